@@ -21,10 +21,16 @@ import {
 import { choiceOption, durationOption, integerOption } from "./options.ts";
 import { printJson, printText } from "./output.ts";
 import { endingSignal } from "./signals.ts";
+import { simulateNetwork } from "./simulate-network.ts";
 import { colours } from "./terminal.ts";
 
 interface Flags {
-  out: string;
+  out?: string;
+  network?: string;
+  to?: string;
+  epoch?: number;
+  estimators?: string;
+  truth?: string;
   scenario?: string;
   rate?: number;
   duration?: number;
@@ -56,7 +62,18 @@ export function simulateCommand(): Command {
     .description(
       "Sends traffic through queues, delays and loss of your choice and writes what each point would capture (nanosecond pcap) beside the truth: truth.json per flow, and with --packets packets.csv per packet.",
     )
-    .requiredOption("--out <dir>", "directory for sender.pcap, receiver.pcap, truth.json")
+    .option("--out <dir>", "directory for sender.pcap, receiver.pcap, truth.json")
+    .option(
+      "--network <file>",
+      "a whole network: a map in any format of hoptime plan, or hoptime.network/1 (docs/simulate.md); its taps' records go to --to",
+    )
+    .option("--to <where>", "with --network: directory for records, http://HOST:PORT, or nats://HOST:PORT")
+    .option(
+      "--truth <file>",
+      "with --network: write delay and loss of each link and epoch, a line of JSON each",
+    )
+    .option("--epoch <time>", "with --network: length of an epoch (default: 1s)", durationOption("--epoch"))
+    .option("--estimators <list>", "with --network: kept at each point (default: lda)")
     .option(
       "--scenario <file>",
       "the whole scenario from a JSON file (docs/simulate.md); --seed still applies",
@@ -134,16 +151,28 @@ Examples:
   hoptime simulate --out sim --replay capture.pcap --time-scale 0.1 --utilisation 70%
   hoptime simulate --out sim --clock receiver:offset=2ms,skew=20 && hoptime compare sim/sender.pcap sim/receiver.pcap
   hoptime simulate --out sim --references adaptive --utilisation 70% && hoptime compare sim/sender.pcap sim/receiver.pcap --estimators rli
-  hoptime simulate --out sim --scenario fabric.json`,
+  hoptime simulate --out sim --scenario fabric.json
+  hoptime simulate --network backbone.graphml --rate 200 --duration 10m --to http://127.0.0.1:8787 --truth truth.jsonl`,
     )
     .action(async (flags: Flags, command: Command) => {
+      if (flags.network !== undefined) {
+        await simulateNetwork(flags.network, flags);
+        return;
+      }
+      const { out } = flags;
+      if (out === undefined)
+        throw new UsageError(
+          "bad-option",
+          "--out is missing",
+          "give a directory: --out sim (or --network FILE --to WHERE)",
+        );
       if (flags.scenario !== undefined) refuseBesideScenario(command);
       const scenario = flags.scenario === undefined ? fromFlags(flags) : readScenario(flags.scenario);
       if (flags.scenario !== undefined && command.getOptionValueSource("seed") === "cli")
         scenario.seed = flags.seed;
       const { references } = flags;
       if (references) scenario.inject = ({ rateBps }) => makeInjector(references, rateBps);
-      const truth = await exportSimulation(new Kernels(), scenario, flags.out, {
+      const truth = await exportSimulation(new Kernels(), scenario, out, {
         link: flags.link,
         ...(flags.snap === undefined ? {} : { snapLength: flags.snap }),
         packets: flags.packets ?? false,

@@ -1,6 +1,7 @@
 /**
- * Which minutes and hours are to be made again. A mark is a row of its own with a number of its own, written after the rows that it stands for; whoever makes the span takes away the marks that it saw
- * before it read, and no others: what was written meanwhile has another mark, and the span is made again.
+ * Which minutes and hours are to be made again. A mark is a row of its own, written after the rows that it stands for, with the number of who wrote it in front. A worker makes the spans that it has
+ * marked itself, and those whose marks nobody took away for long; it takes away the marks that it saw before it read, of those it makes, and no others. Where a mark came meanwhile, another worker may
+ * have read more than was read here and have written first: the span is marked and made again.
  */
 import { randomBytes } from "node:crypto";
 import type { Value } from "../dialect.ts";
@@ -13,19 +14,31 @@ const COLUMNS = ["from_point", "to_point", "label", "estimator", "step_s", "star
 const NAMES = "from_point, to_point, label, estimator";
 /** How long a mark of ours is taken as still there. */
 const BELIEVED_MS = 60_000;
+/** Numbers of marks of one writer. */
+const OF_WRITER = 2n ** 32n;
 const MAX_BELIEVED = 200_000;
-/** Spans that nobody made for so long are made by anyone. */
+/** Marks that nobody took away for so long are anyone's. */
 const LEFT_S = 600;
+
+interface Taken {
+  /** To be taken away. */
+  marks: bigint[];
+  /** All that the span ever had, as far as they are kept. */
+  seen: number;
+}
 
 export class Marks {
   readonly #http: ClickhouseHttp;
   /** Spans that have a mark of ours, and until when that is believed: a minute is marked once, not with each of its epochs. */
   #believed = new Map<string, number>();
-  /** Marks of the spans that were handed out to be made. */
-  readonly #taken = new Map<string, bigint[]>();
+  readonly #taken = new Map<string, Taken>();
+  readonly #writer = BigInt(randomBytes(4).readUInt32LE());
+  readonly #leftS: number;
+  #count = 0n;
 
-  constructor(http: ClickhouseHttp) {
+  constructor(http: ClickhouseHttp, leftS = LEFT_S) {
     this.#http = http;
+    this.#leftS = leftS;
   }
 
   /** After their rows are written. */
@@ -33,65 +46,62 @@ export class Marks {
     const nowMs = performance.now();
     const fresh = spans.filter((span) => (this.#believed.get(openName(span)) ?? 0) < nowMs);
     if (fresh.length === 0) return;
-    await this.#insert(fresh, randomMark());
+    await this.#insert(fresh);
     if (this.#believed.size > MAX_BELIEVED) this.#believed = new Map();
-    for (const span of fresh) this.#believed.set(openName(span), nowMs + BELIEVED_MS);
+    // Others take it away when it is left, and not before.
+    const untilMs = nowMs + Math.min(BELIEVED_MS, 500 * this.#leftS);
+    for (const span of fresh) this.#believed.set(openName(span), untilMs);
   }
 
-  /** Spans of a step that ended at or before a time, oldest first. `rolls`: whose spans are made here. */
-  async open(
-    step: Step,
-    untilNs: bigint,
-    most: number,
-    rolls: ((span: OpenSpan) => boolean) | undefined,
-  ): Promise<OpenSpan[]> {
+  /** Spans of a step that ended at or before a time, oldest first, as far as they are made here. */
+  async open(step: Step, untilNs: bigint, most: number): Promise<OpenSpan[]> {
+    const own = `intDiv(mark, ${OF_WRITER}) = ${this.#writer}`;
     const rows = await this.#http.all(
-      `SELECT ${NAMES}, start_ns, groupArray(toString(mark)), min(written) < now() - ${LEFT_S} FROM dirty FINAL WHERE gone = 0 AND step_s = $1 AND start_ns <= $2 GROUP BY ${NAMES}, start_ns ORDER BY start_ns, ${NAMES} LIMIT $3`,
-      [step, untilNs - BigInt(step) * 1_000_000_000n, rolls ? 20 * most : most],
+      `SELECT ${NAMES}, start_ns, groupArray(if(gone = 0 AND (${own} OR written <= now() - ${this.#leftS}), toString(mark), '')) AS marks, count() FROM dirty FINAL WHERE step_s = $1 AND start_ns <= $2 GROUP BY ${NAMES}, start_ns HAVING length(arrayFilter(m -> m != '', marks)) > 0 ORDER BY start_ns, ${NAMES} LIMIT $3`,
+      [step, untilNs - BigInt(step) * 1_000_000_000n, most],
     );
-    const spans: OpenSpan[] = [];
-    for (const row of rows) {
-      if (spans.length === most) break;
+    return rows.map((row) => {
       const span = spanOf(step, row);
-      if (rolls && !rolls(span) && Number(row[6]) === 0) continue;
+      const name = openName(span);
       // From here on a row that is written marks its span again: it may not be among those that are read next.
-      this.#believed.delete(openName(span));
-      this.#taken.set(openName(span), (row[5] as string[]).map(BigInt));
-      spans.push(span);
-    }
-    return spans;
+      this.#believed.delete(name);
+      const marks = (row[5] as string[]).filter((m) => m !== "").map(BigInt);
+      this.#taken.set(name, { marks, seen: Number(row[6]) });
+      return span;
+    });
   }
 
-  /** They were made: the marks that were seen before go. Where another worker took one of them meanwhile, it may have read more than was read here: made again. */
+  /** They were made: the marks that were seen before go. */
   async clear(spans: readonly OpenSpan[]): Promise<void> {
-    const still = await this.#stillOpen(spans);
+    const now = await this.#seen(spans);
     const out = new RowBinary();
     const again: OpenSpan[] = [];
     for (const span of spans) {
       const name = openName(span);
-      const marks = this.#taken.get(name) ?? [];
+      const { marks, seen } = this.#taken.get(name) ?? { marks: [], seen: 0 };
       this.#taken.delete(name);
-      const open = still.get(name) ?? new Set();
-      if (marks.some((m) => !open.has(`${m}`))) again.push(span);
+      if (now.get(name) !== seen) again.push(span);
       for (const mark of marks) writeMark(out, span, mark, 1);
     }
-    if (again.length > 0) await this.#insert(again, randomMark());
+    if (again.length > 0) await this.#insert(again);
     if (out.bytes.length > 0) await this.#http.insert("dirty", COLUMNS, out.bytes);
   }
 
-  async #stillOpen(spans: readonly OpenSpan[]): Promise<Map<string, Set<string>>> {
+  /** How many marks each has had. */
+  async #seen(spans: readonly OpenSpan[]): Promise<Map<string, number>> {
     const [first] = spans;
     if (!first) return new Map();
     const { step, startNs } = first;
     const lastNs = spans.at(-1)?.startNs ?? startNs;
     const rows = await this.#http.all(
-      `SELECT ${NAMES}, start_ns, groupArray(toString(mark)) FROM dirty FINAL WHERE gone = 0 AND step_s = $1 AND start_ns >= $2 AND start_ns <= $3 GROUP BY ${NAMES}, start_ns`,
+      `SELECT ${NAMES}, start_ns, count() FROM dirty FINAL WHERE step_s = $1 AND start_ns >= $2 AND start_ns <= $3 GROUP BY ${NAMES}, start_ns`,
       [step, startNs, lastNs],
     );
-    return new Map(rows.map((row) => [openName(spanOf(step, row)), new Set(row[5] as string[])]));
+    return new Map(rows.map((row) => [openName(spanOf(step, row)), Number(row[5])]));
   }
 
-  async #insert(spans: readonly OpenSpan[], mark: bigint): Promise<void> {
+  async #insert(spans: readonly OpenSpan[]): Promise<void> {
+    const mark = this.#writer * OF_WRITER + (this.#count++ % OF_WRITER);
     const out = new RowBinary();
     for (const span of spans) writeMark(out, span, mark, 0);
     await this.#http.insert("dirty", COLUMNS, out.bytes);
@@ -107,8 +117,4 @@ function writeMark(out: RowBinary, span: OpenSpan, mark: bigint, gone: number): 
 function spanOf(step: Step, [from, to, label, estimator, start]: Value[]): OpenSpan {
   const names = { from: String(from), to: String(to), label: String(label), estimator: String(estimator) };
   return { ...names, step, startNs: BigInt(start as bigint) };
-}
-
-function randomMark(): bigint {
-  return randomBytes(8).readBigUInt64LE();
 }

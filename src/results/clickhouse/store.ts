@@ -30,8 +30,8 @@ export interface ClickhouseOptions extends ClickhouseAddress {
   cluster?: Cluster | null | undefined;
   /** How long rows of each step are kept, s. */
   keepS?: Record<Step, number> | undefined;
-  /** Whose minutes and hours are made here, where several workers share them; those that nobody makes for ten minutes are made by anyone. */
-  rolls?: ((segment: { from: string; to: string; label: string }) => boolean) | undefined;
+  /** A minute or an hour that a worker has marked and not made for so long is made by any other, s (default 600). */
+  leftS?: number | undefined;
 }
 
 /** Others write too: the list of segments is read again after this. */
@@ -48,14 +48,12 @@ export class ClickhouseStore extends ResultsStore {
   readonly #http: ClickhouseHttp;
   readonly #place: Place;
   readonly #marks: Marks;
-  readonly #rolls: ClickhouseOptions["rolls"];
 
-  private constructor(http: ClickhouseHttp, place: Place, rolls: ClickhouseOptions["rolls"]) {
+  private constructor(http: ClickhouseHttp, place: Place, leftS: number | undefined) {
     super({ all: http.all, dialect: CLICKHOUSE });
     this.#http = http;
     this.#place = place;
-    this.#rolls = rolls;
-    this.#marks = new Marks(http);
+    this.#marks = new Marks(http, leftS);
     this.incidents = new ClickhouseHappenings("incidents", http, place);
     this.alerts = new ClickhouseHappenings("alerts", http, place);
     this.arrivals = new ClickhouseArrivals(http, place);
@@ -69,7 +67,7 @@ export class ClickhouseStore extends ResultsStore {
         cluster: options.cluster ?? null,
         keepS: options.keepS ?? null,
       });
-      return new ClickhouseStore(http, place, options.rolls);
+      return new ClickhouseStore(http, place, options.leftS);
     } catch (error) {
       http.close();
       throw error;
@@ -81,7 +79,8 @@ export class ClickhouseStore extends ResultsStore {
     const dropped = await this.#replacedMissing(segments);
     await this.#insert(segments, flows, dropped);
     await this.#marks.set(spansOf([...segments, ...dropped]));
-    this.noteSegments(segments);
+    // A row of one end may have lost against what is there: it is read with the others.
+    this.noteSegments(segments.filter((row) => row.missing === 0));
   }
 
   /** Flows first: a row that can be seen has its flows. */
@@ -115,7 +114,7 @@ export class ClickhouseStore extends ResultsStore {
   }
 
   protected openSpans(step: Step, untilNs: bigint, most: number): Promise<OpenSpan[]> {
-    return this.#marks.open(step, untilNs, most, this.#rolls);
+    return this.#marks.open(step, untilNs, most);
   }
 
   protected async writeRolled({ spans, segments, flows }: RolledSpans): Promise<void> {

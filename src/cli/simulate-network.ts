@@ -1,0 +1,105 @@
+/** `hoptime simulate --network FILE --to WHERE`: the records of a whole network's taps, and the truth. */
+import { createWriteStream, mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { UsageError } from "../base/errors.ts";
+import { formatCount } from "../base/quantity.ts";
+import { type EpochTruth, runNetwork } from "../evaluate/network-run.ts";
+import { type NetworkLink, readNetwork } from "../network/traffic/network-file.ts";
+import { DirectorySink } from "../observe/directory-sink.ts";
+import { planTaps } from "../observe/plan.ts";
+import type { RecordSink } from "../observe/record-sink.ts";
+import { HttpSink } from "../transport/http/http-sink.ts";
+import { NatsSink } from "../transport/nats/nats-sink.ts";
+import { isNatsUrl } from "../transport/nats/nats-url.ts";
+import { printJson, printText } from "./output.ts";
+import { endingSignal } from "./signals.ts";
+
+export interface NetworkFlags {
+  to?: string;
+  truth?: string;
+  epoch?: number;
+  estimators?: string;
+  rate?: number;
+  duration?: number;
+  seed: number;
+  json?: boolean;
+}
+
+const DEFAULT_PPS = 200;
+/** Of what waits to be sent: a collector that is slower holds the simulation back only when this is full. */
+const SPOOL_BYTES = 2e9;
+
+export async function simulateNetwork(file: string, flags: NetworkFlags): Promise<void> {
+  const { to } = flags;
+  if (to === undefined)
+    throw new UsageError(
+      "bad-option",
+      "--network needs --to",
+      "a directory, http://HOST:PORT or nats://HOST:PORT",
+    );
+  const network = readNetwork(file, flags.rate ?? DEFAULT_PPS);
+  const epochNs = BigInt(Math.round(flags.epoch ?? 1e9));
+  const durationS = (flags.duration ?? 60e9) / 1e9;
+  const { taps } = { taps: planTaps({ estimators: (flags.estimators ?? "lda").split(","), parameters: {} }) };
+  const spool = mkdtempSync(join(tmpdir(), "hoptime-network-"));
+  const truth = flags.truth === undefined ? null : createWriteStream(flags.truth);
+  const startedMs = performance.now();
+  try {
+    const sink = await openSink(to, spool);
+    // Ends now, so that nothing of it is late.
+    const now = BigInt(Date.now()) * 1_000_000n;
+    const originNs = now - (now % epochNs) - BigInt(Math.ceil(durationS)) * 1_000_000_000n;
+    const run = await runNetwork({
+      ...{ network, taps, epochNs, durationS, seed: flags.seed, originNs, sink, signal: endingSignal() },
+      onEpochs: (link, epochs) => truth?.write(truthLines(link, epochs)),
+    });
+    await sink.close();
+    const seconds = (performance.now() - startedMs) / 1000;
+    const report = {
+      ...{
+        format: "hoptime.network-run/1",
+        network: network.name,
+        points: network.points.length,
+        segments: network.links.length,
+      },
+      ...{ ...run, seconds, originNs: `${originNs}`, durationS, to },
+      ...("counts" in sink ? { collector: sink.counts } : {}),
+    };
+    if (flags.json) await printJson(report);
+    else await printText(text(report));
+  } finally {
+    if (truth) await new Promise((resolve) => truth.end(resolve));
+    rmSync(spool, { recursive: true, force: true });
+  }
+}
+
+async function openSink(to: string, spoolDirectory: string): Promise<RecordSink | HttpSink | NatsSink> {
+  const far = { url: to, spoolDirectory, maxBytes: SPOOL_BYTES };
+  if (isNatsUrl(to)) return await NatsSink.open(far);
+  if (/^https?:/.test(to)) return await HttpSink.open(far);
+  return new DirectorySink({ directory: to, point: "" });
+}
+
+function truthLines({ from, to }: NetworkLink, epochs: readonly EpochTruth[]): string {
+  return epochs
+    .map(
+      ({ startNs, endNs, sent, lost, meanNs }) =>
+        `${JSON.stringify({ from, to, startNs: `${startNs}`, endNs: `${endNs}`, sent, lost, meanNs })}\n`,
+    )
+    .join("");
+}
+
+function text(report: {
+  points: number;
+  segments: number;
+  packets: number;
+  records: number;
+  bytes: number;
+  seconds: number;
+  durationS: number;
+  to: string;
+}): string {
+  const { points, segments, packets, records, bytes, seconds, durationS, to } = report;
+  return `${formatCount(points)} points, ${formatCount(segments)} segments, ${durationS} s: ${formatCount(packets)} packets, ${formatCount(records)} records (${formatCount(Math.round(bytes / 1e6))} MB) to ${to} in ${seconds.toFixed(1)} s\n`;
+}
