@@ -29,7 +29,7 @@ import { ESTIMATORS } from "../estimators/table.ts";
 import type { ArrivalCounts } from "../results/arrivals-table.ts";
 import type { ResultsStore } from "../results/results-store.ts";
 import { Asker, type AskingClient } from "./asker.ts";
-import type { Arrival, ClusterPart } from "./cluster/cluster-part.ts";
+import type { Arrival, ClusterPart, ClusterState } from "./cluster/cluster-part.ts";
 import { DirectionWatch } from "./direction-watch.ts";
 import { Events } from "./events.ts";
 import { type Accepted, Ingest, type Ingested } from "./ingest.ts";
@@ -307,6 +307,11 @@ export class CollectorService {
     return this.#pairing;
   }
 
+  /** Where it is a worker of a cluster. */
+  get cluster(): ClusterState | null {
+    return this.#options.cluster?.state() ?? null;
+  }
+
   health(): Record<string, unknown> {
     const { rss, heapUsed } = process.memoryUsage();
     const upSeconds = Math.round((Date.now() - this.#startedMs) / 1000);
@@ -325,7 +330,7 @@ export class CollectorService {
         behind: this.#pairing.behind,
         pending: this.#journal?.spans.length ?? 0,
       },
-      ...(this.#options.cluster ? { cluster: this.#options.cluster.state() } : {}),
+      ...(this.cluster ? { cluster: this.cluster } : {}),
       memory: { rss, heapUsed },
       taps: this.#taps.all(),
       problems: this.#problems,
