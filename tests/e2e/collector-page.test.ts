@@ -135,6 +135,29 @@ describe.skipIf(!hasBrowser)("the page in a browser", () => {
     expect(problems).toEqual([]);
   });
 
+  test("a segment that is opened before its first results shows them when they have come", async () => {
+    const { page, problems } = await show("#/overview");
+    let answers = 0;
+    await page.route("**/v1/segments", async (route) => {
+      const response = await route.fetch();
+      const { segments } = (await response.json()) as { segments: object[] };
+      answers++;
+      const none = segments.map((s) => ({
+        ...s,
+        estimators: [],
+        packets: false,
+        firstNs: null,
+        lastNs: null,
+      }));
+      await route.fulfill({ response, json: { segments: answers === 1 ? none : segments } });
+    });
+    await page.goto(`${url}/#/segment/r2/r3?last=5m`);
+    await page.waitForSelector("text=no epoch of both ends has come yet");
+    await painted(page);
+    expect(answers).toBeGreaterThan(1);
+    expect(problems).toEqual([]);
+  });
+
   test("from one flow to its packets", async () => {
     const { page, problems } = await show("#/flows/r2/r3?last=5m");
     await page.click(".table-card .row-link >> nth=0");
