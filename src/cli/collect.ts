@@ -63,7 +63,7 @@ Examples:
 `;
 
 export function collectCommand(): Command {
-  return new Command("collect")
+  const command = new Command("collect")
     .description(
       "Collects the records of many points over HTTP, keeps them, and answers questions about them.",
     )
@@ -122,6 +122,15 @@ export function collectCommand(): Command {
         return [...(before ?? []), value];
       },
     )
+    .option("--json", "log as lines of JSON")
+    .addHelpText("after", EXAMPLES)
+    .action(run);
+  return addNatsOptions(command);
+}
+
+/** Where it is one of several workers. */
+function addNatsOptions(command: Command): Command {
+  return command
     .addOption(
       text(
         "--nats <url>",
@@ -139,10 +148,7 @@ export function collectCommand(): Command {
       new Option("--nats-replicas <n>", "with --nats: copies of each record, where the stream is made")
         .argParser(integerOption("--nats-replicas", 1, 5))
         .hideHelp(),
-    )
-    .option("--json", "log as lines of JSON")
-    .addHelpText("after", EXAMPLES)
-    .action(run);
+    );
 }
 
 /** An option that stays text, tried at once. The default is the settings' own, and shown: what is not given here may be in the file. */

@@ -86,28 +86,39 @@ async function openWorker({ nats, onLog }: ServerOptions): Promise<ClusterWorker
   return new ClusterWorker(link);
 }
 
+async function openService(
+  options: ServerOptions,
+): Promise<{ cluster: ClusterWorker | null; service: CollectorService }> {
+  const cluster = await openWorker(options);
+  try {
+    const service = await CollectorService.open({ ...options, cluster: cluster ?? undefined });
+    return { cluster, service };
+  } catch (error) {
+    await cluster?.close();
+    throw error;
+  }
+}
+
 async function openStation(options: ServerOptions, service: CollectorService): Promise<Station | null> {
   const { station, data, insecure, now, onLog } = options;
   if (!station) return null;
   return await Station.open({ insecure, ...station, file: join(data, "station.json"), now, onLog }, service);
 }
 
+function checkListen(host: string, { listen, tls, insecure }: ServerOptions): void {
+  if (isLoopback(host) || tls || insecure) return;
+  throw new UsageError(
+    "bad-option",
+    `${listen} can be reached from other hosts, and tokens would cross the network in clear`,
+    "give ‘tls-cert’ and ‘tls-key’, or ‘insecure’ where the network is trusted",
+    { parameter: "listen", value: listen },
+  );
+}
+
 export async function startServer(options: ServerOptions): Promise<RunningServer> {
   const { host, port } = parseListen(options.listen);
-  if (!isLoopback(host) && !options.tls && !options.insecure)
-    throw new UsageError(
-      "bad-option",
-      `${options.listen} can be reached from other hosts, and tokens would cross the network in clear`,
-      "give ‘tls-cert’ and ‘tls-key’, or ‘insecure’ where the network is trusted",
-      { parameter: "listen", value: options.listen },
-    );
-  const cluster = await openWorker(options);
-  const service = await CollectorService.open({ ...options, cluster: cluster ?? undefined }).catch(
-    async (error: unknown) => {
-      await cluster?.close();
-      throw error;
-    },
-  );
+  checkListen(host, options);
+  const { cluster, service } = await openService(options);
   let station: Station | null = null;
   try {
     if (!isLoopback(host) && service.tokens.size === 0)

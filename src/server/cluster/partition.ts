@@ -5,7 +5,6 @@ import type { NatsLink } from "../../transport/nats/connection.ts";
 import { partitionFilter } from "../../transport/nats/subjects.ts";
 import { readPast } from "./stream-reader.ts";
 
-export const ACK_WAIT_MS = 30_000;
 const MAX_ACK_PENDING = 5000;
 /** Messages that are asked for at a time. */
 const PULL = 1000;
@@ -15,6 +14,8 @@ export interface PartitionOptions {
   link: NatsLink;
   group: string;
   number: number;
+  /** A message that is not acknowledged, nor said to be worked on, for so long is delivered again. */
+  ackWaitMs: number;
   /** How far before the first message that is not acknowledged the archive is filled. */
   horizonMs: number;
   /** Records of before: into the archive. `open`: it may not be in the results. */
@@ -73,12 +74,12 @@ export class Partition {
 
   /** Made where it is missing: a new group begins with the oldest record that there is. */
   async #consumer(): Promise<ConsumerInfo> {
-    const { link, group, number } = this.#options;
+    const { link, group, number, ackWaitMs } = this.#options;
     const { AckPolicy, DeliverPolicy } = link.packages.jetstream;
     return await link.streams.consumers.add(STREAM, {
       ...{ durable_name: `${group}-${number}`, filter_subject: partitionFilter(number) },
       ...{ ack_policy: AckPolicy.Explicit, deliver_policy: DeliverPolicy.All },
-      ...{ ack_wait: ACK_WAIT_MS * 1e6, max_ack_pending: MAX_ACK_PENDING, max_deliver: -1 },
+      ...{ ack_wait: ackWaitMs * 1e6, max_ack_pending: MAX_ACK_PENDING, max_deliver: -1 },
     });
   }
 

@@ -1,6 +1,5 @@
 /** Messages whose records are not in the results yet, or wait for their other end: acknowledged when they are. */
 import type { JsMsg } from "@nats-io/jetstream";
-import { ACK_WAIT_MS } from "./partition.ts";
 
 export interface Unacknowledged {
   partition: number;
@@ -19,8 +18,13 @@ const LONGEST_MS = 600_000;
 
 export class UnacknowledgedRecords {
   readonly #records = new Map<string, Unacknowledged>();
+  readonly #ackWaitMs: number;
   #messages = 0;
   acknowledged = 0;
+
+  constructor(ackWaitMs: number) {
+    this.#ackWaitMs = ackWaitMs;
+  }
 
   get size(): number {
     return this.#messages;
@@ -57,7 +61,7 @@ export class UnacknowledgedRecords {
         for (const message of record.messages) message.ack();
         this.acknowledged += record.messages.length;
         this.#remove(id, record);
-      } else if (now - record.toldMs > ACK_WAIT_MS / 3) {
+      } else if (now - record.toldMs > this.#ackWaitMs / 3) {
         for (const message of record.messages) message.working();
         record.toldMs = now;
       }

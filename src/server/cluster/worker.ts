@@ -10,6 +10,7 @@
  */
 import type { JsMsg } from "@nats-io/jetstream";
 import { FormatError } from "../../base/errors.ts";
+import { later } from "../../base/time.ts";
 import type { CollectedSegment } from "../../collect/collector.ts";
 import { identityText, recordIdentity } from "../../epoch/identity.ts";
 import { decodeHead, type RecordHead } from "../../epoch/record.ts";
@@ -56,7 +57,7 @@ interface Copy {
 export class ClusterWorker implements ClusterPart {
   readonly #link: ClusterLink;
   readonly #leases: Leases;
-  readonly #unacknowledged = new UnacknowledgedRecords();
+  readonly #unacknowledged: UnacknowledgedRecords;
   readonly #assembly = new RecordAssembly();
   readonly #partitions = new Map<number, Partition>();
   /** All that anybody watches, by name. */
@@ -82,6 +83,7 @@ export class ClusterWorker implements ClusterPart {
 
   constructor(link: ClusterLink) {
     this.#link = link;
+    this.#unacknowledged = new UnacknowledgedRecords(ackWaitOf(link));
     this.#leases = new Leases({
       ...{ bucket: link.leases, worker: link.worker, lifeMs: link.leaseMs },
       ...{ partitions: link.cluster.partitions, listWorkers: link.listWorkers },
@@ -198,7 +200,7 @@ export class ClusterWorker implements ClusterPart {
     const heads: RecordHead[] = [];
     const assembly = new RecordAssembly();
     const partition = new Partition({
-      ...{ link: this.#link, group: this.#link.group, number },
+      ...{ link: this.#link, group: this.#link.group, number, ackWaitMs: ackWaitOf(this.#link) },
       // Around a record that waits, epochs cut by packets are looked at a minute before and after.
       horizonMs: 2 * Number(parts.latenessNs / 1_000_000n) + 4 * MINUTE_MS,
       onPast: async (messages, open) => {
@@ -226,11 +228,7 @@ export class ClusterWorker implements ClusterPart {
         const { from, to, label } = segment;
         const { entries } = archive.list({ points: [from, to], segments: [label] });
         const ends = entries.map((e) => e.epoch.endNs);
-        if (ends.length > 0)
-          pairing.resume(
-            segment,
-            ends.reduce((a, b) => (a > b ? a : b)),
-          );
+        if (ends.length > 0) pairing.resume(segment, ends.reduce(later));
       }
     for (const { point, segment, epoch } of open) pairing.again(point, segment, epoch);
   }
@@ -490,6 +488,9 @@ export class ClusterWorker implements ClusterPart {
     this.#parts?.log(`${this.#link.url}: ${trouble ?? "works again"}`);
   }
 }
+
+/** Longer than it takes to find out that a worker is gone. */
+const ackWaitOf = ({ leaseMs }: ClusterLink) => 3 * leaseMs;
 
 const partitionIn = ({ subject }: JsMsg) => Number(subject.split(".")[2]);
 
