@@ -9,12 +9,13 @@ import { readReferenceKey } from "../delays/reference-key.ts";
 import type { Estimator, Role } from "../estimators/estimator.ts";
 import { ESTIMATORS } from "../estimators/table.ts";
 import { observeInterfaces } from "../observe/observe-interfaces.ts";
-import { type ObservePointOptions, observePoint } from "../observe/observe-point.ts";
+import { type ObservationReport, type ObservePointOptions, observePoint } from "../observe/observe-point.ts";
 import type { WaysPlan } from "../observe/observe-ways.ts";
 import { defaultSpool, endpointOf, isRemote } from "./collector-options.ts";
 import { CUTS, type Cut, parseCut } from "./cut-option.ts";
 import { addEstimatorOptions, estimatorParameters, PARAMETER_HELP, splitNames } from "./estimator-options.ts";
 import { addInterfaceOptions, type InterfaceFlags, interfaceOptions } from "./interface-options.ts";
+import { addObserveBoxOptions, type ObserveBoxFlags, observeBox, SEGMENT_EXAMPLES } from "./observe-box.ts";
 import { addStorageOptions, collectorOf, type StorageFlags } from "./observe-storage.ts";
 import { formatObservation, warnOf } from "./observe-text.ts";
 import { choiceOption, integerOption, rateOption, timeOption } from "./options.ts";
@@ -26,7 +27,7 @@ import { Progress } from "./terminal.ts";
 const ROLES = ["sender", "receiver", "both"] as const;
 const DELAYS = ["rli", ...PACKET_TIME_LAYOUTS] as const;
 
-interface Flags extends InterfaceFlags, StorageFlags {
+interface Flags extends InterfaceFlags, StorageFlags, ObserveBoxFlags {
   point?: string[];
   estimators: string;
   epoch?: string;
@@ -84,7 +85,7 @@ export function observeCommand(table: readonly Estimator[] = ESTIMATORS): Comman
       "Reads the captures of one point and writes one record per epoch and estimator: kilobytes that two points exchange instead of packets. hoptime query reads them.",
     )
     .argument(
-      "<file...>",
+      "[file...]",
       "captures of the point in order of time, - for standard input, FILE#eth0 for one interface of a file; or interfaces of this host: eth1, iface:eth1",
     )
     .option("--point <name>", "name of the point; one each for several interfaces", collect)
@@ -148,11 +149,12 @@ export function observeCommand(table: readonly Estimator[] = ESTIMATORS): Comman
     )
     .option("--verbose", "print the parameters of the estimators too")
     .option("--json", "print a summary as JSON (format hoptime.observation/1)");
+  addObserveBoxOptions(command);
   addInterfaceOptions(command);
   addStorageOptions(command);
   addEstimatorOptions(command, table);
   return command
-    .addHelpText("after", `${PARAMETER_HELP}${EXAMPLES}`)
+    .addHelpText("after", `${PARAMETER_HELP}${EXAMPLES.trimEnd()}${SEGMENT_EXAMPLES}`)
     .action(async (files: string[], flags: Flags, self: Command) => follow(files, flags, table, self));
 }
 
@@ -169,11 +171,24 @@ async function follow(
   self: Command,
 ): Promise<void> {
   const [point] = flags.point ?? [];
+  const given = (name: string) => !["default", undefined].includes(self.getOptionValueSource(name));
+  const { ebpfSegment: ways } = flags;
+  if (ways !== undefined) {
+    const common = commonOptions(flags, table, endingSignal());
+    const sinkOf = (of: string) => collectorOf(flags, of).collector;
+    await printReports(await observeBox({ ways, files, flags, given, common, collectorOf: sinkOf }), flags);
+    return;
+  }
+  if (files.length === 0)
+    throw new UsageError(
+      "bad-option",
+      "no capture and no interface is given",
+      "hoptime observe FILE..., eth1, or --ebpf-segment eth0:eth1",
+    );
   if (!isRemote(flags.to) || point === undefined) {
     await run(files, flags, table);
     return;
   }
-  const given = (name: string) => !["default", undefined].includes(self.getOptionValueSource(name));
   const plan = new PlanFollower(endpointOf(flags.to, flags), flags.spool ?? defaultSpool(flags.to, point));
   const live = flags.follow === true || files.every((file) => interfaceOf(file) !== null);
   const ending = endingSignal();
@@ -270,6 +285,10 @@ async function runInterfaces(
     // With an expression the packets are a lane of their own, as at a single point.
     ...(flags.segment?.some((text) => text.includes("=")) ? { segments: flags.segment } : {}),
   });
+  await printReports(reports, flags);
+}
+
+async function printReports(reports: readonly ObservationReport[], flags: Flags): Promise<void> {
   if (flags.json) await printJson({ format: "hoptime.observations/1", points: reports });
   else for (const report of reports) await printText(formatObservation(report, flags.verbose ?? false));
   for (const report of reports) warnOf(report);
