@@ -237,6 +237,7 @@ describe.skipIf(!hasBrowser)("the page in a browser", () => {
 
   test("a span dragged on a chart is the span of the page, in the URL and in the table", async () => {
     const { page, problems } = await show("#/segment/r2/r3?last=5m");
+    await page.waitForSelector("summary");
     await painted(page);
     const all = Number(/these (\d+)/.exec((await texts(page, "summary"))[0] ?? "")?.[1]);
     const box = await page.locator(".chart .u-over").first().boundingBox();
