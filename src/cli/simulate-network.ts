@@ -84,8 +84,8 @@ async function openSink(to: string, spoolDirectory: string): Promise<RecordSink 
 function truthLines({ from, to }: NetworkLink, epochs: readonly EpochTruth[]): string {
   return epochs
     .map(
-      ({ startNs, endNs, sent, lost, meanNs }) =>
-        `${JSON.stringify({ from, to, startNs: `${startNs}`, endNs: `${endNs}`, sent, lost, meanNs })}\n`,
+      ({ startNs, endNs, sent, lost, meanNs, withinMeanNs }) =>
+        `${JSON.stringify({ from, to, startNs: `${startNs}`, endNs: `${endNs}`, sent, lost, meanNs, withinMeanNs })}\n`,
     )
     .join("");
 }

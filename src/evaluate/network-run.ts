@@ -38,6 +38,8 @@ export interface EpochTruth {
   lost: number;
   /** Of those that did; null where none did. */
   meanNs: number | null;
+  /** Of those that left it in the same epoch: what epochs that are cut by time are about. */
+  withinMeanNs: number | null;
 }
 
 export interface NetworkRun {
@@ -128,6 +130,8 @@ class RunningLink {
   readonly #sent: Float64Array;
   readonly #arrived: Float64Array;
   readonly #delays: Float64Array;
+  readonly #within: Float64Array;
+  readonly #withinDelays: Float64Array;
 
   constructor(
     kernels: Kernels,
@@ -167,6 +171,8 @@ class RunningLink {
     this.#sent = new Float64Array(epochs);
     this.#arrived = new Float64Array(epochs);
     this.#delays = new Float64Array(epochs);
+    this.#within = new Float64Array(epochs);
+    this.#withinDelays = new Float64Array(epochs);
   }
 
   /** The next batch of it; false when it is over. */
@@ -189,6 +195,9 @@ class RunningLink {
         const epoch = Math.floor((timeNs[i]! - delayNs[i]!) / lengthNs);
         this.#arrived[epoch]!++;
         this.#delays[epoch]! += delayNs[i]!;
+        if (Math.floor(timeNs[i]! / lengthNs) !== epoch) continue;
+        this.#within[epoch]!++;
+        this.#withinDelays[epoch]! += delayNs[i]!;
       }
     this.#ends.get(point)?.feed(batch, this.#options.originNs);
     return true;
@@ -206,7 +215,9 @@ class RunningLink {
       const arrived = this.#arrived[i] ?? 0;
       const startNs = originNs + BigInt(i) * epochNs;
       const meanNs = arrived > 0 ? (this.#delays[i] ?? 0) / arrived : null;
-      return { startNs, endNs: startNs + epochNs, sent, lost: sent - arrived, meanNs };
+      const within = this.#within[i] ?? 0;
+      const withinMeanNs = within > 0 ? (this.#withinDelays[i] ?? 0) / within : null;
+      return { startNs, endNs: startNs + epochNs, sent, lost: sent - arrived, meanNs, withinMeanNs };
     });
   }
 }

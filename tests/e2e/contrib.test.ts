@@ -79,3 +79,30 @@ it("systemd takes the units, where there is one to ask", () => {
   }
   rmSync(folder, { recursive: true, force: true });
 });
+
+it("the cluster's services know each other, and start commands with options that there are", () => {
+  const file = parse(read("cluster/docker-compose.yaml"), { merge: true }) as {
+    services: Record<
+      string,
+      { command?: string[]; volumes?: string[]; depends_on?: string[]; image: string; networks: string[] }
+    >;
+    volumes: Record<string, unknown>;
+    networks: Record<string, unknown>;
+  };
+  const flags = new Set(collectCommand().options.map((o) => o.long));
+  const services = Object.entries(file.services);
+  const workers = services.filter(([, s]) => s.image === "hoptime");
+  expect([services.length, workers.length]).toEqual([6, 2]);
+  for (const [name, { command = [], volumes = [], depends_on = [], networks }] of services) {
+    for (const volume of volumes) expect(Object.keys(file.volumes), name).toContain(volume.split(":")[0]);
+    for (const other of depends_on) expect(Object.keys(file.services), name).toContain(other);
+    for (const network of networks) expect(Object.keys(file.networks), name).toContain(network);
+    const hosts = command.join(" ").match(/(?<=[/@,])[a-z]+(-\d)?(?=:\d)/g) ?? [];
+    for (const host of hosts) expect(Object.keys(file.services), `${name}: ${host}`).toContain(host);
+  }
+  for (const [name, { command = [] }] of workers) {
+    expect(command[0], name).toBe("collect");
+    for (const flag of command.filter((c) => c.startsWith("--"))) expect(flags, name).toContain(flag);
+    expect(command, name).toContain("nats://nats-1:4222,nats-2:4222,nats-3:4222");
+  }
+});

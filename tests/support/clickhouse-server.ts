@@ -35,6 +35,10 @@ export class ClickhouseServer {
     return server;
   }
 
+  get pid(): number {
+    return this.#process?.pid ?? 0;
+  }
+
   get origin(): string {
     return `http://127.0.0.1:${this.port}`;
   }
