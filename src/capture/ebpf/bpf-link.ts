@@ -32,6 +32,8 @@ export interface Attached {
   place: Place;
   /** Of XDP: in the driver, or on packet buffers already made. */
   mode: XdpMode | null;
+  /** False: the interface is gone, and the program with it. */
+  alive(): boolean;
   close(): void;
 }
 
@@ -51,7 +53,14 @@ export function attach(bpf: Libbpf, name: string, place: Place, program: number)
   if (place === "xdp") return attachXdp(bpf, name, index, program);
   const fd = createLink(bpf, program, index, ATTACH_TYPE[place], 0);
   if (fd < 0) throw attachError(name, place, -fd);
-  return { place, mode: null, close: () => void bpf.libc.close(fd) };
+  return { place, mode: null, alive: () => isLinked(bpf, fd), close: () => void bpf.libc.close(fd) };
+}
+
+/** struct bpf_link_info: type, id, program, then the interface, which is 0 when it is gone. */
+function isLinked(bpf: Libbpf, fd: number): boolean {
+  const info = new Uint8Array(64);
+  if (bpf.info(fd, info, new Uint32Array([info.length])) !== 0) return false;
+  return new DataView(info.buffer).getUint32(16, true) !== 0;
 }
 
 /** In the driver where it can; else generic. */
@@ -63,7 +72,7 @@ function attachXdp(bpf: Libbpf, name: string, index: number, program: number): A
   else native = 0;
   if (fd < 0) throw attachError(name, "xdp", -fd);
   const mode = native > 0 ? "generic" : "native";
-  return { place: "xdp", mode, close: () => void bpf.libc.close(fd) };
+  return { place: "xdp", mode, alive: () => isLinked(bpf, fd), close: () => void bpf.libc.close(fd) };
 }
 
 /** Sees what captures see: received packets first of all, sent ones behind the queue. The program keeps no packet: nothing is copied. */
@@ -86,7 +95,8 @@ function attachSocket(bpf: Libbpf, name: string, index: number, program: number)
     libc.close(fd);
     throw attachError(name, "socket", errno);
   }
-  return { place: "socket", mode: null, close: () => void libc.close(fd) };
+  const alive = () => libc.indexOf(name) === index;
+  return { place: "socket", mode: null, alive, close: () => void libc.close(fd) };
 }
 
 /** struct bpf_link_create_opts: its own size u64, flags u32. */
