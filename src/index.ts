@@ -195,7 +195,8 @@ export { topologyConfig } from "./network/topology/topology-config.ts";
 export { loadTopology, parseTopology, type TopologyOptions } from "./network/topology/topology-format.ts";
 export { DirectorySink, type DirectorySinkOptions } from "./observe/directory-sink.ts";
 export type { CutChoice, Lane, LaneOptions } from "./observe/lane.ts";
-export { type ObserveOptions, type ObserveResult, observe, type RecordCounts } from "./observe/observe.ts";
+export { type ObserveOptions, type ObserveResult, observe } from "./observe/observe.ts";
+export type { RecordCounts } from "./observe/outbox.ts";
 export {
   type ObserveCapturesOptions,
   observeCaptures,

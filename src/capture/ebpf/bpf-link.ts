@@ -19,6 +19,7 @@ const SOCK_CLOEXEC = 0x8_0000;
 const SOL_SOCKET = 1;
 const SO_ATTACH_BPF = 50;
 const ALL_PROTOCOLS = 0x0300; // ETH_P_ALL, network order
+const MAX_PROGRAMS = 64;
 const EPERM = 1;
 const EACCES = 13;
 const EBUSY = 16;
@@ -123,6 +124,20 @@ export function xdpState(bpf: Libbpf, name: string): XdpState {
   const id = (at: number) => view.getUint32(at, true);
   const mode = id(12) > 0 ? "native" : id(16) > 0 ? "hardware" : id(20) > 0 ? "generic" : null;
   return { mode, programId: id(8) || id(12) || id(16) || id(20) };
+}
+
+/** Ids of the programs at a place of an interface. */
+export function programsAt(bpf: Libbpf, name: string, place: Exclude<Place, "socket">): number[] {
+  if (place === "xdp") {
+    const { programId } = xdpState(bpf, name);
+    return programId === 0 ? [] : [programId];
+  }
+  const ids = new Uint32Array(MAX_PROGRAMS);
+  const count = new Uint32Array([MAX_PROGRAMS]);
+  const index = interfaceIndex(bpf, name);
+  const outcome = bpf.queryPrograms(index, ATTACH_TYPE[place], 0, new Uint32Array(1), ids, count);
+  if (outcome !== 0) throw new Error(`${name}: asking for its programs: errno ${-outcome}`);
+  return [...ids.subarray(0, count[0])];
 }
 
 function attachError(name: string, place: Place, errno: number): UsageError {

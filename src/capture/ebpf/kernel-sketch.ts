@@ -188,6 +188,12 @@ export class KernelSketch {
     };
   }
 
+  /** What times in a set count from; null where no packet came. */
+  baseOf(set: number): bigint | null {
+    const base = this.#control[CONTROL.windows + set * WINDOW.words + WINDOW.base] ?? 0n;
+    return base === 0n ? null : base - this.#taiNs;
+  }
+
   /** Epochs below this were read: their sets are free. */
   drainedUntil(epoch: bigint): void {
     Atomics.store(this.#control, CONTROL.drained, epoch);
@@ -294,9 +300,14 @@ export class KernelSketch {
     if (this.plan.parts.some(({ kind }) => kind === "flows")) this.#dropFlows(set);
   }
 
-  close(): void {
+  /** Packets are seen no more; what was kept stays. */
+  detach(): void {
     this.#attached?.close();
     this.#attached = null;
+  }
+
+  close(): void {
+    this.detach();
     this.datapath.close();
   }
 
