@@ -58,7 +58,7 @@ const SENDER = `
   tcp.on("error", () => {});
   setInterval(() => {
     const now = performance.now(), t = now - start;
-    owed = Math.min(40, owed + (now - before) * (t % 700 < 200 ? 1.3 : 0.4));
+    owed = Math.min(45, owed + (now - before) * (t % 700 < 200 ? 1.35 : 0.4));
     before = now;
     for (; owed >= 1; owed--) {
       payload.writeUInt32BE(sent++, 0);
@@ -136,7 +136,10 @@ interface Epoch {
   startNs: string;
   edge: boolean;
   latency: { lowNs: number; highNs: number } | null;
-  lost: number | null;
+  sent: number;
+  received: number;
+  lostLow: number;
+  lostHigh: number;
 }
 
 function query(dir: string, from: string, to: string, estimator: string): Epoch[] {
@@ -151,13 +154,12 @@ const TIMESTAMP_NS = 20_000;
 interface Judged {
   judged: number;
   held: number;
-  lossJudged: number;
   lossHeld: number;
 }
 
 function judge(epochs: readonly Epoch[], exact: ReadonlyMap<string, ExactEpoch>): Judged {
-  const out = { judged: 0, held: 0, lossJudged: 0, lossHeld: 0 };
-  for (const { startNs, edge, latency, lost } of epochs) {
+  const out = { judged: 0, held: 0, lossHeld: 0 };
+  for (const { startNs, edge, latency, sent, received, lostLow, lostHigh } of epochs) {
     const truth = exact.get(startNs);
     if (!truth || edge || truth.arrived < 50) continue;
     out.judged++;
@@ -166,11 +168,12 @@ function judge(epochs: readonly Epoch[], exact: ReadonlyMap<string, ExactEpoch>)
     const held = low <= truth.withinMeanNs && truth.withinMeanNs <= high;
     if (held) out.held++;
     else if (process.env["HOPTIME_SHOW"]) console.log(startNs, JSON.stringify({ latency, truth }));
-    if (lost === null) continue;
-    out.lossJudged++;
-    // Exact but for the packets on their way, or seen, at the cuts.
-    if (Math.abs(lost - truth.lost) <= truth.crossing + truth.atEdge) out.lossHeld++;
-    else if (process.env["HOPTIME_SHOW"]) console.log("lost", lost, JSON.stringify(truth));
+    // Packets at either end are exact but for those seen right at a cut; what was lost lies within its bounds, but for those on their way at the cuts.
+    const off = Math.abs(sent - truth.sent) + Math.abs(received - truth.arrived);
+    const within = lostLow - truth.crossing <= truth.lost && truth.lost <= lostHigh + truth.crossing;
+    if (off <= truth.atEdge && within) out.lossHeld++;
+    else if (process.env["HOPTIME_SHOW"])
+      console.log("loss", JSON.stringify({ sent, received, lostLow, lostHigh, truth }));
   }
   return out;
 }
@@ -213,9 +216,12 @@ test.skipIf(missing !== null)(
     sender.kill();
     await sleep(300);
     await Promise.all(observers.map((observer) => observer.end()));
+    if (process.env["HOPTIME_SHOW"]) for (const observer of observers) console.log(observer.text());
+    // tcpdump has the last packets when their block of the ring is full, or after a second.
+    await sleep(1500);
     expect(await lab.stopCaptures(), "packets that tcpdump dropped: the truth has holes").toBe(0);
     const exact = await exactEpochs({ before, after, filter: CROSSING, epochNs: EPOCH_NS });
-    expect([...exact.values()].reduce((n, epoch) => n + epoch.lost, 0)).toBeGreaterThan(10);
+    expect([...exact.values()].reduce((n, epoch) => n + epoch.lost, 0)).toBeGreaterThan(0);
     for (const [from, to] of [
       ["A", "B"],
       ["A", "B2"],
@@ -228,7 +234,7 @@ test.skipIf(missing !== null)(
         expect(counts.judged, text).toBeGreaterThanOrEqual(EPOCHS - 3);
         // 95 % intervals: more misses than two of ten are a chance of 0.012; the test is repeated twice.
         expect(counts.held, text).toBeGreaterThanOrEqual(0.8 * counts.judged);
-        expect(counts.lossHeld, text).toBe(counts.lossJudged);
+        expect(counts.lossHeld, text).toBe(counts.judged);
       }
   },
 );
