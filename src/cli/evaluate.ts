@@ -1,154 +1,211 @@
-/** `hoptime evaluate`: all estimators on one's own traffic at equal memory, and which of them to take. */
+/** `hoptime evaluate`: all estimators on one's own traffic at an equal budget, and which of them to take. */
 import { Command } from "commander";
-import { UsageError } from "../base/errors.ts";
+import { invalidValue, UsageError } from "../base/errors.ts";
 import { Kernels } from "../base/kernels.ts";
-import { formatBytes, formatCount, formatShare } from "../base/quantity.ts";
-import { formatDuration } from "../base/time.ts";
+import { formatShare } from "../base/quantity.ts";
 import { CaptureReader } from "../capture/reader.ts";
-import { findEstimator } from "../estimators/table.ts";
-import { RACE_CLASSES, type Race, type RaceRow, recommend, runRace } from "../evaluate/race.ts";
-import { runSegment } from "../evaluate/run-segment.ts";
-import { formatTable } from "../present/text/table.ts";
+import type { Estimator } from "../estimators/estimator.ts";
+import { parseParameters } from "../estimators/parameters.ts";
+import { ESTIMATORS, findEstimator } from "../estimators/table.ts";
+import type { Budget } from "../evaluate/race/budget.ts";
+import { capturedSegment } from "../evaluate/race/captured.ts";
+import { type ClockError, parseClockError } from "../evaluate/race/clock-error.ts";
+import { type Race, racing, runRace } from "../evaluate/race/race.ts";
+import { recommend } from "../evaluate/race/recommend.ts";
+import type { RaceSegment } from "../evaluate/race/segment.ts";
+import { simulatedSegment } from "../evaluate/race/simulated.ts";
 import type { LossHop, Scenario, Traffic } from "../simulate/scenario.ts";
 import { parseLoss, readScenario } from "../simulate/scenario-text.ts";
-import { simulate } from "../simulate/simulate.ts";
-import { integerOption, shareOption, sizeOption } from "./options.ts";
+import { addEstimatorOptions, estimatorParameters, PARAMETER_HELP, splitNames } from "./estimator-options.ts";
+import { adviceText, budgetText, raceText } from "./evaluate-text.ts";
+import { integerOption, positiveOption, shareOption, sizeOption } from "./options.ts";
 import { printJson, printText, warn } from "./output.ts";
-import { colours } from "./terminal.ts";
 
 interface Flags {
   scenario?: string;
   memory?: number;
+  wire?: number;
+  stored?: number;
+  countList?: boolean;
   estimators: string;
-  utilisation: number;
+  utilisation?: number;
   loss?: LossHop;
-  references: number;
+  clockError?: ClockError;
+  references?: number;
   seed: number;
   json?: boolean;
 }
 
+const UTILISATION = 0.88;
+/** One of our packets for so many; where bits on the wire are the budget, half of them. */
+const INJECT_EVERY = 100;
+const INJECTED_BITS = 8 * 64;
+
 export function evaluateCommand(): Command {
-  return new Command("evaluate")
+  const command = new Command("evaluate")
     .description(
-      "Races all estimators on your own traffic at equal memory: error by flow size, how often intervals hold, bits exchanged, CPU. Delays are simulated, so that the truth is known.",
+      "Races all estimators on your own traffic at equal memory, bits on the wire or bits stored: error by flow size and delay, how often intervals hold, what is answered and exchanged, CPU.",
     )
     .argument("[capture]", "capture whose packets are sent (arrival times, sizes and flows)")
+    .argument("[after]", "capture of the same packets behind the segment: their exact match is the truth")
     .option("--scenario <file>", "traffic and path of a scenario instead (hoptime simulate)")
+    .option("--memory <bytes>", "memory of one tap: 64kB, 1MB", sizeOption("memory"))
     .option(
-      "--memory <bytes>",
-      "memory of one tap: 64kB, 1MB (default: each estimator's usual size)",
-      sizeOption("memory"),
+      "--wire <bits>",
+      "bits per packet that cross the network: records, and packets sent for it",
+      positiveOption("--wire"),
     )
+    .option(
+      "--stored <bits>",
+      "bits per packet that are kept: records of both ends",
+      positiveOption("--stored"),
+    )
+    .option("--count-list", "with --wire or --stored: the list of flows counts, for those that need one")
     .option("--estimators <names>", "estimators, joined with commas, or all", "all")
-    .option("--utilisation <share>", "load of the queue", shareOption("--utilisation"), 0.88)
+    .option(
+      "--utilisation <share>",
+      `load of the queue (default: ${UTILISATION})`,
+      shareOption("--utilisation"),
+    )
     .option("--loss <model>", "loss besides the queue's: 1%, bursts:1%,100", parseLoss)
     .option(
+      "--clock-error <settings>",
+      "receiver's clock minus the sender's: offset=10us,skew=5,wander=2us,period=10s (skew in ppm)",
+      parseClockError,
+    )
+    .option(
       "--references <n>",
-      "one reference packet in so many, for estimators that use them",
+      `one reference packet, and one probe, in so many, for estimators that use them (default: ${INJECT_EVERY}; with --wire as many as take half of it)`,
       integerOption("--references", 2),
-      100,
     )
     .option("--seed <n>", "seed of delays and loss", integerOption("--seed", 1), 1)
-    .option("--json", "the results as JSON (format hoptime.evaluation/1)")
+    .option("--json", "the results as JSON (format hoptime.evaluation/2)")
     .addHelpText(
       "after",
       `
-Without --scenario the traffic passes two paths: one queue, where packets near in time are delayed alike, and
-latencies of each flow's own, where they are not (priorities, several paths, fabrics).
-
+One capture passes two simulated paths: one queue, where packets near in time are delayed alike, and latencies
+of each flow's own, where they are not (priorities, several paths, fabrics). Of two captures the exact match is the truth.
+Several budgets are raced one after the other; without one, each estimator runs at its usual size.
+${PARAMETER_HELP}
 Examples:
   hoptime evaluate a.pcap --memory 64kB
-  hoptime evaluate a.pcap --memory 1MB --loss 1% --estimators lds,colate,rli
+  hoptime evaluate a.pcap --wire 2 --loss 1% --clock-error offset=5us
+  hoptime evaluate a.pcap --memory 1MB --stored 4 --estimators lds,colate,rli --rli drain=1gbit
+  hoptime evaluate before.pcap after.pcap --memory 64kB
   hoptime evaluate --scenario demo/chain.json --json`,
-    )
-    .action(async (capture: string | undefined, flags: Flags) => {
-      const paths = pathsOf(capture, flags);
-      const kernels = new Kernels();
-      const estimators =
-        flags.estimators === "all" ? undefined : flags.estimators.split(",").map(findEstimator);
-      if (capture !== undefined) await warnOfDamage(kernels, capture);
-      const races: { path: string; race: Race }[] = [];
-      for (const { name, scenario } of paths) {
-        const offered = await simulate(kernels, scenario).offered();
-        const { truth } = await runSegment(kernels, scenario, []);
-        const loss = flags.loss ? [flags.loss.probability] : [];
-        const race = await runRace(kernels, scenario, {
-          memoryBytes: flags.memory ?? null,
-          ...(estimators ? { estimators } : {}),
-          referenceEvery: flags.references,
-          expected: { packets: offered.packets, flows: truth.flows.count, loss, epochNs: offered.durationNs },
-        });
-        races.push({ path: name, race });
-      }
-      const advice = recommend(races.map((r) => r.race));
-      if (flags.json) await printJson({ format: "hoptime.evaluation/1", seed: flags.seed, races, advice });
-      else
-        await printText(
-          `${races.map(({ path, race }) => raceText(path, race)).join("\n")}${adviceText(advice)}`,
-        );
-    });
+    );
+  return addEstimatorOptions(command, racing()).action(run);
 }
 
-/** A damaged capture is replayed up to the damage. */
+async function run(capture: string | undefined, after: string | undefined, flags: Flags): Promise<void> {
+  checkInput(capture, after, flags);
+  const kernels = new Kernels();
+  const estimators = chosen(flags.estimators);
+  const fixed = estimatorParameters(flags as unknown as Record<string, unknown>, ESTIMATORS);
+  for (const [name, text] of Object.entries(fixed)) parseParameters(findEstimator(name), text);
+  for (const file of [capture, after]) if (file !== undefined) await warnOfDamage(kernels, file);
+  const results: { budget: Budget | null; races: Race[]; advice: ReturnType<typeof recommend> }[] = [];
+  for (const budget of budgetsOf(flags)) {
+    const races: Race[] = [];
+    for (const segment of segmentsOf(kernels, capture, after, flags, estimators, budget))
+      races.push(await runRace(segment, { budget, estimators, fixed }));
+    results.push({ budget, races, advice: recommend(races) });
+  }
+  if (flags.json) {
+    await printJson({ format: "hoptime.evaluation/2", seed: flags.seed, budgets: results });
+    return;
+  }
+  const files = { before: capture ?? "a.pcap", after: after ?? "b.pcap" };
+  for (const { budget, races, advice } of results)
+    await printText(
+      `${budgetText(budget)}\n${races.map(raceText).join("\n")}${adviceText(advice, races, budget, files)}\n`,
+    );
+}
+
+function checkInput(capture: string | undefined, after: string | undefined, flags: Flags): void {
+  if ((capture === undefined) === (flags.scenario === undefined))
+    throw new UsageError("bad-option", "give a capture, two captures, or --scenario, one of them");
+  const { utilisation, loss, clockError, references, scenario } = flags;
+  const simulated = { "--utilisation": utilisation, "--loss": loss };
+  const inRace = { "--clock-error": clockError, "--references": references };
+  const idle = after !== undefined ? { ...simulated, ...inRace } : scenario !== undefined ? simulated : {};
+  for (const [name, value] of Object.entries(idle))
+    if (value !== undefined)
+      throw new UsageError(
+        "bad-option",
+        `${name} has no effect ${after === undefined ? "with --scenario" : "on two captures: they have delays, loss and clocks of their own"}`,
+        after === undefined ? "set it in the scenario" : "leave it out, or give one capture",
+      );
+  if (flags.countList && flags.wire === undefined && flags.stored === undefined)
+    throw new UsageError("bad-option", "--count-list needs --wire or --stored");
+}
+
+function chosen(text: string): Estimator[] {
+  const named = text === "all" ? racing() : splitNames("--estimators", text).map(findEstimator);
+  const silent = named.find((e) => e.answers.length === 0);
+  if (silent)
+    throw invalidValue(
+      "estimators",
+      silent.name,
+      `of those that answer: ${racing()
+        .map((e) => e.name)
+        .join(", ")}`,
+    );
+  return [...new Set(named)];
+}
+
+function budgetsOf({ memory, wire, stored, countList = false }: Flags): (Budget | null)[] {
+  const out: Budget[] = [];
+  if (memory !== undefined) out.push({ kind: "memory", bytes: memory });
+  if (wire !== undefined) out.push({ kind: "wire", bitsPerPacket: wire, list: countList });
+  if (stored !== undefined) out.push({ kind: "stored", bitsPerPacket: stored, list: countList });
+  return out.length === 0 ? [null] : out;
+}
+
+/** A damaged capture is used up to the damage. */
 async function warnOfDamage(kernels: Kernels, capture: string): Promise<void> {
   const reader = await CaptureReader.open(kernels, capture);
   while (await reader.next());
-  const { partial } = reader.statistics();
+  const { partial, ipPackets } = reader.statistics();
   reader.close();
   reader.free();
+  if (ipPackets === 0)
+    throw new UsageError("no-records", `${capture}: no IP packet`, "hoptime inspect shows what it contains");
   if (partial === null) return;
   warn(`hoptime: ${partial}; results cover the part that was read`);
   process.exitCode = 2;
 }
 
-function pathsOf(capture: string | undefined, flags: Flags): { name: string; scenario: Scenario }[] {
-  if ((capture === undefined) === (flags.scenario === undefined))
-    throw new UsageError("bad-option", "give a capture or --scenario, one of them");
-  if (flags.scenario !== undefined) return [{ name: flags.scenario, scenario: readScenario(flags.scenario) }];
+function segmentsOf(
+  kernels: Kernels,
+  capture: string | undefined,
+  after: string | undefined,
+  flags: Flags,
+  estimators: readonly Estimator[],
+  budget: Budget | null,
+): RaceSegment[] {
+  if (capture !== undefined && after !== undefined) return [capturedSegment({ before: capture, after })];
+  const { seed, utilisation = UTILISATION, clockError: clock } = flags;
+  const lossRates = flags.loss ? [flags.loss.probability] : [];
+  const injectEvery = flags.references ?? injectedWithin(budget);
+  const simulated = (name: string, scenario: Scenario) =>
+    simulatedSegment(kernels, name, scenario, { estimators, injectEvery, clock, loss: lossRates });
+  if (flags.scenario !== undefined) return [simulated(flags.scenario, readScenario(flags.scenario))];
   const traffic: Traffic = { kind: "replay", file: capture ?? "" };
   const loss = flags.loss ? [flags.loss] : [];
-  const { seed, utilisation } = flags;
   return [
-    {
-      name: `one queue at ${formatShare(utilisation)}`,
-      scenario: { seed, traffic, path: [{ kind: "queue", discipline: "red", utilisation }, ...loss] },
-    },
-    {
-      name: "a latency of each flow's own",
-      scenario: { seed, traffic, path: [{ kind: "delay", model: { kind: "per-flow" } }, ...loss] },
-    },
+    simulated(`one queue at ${formatShare(utilisation)}`, {
+      ...{ seed, traffic },
+      path: [{ kind: "queue", discipline: "red", utilisation }, ...loss],
+    }),
+    simulated("a latency of each flow's own", {
+      ...{ seed, traffic },
+      path: [{ kind: "delay", model: { kind: "per-flow" } }, ...loss],
+    }),
   ];
 }
 
-function raceText(path: string, { packets, flows, meanNs, rows }: Race): string {
-  const share = (value: number | null) => (value === null ? "–" : formatShare(value));
-  const table = formatTable<RaceRow>(
-    [
-      { title: "estimator", align: "left", value: (r) => `${r.estimator}${r.needsDelays ? " +" : ""}` },
-      { title: "memory", value: (r) => `${formatBytes(r.memoryBytes)}${r.sized ? "" : "*"}` },
-      { title: "bit/packet", value: (r) => r.bitsPerPacket.toFixed(2) },
-      { title: "ns/packet", value: (r) => r.cpuNsPerPacket.toFixed(0) },
-      { title: "segment", value: (r) => share(r.segmentError) },
-      ...RACE_CLASSES.map(({ from, to }, c) => ({
-        title: to === null ? `≥ ${formatCount(from)}` : `${from}–${to}`,
-        value: (r: RaceRow) => {
-          const found = r.classes[c];
-          if (!found || found.median === null) return "–";
-          return `${formatShare(found.median)} (${share(found.withinInterval)})`;
-        },
-      })),
-    ],
-    rows,
-    { colours },
-  );
-  const head = `${colours.bold(path)}: ${formatCount(packets)} packets, ${formatCount(flows)} flows, mean delay ${formatDuration(meanNs)}`;
-  return `${head}\n${table}\nmedian error of flows by their packets (share of 95 % intervals that contain the truth); * its usual size; + with each packet's exact delay, which two points alone do not have\n`;
-}
-
-function adviceText(advice: ReturnType<typeof recommend>): string {
-  if (!advice) return "\nNo estimator answers for nine of ten flows: give them more memory.\n";
-  const { estimator, parameters, from, medianError, bitsPerPacket } = advice;
-  const given = parameters === "" ? "" : ` --${estimator} ${parameters}`;
-  const reason = `flows of ${formatCount(from)} packets and more err by ${formatShare(medianError)} (median), for ${bitsPerPacket.toFixed(2)} bits per packet`;
-  return `\n${colours.bold("take")} ${estimator}: ${reason}\n  hoptime observe FILE --point A --estimators ${estimator}${given} --to records\n`;
+function injectedWithin(budget: Budget | null): number {
+  if (budget?.kind !== "wire") return INJECT_EVERY;
+  return Math.max(2, Math.ceil(INJECTED_BITS / (budget.bitsPerPacket / 2)));
 }

@@ -3,7 +3,7 @@ import { existsSync } from "node:fs";
 import { join } from "node:path";
 import { Command } from "commander";
 import { UsageError } from "../base/errors.ts";
-import { ResultsStore } from "../results/results-store.ts";
+import { DuckdbStore } from "../results/duckdb-store.ts";
 import { choiceOption } from "./options.ts";
 import { printJson, warn } from "./output.ts";
 import { writeWhole } from "./whole-file.ts";
@@ -51,7 +51,7 @@ export function exportCommand(): Command {
           `${data}: no results`,
           "give the directory of hoptime collect --data",
         );
-      const store = await ResultsStore.open(path);
+      const store = await DuckdbStore.open(path);
       try {
         await writeWhole(file, (to) => store.export(table, to, format));
       } finally {

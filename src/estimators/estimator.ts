@@ -201,6 +201,8 @@ export interface PacketLookup {
   readonly keepsFlows: boolean;
   /** All packets of the flow with this hash, in the order of their delays; null where there are none. */
   flowPackets(hash: bigint): PacketAnswers | null;
+  /** Every packet kept: one answer for those of a group of like delays, `groupPackets` of them. */
+  everyPacket(): PacketAnswers;
   /** Flows are listed with the IPIDs of their packets. */
   readonly lists: boolean;
   /** The flow with this key and hash (upper half), null where it is not listed. */
@@ -266,6 +268,8 @@ export interface Estimator<P extends ParameterValues = ParameterValues> {
      * name them; "none": the payload names its own flows, or there are no per-flow answers.
      */
     flows: "required" | "names" | "none";
+    /** Packets of our own that must cross the segment, and that it recognises among the others; left out: none. */
+    injected?: "reference" | "probe";
   };
   /** With these parameters rows must have their delay, though in general they need not. */
   mayNeedDelays?(parameters: P): boolean;

@@ -1,4 +1,5 @@
 /** What came of each point, minute by minute of the epochs' time: records, late ones, duplicates, refused. Counted in memory and written every few seconds: a kill loses the counts of that time, never records. */
+import type { Questions } from "./dialect.ts";
 import type { Statements } from "./happenings.ts";
 
 export interface ArrivalCounts {
@@ -27,21 +28,34 @@ export const NO_ARRIVALS: ArrivalCounts = {
   changed: 0,
   refused: 0,
 };
-const COUNTS = Object.keys(NO_ARRIVALS) as (keyof ArrivalCounts)[];
+export const COUNTS = Object.keys(NO_ARRIVALS) as (keyof ArrivalCounts)[];
 const KEY = "point, label, estimator, minute_ns";
+const TOTALS = COUNTS.map((c) => `sum(${c})`).join(", ");
 const SUMS = COUNTS.map((c) => `sum(${c}) AS ${c}`).join(", ");
 export const ARRIVALS_TABLE = `CREATE TABLE IF NOT EXISTS arrivals (point VARCHAR, label VARCHAR, estimator VARCHAR, minute_ns BIGINT, ${COUNTS.map((c) => `${c} DOUBLE`).join(", ")})`;
 const MINUTE_NS = 60_000_000_000n;
+const POINT_KEY = "point, label, estimator";
 /** Whatever names come, no more are counted apart between two writes. */
 const MAX_PENDING = 100_000;
 
-export class ArrivalsTable {
-  readonly #db: Statements;
-  #pending = new Map<string, { key: [string, string, string, bigint]; counts: ArrivalCounts }>();
+export interface MinuteArrivals {
+  key: [point: string, label: string, estimator: string, minuteNs: bigint];
+  counts: ArrivalCounts;
+}
 
-  constructor(db: Statements) {
+export abstract class ArrivalsTable {
+  readonly #db: Questions;
+  #pending = new Map<string, MinuteArrivals>();
+
+  constructor(db: Questions) {
     this.#db = db;
   }
+
+  /** Adds to the counts that are kept. */
+  protected abstract add(arrivals: readonly MinuteArrivals[]): Promise<void>;
+
+  /** Several rows of a minute become one; those before a time go. */
+  abstract tidy(beforeNs: bigint): Promise<void>;
 
   count(
     {
@@ -66,36 +80,48 @@ export class ArrivalsTable {
   async flush(): Promise<void> {
     const pending = [...this.#pending.values()];
     this.#pending = new Map();
-    for (let at = 0; at < pending.length; at += 100) {
-      const part = pending.slice(at, at + 100);
-      const width = 4 + COUNTS.length;
-      const rows = part.map(
-        (_, i) => `(${Array.from({ length: width }, (__, k) => `$${i * width + k + 1}`).join(", ")})`,
-      );
-      await this.#db.run(
-        `INSERT INTO arrivals VALUES ${rows.join(", ")}`,
-        part.flatMap(({ key, counts }) => [...key, ...COUNTS.map((c) => counts[c])]),
-      );
-    }
-  }
-
-  /** Several rows of a minute become one; those before a time go. */
-  async tidy(beforeNs: bigint): Promise<void> {
-    await this.#db.run(
-      `CREATE OR REPLACE TABLE arrivals AS SELECT ${KEY}, ${SUMS} FROM arrivals WHERE minute_ns >= ${beforeNs} GROUP BY ${KEY}`,
-    );
+    if (pending.length > 0) await this.add(pending);
   }
 
   /** Of the minutes that begin in a time. */
   async totals(fromNs: bigint, toNs: bigint): Promise<PointArrivals[]> {
     await this.flush();
     const rows = await this.#db.all(
-      `SELECT point, label, estimator, ${SUMS} FROM arrivals WHERE minute_ns >= $1 AND minute_ns < $2 GROUP BY ALL ORDER BY ALL`,
+      `SELECT ${POINT_KEY}, ${TOTALS} ${this.#db.dialect.from("arrivals")} AND minute_ns >= $1 AND minute_ns < $2 GROUP BY ${POINT_KEY} ORDER BY ${POINT_KEY}`,
       [fromNs - (fromNs % MINUTE_NS), toNs],
     );
     return rows.map(([point, label, estimator, ...counts]) => ({
       ...{ point: String(point), label: String(label), estimator: String(estimator) },
       ...(Object.fromEntries(COUNTS.map((c, i) => [c, Number(counts[i])])) as unknown as ArrivalCounts),
     }));
+  }
+}
+
+export class DuckdbArrivals extends ArrivalsTable {
+  readonly #statements: Statements;
+
+  constructor(statements: Statements) {
+    super(statements);
+    this.#statements = statements;
+  }
+
+  protected async add(arrivals: readonly MinuteArrivals[]): Promise<void> {
+    for (let at = 0; at < arrivals.length; at += 100) {
+      const part = arrivals.slice(at, at + 100);
+      const width = 4 + COUNTS.length;
+      const rows = part.map(
+        (_, i) => `(${Array.from({ length: width }, (__, k) => `$${i * width + k + 1}`).join(", ")})`,
+      );
+      await this.#statements.run(
+        `INSERT INTO arrivals VALUES ${rows.join(", ")}`,
+        part.flatMap(({ key, counts }) => [...key, ...COUNTS.map((c) => counts[c])]),
+      );
+    }
+  }
+
+  async tidy(beforeNs: bigint): Promise<void> {
+    await this.#statements.run(
+      `CREATE OR REPLACE TABLE arrivals AS SELECT ${KEY}, ${SUMS} FROM arrivals WHERE minute_ns >= ${beforeNs} GROUP BY ${KEY}`,
+    );
   }
 }

@@ -1,8 +1,7 @@
 /** The embedded database, loaded when a collector starts and not before: 68 MB of native code that nobody else needs. */
 import type { DuckDBConnection, DuckDBInstance, DuckDBValue } from "@duckdb/node-api";
 import { UsageError } from "../base/errors.ts";
-
-export type Value = DuckDBValue;
+import type { ColumnType, ReadRows, Value } from "./dialect.ts";
 
 export interface Database {
   run(sql: string, values?: readonly Value[]): Promise<void>;
@@ -14,11 +13,6 @@ export interface Database {
   transaction<T>(work: () => Promise<T>): Promise<T>;
   close(): void;
 }
-
-/** Reads rows as arrays, in the order of the columns. */
-export type ReadRows = (sql: string, values?: readonly Value[]) => Promise<Value[][]>;
-
-export type ColumnType = "text" | "bigint" | "integer" | "double" | "bytes";
 
 export class DatabaseDamaged extends Error {}
 
@@ -65,11 +59,12 @@ function database(
   reader: DuckDBConnection,
 ): Database {
   const run = async (sql: string, values: readonly Value[] = []) => {
-    await connection.run(sql, [...values]);
+    await connection.run(sql, [...values] as DuckDBValue[]);
   };
   return {
     run,
-    all: async (sql, values = []) => (await reader.runAndReadAll(sql, [...values])).getRows(),
+    all: async (sql, values = []) =>
+      (await reader.runAndReadAll(sql, [...values] as DuckDBValue[])).getRows() as Value[][],
     append: async (table, rows, types) => {
       const appender = await connection.createAppender(table);
       for (const row of rows) {

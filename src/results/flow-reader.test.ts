@@ -3,7 +3,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { Combination } from "../collect/combine.ts";
-import { ResultsStore } from "./results-store.ts";
+import { DuckdbStore } from "./duckdb-store.ts";
 import { combineFlow, type FlowRow, type SegmentRow, type Step } from "./rows.ts";
 
 const SEGMENT = { from: "A", to: "B", label: "" };
@@ -23,10 +23,10 @@ function stateOf(meanNs: number, packets: number) {
 }
 
 const folder = mkdtempSync(join(tmpdir(), "hoptime-flow-reader-"));
-let store: ResultsStore;
+let store: DuckdbStore;
 
 beforeAll(async () => {
-  store = await ResultsStore.open(join(folder, "results.duckdb"));
+  store = await DuckdbStore.open(join(folder, "results.duckdb"));
   const segments: SegmentRow[] = [];
   const flows: FlowRow[] = [];
   for (let e = 0; e < EPOCHS; e++) {

@@ -2,20 +2,20 @@
  * Rows of flows, read. A time is covered by the coarsest rows that lie in it whole and are rolled up, by finer ones at its ends; and wherever a minute or an hour did not keep a flow (they keep those
  * with the most packets), by what is below: a flow's total is the same however it is put together.
  */
-import type { ReadRows, Value } from "./duckdb.ts";
+import type { Dialect, Questions, Value } from "./dialect.ts";
 import { type FlowRow, STEPS, type Step } from "./rows.ts";
-import { bucketOf, type RowSelection } from "./segment-reader.ts";
+import { bucketOf, namesOf, type RowSelection, type RowsFrom, tuples } from "./segment-reader.ts";
 import { decodeState } from "./state-bytes.ts";
 import { bytesOf } from "./tables.ts";
 
 const OWN = "from_point = $1 AND to_point = $2 AND label = $3 AND estimator = $4";
-const COLUMNS = "step_s, start_ns, end_ns, flow, bytes, state";
+const columns = (dialect: Dialect) => `step_s, start_ns, end_ns, flow, bytes, ${dialect.bytes("state")}`;
 
 export class FlowReader {
-  readonly #all: ReadRows;
+  readonly #questions: Questions;
 
-  constructor(all: ReadRows) {
-    this.#all = all;
+  constructor(questions: Questions) {
+    this.#questions = questions;
   }
 
   /** Rows of these flows in a time, in order of it; each part of the time once. `step`: the coarsest that may be read. */
@@ -29,12 +29,13 @@ export class FlowReader {
   }
 
   async #wholeRows(selection: RowSelection, flows: readonly string[], step: Step): Promise<FlowRow[]> {
+    const { dialect } = this.#questions;
     const names = flows.map((_, i) => `$${7 + i}`).join(", ");
     const parts = coarser(step).map(
       (s) =>
-        `SELECT ${COLUMNS} FROM flows f WHERE ${OWN} AND step_s = ${s} AND start_ns >= $5 AND start_ns + ${lengthNs(s)} <= $6 AND flow IN (${names}) AND ${notOpen(s)}`,
+        `SELECT ${columns(dialect)} ${dialect.from("flows")} AND ${OWN} AND step_s = ${s} AND ${dialect.starting("$5", "$6")} AND start_ns + ${lengthNs(s)} <= $6 AND flow IN (${names}) AND ${notOpen(dialect, s)}`,
     );
-    const rows = await this.#all(parts.join(" UNION ALL "), [...valuesOf(selection), ...flows]);
+    const rows = await this.#questions.all(parts.join(" UNION ALL "), [...valuesOf(selection), ...flows]);
     return rows.map((row) => flowRow(selection, row));
   }
 
@@ -44,12 +45,13 @@ export class FlowReader {
     spans: readonly NsSpan[],
   ): Promise<FlowRow[]> {
     if (spans.length === 0) return [];
+    const { dialect } = this.#questions;
     const names = flows.map((_, i) => `$${7 + i}`).join(", ");
     const times = spans
       .map(({ fromNs, toNs }) => `(start_ns >= ${fromNs} AND start_ns < ${toNs})`)
       .join(" OR ");
-    const rows = await this.#all(
-      `SELECT ${COLUMNS} FROM flows WHERE ${OWN} AND step_s = 0 AND start_ns >= $5 AND start_ns < $6 AND (${times}) AND flow IN (${names})`,
+    const rows = await this.#questions.all(
+      `SELECT ${columns(dialect)} ${dialect.from("flows")} AND ${OWN} AND step_s = 0 AND ${dialect.starting("$5", "$6")} AND (${times}) AND flow IN (${names})`,
       [...valuesOf(selection), ...flows],
     );
     return rows.map((row) => flowRow(selection, row));
@@ -57,32 +59,52 @@ export class FlowReader {
 
   /** All flows of a time in rows of one step; where the time begins within one, it counts whole. */
   async allRows(selection: RowSelection, step: Step, most = Number.MAX_SAFE_INTEGER): Promise<FlowRow[]> {
-    const rows = await this.#all(
-      `SELECT ${COLUMNS} FROM flows WHERE ${OWN} AND step_s = ${step} AND start_ns >= $5 AND start_ns < $6 ORDER BY start_ns LIMIT ${most}`,
+    const { dialect } = this.#questions;
+    const rows = await this.#questions.all(
+      `SELECT ${columns(dialect)} ${dialect.from("flows")} AND ${OWN} AND step_s = ${step} AND ${dialect.starting("$5", "$6")} ORDER BY start_ns, packets DESC, flow LIMIT ${most}`,
       valuesOf({ ...selection, fromNs: bucketOf(selection.fromNs, step) }),
     );
     return rows.map((row) => flowRow(selection, row));
   }
 
+  /** All flows of one step, of several segments and estimators, from the time that those start on; in order of time. */
+  async rowsOf(spans: readonly RowsFrom[], toNs: bigint, step: Step): Promise<FlowRow[]> {
+    const { dialect } = this.#questions;
+    const [first] = spans;
+    if (!first) return [];
+    const names = "from_point, to_point, label, estimator";
+    const rows = await this.#questions.all(
+      `SELECT ${names}, ${columns(dialect)} ${dialect.from("flows")} AND step_s = $1 AND ${dialect.starting("$2", "$3")} AND (${names}) IN (${tuples(spans.length, 4)}) ORDER BY start_ns, flow`,
+      [step, first.startNs, toNs, ...spans.flatMap(namesOf)],
+    );
+    return rows.map(([from, to, label, estimator, ...row]) =>
+      flowRow(
+        { from: String(from), to: String(to), label: String(label), estimator: String(estimator) },
+        row,
+      ),
+    );
+  }
+
   /** Flows by packets in a time: names only. */
   async top(selection: RowSelection, step: Step, most: number): Promise<string[]> {
+    const { dialect } = this.#questions;
     const levels = coarser(step);
-    const wholes = levels.map(
-      (s) =>
-        `SELECT DISTINCT ${s} AS step_s, start_ns FROM segments f WHERE ${OWN} AND step_s = ${s} AND start_ns >= $5 AND start_ns + ${lengthNs(s)} <= $6 AND ${notOpen(s)}`,
-    );
-    const parts = [0, ...levels].map((s) => {
+    const wholes = levels.map((s): [string, string] => [
+      `whole_${s}`,
+      `SELECT start_ns ${dialect.from("segments")} AND ${OWN} AND step_s = ${s} AND ${dialect.starting("$5", "$6")} AND start_ns + ${lengthNs(s)} <= $6 AND ${notOpen(dialect, s)}`,
+    ]);
+    const named = dialect.named(new Map(wholes));
+    const wholeOf = (s: Step) => `(SELECT start_ns FROM ${named.of(`whole_${s}`)} AS whole)`;
+    const parts = ([0, ...levels] as Step[]).map((s) => {
       const above = levels.filter((l) => l > s);
       const covered = above.map(
-        (l) =>
-          ` AND start_ns - start_ns % ${lengthNs(l)} NOT IN (SELECT start_ns FROM whole WHERE step_s = ${l})`,
+        (l) => ` AND ${dialect.bigint(`start_ns - start_ns % ${lengthNs(l)}`)} NOT IN ${wholeOf(l)}`,
       );
-      const rolled = s === 0 ? "" : ` AND start_ns IN (SELECT start_ns FROM whole WHERE step_s = ${s})`;
-      return `SELECT flow, packets FROM flows WHERE ${OWN} AND step_s = ${s} AND start_ns >= $5 AND start_ns < $6${rolled}${covered.join("")}`;
+      const rolled = s === 0 ? "" : ` AND start_ns IN ${wholeOf(s)}`;
+      return `SELECT flow, packets ${dialect.from("flows")} AND ${OWN} AND step_s = ${s} AND ${dialect.starting("$5", "$6")}${rolled}${covered.join("")}`;
     });
-    const rows = await this.#all(
-      `${wholes.length === 0 ? "" : `WITH whole AS MATERIALIZED (${wholes.join(" UNION ALL ")}) `}
-        SELECT flow FROM (${parts.join(" UNION ALL ")}) GROUP BY flow ORDER BY sum(packets) DESC, flow LIMIT ${most}`,
+    const rows = await this.#questions.all(
+      `${named.before}SELECT flow FROM (${parts.join(" UNION ALL ")}) AS parts GROUP BY flow ORDER BY sum(packets) DESC, flow LIMIT ${most}`,
       valuesOf(selection),
     );
     return rows.map(([flow]) => String(flow));
@@ -160,11 +182,11 @@ function lengthNs(step: Step): bigint {
 }
 
 /** Not to be rolled up again. */
-function notOpen(step: Step): string {
-  return `NOT EXISTS (SELECT 1 FROM dirty d WHERE d.from_point = $1 AND d.to_point = $2 AND d.label = $3 AND d.estimator = $4 AND d.step_s = ${step} AND d.start_ns = f.start_ns)`;
+function notOpen(dialect: Dialect, step: Step): string {
+  return `start_ns NOT IN (SELECT start_ns ${dialect.from("dirty")} AND ${OWN} AND step_s = ${step} AND start_ns >= $5 AND start_ns < $6)`;
 }
 
-function flowRow({ from, to, label, estimator }: RowSelection, values: Value[]): FlowRow {
+function flowRow({ from, to, label, estimator }: Omit<RowsFrom, "startNs">, values: Value[]): FlowRow {
   const [step, start, end, flow, bytes = null, state = null] = values;
   return {
     segment: { from, to, label },

@@ -1,5 +1,5 @@
 /** Things that begin and end (incidents, alerts), kept beside the rows: each under its id, with its times and the rest as JSON. Written again it replaces the one before. */
-import type { Value } from "./duckdb.ts";
+import type { Questions, Value } from "./dialect.ts";
 
 export interface Happening {
   id: string;
@@ -21,24 +21,25 @@ export interface HappeningSelection {
 }
 
 /** How a table of the results is reached: one statement after the other. */
-export interface Statements {
+export interface Statements extends Questions {
   run(sql: string, values?: readonly Value[]): Promise<void>;
-  all(sql: string, values?: readonly Value[]): Promise<Value[][]>;
 }
 
-export class HappeningTable {
-  readonly #table: "incidents" | "alerts";
-  readonly #db: Statements;
+export type HappeningKind = "incidents" | "alerts";
 
-  constructor(table: "incidents" | "alerts", db: Statements) {
+export abstract class HappeningTable {
+  readonly #table: HappeningKind;
+  readonly #db: Questions;
+
+  constructor(table: HappeningKind, db: Questions) {
     this.#table = table;
     this.#db = db;
   }
 
-  async write({ id, startNs, closedNs, body }: Happening): Promise<void> {
-    await this.#db.run(`DELETE FROM ${this.#table} WHERE id = $1`, [id]);
-    await this.#db.run(`INSERT INTO ${this.#table} VALUES ($1, $2, $3, $4)`, [id, startNs, closedNs, body]);
-  }
+  abstract write(happening: Happening): Promise<void>;
+
+  /** Removes those that closed before. */
+  abstract retain(beforeNs: bigint): Promise<void>;
 
   /** The latest first. */
   async list({ fromNs, toNs, open, before, limit }: HappeningSelection): Promise<Happening[]> {
@@ -54,7 +55,7 @@ export class HappeningTable {
     if (open !== undefined) where.push(`closed_ns IS ${open ? "" : "NOT "}NULL`);
     values.push(limit);
     const rows = await this.#db.all(
-      `SELECT id, opened_ns, closed_ns, body FROM ${this.#table} ${where.length > 0 ? `WHERE ${where.join(" AND ")}` : ""} ORDER BY opened_ns DESC, id LIMIT $${values.length}`,
+      `SELECT id, opened_ns, closed_ns, body ${this.#db.dialect.from(this.#table)} ${where.map((w) => `AND ${w} `).join("")}ORDER BY opened_ns DESC, id LIMIT $${values.length}`,
       values,
     );
     return rows.map(read);
@@ -62,15 +63,32 @@ export class HappeningTable {
 
   async find(id: string): Promise<Happening | null> {
     const [row] = await this.#db.all(
-      `SELECT id, opened_ns, closed_ns, body FROM ${this.#table} WHERE id = $1`,
+      `SELECT id, opened_ns, closed_ns, body ${this.#db.dialect.from(this.#table)} AND id = $1`,
       [id],
     );
     return row ? read(row) : null;
   }
+}
 
-  /** Removes those that closed before. */
+export class DuckdbHappenings extends HappeningTable {
+  readonly #name: HappeningKind;
+  readonly #statements: Statements;
+
+  constructor(name: HappeningKind, statements: Statements) {
+    super(name, statements);
+    this.#name = name;
+    this.#statements = statements;
+  }
+
+  async write({ id, startNs, closedNs, body }: Happening): Promise<void> {
+    await this.#statements.run(`DELETE FROM ${this.#name} WHERE id = $1`, [id]);
+    await this.#statements.run(`INSERT INTO ${this.#name} VALUES ($1, $2, $3, $4)`, [
+      ...[id, startNs, closedNs, body],
+    ]);
+  }
+
   async retain(beforeNs: bigint): Promise<void> {
-    await this.#db.run(`DELETE FROM ${this.#table} WHERE closed_ns < $1`, [beforeNs]);
+    await this.#statements.run(`DELETE FROM ${this.#name} WHERE closed_ns < $1`, [beforeNs]);
   }
 }
 

@@ -4,9 +4,9 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { Combination } from "../collect/combine.ts";
+import { DuckdbStore } from "./duckdb-store.ts";
 import { Normals } from "./normals.ts";
 import { overview } from "./overview.ts";
-import { ResultsStore } from "./results-store.ts";
 import type { SegmentRow } from "./rows.ts";
 
 const SECOND_NS = 1_000_000_000n;
@@ -51,9 +51,9 @@ function row(label: string, second: number, meanNs: number, change: Partial<Segm
 
 const meanAt = (second: number) => (second < 280 ? 2e6 + 1000 * (second % 7) : 18e6);
 const root = mkdtempSync(join(tmpdir(), "hoptime-overview-"));
-let store: ResultsStore;
+let store: DuckdbStore;
 beforeAll(async () => {
-  store = await ResultsStore.open(join(root, "results.duckdb"));
+  store = await DuckdbStore.open(join(root, "results.duckdb"));
   const rows: SegmentRow[] = [];
   for (let s = 0; s < SECONDS; s++) {
     if (s >= 100 && s < 110) continue;
@@ -123,7 +123,7 @@ describe("an overview", () => {
 describe("normal by the hour of the week", () => {
   it("takes the hours next to this one's in each week, where there are three weeks", async () => {
     const path = join(root, "weeks.duckdb");
-    const weeks = await ResultsStore.open(path);
+    const weeks = await DuckdbStore.open(path);
     const HOUR_NS = 3600n * SECOND_NS;
     const rows: SegmentRow[] = [];
     for (let hour = 0; hour < 4 * 168; hour++) {

@@ -1,155 +1,71 @@
 /**
- * Rows on disk (DuckDB). A row written again replaces the one before: what is estimated twice, after a crash or because a late record came, counts once. Rows of a minute and of an hour are made
- * from those below when their time is over, and again when something in them changes: which ones are to be made is part of the same transaction, so that a kill leaves nothing half made.
+ * Where results are kept: rows of segments and flows, incidents, alerts and arrivals. Two databases: DuckDB embedded (duckdb-store.ts), ClickHouse on servers (clickhouse/). Both answer the same questions
+ * with the same numbers: what is asked is written once (segment-reader.ts, flow-reader.ts), and so is how minutes and hours are made of what is below them.
+ *
+ * A row written again replaces the one before: what is estimated twice, after a crash or because a late record came, counts once. A row that names an end as missing never replaces one that has both.
+ * Rows of a minute and of an hour are made when their time is over, and again when something in them changes: which ones are to be made is kept beside the rows.
  */
-import { earlier, later } from "../base/time.ts";
-import { ARRIVALS_TABLE, ArrivalsTable } from "./arrivals-table.ts";
-import { type Database, openDatabase, type ReadRows, type Value } from "./duckdb.ts";
+import type { ArrivalsTable } from "./arrivals-table.ts";
+import type { Questions } from "./dialect.ts";
 import { FlowReader } from "./flow-reader.ts";
-import { HappeningTable, type Statements } from "./happenings.ts";
+import type { HappeningTable } from "./happenings.ts";
 import { combineFlow, combineRows, type FlowRow, type SegmentRow, STEPS, type Step } from "./rows.ts";
-import { bucketOf, type RowSelection, SegmentReader } from "./segment-reader.ts";
-import { ADDED, FLOW_COLUMNS, flowValues, KEY, SEGMENT_COLUMNS, segmentValues } from "./tables.ts";
+import { bucketOf, SegmentReader } from "./segment-reader.ts";
 
 /** Flows kept of a minute or an hour: those with the most packets. */
 const ROLLED_FLOWS = 200;
+/** Spans that are read, made and written together. */
+const SPANS_AT_ONCE = 50;
 
-export class ResultsStore extends SegmentReader {
-  readonly #db: Database;
-  /** One statement after the other: a transaction is the connection's. Reading has a connection, and a line, of its own. */
-  readonly #writing: Line;
-  readonly #reading: Line;
-  readonly #all: ReadRows;
+/** A minute or an hour of a segment that is to be made from the rows below. */
+export interface OpenSpan {
+  from: string;
+  to: string;
+  label: string;
+  estimator: string;
+  step: Step;
+  startNs: bigint;
+}
 
+export interface RolledSpans {
+  spans: readonly OpenSpan[];
+  segments: readonly SegmentRow[];
+  flows: readonly FlowRow[];
+}
+
+export interface RetainedRows {
+  nowNs: bigint;
+  keepNs: bigint | null;
+  maxRows: number | null;
+}
+
+export abstract class ResultsStore extends SegmentReader {
   readonly flows: FlowReader;
-  readonly incidents: HappeningTable;
-  readonly alerts: HappeningTable;
-  readonly arrivals: ArrivalsTable;
+  abstract readonly incidents: HappeningTable;
+  abstract readonly alerts: HappeningTable;
+  abstract readonly arrivals: ArrivalsTable;
 
-  private constructor(db: Database) {
-    const reading = new Line();
-    const all: ReadRows = (sql, values) => reading.next(() => db.all(sql, values));
-    super(all);
-    this.#db = db;
-    this.#all = all;
-    this.#reading = reading;
-    this.#writing = new Line();
-    const statements: Statements = {
-      run: (sql, values) => this.#alone(() => db.run(sql, values)),
-      all,
-    };
-    this.flows = new FlowReader(all);
-    this.incidents = new HappeningTable("incidents", statements);
-    this.alerts = new HappeningTable("alerts", statements);
-    this.arrivals = new ArrivalsTable(statements);
+  protected constructor(questions: Questions) {
+    super(questions);
+    this.flows = new FlowReader(questions);
   }
 
-  static async open(path: string): Promise<ResultsStore> {
-    const db = await openDatabase(path);
-    const columns = (list: typeof SEGMENT_COLUMNS) =>
-      list.map(([name, type]) => `${name} ${type}`).join(", ");
-    for (const [table, list] of [
-      ["segments", SEGMENT_COLUMNS],
-      ["flows", FLOW_COLUMNS],
-    ] as const) {
-      await db.run(`CREATE TABLE IF NOT EXISTS ${table} (${columns(list)})`);
-      await db.run(`CREATE TEMP TABLE incoming_${table} (${columns(list)})`);
-    }
-    for (const [name, type] of SEGMENT_COLUMNS.filter((c) => ADDED.includes(c[0])))
-      await db.run(`ALTER TABLE segments ADD COLUMN IF NOT EXISTS ${name} ${type}`);
-    // Spans of a step that are to be made from the rows below.
-    await db.run(
-      "CREATE TABLE IF NOT EXISTS dirty (from_point VARCHAR, to_point VARCHAR, label VARCHAR, estimator VARCHAR, step_s INTEGER, start_ns BIGINT)",
-    );
-    for (const table of ["incidents", "alerts"])
-      await db.run(
-        `CREATE TABLE IF NOT EXISTS ${table} (id VARCHAR, opened_ns BIGINT, closed_ns BIGINT, body VARCHAR)`,
-      );
-    await db.run(ARRIVALS_TABLE);
-    return new ResultsStore(db);
-  }
+  /** When it resolves they are kept. May be called again with the same rows. All flows of an epoch come together, and replace those before. */
+  abstract write(segments: readonly SegmentRow[], flows: readonly FlowRow[]): Promise<void>;
 
-  /** When it resolves they are on disk. */
-  async write(segments: readonly SegmentRow[], flows: readonly FlowRow[]): Promise<void> {
-    if (segments.length === 0 && flows.length === 0) return;
-    await this.#alone(() =>
-      this.#db.transaction(async () => {
-        const improved = await this.#dropMissing(segments);
-        await this.#replace("segments", segments.map(segmentValues), SEGMENT_COLUMNS, KEY);
-        // All flows of an epoch come together, and replace those before.
-        await this.#replace("flows", flows.map(flowValues), FLOW_COLUMNS, KEY);
-        await this.#markDirty([...segments, ...improved]);
-      }),
-    );
-    this.noteSegments(segments);
-  }
+  /** Removes rows of a step that ended longer before the newest (or before now, where that is earlier) than is kept, and the oldest beyond so many. */
+  abstract retain(step: Step, rows: RetainedRows): Promise<void>;
 
-  /** An end that came late: the row that said it was missing goes. Where packets cut epochs, its start is not that of the pair. Returns what went. */
-  async #dropMissing(
-    rows: readonly SegmentRow[],
-  ): Promise<Pick<SegmentRow, "segment" | "estimator" | "startNs">[]> {
-    const gone: Pick<SegmentRow, "segment" | "estimator" | "startNs">[] = [];
-    for (const { segment, estimator, startNs, endNs, mode, missing } of rows) {
-      if (mode === "aligned" || missing > 0) continue;
-      const found = await this.#db.all(
-        `DELETE FROM segments WHERE from_point = $1 AND to_point = $2 AND label = $3 AND estimator = $4 AND step_s = 0
-          AND missing > 0 AND start_ns < $6 AND end_ns > $5 AND (start_ns + end_ns) / 2 BETWEEN $5 AND $6 RETURNING start_ns`,
-        [segment.from, segment.to, segment.label, estimator, startNs, endNs],
-      );
-      for (const [start] of found) gone.push({ segment, estimator, startNs: BigInt(start as bigint) });
-    }
-    return gone;
-  }
+  /** The rows of a table as a file. */
+  abstract export(table: "segments" | "flows", path: string, format: "parquet" | "csv"): Promise<void>;
 
-  async #replace(
-    table: "segments" | "flows",
-    rows: Value[][],
-    columns: typeof SEGMENT_COLUMNS,
-    key: readonly string[],
-  ): Promise<void> {
-    if (rows.length === 0) return;
-    const db = this.#db;
-    await db.append(
-      `incoming_${table}`,
-      rows,
-      columns.map((c) => c[2]),
-    );
-    const starts = rows.map((r) => r[5] as bigint);
-    const [first, last] = [starts.reduce(earlier), starts.reduce(later)];
-    const same = key.map((name) => `t.${name} = i.${name}`).join(" AND ");
-    await db.run(
-      `DELETE FROM ${table} t USING incoming_${table} i WHERE t.start_ns BETWEEN $1 AND $2 AND ${same}`,
-      [first, last],
-    );
-    await db.run(`INSERT INTO ${table} SELECT * FROM incoming_${table}`);
-    await db.run(`DELETE FROM incoming_${table}`);
-  }
+  abstract close(): Promise<void>;
 
-  async #markDirty(rows: readonly Pick<SegmentRow, "segment" | "estimator" | "startNs">[]): Promise<void> {
-    const spans = new Map<string, Value[]>();
-    for (const { segment, estimator, startNs } of rows)
-      for (const step of STEPS.slice(1)) {
-        const key: Value[] = [
-          segment.from,
-          segment.to,
-          segment.label,
-          estimator,
-          step,
-          bucketOf(startNs, step),
-        ];
-        spans.set(key.join("\n"), key);
-      }
-    const same = KEY.map((name) => `dirty.${name} = d.${name}`).join(" AND ");
-    for (const part of pieces([...spans.values()], 100)) {
-      const rowsOf = part
-        .map((_, i) => `(${KEY.map((__, k) => `$${KEY.length * i + k + 1}`).join(", ")})`)
-        .join(", ");
-      await this.#db.run(
-        `INSERT INTO dirty SELECT * FROM (VALUES ${rowsOf}) d(${KEY.join(", ")}) WHERE NOT EXISTS (SELECT 1 FROM dirty WHERE ${same})`,
-        part.flat(),
-      );
-    }
-  }
+  /** Spans of a step that ended at or before a time and are to be made, oldest first. */
+  protected abstract openSpans(step: Step, untilNs: bigint, most: number): Promise<OpenSpan[]>;
+
+  /** Writes rows of spans; those are no longer open, unless something in them was written meanwhile. */
+  protected abstract writeRolled(rolled: RolledSpans): Promise<void>;
 
   /** Makes the rows of minutes and hours that ended at or before `untilNs` and have changed; returns how many. */
   async rollUp(untilNs: bigint, most = 500): Promise<number> {
@@ -157,119 +73,85 @@ export class ResultsStore extends SegmentReader {
     for (const [i, step] of STEPS.entries()) {
       const below = STEPS[i - 1];
       if (step === 0 || below === undefined) continue;
-      const spans = await this.#all(
-        "SELECT from_point, to_point, label, estimator, start_ns FROM dirty WHERE step_s = $1 AND start_ns + $2 <= $3 ORDER BY start_ns LIMIT $4",
-        [...[step, BigInt(step) * 1_000_000_000n, untilNs, most]],
-      );
-      for (const [from, to, label, estimator, start] of spans) {
-        const startNs = BigInt(start as bigint);
-        const where = {
-          from: String(from),
-          to: String(to),
-          label: String(label),
-          estimator: String(estimator),
-        };
-        await this.#roll(
-          { ...where, fromNs: startNs, toNs: startNs + BigInt(step) * 1_000_000_000n },
-          below,
-          step,
-        );
-        made++;
+      const spans = await this.openSpans(step, untilNs, most);
+      for (const together of sameStart(spans)) {
+        await this.#roll(together, below);
+        made += together.length;
       }
     }
     return made;
   }
 
-  async #roll(selection: RowSelection, below: Step, step: Step): Promise<void> {
-    const { from, to, label, estimator, fromNs: startNs, toNs: endNs } = selection;
-    const rows = await this.segmentRows(selection, below);
-    const flows = await this.flows.allRows(selection, below);
-    const span = { step, startNs, endNs };
-    const row = combineRows(rows, span)?.row;
-    const byFlow = new Map<string, FlowRow[]>();
-    for (const flow of flows) {
-      const known = byFlow.get(flow.flow);
-      if (known) known.push(flow);
-      else byFlow.set(flow.flow, [flow]);
-    }
-    const rolled = [...byFlow.values()].flatMap((list) => combineFlow(list, span)?.row ?? []);
-    rolled.sort((a, b) => (b.state.packets ?? 0) - (a.state.packets ?? 0));
-    await this.#alone(() =>
-      this.#db.transaction(async () => {
-        if (row) await this.#replace("segments", [segmentValues(row)], SEGMENT_COLUMNS, KEY);
-        await this.#replace("flows", rolled.slice(0, ROLLED_FLOWS).map(flowValues), FLOW_COLUMNS, KEY);
-        const where = KEY.map((name, i) => `${name} = $${i + 1}`).join(" AND ");
-        await this.#db.run(`DELETE FROM dirty WHERE ${where}`, [from, to, label, estimator, step, startNs]);
-      }),
-    );
-  }
-
-  /** Removes rows of a step that ended longer before the newest (or before now, where that is earlier) than is kept, and the oldest beyond so many. */
-  async retain(
-    step: Step,
-    { nowNs, keepNs, maxRows }: { nowNs: bigint; keepNs: bigint | null; maxRows: number | null },
-  ): Promise<void> {
-    for (const table of ["segments", "flows"] as const) {
-      const [newest] = await this.#all(`SELECT max(end_ns) FROM ${table} WHERE step_s = $1`, [step]);
-      if (newest?.[0] === null || newest?.[0] === undefined) continue;
-      const newestNs = BigInt(newest[0] as bigint);
-      let limitNs = keepNs === null ? null : (newestNs < nowNs ? newestNs : nowNs) - keepNs;
-      if (maxRows !== null) {
-        const [row] = await this.#all(
-          `SELECT end_ns FROM ${table} WHERE step_s = $1 ORDER BY start_ns DESC LIMIT 1 OFFSET $2`,
-          [step, maxRows],
-        );
-        const oldest = row?.[0] === undefined ? null : BigInt(row[0] as bigint);
-        if (oldest !== null && (limitNs === null || oldest > limitNs)) limitNs = oldest;
-      }
-      if (limitNs !== null)
-        await this.#alone(() =>
-          this.#db.run(`DELETE FROM ${table} WHERE step_s = $1 AND end_ns <= $2`, [step, limitNs]),
-        );
-    }
-    this.forgetSegments();
-  }
-
-  /** The rows of a table as a file, by the ending of its name: .parquet or .csv. */
-  async export(table: "segments" | "flows", path: string, format: "parquet" | "csv"): Promise<void> {
-    const columns = (table === "segments" ? SEGMENT_COLUMNS : FLOW_COLUMNS)
-      .map((c) => c[0])
-      .filter((name) => name !== "state");
-    const quoted = path.replaceAll("'", "''");
-    const how = format === "parquet" ? "FORMAT parquet" : "FORMAT csv, HEADER true";
-    await this.#alone(() =>
-      this.#db.run(
-        `COPY (SELECT ${columns.join(", ")} FROM ${table} ORDER BY start_ns, step_s) TO '${quoted}' (${how})`,
-      ),
-    );
-  }
-
-  async close(): Promise<void> {
-    await this.#writing.ended();
-    await this.#reading.ended();
-    this.#db.close();
-  }
-
-  #alone<T>(work: () => Promise<T>): Promise<T> {
-    return this.#writing.next(work);
+  /** Spans of one step that start together. */
+  async #roll(spans: readonly OpenSpan[], below: Step): Promise<void> {
+    const [first] = spans;
+    if (!first) return;
+    const { step, startNs } = first;
+    const span = { step, startNs, endNs: startNs + BigInt(step) * 1_000_000_000n };
+    const rows = grouped(await this.rowsOf(spans, span.endNs, below), spanName);
+    const flowRows = grouped(await this.flows.rowsOf(spans, span.endNs, below), spanName);
+    const segments = [...rows.values()].flatMap((list) => combineRows(list, span)?.row ?? []);
+    const flows = [...flowRows.values()].flatMap((list) => {
+      const byFlow = grouped(list, (row) => row.flow);
+      const rolled = [...byFlow.values()].flatMap((own) => combineFlow(own, span)?.row ?? []);
+      rolled.sort(byPackets);
+      return rolled.slice(0, ROLLED_FLOWS);
+    });
+    await this.writeRolled({ spans, segments, flows });
   }
 }
 
-/** One after the other, whatever becomes of those before. */
-class Line {
-  #last: Promise<unknown> = Promise.resolve();
-
-  next<T>(work: () => Promise<T>): Promise<T> {
-    const next = this.#last.then(work, work);
-    this.#last = next.catch(() => undefined);
-    return next;
-  }
-
-  async ended(): Promise<void> {
-    await this.#last;
-  }
+/** The steps above an epoch that a row is part of. */
+export function spansOf(rows: Iterable<Pick<SegmentRow, "segment" | "estimator" | "startNs">>): OpenSpan[] {
+  const spans = new Map<string, OpenSpan>();
+  for (const { segment, estimator, startNs } of rows)
+    for (const step of STEPS.slice(1)) {
+      const span = { ...segment, estimator, step, startNs: bucketOf(startNs, step) };
+      spans.set(openName(span), span);
+    }
+  return [...spans.values()];
 }
 
-function* pieces<T>(list: readonly T[], length: number): Generator<T[]> {
-  for (let at = 0; at < list.length; at += length) yield list.slice(at, at + length);
+export function openName({ from, to, label, estimator, step, startNs }: OpenSpan): string {
+  return JSON.stringify([from, to, label, estimator, step, `${startNs}`]);
+}
+
+/** A row whose other end had not come: where packets cut epochs, its start is not that of the pair. Is its middle in the pair's time? */
+export function isReplacedBy(
+  missing: { startNs: bigint; endNs: bigint },
+  pair: Pick<SegmentRow, "startNs" | "endNs">,
+): boolean {
+  const twice = missing.startNs + missing.endNs;
+  const overlap = missing.startNs < pair.endNs && missing.endNs > pair.startNs;
+  return overlap && twice >= 2n * pair.startNs && twice <= 2n * pair.endNs;
+}
+
+function* sameStart(spans: readonly OpenSpan[]): Generator<OpenSpan[]> {
+  let list: OpenSpan[] = [];
+  for (const span of spans) {
+    if (list.length === SPANS_AT_ONCE || (list[0] && list[0].startNs !== span.startNs)) {
+      yield list;
+      list = [];
+    }
+    list.push(span);
+  }
+  if (list.length > 0) yield list;
+}
+
+function grouped<T>(rows: Iterable<T>, nameOf: (row: T) => string): Map<string, T[]> {
+  const groups = new Map<string, T[]>();
+  for (const row of rows) {
+    const name = nameOf(row);
+    const known = groups.get(name);
+    if (known) known.push(row);
+    else groups.set(name, [row]);
+  }
+  return groups;
+}
+
+const spanName = ({ segment, estimator }: Pick<SegmentRow, "segment" | "estimator">) =>
+  JSON.stringify([segment.from, segment.to, segment.label, estimator]);
+
+function byPackets(a: FlowRow, b: FlowRow): number {
+  return (b.state.packets ?? 0) - (a.state.packets ?? 0) || (a.flow < b.flow ? -1 : 1);
 }

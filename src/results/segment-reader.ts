@@ -1,7 +1,7 @@
 /** Rows of segments, read: of one over time, of all at a time. */
 import { earlier, later } from "../base/time.ts";
 import type { CollectedSegment } from "../collect/collector.ts";
-import type { ReadRows } from "./duckdb.ts";
+import type { Dialect, Questions, Value } from "./dialect.ts";
 import { type SegmentRow, STEPS, type Step } from "./rows.ts";
 import { readSegmentRow, SEGMENT_COLUMNS } from "./tables.ts";
 
@@ -78,12 +78,14 @@ export interface SpreadRow {
   spreadNs: number;
 }
 
+const NAMES = "from_point, to_point, label, estimator";
+
 export class SegmentReader {
-  readonly #all: ReadRows;
+  protected readonly questions: Questions;
   #known: Map<string, KnownSegment> | null = null;
 
-  constructor(all: ReadRows) {
-    this.#all = all;
+  constructor(questions: Questions) {
+    this.questions = questions;
   }
 
   /** In order of time. */
@@ -91,10 +93,22 @@ export class SegmentReader {
     { from, to, label, estimator, fromNs, toNs }: RowSelection,
     step: Step,
   ): Promise<SegmentRow[]> {
-    const names = SEGMENT_COLUMNS.map((c) => c[0]).join(", ");
-    const rows = await this.#all(
-      `SELECT ${names} FROM segments WHERE step_s = $1 AND start_ns >= $2 AND start_ns < $3 AND from_point = $4 AND to_point = $5 AND label = $6 AND estimator = $7 ORDER BY start_ns`,
+    const { dialect } = this.questions;
+    const rows = await this.questions.all(
+      `SELECT ${rowColumns(dialect)} ${dialect.from("segments")} AND step_s = $1 AND ${dialect.starting("$2", "$3")} AND from_point = $4 AND to_point = $5 AND label = $6 AND estimator = $7 ORDER BY start_ns`,
       [step, fromNs, toNs, from, to, label, estimator],
+    );
+    return rows.map(readSegmentRow);
+  }
+
+  /** Rows of one step, of several segments and estimators, from the time that those start on; each in order of time. */
+  async rowsOf(spans: readonly RowsFrom[], toNs: bigint, step: Step): Promise<SegmentRow[]> {
+    const { dialect } = this.questions;
+    const [first] = spans;
+    if (!first) return [];
+    const rows = await this.questions.all(
+      `SELECT ${rowColumns(dialect)} ${dialect.from("segments")} AND step_s = $1 AND ${dialect.starting("$2", "$3")} AND (${NAMES}) IN (${tuples(spans.length, 4)}) ORDER BY start_ns`,
+      [step, first.startNs, toNs, ...spans.flatMap(namesOf)],
     );
     return rows.map(readSegmentRow);
   }
@@ -102,23 +116,28 @@ export class SegmentReader {
   /** The last so many epochs of a time, in order. */
   async lastRows(selection: RowSelection, most: number): Promise<SegmentRow[]> {
     const { from, to, label, estimator, fromNs, toNs } = selection;
-    const [row] = await this.#all(
-      "SELECT min(start_ns) FROM (SELECT start_ns FROM segments WHERE step_s = 0 AND start_ns >= $1 AND start_ns < $2 AND from_point = $3 AND to_point = $4 AND label = $5 AND estimator = $6 ORDER BY start_ns DESC LIMIT $7)",
+    const { dialect } = this.questions;
+    const first = await this.#bound(
+      `SELECT count(*), min(start_ns) FROM (SELECT start_ns ${dialect.from("segments")} AND step_s = 0 AND ${dialect.starting("$1", "$2")} AND from_point = $3 AND to_point = $4 AND label = $5 AND estimator = $6 ORDER BY start_ns DESC LIMIT $7) AS newest`,
       [fromNs, toNs, from, to, label, estimator, most],
     );
-    const first = row?.[0] ?? null;
-    return first === null ? [] : await this.segmentRows({ ...selection, fromNs: BigInt(first as bigint) }, 0);
+    return first === null ? [] : await this.segmentRows({ ...selection, fromNs: first }, 0);
   }
 
   /** Start of the first row from a time on, of those that `step` can be made of; null where there is none. */
   async firstFrom(selection: RowSelection, step: Step): Promise<bigint | null> {
     const { from, to, label, estimator, fromNs, toNs } = selection;
-    const [row] = await this.#all(
-      "SELECT min(start_ns) FROM segments WHERE end_ns > $1 AND start_ns < $2 AND from_point = $3 AND to_point = $4 AND label = $5 AND estimator = $6 AND step_s <= $7",
+    const { dialect } = this.questions;
+    return await this.#bound(
+      `SELECT count(*), min(start_ns) ${dialect.from("segments")} AND ${dialect.touching("$1", "$2")} AND from_point = $3 AND to_point = $4 AND label = $5 AND estimator = $6 AND step_s <= $7`,
       [fromNs, toNs, from, to, label, estimator, step],
     );
-    const first = row?.[0] ?? null;
-    return first === null ? null : BigInt(first as bigint);
+  }
+
+  /** A lowest or highest time; null where no row is counted. */
+  async #bound(sql: string, values: readonly Value[] = []): Promise<bigint | null> {
+    const [row] = await this.questions.all(sql, values);
+    return row && Number(row[0]) > 0 ? BigInt(row[1] as bigint) : null;
   }
 
   /** Rows that cover a time in the coarsest steps that `step` allows: what is not rolled up yet comes as it is below. */
@@ -126,8 +145,8 @@ export class SegmentReader {
     if (step === 0) return await this.segmentRows(selection, 0);
     const below = STEPS[STEPS.indexOf(step) - 1] ?? 0;
     const { from, to, label, estimator, fromNs, toNs } = selection;
-    const dirty = await this.#all(
-      "SELECT start_ns FROM dirty WHERE step_s = $1 AND start_ns >= $2 AND start_ns < $3 AND from_point = $4 AND to_point = $5 AND label = $6 AND estimator = $7 ORDER BY start_ns",
+    const dirty = await this.questions.all(
+      `SELECT start_ns ${this.questions.dialect.from("dirty")} AND step_s = $1 AND start_ns >= $2 AND start_ns < $3 AND from_point = $4 AND to_point = $5 AND label = $6 AND estimator = $7 ORDER BY start_ns`,
       [step, bucketOf(fromNs, step), toNs, from, to, label, estimator],
     );
     const open = new Set(dirty.map(([start]) => BigInt(start as bigint)));
@@ -146,9 +165,10 @@ export class SegmentReader {
 
   /** Epochs of every segment and estimator in a time, and what became of them. */
   async coverage(fromNs: bigint, toNs: bigint): Promise<SegmentCoverage[]> {
+    const { dialect } = this.questions;
     const sums = COVERAGE.map((c) => `sum(${c[0]})`).join(", ");
-    const rows = await this.#all(
-      `SELECT from_point, to_point, label, estimator, ${sums} FROM segments WHERE step_s = 0 AND start_ns >= $1 AND start_ns < $2 GROUP BY ALL ORDER BY ALL`,
+    const rows = await this.questions.all(
+      `SELECT ${NAMES}, ${sums} ${dialect.from("segments")} AND step_s = 0 AND ${dialect.starting("$1", "$2")} GROUP BY ${NAMES} ORDER BY ${NAMES}`,
       [fromNs, toNs],
     );
     return rows.map(([from, to, label, estimator, ...counts]) => ({
@@ -162,15 +182,17 @@ export class SegmentReader {
 
   /** End of the newest epoch; null where there is none. */
   async newest(): Promise<bigint | null> {
-    const [row] = await this.#all("SELECT max(end_ns) FROM segments WHERE step_s = 0");
-    return row?.[0] === null || row?.[0] === undefined ? null : BigInt(row[0] as bigint);
+    return await this.#bound(
+      `SELECT count(*), max(end_ns) ${this.questions.dialect.from("segments")} AND step_s = 0`,
+    );
   }
 
   /** Read once, and kept up to date by what is written: every question asks for it. */
   async segments(): Promise<KnownSegment[]> {
     if (this.#known === null) {
       const { changes } = this;
-      const known = await this.#readSegments();
+      const known = new Map<string, KnownSegment>();
+      for (const span of await this.spans()) noteSegment(known, span);
       // What was written meanwhile may be missing in it.
       if (changes !== this.changes) return listed(known);
       this.#known = known;
@@ -192,20 +214,18 @@ export class SegmentReader {
     this.#known = null;
   }
 
-  async #readSegments(): Promise<Map<string, KnownSegment>> {
-    const rows = await this.#all(
+  /** Each segment and estimator with its first and newest time. */
+  protected async spans(): Promise<SegmentSpan[]> {
+    const rows = await this.questions.all(
       // A minute or an hour that has begun ends in the time to come: the newest is that of the epochs.
-      "SELECT from_point, to_point, label, estimator, min(start_ns), coalesce(max(end_ns) FILTER (WHERE step_s = 0), max(end_ns)) FROM segments GROUP BY ALL ORDER BY ALL",
+      `SELECT ${NAMES}, min(start_ns), max(CASE WHEN step_s = 0 THEN end_ns ELSE 0 END), max(end_ns) ${this.questions.dialect.from("segments")} GROUP BY ${NAMES}`,
     );
-    const known = new Map<string, KnownSegment>();
-    for (const [from, to, label, estimator, first, last] of rows)
-      noteSegment(known, {
-        segment: { from: String(from), to: String(to), label: String(label) },
-        estimator: String(estimator),
-        startNs: BigInt(first as bigint),
-        endNs: BigInt(last as bigint),
-      });
-    return known;
+    return rows.map(([from, to, label, estimator, first, newest, last]) => ({
+      segment: { from: String(from), to: String(to), label: String(label) },
+      estimator: String(estimator),
+      startNs: BigInt(first as bigint),
+      endNs: BigInt((Number(newest) > 0 ? newest : last) as bigint),
+    }));
   }
 
   /** All segments and estimators in steps of any length, from rows of `step` or finer: sums, the mean weighted by packets, the lowest and highest bound. */
@@ -213,18 +233,19 @@ export class SegmentReader {
     const union = await this.#pieces(fromNs, toNs, step);
     // One text for each segment: values that cross one by one take ten times as long.
     const fields = ["begins", "mean", "low", "high", "sent", "received", "epochs", "missing", "refused"];
-    const texts = fields.map((f) => `coalesce(CAST(${f} AS VARCHAR), '')`).join(", ");
-    const whole = (sql: string) => `CAST(round(${sql}) AS BIGINT)`;
-    const rows = await this.#all(
-      `SELECT from_point, to_point, label, estimator, string_agg(concat_ws(',', ${texts}), ';') FROM (
-        SELECT from_point, to_point, label, estimator, (start_ns - $1) // $2 AS begins,
+    const { dialect } = this.questions;
+    const text = dialect.gathered(dialect.listed(fields.map((f) => dialect.text(f))));
+    const whole = (sql: string) => `floor(${sql} + 0.5)`;
+    const rows = await this.questions.all(
+      `SELECT ${NAMES}, ${text} FROM (
+        SELECT ${NAMES}, ${dialect.quotient("start_ns - $1", "$2")} AS begins,
           ${whole("sum(mean_ns * weight) / sum(CASE WHEN mean_ns IS NULL THEN NULL ELSE weight END)")} AS mean,
           ${whole("min(low_ns)")} AS low, ${whole("max(high_ns)")} AS high,
-          ${whole("sum(CASE WHEN received IS NULL THEN NULL ELSE sent END)")} AS sent,
-          ${whole("sum(CASE WHEN sent IS NULL THEN NULL ELSE received END)")} AS received,
-          sum(epochs) AS epochs, sum(missing) AS missing, sum(refused) AS refused
-        FROM (SELECT from_point, to_point, label, estimator, start_ns, mean_ns, low_ns, high_ns, sent, received, epochs, missing, refused, greatest(coalesce(received, 1), 1) AS weight FROM segments WHERE ${union})
-        GROUP BY from_point, to_point, label, estimator, begins) GROUP BY from_point, to_point, label, estimator`,
+          ${whole("sum(CASE WHEN received_of IS NULL THEN NULL ELSE sent_of END)")} AS sent,
+          ${whole("sum(CASE WHEN sent_of IS NULL THEN NULL ELSE received_of END)")} AS received,
+          sum(epochs_of) AS epochs, sum(missing_of) AS missing, sum(refused_of) AS refused
+        FROM (SELECT ${NAMES}, start_ns, mean_ns, low_ns, high_ns, sent AS sent_of, received AS received_of, epochs AS epochs_of, missing AS missing_of, refused AS refused_of, greatest(coalesce(received, 1), 1) AS weight ${dialect.from("segments")} AND (${union})) AS parts
+        GROUP BY ${NAMES}, begins) AS steps GROUP BY ${NAMES}`,
       [fromNs, stepNs],
     );
     return rows.flatMap(([from, to, label, estimator, text]) => {
@@ -242,10 +263,10 @@ export class SegmentReader {
 
   /** The newest epoch of each segment and estimator that lies in a time. */
   async newestRows(fromNs: bigint, toNs: bigint): Promise<SegmentRow[]> {
-    const names = SEGMENT_COLUMNS.map((c) => c[0]).join(", ");
-    const rows = await this.#all(
-      `SELECT ${names} FROM segments WHERE step_s = 0 AND start_ns >= $1 AND start_ns < $2
-        QUALIFY row_number() OVER (PARTITION BY from_point, to_point, label, estimator ORDER BY start_ns DESC) = 1`,
+    const { dialect } = this.questions;
+    const own = `${dialect.from("segments")} AND step_s = 0 AND ${dialect.starting("$1", "$2")}`;
+    const rows = await this.questions.all(
+      `SELECT ${rowColumns(dialect)} ${own} AND (${NAMES}, start_ns) IN (SELECT ${NAMES}, max(start_ns) ${own} GROUP BY ${NAMES})`,
       [fromNs, toNs],
     );
     return rows.map(readSegmentRow);
@@ -254,15 +275,16 @@ export class SegmentReader {
   /** Middle and spread of the means of each segment and estimator, by rows of one step; `hourOfWeekNs`: only of the hours next to this one's in each week. */
   async spreads(question: SpreadQuestion): Promise<SpreadRow[]> {
     const { step, fromNs, toNs, share, hourOfWeekNs } = question;
+    const { dialect } = this.questions;
     const hour = "3600000000000";
     // Hours from the one asked for, around the week: 0, 1 and 167 are next to it.
     const near =
       hourOfWeekNs === null
-        ? "true"
-        : `(start_ns // ${hour} - ${hourOfWeekNs} // ${hour}) % 168 IN (0, 1, -1, 167, -167)`;
-    const rows = await this.#all(
-      `SELECT from_point, to_point, label, estimator, count(*), quantile_cont(mean_ns, ${share}), mad(mean_ns) FROM segments
-        WHERE step_s = $1 AND start_ns >= $2 AND start_ns < $3 AND mean_ns IS NOT NULL AND ${near} GROUP BY ALL`,
+        ? "1 = 1"
+        : `(${dialect.quotient("start_ns", hour)} - ${hourOfWeekNs / BigInt(hour)}) % 168 IN (0, 1, -1, 167, -167)`;
+    const rows = await this.questions.all(
+      `SELECT ${NAMES}, count(*), ${dialect.quantile("mean_ns", share)}, ${dialect.medianDistance("mean_ns")} ${dialect.from("segments")}
+        AND step_s = $1 AND ${dialect.starting("$2", "$3")} AND mean_ns IS NOT NULL AND ${near} GROUP BY ${NAMES}`,
       [step, fromNs, toNs],
     );
     return rows.map(([from, to, label, estimator, count, value, mad]) => ({
@@ -273,24 +295,46 @@ export class SegmentReader {
 
   /** Which rows cover a time, in steps as coarse as `step` where all is rolled up, finer behind that. */
   async #pieces(fromNs: bigint, toNs: bigint, step: Step): Promise<string> {
+    const { dialect } = this.questions;
     const parts: string[] = [];
     let startNs = fromNs;
     for (const coarse of [...STEPS].reverse().filter((s) => s <= step)) {
-      const [open] =
-        coarse === 0 ? [] : await this.#all("SELECT min(start_ns) FROM dirty WHERE step_s = $1", [coarse]);
-      const openNs = open?.[0] === null || open?.[0] === undefined ? toNs : BigInt(open[0] as bigint);
+      const open = `SELECT count(*), min(start_ns) ${dialect.from("dirty")} AND step_s = $1`;
+      const openNs = coarse === 0 ? toNs : ((await this.#bound(open, [coarse])) ?? toNs);
       const endNs = coarse === 0 ? toNs : earlier(later(bucketOf(openNs, coarse), startNs), toNs);
       if (endNs > startNs)
-        parts.push(`(step_s = ${coarse} AND start_ns >= ${startNs} AND start_ns < ${endNs})`);
+        parts.push(`(step_s = ${coarse} AND ${dialect.starting(`${startNs}`, `${endNs}`)})`);
       startNs = endNs;
     }
-    return parts.length === 0 ? "false" : parts.join(" OR ");
+    return parts.length === 0 ? "1 = 0" : parts.join(" OR ");
   }
 
   /** Is there anything at all? */
   async isEmpty(): Promise<boolean> {
-    return (await this.#all("SELECT 1 FROM segments LIMIT 1")).length === 0;
+    const some = `SELECT from_point ${this.questions.dialect.from("segments")} LIMIT 1`;
+    return (await this.questions.all(some)).length === 0;
   }
+}
+
+/** Of a segment and estimator, from a time on. */
+export type RowsFrom = Pick<RowSelection, "from" | "to" | "label" | "estimator"> & { startNs: bigint };
+
+export function namesOf({ from, to, label, estimator }: Omit<RowsFrom, "startNs">): string[] {
+  return [from, to, label, estimator];
+}
+
+/** Places of so many tuples of four names, the first of them after `$before`, as a list of IN. */
+export function tuples(count: number, first: number): string {
+  return Array.from({ length: count }, (_, i) => {
+    const at = first + 4 * i;
+    return `($${at}, $${at + 1}, $${at + 2}, $${at + 3})`;
+  }).join(", ");
+}
+
+export type SegmentSpan = Pick<SegmentRow, "segment" | "estimator" | "startNs" | "endNs">;
+
+function rowColumns(dialect: Dialect): string {
+  return SEGMENT_COLUMNS.map(([name, , type]) => (type === "bytes" ? dialect.bytes(name) : name)).join(", ");
 }
 
 /** Sixty thousand of these are made for an overview: plain, without spreads. */
@@ -316,7 +360,7 @@ function stepRow(names: Pick<StepRow, "from" | "to" | "label" | "estimator">, te
 
 function noteSegment(
   known: Map<string, KnownSegment>,
-  { segment, estimator, startNs, endNs }: Pick<SegmentRow, "segment" | "estimator" | "startNs" | "endNs">,
+  { segment, estimator, startNs, endNs }: SegmentSpan,
 ): void {
   const { from, to, label } = segment;
   const key = JSON.stringify([from, to, label]);

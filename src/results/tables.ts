@@ -1,6 +1,6 @@
 /** The tables of results: their columns, and rows as the values of them. */
 import type { CutMode } from "../epoch/record.ts";
-import type { ColumnType, Value } from "./duckdb.ts";
+import type { ColumnType, Value } from "./dialect.ts";
 import type { FlowRow, SegmentRow, Step } from "./rows.ts";
 import { decodeState, encodeState } from "./state-bytes.ts";
 
@@ -122,6 +122,8 @@ export function readSegmentRow(values: Value[]): SegmentRow {
   };
 }
 
+/** Bytes as the database gives them: an object of DuckDB's, or hexadecimal text. */
 export function bytesOf(value: Value): Uint8Array {
+  if (typeof value === "string") return Buffer.from(value, "hex");
   return (value as { bytes: Uint8Array }).bytes;
 }

@@ -1,16 +1,17 @@
 import { renameSync } from "node:fs";
 import { DatabaseDamaged } from "../results/duckdb.ts";
-import { ResultsStore } from "../results/results-store.ts";
+import { DuckdbStore } from "../results/duckdb-store.ts";
+import type { ResultsStore } from "../results/results-store.ts";
 
 /** Results that cannot be read are set aside, and made again from the records. */
-export async function openResults(path: string, onLog?: (text: string) => void): Promise<ResultsStore> {
+export async function openResultsFile(path: string, onLog?: (text: string) => void): Promise<ResultsStore> {
   try {
-    return await ResultsStore.open(path);
+    return await DuckdbStore.open(path);
   } catch (error) {
     if (!(error instanceof DatabaseDamaged)) throw error;
     const aside = `${path}.damaged-${Date.now()}`;
     renameSync(path, aside);
     onLog?.(`${path}: ${error.message}; set aside as ${aside}, and made again from the records`);
-    return await ResultsStore.open(path);
+    return await DuckdbStore.open(path);
   }
 }

@@ -14,7 +14,7 @@ import { earlier } from "../base/time.ts";
 import type { EpochRecord } from "../epoch/record.ts";
 import { askArchive } from "../query/segment/ask.ts";
 import { groupFlows } from "../query/segment/row-groups.ts";
-import { ResultsStore } from "../results/results-store.ts";
+import { DuckdbStore } from "../results/duckdb-store.ts";
 import type { RowSelection } from "../results/segment-reader.ts";
 import { flowSeries, latencySeries, oneFlow, topFlows } from "../results/series.ts";
 import { CollectorService, type ServiceOptions } from "./service.ts";
@@ -394,7 +394,7 @@ it("what is too old or too much goes, step by step", async () => {
 });
 
 it("rows are written as they are read, and replaced by their key", async () => {
-  const store = await ResultsStore.open(join(root, "plain.duckdb"));
+  const store = await DuckdbStore.open(join(root, "plain.duckdb"));
   const { service } = await start();
   await send(service, observed.records.slice(0, 200));
   await service.settle();

@@ -15,14 +15,54 @@ function evaluate(...words: string[]) {
   return spawnSync(process.execPath, [main, "evaluate", ...words], { encoding: "utf8", cwd: ROOT });
 }
 
-test("names the estimator to take, in words and as JSON", { timeout: 60_000 }, () => {
-  const words = ["demo/router-in.pcap.gz", "--memory", "64kB", "--estimators", "lds,trajectory"];
+test("names the estimator to take for each budget, in words and as JSON", { timeout: 60_000 }, () => {
+  const words = [
+    "demo/router-in.pcap.gz",
+    "--memory",
+    "64kB",
+    "--wire",
+    "12",
+    "--estimators",
+    "lds,trajectory",
+  ];
   const text = evaluate(...words);
   expect(text.stderr).toBe("");
-  expect(text.stdout).toMatch(/take lds: .*\n {2}hoptime observe FILE --point A --estimators lds/);
-  const { advice, races } = JSON.parse(evaluate(...words, "--json").stdout);
-  expect(advice.estimator).toBe("lds");
-  expect(races.map((r: { race: { packets: number } }) => r.race.packets)).toEqual([6664, 6664]);
+  expect(text.stdout).toMatch(
+    /Equal memory: 64.kB per tap[\s\S]*take lds: of .* within the budget .*\n.*\n {2}hoptime observe demo\/router-in.pcap.gz --point A --estimators lds [\s\S]*Equal bits on the wire: 12 per packet[\s\S]*take lds/,
+  );
+  const { budgets } = JSON.parse(evaluate(...words, "--json").stdout);
+  expect(budgets).toHaveLength(2);
+  for (const { races, advice } of budgets) {
+    expect(advice.twoPoints.estimator).toBe("lds");
+    expect(races.map((r: { packets: number }) => r.packets)).toEqual([6664, 6664]);
+  }
+  const { wireBits, fits } = budgets[1].races[0].rows[0];
+  expect([fits, wireBits > 0 && wireBits <= 1.1 * 12]).toEqual([true, true]);
+});
+
+test("takes the exact match of two captures as the truth, and refuses what they cannot have", {
+  timeout: 60_000,
+}, () => {
+  const captures = ["demo/router-in.pcap.gz", "demo/router-out.pcap.gz"];
+  const { budgets } = JSON.parse(
+    evaluate(...captures, "--memory", "64kB", "--estimators", "lda,lds,sds", "--json").stdout,
+  );
+  const [race] = budgets[0].races;
+  const exact = JSON.parse(
+    spawnSync(process.execPath, [join(ROOT, "dist/cli/main.js"), "compare", ...captures, "--json"], {
+      encoding: "utf8",
+      cwd: ROOT,
+    }).stdout,
+  );
+  expect([race.packets, race.meanNs]).toEqual([exact.segment.matched, exact.segment.latency.meanNs]);
+  expect(race.rows.map((r: { fits: boolean }) => r.fits)).toEqual([true, true, true]);
+  expect(race.rows[0].segmentError).toBeLessThan(0.05);
+  expect(budgets[0].advice.withDelays.estimator).toBe("sds");
+  const refused = evaluate(...captures, "--loss", "1%");
+  expect([refused.status, refused.stderr]).toEqual([
+    2,
+    expect.stringContaining("--loss has no effect on two captures"),
+  ]);
 });
 
 test("says which part of a damaged capture was used, and refuses what is not there", {
@@ -38,5 +78,5 @@ test("says which part of a damaged capture was used, and refuses what is not the
   ]);
   expect(damaged.stdout).toMatch(/one queue at 88.%: 2,697 packets/);
   expect(evaluate(join(scratch, "none.pcap")).status).toBe(2);
-  expect(evaluate().stderr).toContain("give a capture or --scenario");
+  expect(evaluate().stderr).toContain("give a capture, two captures, or --scenario");
 });

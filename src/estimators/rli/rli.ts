@@ -31,7 +31,7 @@ export const rli: Estimator<RliParameters> = {
     example: "hoptime observe b.pcap ‘point B’ ‘estimators rli’",
   },
   answers: ["segment", "flow"],
-  needs: { sender: false, delays: false, flows: "none" },
+  needs: { sender: false, delays: false, flows: "none", injected: "reference" },
   /** Every n-th packet is a reference where its delay is known by other means. */
   mayNeedDelays: ({ every }) => every > 0,
   parameters: RLI_PARAMETERS,

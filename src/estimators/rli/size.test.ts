@@ -1,4 +1,5 @@
 import { describe, expect, test } from "vitest";
+import { Kernels } from "../../base/kernels.ts";
 import type { SizeRequest } from "../estimator.ts";
 import { probes } from "../lab/probes/probes.ts";
 import { trajectory } from "../lab/trajectory/trajectory.ts";
@@ -49,6 +50,19 @@ describe("size rli", () => {
     expect(answer.memoryBytes).toBeLessThanOrEqual(1e6);
     expect(answer.parameters.max).toBeGreaterThan(3000);
     expect(answer.notes.join("\n")).toMatch(/select=flows/);
+  });
+});
+
+describe("size rli in a small memory", () => {
+  test("the tap holds no more than it, buffer and index included", () => {
+    const kernels = new Kernels();
+    for (const memoryBytes of [65_536, 262_144]) {
+      const { parameters, memoryBytes: predicted } = rli.sizing!.size({ ...request, memoryBytes });
+      const tap = rli.createTap({ kernels, role: "receiver", seed: 1n }, parameters);
+      expect(predicted).toBeLessThanOrEqual(memoryBytes);
+      expect(tap.memoryBytes + 128 * parameters.max).toBeLessThanOrEqual(memoryBytes);
+      tap.free();
+    }
   });
 });
 

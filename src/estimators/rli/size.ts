@@ -52,7 +52,7 @@ const DEFAULT_FLOW = 100;
 const FLOW_BYTES = 128;
 /** Of the index: slots of 8 bytes, a power of two, at most half full. */
 const INDEX_BYTES = 8;
-const BUFFERED_BYTES = 16;
+const BUFFERED_BYTES = 24;
 /** Gaps that may be lost one after the other before packets are answered by one reference only. */
 const SPARE_GAPS = 16;
 const HEADER_BYTES = 150;
@@ -144,7 +144,7 @@ function chooseEvery(error: number, flowSize: number): number {
 
 function choose(request: SizeRequest, every: number, notes: string[]): RliParameters {
   const defaults = defaultParameters(RLI_PARAMETERS);
-  const buffer = 2 ** Math.ceil(Math.log2(SPARE_GAPS * every));
+  const buffer = bufferFor(every, request.memoryBytes);
   const wanted = request.flows === null ? null : Math.ceil(1.25 * request.flows);
   const sized = { ...defaults, buffer, ...(wanted === null ? {} : { max: wanted }), ...request.fixed };
   const parameters = completeRli(sized);
@@ -168,6 +168,15 @@ function choose(request: SizeRequest, every: number, notes: string[]): RliParame
     );
   }
   return { ...parameters, max: wanted === null ? maximum : Math.min(maximum, wanted) };
+}
+
+/** In a small memory fewer gaps may be lost one after the other: a quarter of it is for packets that wait, as long as that is a gap and its double. */
+function bufferFor(every: number, memoryBytes: number | null): number {
+  const wanted = 2 ** Math.ceil(Math.log2(SPARE_GAPS * every));
+  if (memoryBytes === null) return wanted;
+  const least = 2 ** Math.ceil(Math.log2(2 * every));
+  const held = 2 ** Math.floor(Math.log2(Math.max(1, memoryBytes / 4 / BUFFERED_BYTES)));
+  return Math.min(wanted, Math.max(least, held));
 }
 
 /** With a full table. */

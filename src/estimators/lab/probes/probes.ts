@@ -112,7 +112,7 @@ export const probes: Estimator<ProbeParameters> = {
     example: "hoptime observe b.pcap ‘point B’ ‘estimators probes’",
   },
   answers: ["segment"],
-  needs: { sender: false, delays: false, flows: "none" },
+  needs: { sender: false, delays: false, flows: "none", injected: "probe" },
   parameters: PARAMETERS,
   complete: (values) => values as ProbeParameters,
   createTap: (context, parameters) => new ProbesTap(context, parameters),

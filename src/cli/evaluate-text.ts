@@ -1,0 +1,186 @@
+/** Races and advice in words, with the commands that follow. */
+import { formatBytes, formatCount, formatShare } from "../base/quantity.ts";
+import { formatDuration } from "../base/time.ts";
+import type { Budget } from "../evaluate/race/budget.ts";
+import { DELAY_PACKETS, RACE_CLASSES, type Race, type RaceRow } from "../evaluate/race/race.ts";
+import type { Advice, Recommendation } from "../evaluate/race/recommend.ts";
+import { formatTable } from "../present/text/table.ts";
+import { typed } from "./options.ts";
+import { colours } from "./terminal.ts";
+
+const share = (value: number | null) => (value === null ? "–" : formatShare(value));
+
+export function budgetText(budget: Budget | null): string {
+  if (budget === null) return colours.bold("Each estimator at its usual size");
+  if (budget.kind === "memory") return colours.bold(`Equal memory: ${formatBytes(budget.bytes)} per tap`);
+  const what = budget.kind === "wire" ? "on the wire" : "stored";
+  const list = budget.list ? ", the list of flows included" : "";
+  return colours.bold(`Equal bits ${what}: ${budget.bitsPerPacket} per packet${list}`);
+}
+
+export function raceText(race: Race): string {
+  const { packets, flows, meanNs, rows, list } = race;
+  const head = `${colours.bold(race.segment)}: ${formatCount(packets)} packets, ${formatCount(flows)} flows, mean delay ${formatDuration(meanNs)}`;
+  const listed = rows.some((r) => r.usesList)
+    ? `list of flows: ${formatBytes(list.memoryBytes)} of memory, ${((8 * list.bytes) / Math.max(1, packets)).toFixed(2)} bit/packet\n`
+    : "";
+  const notes = race.notes.map((note) => `note: ${note}\n`).join("");
+  return `${head}\n${sizeTable(rows)}\n${delayTable(rows)}${legend(rows)}\n${listed}${notes}`;
+}
+
+function sizeTable(rows: readonly RaceRow[]): string {
+  return formatTable<RaceRow>(
+    [
+      { title: "estimator", align: "left", value: (r) => `${r.estimator}${marks(r)}` },
+      { title: "memory", value: (r) => formatBytes(r.memoryBytes) },
+      { title: "stored", value: (r) => r.storedBits.toFixed(2) },
+      { title: "wire", value: (r) => r.wireBits.toFixed(2) },
+      { title: "ns/packet", value: (r) => r.cpuNsPerPacket.toFixed(0) },
+      { title: "segment", value: (r) => share(r.segmentError) },
+      { title: "answered", value: (r) => formatShare(r.answered) },
+      ...RACE_CLASSES.map(({ from, to }, c) => ({
+        title: to === null ? `≥ ${formatCount(from)}` : `${from}–${to}`,
+        value: (r: RaceRow) => {
+          const found = r.classes[c];
+          if (!found || found.median === null) return "–";
+          return `${formatShare(found.median)} (${share(found.withinInterval)})`;
+        },
+      })),
+    ],
+    rows,
+    { colours },
+  );
+}
+
+/** By delay of the flow, where there are enough flows. */
+function delayTable(rows: readonly RaceRow[]): string {
+  const [first] = rows;
+  if (!first || first.delayClasses.length === 0) return "";
+  const table = formatTable<RaceRow>(
+    [
+      { title: "by delay", align: "left", value: (r) => r.estimator },
+      ...first.delayClasses.map(({ fromNs, toNs }, c) => ({
+        title: `${formatDuration(fromNs)}–${formatDuration(toNs)}`,
+        value: (r: RaceRow) => share(r.delayClasses[c]?.median ?? null),
+      })),
+    ],
+    rows.filter((r) => r.delayClasses.some((c) => c.median !== null)),
+    { colours },
+  );
+  return `${table}\n`;
+}
+
+function marks(row: RaceRow): string {
+  const found = [
+    row.fits ? "" : "*",
+    row.needsDelays ? "+" : "",
+    row.usesList ? "§" : "",
+    row.byPackets ? "p" : "",
+    row.injected ? "r" : "",
+  ].join("");
+  return found === "" ? "" : ` ${found}`;
+}
+
+function legend(rows: readonly RaceRow[]): string {
+  const shown = rows.map(marks).join("");
+  const lines = [
+    ["*", "above the budget: nothing smaller works, or it has no sizes"],
+    ["+", "with each packet's delay, which two points alone do not have"],
+    ["§", "given the list of flows, which is not in its bits"],
+    ["p", "flows asked for packet by packet"],
+    ["r", "packets are sent for it; they are in its bits on the wire"],
+  ].filter(([mark]) => shown.includes(mark ?? ""));
+  const columns =
+    "stored, wire: bits per packet, both ends; flows by their packets: median error (share of 95 % intervals that contain the truth)";
+  const delays = `by delay: median error of flows of ${DELAY_PACKETS} packets and more, in quarters of their true means`;
+  const hasDelays = (rows[0]?.delayClasses.length ?? 0) > 0;
+  return [columns, ...(hasDelays ? [delays] : []), ...lines.map(([mark, text]) => `${mark} ${text}`)].join(
+    "\n",
+  );
+}
+
+interface Files {
+  readonly before: string;
+  readonly after: string;
+}
+
+export function adviceText(
+  advice: Advice,
+  races: readonly Race[],
+  budget: Budget | null,
+  files: Files,
+): string {
+  const epochNs = Math.max(0, ...races.map((r) => r.epochNs));
+  const { twoPoints, withDelays } = advice;
+  const parts = [
+    twoPoints
+      ? recommendationText("take", twoPoints, budget, files, epochNs)
+      : `${colours.bold("none")} answers for nine of ten flows ${budget === null ? "" : "within the budget "}from the packets at two points: allow more, or shorter epochs`,
+    ...(withDelays
+      ? [
+          recommendationText(
+            "where the receiver knows each packet's delay, take",
+            withDelays,
+            budget,
+            files,
+            epochNs,
+          ),
+        ]
+      : []),
+  ];
+  return `\n${parts.join("\n")}\n`;
+}
+
+function recommendationText(
+  verb: string,
+  found: Recommendation,
+  budget: Budget | null,
+  files: Files,
+  epochNs: number,
+): string {
+  const { row, estimator } = found;
+  return [
+    `${colours.bold(verb)} ${estimator}: ${reason(found, budget)}`,
+    ...(row.usesList
+      ? [
+          `  it uses a list of flows: ${row.listBits.toFixed(2)} bits per packet more, unless NetFlow or IPFIX has it`,
+        ]
+      : []),
+    ...commands(found, files, epochNs).map((line) => `  ${line}`),
+  ].join("\n");
+}
+
+function reason(
+  { row, by, error, large, judged, next, cheaper }: Recommendation,
+  budget: Budget | null,
+): string {
+  const within = budget === null ? "" : " within the budget";
+  const of = `of ${judged} that ${judged === 1 ? "answers" : "answer"}${by === "flows" ? " for nine of ten flows" : ""}${within}`;
+  const what =
+    by === "flows"
+      ? "error over all sizes of flows"
+      : "error of the mean of all packets (too few flows to judge by)";
+  const first = cheaper
+    ? `${of} its ${what} is close to the smallest (${formatShare(error)}; ${next?.estimator} ${formatShare(next?.error ?? 0)}), for fewer bits on the wire (${row.wireBits.toFixed(2)} per packet; ${next?.wireBits.toFixed(2)})`
+    : `${of} it has the smallest ${what} (${formatShare(error)}${next ? `; next ${next.estimator} ${formatShare(next.error)}` : ""}), for ${row.wireBits.toFixed(2)} bits per packet on the wire`;
+  if (!large) return first;
+  return `${first}; flows of ${formatCount(large.from)} packets and more err by ${formatShare(large.medianError)} (median)`;
+}
+
+/** Sizes were chosen for an epoch as long as the traffic. */
+function commands({ row, estimator, parameters }: Recommendation, files: Files, epochNs: number): string[] {
+  const given = parameters === "" ? "" : ` --${estimator} '${parameters}'`;
+  const epoch = ` --epoch ${typed(Math.max(1e6, 1e6 * Math.ceil(epochNs / 1e6)))}`;
+  const list = row.usesList ? " --with-flows" : "";
+  const rest = `--estimators ${estimator}${given}${epoch}`;
+  const sender = row.needsDelays ? ` --sender ${files.before}` : "";
+  return [
+    ...(row.injected
+      ? [
+          `hoptime reference --help   # ${row.injected === "probe" ? "probes" : "reference packets"} have to be sent`,
+        ]
+      : []),
+    ...(row.atSender ? [`hoptime observe ${files.before} --point A ${rest}${list} --to records`] : []),
+    `hoptime observe ${files.after}${sender} --point B ${rest} --to records`,
+  ];
+}

@@ -1,0 +1,192 @@
+/**
+ * All estimators of the table on the same packets, at an equal budget: errors of flows by size and by delay, how often intervals hold, what is answered, what is exchanged, and CPU per packet.
+ * An estimator that has no sizes of its own to choose runs as it is. Nothing here knows an estimator by name.
+ */
+import { entryAt } from "../../base/lists.ts";
+import { quantileSorted } from "../../base/math/regression.ts";
+import { type Estimator, needsDelays, type ParameterValues } from "../../estimators/estimator.ts";
+import { formatParameters, parseParameters } from "../../estimators/parameters.ts";
+import { ESTIMATORS } from "../../estimators/table.ts";
+import type { FlowErrors, SizeClass } from "../flow-errors.ts";
+import { type Budget, bitsOf, type Fixed, fitAll, isWithin } from "./budget.ts";
+import type { JudgedFlow, RaceSegment } from "./segment.ts";
+
+export const RACE_CLASSES: readonly SizeClass[] = [
+  { from: 1, to: 9 },
+  { from: 10, to: 99 },
+  { from: 100, to: 999 },
+  { from: 1000, to: null },
+];
+
+/** Flows of so many packets are judged by their delay; in fewer than DELAY_FLOWS of them quarters mean little. */
+export const DELAY_PACKETS = 10;
+const DELAY_FLOWS = 40;
+const QUARTERS = [0, 0.25, 0.5, 0.75] as const;
+
+export interface RaceOptions {
+  /** Null: each estimator's usual size. */
+  readonly budget: Budget | null;
+  readonly estimators?: readonly Estimator[];
+  /** Parameters set by hand. */
+  readonly fixed?: Fixed;
+}
+
+/** Flows whose true mean is in a quarter of all flows' means. */
+export interface DelayErrors {
+  readonly fromNs: number;
+  readonly toNs: number;
+  readonly flows: number;
+  readonly answered: number;
+  readonly median: number | null;
+}
+
+export interface RaceRow {
+  readonly estimator: string;
+  /** What is to be typed: those that are not the default. */
+  readonly parameters: string;
+  /** It works with each packet's delay (exact match, references), which others do not have. */
+  readonly needsDelays: boolean;
+  /** Packets that have to be sent for it. */
+  readonly injected: "reference" | "probe" | null;
+  /** It keeps a tap at the sender, too. */
+  readonly atSender: boolean;
+  readonly usesList: boolean;
+  readonly byPackets: boolean;
+  /** What it took is within the budget, as measured. */
+  readonly fits: boolean;
+  /** Of one tap, the larger end. */
+  readonly memoryBytes: number;
+  /** Of both ends, per packet that arrived; on the wire: with the packets that were sent for it. */
+  readonly storedBits: number;
+  readonly wireBits: number;
+  /** Of the list of flows, where it was given one: not in the bits above. */
+  readonly listBits: number;
+  /** Of one tap. */
+  readonly cpuNsPerPacket: number;
+  /** |estimate - truth| / truth of the segment's mean; null without an answer. */
+  readonly segmentError: number | null;
+  readonly segmentInside: boolean | null;
+  /** Share of all flows that have an answer. */
+  readonly answered: number;
+  readonly classes: readonly FlowErrors[];
+  /** Of an estimator that answers for the segment alone: its mean taken for every flow. */
+  readonly meanForAll: readonly FlowErrors[] | null;
+  readonly delayClasses: readonly DelayErrors[];
+}
+
+export interface Race {
+  readonly segment: string;
+  readonly packets: number;
+  readonly flows: number;
+  readonly meanNs: number;
+  /** Of an epoch: the whole of the traffic. */
+  readonly epochNs: number;
+  /** A table of all flows at the sender. */
+  readonly list: { readonly memoryBytes: number; readonly bytes: number };
+  readonly rows: readonly RaceRow[];
+  readonly notes: readonly string[];
+}
+
+/** Those of the table that answer anything. */
+export function racing(estimators: readonly Estimator[] = ESTIMATORS): Estimator[] {
+  return estimators.filter((e) => e.answers.length > 0);
+}
+
+export async function runRace(segment: RaceSegment, options: RaceOptions): Promise<Race> {
+  const { budget, fixed } = options;
+  const chosen = racing(options.estimators);
+  const contestants = await fitAll(segment, chosen, budget, fixed);
+  const whole = await segment.run(contestants);
+  const { epochNs } = await segment.expected();
+  const rows = whole.results.map((result, i): RaceRow => {
+    const { estimator, parameters } = entryAt(contestants, i);
+    const bits = bitsOf(result, whole);
+    const { segment: mean, flows } = result;
+    return {
+      estimator: estimator.name,
+      parameters: changedParameters(estimator, parameters),
+      needsDelays: needsDelays(estimator, parameters),
+      injected: estimator.needs.injected ?? null,
+      atSender: estimator.needs.sender,
+      usesList: result.usesList,
+      byPackets: result.byPackets,
+      fits: isWithin(budget, result, whole),
+      memoryBytes: result.memoryBytes,
+      storedBits: bits.stored,
+      wireBits: bits.wire,
+      listBits: bits.list,
+      cpuNsPerPacket: result.cpuNsPerPacket,
+      segmentError: mean ? Math.abs(mean.valueNs / whole.meanNs - 1) : null,
+      segmentInside: mean ? mean.lowNs <= whole.meanNs && whole.meanNs <= mean.highNs : null,
+      answered: flows.filter((f) => f.answer).length / Math.max(1, flows.length),
+      classes: RACE_CLASSES.map((c) => classErrors(flows, c)),
+      meanForAll:
+        mean && !estimator.answers.includes("flow")
+          ? RACE_CLASSES.map((c) =>
+              classErrors(
+                flows.map((f) => ({ ...f, answer: mean })),
+                c,
+              ),
+            )
+          : null,
+      delayClasses: delayErrors(flows),
+    };
+  });
+  const { packets, flows, meanNs, list, notes } = whole;
+  return { segment: segment.name, packets, flows, meanNs, epochNs, list, rows, notes };
+}
+
+/** Parameters of the sketch that are not the default. */
+function changedParameters(estimator: Estimator, values: ParameterValues): string {
+  const usual = formatParameters(estimator, parseParameters(estimator, ""), true).split(",");
+  const own = formatParameters(estimator, values, true).split(",");
+  return own.filter((setting) => !usual.includes(setting)).join(",");
+}
+
+interface Errors {
+  readonly errors: readonly number[];
+  readonly widths: readonly number[];
+  readonly within: number;
+}
+
+function errorsOf(flows: readonly JudgedFlow[]): Errors {
+  const errors: number[] = [];
+  const widths: number[] = [];
+  let within = 0;
+  for (const { exactNs, answer } of flows) {
+    if (!answer || exactNs === 0) continue;
+    errors.push(Math.abs((answer.valueNs - exactNs) / exactNs));
+    widths.push((answer.highNs - answer.lowNs) / Math.abs(exactNs));
+    if (answer.lowNs <= exactNs && exactNs <= answer.highNs) within++;
+  }
+  const up = (a: number, b: number) => a - b;
+  return { errors: errors.sort(up), widths: widths.sort(up), within };
+}
+
+function classErrors(flows: readonly JudgedFlow[], { from, to }: SizeClass): FlowErrors {
+  const own = flows.filter((f) => f.packets >= from && f.packets <= (to ?? Infinity));
+  const { errors, widths, within } = errorsOf(own);
+  const n = errors.length;
+  return {
+    ...{ from, to, flows: own.length, answered: n },
+    median: quantileSorted(errors, 0.5),
+    p75: quantileSorted(errors, 0.75),
+    p90: quantileSorted(errors, 0.9),
+    mean: n === 0 ? null : errors.reduce((s, e) => s + e, 0) / n,
+    withinInterval: n === 0 ? null : within / n,
+    medianWidth: quantileSorted(widths, 0.5),
+  };
+}
+
+function delayErrors(flows: readonly JudgedFlow[]): DelayErrors[] {
+  const large = flows.filter((f) => f.packets >= DELAY_PACKETS).sort((a, b) => a.exactNs - b.exactNs);
+  if (large.length < DELAY_FLOWS) return [];
+  return QUARTERS.map((share) => {
+    const own = large.slice(Math.floor(share * large.length), Math.floor((share + 0.25) * large.length));
+    const { errors } = errorsOf(own);
+    return {
+      ...{ fromNs: entryAt(own, 0).exactNs, toNs: entryAt(own, -1).exactNs },
+      ...{ flows: own.length, answered: errors.length, median: quantileSorted(errors, 0.5) },
+    };
+  });
+}

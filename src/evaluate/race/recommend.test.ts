@@ -1,0 +1,66 @@
+import { describe, expect, it } from "vitest";
+import { RACE_CLASSES, type Race, type RaceRow } from "./race.ts";
+import { recommend } from "./recommend.ts";
+
+const row = (estimator: string, median: number, wireBits: number, more: Partial<RaceRow> = {}): RaceRow => ({
+  ...{ estimator, parameters: "", needsDelays: false, injected: null, atSender: true, usesList: false },
+  ...{ byPackets: false, fits: true, memoryBytes: 1, storedBits: wireBits, wireBits, listBits: 0 },
+  ...{ cpuNsPerPacket: 1, segmentError: median, segmentInside: true, answered: 1, meanForAll: null },
+  delayClasses: [],
+  classes: RACE_CLASSES.map((c) => ({
+    ...{ ...c, flows: 50, answered: 50, median, p75: median, p90: median, mean: median },
+    ...{ withinInterval: 1, medianWidth: median },
+  })),
+  ...more,
+});
+const race = (...rows: RaceRow[]): Race => ({
+  ...{ segment: "s", packets: 1, flows: 1, meanNs: 1, epochNs: 1, list: { memoryBytes: 0, bytes: 0 } },
+  ...{ rows, notes: [] },
+});
+const taken = (...races: Race[]) => recommend(races).twoPoints?.estimator ?? null;
+
+describe("recommend", () => {
+  it("takes the smallest error, and of equals the one that exchanges less", () => {
+    expect(taken(race(row("a", 0.1, 1), row("b", 0.01, 9)))).toBe("b");
+    expect(taken(race(row("a", 0.0101, 1), row("b", 0.01, 9)))).toBe("a");
+    expect(recommend([race(row("a", 0.0101, 1), row("b", 0.01, 9))]).twoPoints).toMatchObject({
+      cheaper: true,
+      judged: 2,
+      next: { estimator: "b", error: expect.closeTo(0.01) },
+    });
+  });
+
+  it("judges over all kinds of delay", () => {
+    const races = [race(row("a", 0.001, 1), row("b", 0.01, 1)), race(row("a", 0.9, 1), row("b", 0.01, 1))];
+    expect(taken(...races)).toBe("b");
+  });
+
+  it("leaves out what is above the budget in one of the races, and what does not answer", () => {
+    const silent = row("c", 0.001, 1);
+    const classes = silent.classes.map((c) => ({ ...c, answered: 10 }));
+    const rows = [row("a", 0.001, 1, { fits: false }), { ...silent, classes }];
+    expect(taken(race(...rows))).toBeNull();
+    expect(taken(race(...rows, row("b", 0.5, 1)))).toBe("b");
+  });
+
+  it("names what is gained where each packet's delay is known", () => {
+    const a = row("a", 0.001, 1, { needsDelays: true });
+    expect(recommend([race(a, row("b", 0.5, 1))])).toMatchObject({
+      twoPoints: { estimator: "b" },
+      withDelays: { estimator: "a" },
+    });
+    expect(recommend([race(a, row("b", 0.001, 1))]).withDelays).toBeNull();
+  });
+
+  it("judges by the mean of all packets where flows are too few", () => {
+    const few = (name: string, error: number) => {
+      const one = row(name, error, 1);
+      return { ...one, classes: one.classes.map((c) => ({ ...c, flows: 1, answered: 0, median: null })) };
+    };
+    expect(recommend([race(few("a", 0.2), few("b", 0.1))]).twoPoints).toMatchObject({
+      estimator: "b",
+      by: "segment",
+      large: null,
+    });
+  });
+});

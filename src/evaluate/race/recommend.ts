@@ -1,0 +1,100 @@
+/** Which estimator to take, and why, from races over the kinds of delay that the traffic may meet. */
+import { entryAt } from "../../base/lists.ts";
+import type { Race, RaceRow } from "./race.ts";
+
+/** A class of fewer flows says nothing. */
+const FEW = 5;
+/** Errors below this are alike. */
+const EXACT = 1e-4;
+/** An error within so much of the best is as good; the fewer bits decide. */
+const ALIKE = 1.2;
+const ANSWERED = 0.9;
+
+export interface Recommendation {
+  readonly estimator: string;
+  /** As `observe` takes it. */
+  readonly parameters: string;
+  readonly row: RaceRow;
+  /** What was judged: flows of all classes that the traffic has enough of, or the mean of all packets where there are too few flows. */
+  readonly by: "flows" | "segment";
+  /** Geometric mean of the median errors over the classes and races, or of the segment's errors. */
+  readonly error: number;
+  /** Its largest class of flows: packets from, and the largest median over the races; null where the segment was judged. */
+  readonly large: { readonly from: number; readonly medianError: number } | null;
+  /** How many could be judged: within the budget, and with an answer for nine of ten flows. */
+  readonly judged: number;
+  /** The next best, with its error. */
+  readonly next: { readonly estimator: string; readonly error: number; readonly wireBits: number } | null;
+  /** It errs a little more than the best, and exchanges less. */
+  readonly cheaper: boolean;
+}
+
+export interface Advice {
+  /** Of those that need no more than the packets at the two points, and packets of our own. */
+  readonly twoPoints: Recommendation | null;
+  /** Of all, where the receiver knows each packet's delay; null where nothing is gained by it. */
+  readonly withDelays: Recommendation | null;
+}
+
+export function recommend(races: readonly Race[]): Advice {
+  const twoPoints = choose(races, (row) => !row.needsDelays);
+  const all = choose(races, () => true);
+  const gained = all?.row.needsDelays && (twoPoints === null || all.error < twoPoints.error / 1.5);
+  return { twoPoints, withDelays: gained ? all : null };
+}
+
+interface Judged {
+  readonly row: RaceRow;
+  readonly error: number;
+  readonly large: Recommendation["large"];
+}
+
+function choose(races: readonly Race[], allowed: (row: RaceRow) => boolean): Recommendation | null {
+  const rows = (races[0]?.rows ?? []).map((_, i) => races.map((race) => entryAt(race.rows, i)));
+  const open = rows.filter((own) => own.every((row) => row.fits && allowed(row)));
+  const byFlows = open.flatMap(judgeFlows);
+  const judged = byFlows.length > 0 || hasFlows(races) ? byFlows : open.flatMap(judgeSegment);
+  const ranked = judged.toSorted((a, b) => a.error - b.error);
+  const [best] = ranked;
+  if (!best) return null;
+  const alike = ranked.filter((j) => j.error <= ALIKE * best.error);
+  const taken = alike.reduce((least, j) => (j.row.wireBits < least.row.wireBits ? j : least));
+  const next = ranked.find((j) => j !== taken);
+  return {
+    estimator: taken.row.estimator,
+    parameters: taken.row.parameters,
+    row: taken.row,
+    by: byFlows.length > 0 ? "flows" : "segment",
+    error: taken.error,
+    large: taken.large,
+    judged: judged.length,
+    next: next ? { estimator: next.row.estimator, error: next.error, wireBits: next.row.wireBits } : null,
+    cheaper: taken !== best,
+  };
+}
+
+function hasFlows(races: readonly Race[]): boolean {
+  return races.some((race) => race.rows.some((row) => row.classes.some((c) => c.flows >= FEW)));
+}
+
+/** The same estimator in all races; none where it leaves one of ten flows out. */
+function judgeFlows(rows: readonly RaceRow[]): Judged[] {
+  const found = rows.flatMap((row) => row.classes.filter((c) => c.flows >= FEW));
+  if (found.length === 0 || found.some((c) => c.answered < ANSWERED * c.flows || c.median === null))
+    return [];
+  const from = Math.max(...found.map((c) => c.from));
+  const medianError = Math.max(...found.filter((c) => c.from === from).map((c) => c.median ?? 1));
+  const error = geometric(found.map((c) => c.median ?? 1));
+  return [{ row: entryAt(rows, -1), error, large: { from, medianError } }];
+}
+
+function judgeSegment(rows: readonly RaceRow[]): Judged[] {
+  const errors = rows.flatMap((row) => row.segmentError ?? []);
+  if (errors.length < rows.length) return [];
+  return [{ row: entryAt(rows, -1), error: geometric(errors), large: null }];
+}
+
+function geometric(errors: readonly number[]): number {
+  const logs = errors.map((e) => Math.log(Math.max(EXACT, e)));
+  return Math.exp(logs.reduce((a, b) => a + b, 0) / logs.length);
+}

@@ -1,0 +1,231 @@
+/** Results in one file (DuckDB). What belongs together is one transaction: a kill leaves nothing half made. */
+import { earlier, later } from "../base/time.ts";
+import { ARRIVALS_TABLE, DuckdbArrivals } from "./arrivals-table.ts";
+import { DUCKDB, type ReadRows, type Value } from "./dialect.ts";
+import { type Database, openDatabase } from "./duckdb.ts";
+import { DuckdbHappenings, type Statements } from "./happenings.ts";
+import {
+  type OpenSpan,
+  ResultsStore,
+  type RetainedRows,
+  type RolledSpans,
+  spansOf,
+} from "./results-store.ts";
+import type { FlowRow, SegmentRow, Step } from "./rows.ts";
+import { ADDED, FLOW_COLUMNS, flowValues, KEY, SEGMENT_COLUMNS, segmentValues } from "./tables.ts";
+
+type Dropped = Pick<SegmentRow, "segment" | "estimator" | "startNs">;
+
+export class DuckdbStore extends ResultsStore {
+  readonly incidents: DuckdbHappenings;
+  readonly alerts: DuckdbHappenings;
+  readonly arrivals: DuckdbArrivals;
+  readonly #db: Database;
+  /** One statement after the other: a transaction is the connection's. Reading has a connection, and a line, of its own. */
+  readonly #writing: Line;
+  readonly #reading: Line;
+  readonly #all: ReadRows;
+
+  private constructor(db: Database) {
+    const reading = new Line();
+    const all: ReadRows = (sql, values) => reading.next(() => db.all(sql, values));
+    super({ all, dialect: DUCKDB });
+    this.#db = db;
+    this.#all = all;
+    this.#reading = reading;
+    this.#writing = new Line();
+    const statements: Statements = {
+      run: (sql, values) => this.#alone(() => db.run(sql, values)),
+      all,
+      dialect: DUCKDB,
+    };
+    this.incidents = new DuckdbHappenings("incidents", statements);
+    this.alerts = new DuckdbHappenings("alerts", statements);
+    this.arrivals = new DuckdbArrivals(statements);
+  }
+
+  static async open(path: string): Promise<DuckdbStore> {
+    const db = await openDatabase(path);
+    const columns = (list: typeof SEGMENT_COLUMNS) =>
+      list.map(([name, type]) => `${name} ${type}`).join(", ");
+    for (const [table, list] of [
+      ["segments", SEGMENT_COLUMNS],
+      ["flows", FLOW_COLUMNS],
+    ] as const) {
+      await db.run(`CREATE TABLE IF NOT EXISTS ${table} (${columns(list)})`);
+      await db.run(`CREATE TEMP TABLE incoming_${table} (${columns(list)})`);
+    }
+    for (const [name, type] of SEGMENT_COLUMNS.filter((c) => ADDED.includes(c[0])))
+      await db.run(`ALTER TABLE segments ADD COLUMN IF NOT EXISTS ${name} ${type}`);
+    // Spans of a step that are to be made from the rows below.
+    await db.run(
+      "CREATE TABLE IF NOT EXISTS dirty (from_point VARCHAR, to_point VARCHAR, label VARCHAR, estimator VARCHAR, step_s INTEGER, start_ns BIGINT)",
+    );
+    for (const table of ["incidents", "alerts"])
+      await db.run(
+        `CREATE TABLE IF NOT EXISTS ${table} (id VARCHAR, opened_ns BIGINT, closed_ns BIGINT, body VARCHAR)`,
+      );
+    await db.run(ARRIVALS_TABLE);
+    return new DuckdbStore(db);
+  }
+
+  async write(segments: readonly SegmentRow[], flows: readonly FlowRow[]): Promise<void> {
+    if (segments.length === 0 && flows.length === 0) return;
+    await this.#alone(() =>
+      this.#db.transaction(async () => {
+        const improved = await this.#dropMissing(segments);
+        await this.#replace("segments", segments.map(segmentValues), SEGMENT_COLUMNS);
+        await this.#replace("flows", flows.map(flowValues), FLOW_COLUMNS);
+        await this.#markDirty(spansOf([...segments, ...improved]));
+      }),
+    );
+    this.noteSegments(segments);
+  }
+
+  /** An end that came late: the row that said it was missing goes. Returns what went. */
+  async #dropMissing(rows: readonly SegmentRow[]): Promise<Dropped[]> {
+    const gone: Dropped[] = [];
+    for (const { segment, estimator, startNs, endNs, mode, missing } of rows) {
+      if (mode === "aligned" || missing > 0) continue;
+      const found = await this.#db.all(
+        `DELETE FROM segments WHERE from_point = $1 AND to_point = $2 AND label = $3 AND estimator = $4 AND step_s = 0
+          AND missing > 0 AND start_ns < $6 AND end_ns > $5 AND (start_ns + end_ns) / 2 BETWEEN $5 AND $6 RETURNING start_ns`,
+        [segment.from, segment.to, segment.label, estimator, startNs, endNs],
+      );
+      for (const [start] of found) gone.push({ segment, estimator, startNs: BigInt(start as bigint) });
+    }
+    return gone;
+  }
+
+  async #replace(
+    table: "segments" | "flows",
+    rows: Value[][],
+    columns: typeof SEGMENT_COLUMNS,
+  ): Promise<void> {
+    if (rows.length === 0) return;
+    const db = this.#db;
+    await db.append(
+      `incoming_${table}`,
+      rows,
+      columns.map((c) => c[2]),
+    );
+    const starts = rows.map((r) => r[5] as bigint);
+    const [first, last] = [starts.reduce(earlier), starts.reduce(later)];
+    const same = KEY.map((name) => `t.${name} = i.${name}`).join(" AND ");
+    // One that has both ends stays, whatever comes later: records of one end may be gone when its time is looked at again.
+    if (table === "segments")
+      await db.run(
+        `DELETE FROM incoming_segments i USING segments t WHERE i.step_s = 0 AND i.missing > 0 AND t.missing = 0 AND t.start_ns BETWEEN $1 AND $2 AND ${same}`,
+        [first, last],
+      );
+    await db.run(
+      `DELETE FROM ${table} t USING incoming_${table} i WHERE t.start_ns BETWEEN $1 AND $2 AND ${same}`,
+      [first, last],
+    );
+    await db.run(`INSERT INTO ${table} SELECT * FROM incoming_${table}`);
+    await db.run(`DELETE FROM incoming_${table}`);
+  }
+
+  async #markDirty(spans: readonly OpenSpan[]): Promise<void> {
+    const same = KEY.map((name) => `dirty.${name} = d.${name}`).join(" AND ");
+    for (const part of pieces(spans, 100)) {
+      const rowsOf = part
+        .map((_, i) => `(${KEY.map((__, k) => `$${KEY.length * i + k + 1}`).join(", ")})`)
+        .join(", ");
+      await this.#db.run(
+        `INSERT INTO dirty SELECT * FROM (VALUES ${rowsOf}) d(${KEY.join(", ")}) WHERE NOT EXISTS (SELECT 1 FROM dirty WHERE ${same})`,
+        part.flatMap(keyOf),
+      );
+    }
+  }
+
+  protected async openSpans(step: Step, untilNs: bigint, most: number): Promise<OpenSpan[]> {
+    const spans = await this.#all(
+      "SELECT from_point, to_point, label, estimator, start_ns FROM dirty WHERE step_s = $1 AND start_ns + $2 <= $3 ORDER BY start_ns LIMIT $4",
+      [step, BigInt(step) * 1_000_000_000n, untilNs, most],
+    );
+    return spans.map(([from, to, label, estimator, start]) => ({
+      ...{ from: String(from), to: String(to), label: String(label), estimator: String(estimator) },
+      ...{ step, startNs: BigInt(start as bigint) },
+    }));
+  }
+
+  protected async writeRolled({ spans, segments, flows }: RolledSpans): Promise<void> {
+    await this.#alone(() =>
+      this.#db.transaction(async () => {
+        await this.#replace("segments", segments.map(segmentValues), SEGMENT_COLUMNS);
+        await this.#replace("flows", flows.map(flowValues), FLOW_COLUMNS);
+        const where = KEY.map((name, i) => `${name} = $${i + 1}`).join(" AND ");
+        for (const span of spans) await this.#db.run(`DELETE FROM dirty WHERE ${where}`, keyOf(span));
+      }),
+    );
+  }
+
+  async retain(step: Step, { nowNs, keepNs, maxRows }: RetainedRows): Promise<void> {
+    for (const table of ["segments", "flows"] as const) {
+      const [newest] = await this.#all(`SELECT max(end_ns) FROM ${table} WHERE step_s = $1`, [step]);
+      if (newest?.[0] === null || newest?.[0] === undefined) continue;
+      const newestNs = BigInt(newest[0] as bigint);
+      let limitNs = keepNs === null ? null : (newestNs < nowNs ? newestNs : nowNs) - keepNs;
+      if (maxRows !== null) {
+        const [row] = await this.#all(
+          `SELECT end_ns FROM ${table} WHERE step_s = $1 ORDER BY start_ns DESC LIMIT 1 OFFSET $2`,
+          [step, maxRows],
+        );
+        const oldest = row?.[0] === undefined ? null : BigInt(row[0] as bigint);
+        if (oldest !== null && (limitNs === null || oldest > limitNs)) limitNs = oldest;
+      }
+      if (limitNs !== null)
+        await this.#alone(() =>
+          this.#db.run(`DELETE FROM ${table} WHERE step_s = $1 AND end_ns <= $2`, [step, limitNs]),
+        );
+    }
+    this.forgetSegments();
+  }
+
+  async export(table: "segments" | "flows", path: string, format: "parquet" | "csv"): Promise<void> {
+    const columns = (table === "segments" ? SEGMENT_COLUMNS : FLOW_COLUMNS)
+      .map((c) => c[0])
+      .filter((name) => name !== "state");
+    const quoted = path.replaceAll("'", "''");
+    const how = format === "parquet" ? "FORMAT parquet" : "FORMAT csv, HEADER true";
+    await this.#alone(() =>
+      this.#db.run(
+        `COPY (SELECT ${columns.join(", ")} FROM ${table} ORDER BY start_ns, step_s) TO '${quoted}' (${how})`,
+      ),
+    );
+  }
+
+  async close(): Promise<void> {
+    await this.#writing.ended();
+    await this.#reading.ended();
+    this.#db.close();
+  }
+
+  #alone<T>(work: () => Promise<T>): Promise<T> {
+    return this.#writing.next(work);
+  }
+}
+
+/** One after the other, whatever becomes of those before. */
+class Line {
+  #last: Promise<unknown> = Promise.resolve();
+
+  next<T>(work: () => Promise<T>): Promise<T> {
+    const next = this.#last.then(work, work);
+    this.#last = next.catch(() => undefined);
+    return next;
+  }
+
+  async ended(): Promise<void> {
+    await this.#last;
+  }
+}
+
+function keyOf({ from, to, label, estimator, step, startNs }: OpenSpan): Value[] {
+  return [from, to, label, estimator, step, startNs];
+}
+
+function* pieces<T>(list: readonly T[], length: number): Generator<T[]> {
+  for (let at = 0; at < list.length; at += length) yield list.slice(at, at + length);
+}
