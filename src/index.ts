@@ -196,7 +196,6 @@ export { loadTopology, parseTopology, type TopologyOptions } from "./network/top
 export { DirectorySink, type DirectorySinkOptions } from "./observe/directory-sink.ts";
 export type { CutChoice, Lane, LaneOptions } from "./observe/lane.ts";
 export { type ObserveOptions, type ObserveResult, observe } from "./observe/observe.ts";
-export type { RecordCounts } from "./observe/outbox.ts";
 export {
   type ObserveCapturesOptions,
   observeCaptures,
@@ -209,6 +208,7 @@ export {
 } from "./observe/observe-interfaces.ts";
 export { type ObservationReport, type ObservePointOptions, observePoint } from "./observe/observe-point.ts";
 export { type ObserverOptions, PointObserver, type TapPlan } from "./observe/observer.ts";
+export type { RecordCounts } from "./observe/outbox.ts";
 export { type LanePlan, planLanes, planTaps, type TapChoice } from "./observe/plan.ts";
 export type { PutOutcome, RecordSink } from "./observe/record-sink.ts";
 export {
