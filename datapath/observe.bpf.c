@@ -358,6 +358,12 @@ static __always_inline int is_plain_cover(void)
 	return config.cover == PLAIN_COVER && !config.network;
 }
 
+/* More than the digest is needed of a packet. Constants: the verifier leaves out what is not. */
+static __always_inline int is_keyed(void)
+{
+	return config.hashes || config.steps || config.keep_last;
+}
+
 /* The first bytes of the frame that fit and are needed; at least one, or the helper refuses. */
 static __always_inline __u32 copied(__u32 length)
 {
@@ -374,7 +380,7 @@ SEC("xdp.frags") int observe_xdp(struct xdp_md *ctx)
 	__u64 bytes;
 	int reason;
 
-	if (is_plain_cover() && decode_plain(data, end, &row, config.seed, 0)) {
+	if (is_plain_cover() && decode_plain(data, end, &row, config.seed, 0, is_keyed())) {
 		row.flags |= FLAG_INBOUND;
 		observe(&row, OK, wire, wire > config.longest, now);
 		return XDP_PASS;
@@ -406,7 +412,8 @@ static __always_inline void observe_skb(struct __sk_buff *skb, int direct, __u32
 		tag = 4;
 	}
 	if (direct && is_plain_cover() &&
-	    decode_plain((void *)(long)skb->data, (void *)(long)skb->data_end, &row, config.seed, vlan)) {
+	    decode_plain((void *)(long)skb->data, (void *)(long)skb->data_end, &row, config.seed, vlan,
+			 is_keyed())) {
 		row.flags |= way;
 		return observe(&row, OK, length + tag, merged, now);
 	}

@@ -23,7 +23,7 @@ static __always_inline __u64 load64(const void *p)
 	return *(const __u64 *)p;
 }
 
-static __always_inline int plain_v4(const __u8 *ip, struct row *r, __u64 seed, __u64 vlan)
+static __always_inline int plain_v4(const __u8 *ip, struct row *r, __u64 seed, __u64 vlan, int keyed)
 {
 	__u32 whole = *(const __u32 *)(ip + 6) & 0xff00ff3f;
 	__u32 destination = load32(ip + 16);
@@ -46,6 +46,8 @@ static __always_inline int plain_v4(const __u8 *ip, struct row *r, __u64 seed, _
 	if (destination >> 8 == 0xe00000 || destination == 0xffffffff)
 		flags |= FLAG_LINK_LOCAL;
 	r->digest = avalanche(h);
+	if (!keyed)
+		return 1;
 	r->meta = META_PORTS | ((__u64)proto << 32) | ((__u64)(ip[1] >> 2) << 40) | load32(ip + 20) | vlan;
 	r->a = ((__u64)load32(ip + 12) << 32) | destination;
 	r->b = r->c = r->d = 0;
@@ -54,7 +56,7 @@ static __always_inline int plain_v4(const __u8 *ip, struct row *r, __u64 seed, _
 	return 1;
 }
 
-static __always_inline int plain_v6(const __u8 *ip, struct row *r, __u64 seed, __u64 vlan)
+static __always_inline int plain_v6(const __u8 *ip, struct row *r, __u64 seed, __u64 vlan, int keyed)
 {
 	__u32 payload = load16(ip + 4), proto = ip[6], flags = ip[7];
 	__u64 sa = load64(ip + 8), sb = load64(ip + 16), da = load64(ip + 24), db = load64(ip + 32);
@@ -76,6 +78,8 @@ static __always_inline int plain_v6(const __u8 *ip, struct row *r, __u64 seed, _
 	if ((sa & 0xc0ff) == 0x80fe || (da & 0xc0ff) == 0x80fe || (da & 0xffff) == 0x02ff)
 		flags |= FLAG_LINK_LOCAL;
 	r->digest = avalanche(h);
+	if (!keyed)
+		return 1;
 	r->meta = META_IPV6 | META_PORTS | ((__u64)proto << 32) | ((__u64)((load16(ip) >> 6) & 0x3f) << 40) |
 		  load32(ip + 40) | vlan;
 	r->a = __builtin_bswap64(sa);
@@ -87,8 +91,8 @@ static __always_inline int plain_v6(const __u8 *ip, struct row *r, __u64 seed, _
 	return 1;
 }
 
-/* `vlan`: of a tag that the card took off, or 0. Returns 1 and the row where the frame is plain. */
-static __always_inline int decode_plain(const __u8 *frame, const __u8 *end, struct row *r, __u64 seed, __u64 vlan)
+/* `vlan`: of a tag that the card took off, or 0. `keyed`: more than the digest is needed. Returns 1 and the row where the frame is plain. */
+static __always_inline int decode_plain(const __u8 *frame, const __u8 *end, struct row *r, __u64 seed, __u64 vlan, int keyed)
 {
 	const __u8 *ip = frame + 14;
 	__u32 type;
@@ -105,9 +109,9 @@ static __always_inline int decode_plain(const __u8 *frame, const __u8 *end, stru
 		ip += 4;
 	}
 	if (type == 0x0800)
-		return plain_v4(ip, r, seed, vlan);
+		return plain_v4(ip, r, seed, vlan, keyed);
 	if (type == 0x86dd)
-		return plain_v6(ip, r, seed, vlan);
+		return plain_v6(ip, r, seed, vlan, keyed);
 	return 0;
 }
 

@@ -6,7 +6,7 @@ import { UsageError } from "../base/errors.ts";
 import type { Kernels } from "../base/kernels.ts";
 import { countOf, formatCount } from "../base/quantity.ts";
 import { compileFilter } from "../capture/filter/filter.ts";
-import { interfaceOf } from "../capture/source/interface/name.ts";
+import { interfaceOf, refuseUnknown } from "../capture/source/interface/name.ts";
 import type { EpochRecord } from "../epoch/record.ts";
 import { PacketCosts } from "../estimators/packet-costs.ts";
 import { AgreedNetworks } from "./agreed-networks.ts";
@@ -65,6 +65,7 @@ async function observeInKernel(
 ): Promise<Observed> {
   const [file, ...more] = options.files;
   const name = file === undefined ? null : interfaceOf(file);
+  if (file !== undefined && name === null) refuseUnknown(file);
   if (name === null || more.length > 0)
     throw new UsageError("bad-option", "is for interfaces, and a file is given", "leave it out", {
       parameter: "ebpf",
