@@ -27,7 +27,7 @@ export interface SegmentPlan {
   /** Epochs of this length, aligned to the wall clock, counted by class, queue and flow. */
   epochNs?: number;
   /** Every packet, in rings of so many bytes. */
-  ringBytes?: number;
+  ringBytes?: number | undefined;
 }
 
 export const LOST = "segment_lost";
