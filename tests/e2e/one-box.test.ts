@@ -3,10 +3,10 @@
  * delay, what is lost and why, epochs, classes, queues and flows; TCP, UDP, IPv6, VLANs, marks and large packets.
  */
 import { execFileSync, spawn, spawnSync } from "node:child_process";
-import { mkdtempSync, rmSync } from "node:fs";
+import { mkdtempSync, readdirSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { afterAll, afterEach, beforeEach, describe, expect, test } from "vitest";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { Kernels } from "../../src/base/kernels.ts";
 import { LogHistogram, nearestRank } from "../../src/base/math/log-histogram.ts";
 import { SegmentDatapath } from "../../src/capture/ebpf/segment.ts";
@@ -32,22 +32,26 @@ const scratch = mkdtempSync(join(tmpdir(), "hoptime-box-"));
 afterAll(() => rmSync(scratch, { recursive: true, force: true }));
 
 const cli = join(import.meta.dirname, "..", "..", "dist", "cli", "main.js");
-/** Programs of this kind that the kernel has. */
-const programs = () =>
-  (JSON.parse(execFileSync("bpftool", ["-j", "prog", "show"]).toString()) as { name?: string }[]).filter(
-    ({ name }) => name?.startsWith("segment_"),
-  );
+/** Numbers of the programs and maps that a process holds. */
+function heldBy(pid: number): { programs: string[]; maps: string[] } {
+  const folder = `/proc/${pid}/fdinfo`;
+  const texts = readdirSync(folder).map((fd) => readFileSync(join(folder, fd), "utf8"));
+  const all = (field: string) => [
+    ...new Set(texts.flatMap((text) => new RegExp(`^${field}:\\s+(\\d+)`, "m").exec(text)?.[1] ?? [])),
+  ];
+  return { programs: all("prog_id"), maps: all("map_id") };
+}
+const isThere = (kind: "prog" | "map", number: string) => has("bpftool", kind, "show", "id", number);
+
 const id = `${process.pid % 100000}`;
 const [A, B, IN, OUT, BRIDGE] = [`hob${id}a`, `hob${id}b`, `hob${id}i`, `hob${id}o`, `hob${id}r`];
 const ip = (...args: string[]) => execFileSync("ip", args, { stdio: ["ignore", "pipe", "pipe"] }).toString();
 const inside = (host: string, ...command: string[]) => ["netns", "exec", host, ...command];
 const tc = (...args: string[]) => execFileSync("tc", args, { stdio: ["ignore", "pipe", "pipe"] }).toString();
-const offloads = (device: string, state: "on" | "off", host?: string) =>
+const offloads = (device: string, state: "on" | "off", host: string) =>
   spawnSync(
     "ip",
-    host
-      ? inside(host, "ethtool", "-K", device, "tso", state, "gso", state, "gro", state, "tx", state)
-      : ["netns", "exec", A, "true"],
+    inside(host, "ethtool", "-K", device, "tso", state, "gso", state, "gro", state, "tx", state),
   );
 
 function build(): void {
@@ -68,6 +72,11 @@ function build(): void {
     ip("-n", host, "link", "set", "lo", "up");
   }
   ip(...inside(A, "ping", "-c", "1", "-W", "2", "10.96.0.2"));
+}
+
+function takeDown(): void {
+  for (const host of [A, B]) spawnSync("ip", ["netns", "del", host]);
+  for (const device of [IN, OUT, BRIDGE]) spawnSync("ip", ["link", "del", device]);
 }
 
 const queue = (rate: string, limit: string) =>
@@ -227,11 +236,8 @@ function delaysOf({ before, after, left }: Awaited<ReturnType<typeof measured>>)
 }
 
 describe.skipIf(missing !== null)("one box, measured in its kernel", { timeout: 120_000, retry: 1 }, () => {
-  beforeEach(build, 60_000);
-  afterEach(() => {
-    for (const host of [A, B]) spawnSync("ip", ["netns", "del", host]);
-    for (const device of [IN, OUT, BRIDGE]) spawnSync("ip", ["link", "del", device]);
-  });
+  beforeAll(build, 60_000);
+  afterAll(takeDown);
 
   test.each(["tc", "xdp"] as const)(
     "every packet's delay is that of captures at both interfaces; loss is what the queue dropped (arrival at %s)",
@@ -292,6 +298,8 @@ describe.skipIf(missing !== null)("one box, measured in its kernel", { timeout: 
     const { intervals, counts, before, after } = await measured({ departure: "socket" }, () =>
       tcpTransfer(3_000_000),
     );
+    offloads("e0", "off", A);
+    spawnSync("ethtool", ["-K", IN, "gro", "off"]);
     expect(counts.merged).toBeGreaterThan(500);
     const lost = sum(intervals, (i) => i.lost + i.waiting);
     const left = sum(intervals, (i) => i.flows.find((f) => f.flow.includes(":5000"))?.sent ?? 0) - lost;
@@ -319,7 +327,35 @@ describe.skipIf(missing !== null)("one box, measured in its kernel", { timeout: 
     expect(intervals.flatMap((i) => i.queues.map((q) => q.backlogPackets)).some((n) => n > 5)).toBe(true);
   });
 
+  test("a process that is killed leaves no program and no map behind", async () => {
+    const rounds = Number(process.env["HOPTIME_KILL_ROUNDS"] ?? 2);
+    for (let round = 0; round < rounds; round++) {
+      const args = round % 2 === 0 ? ["--ebpf-arrival", "xdp"] : [];
+      const child = spawn(process.execPath, [cli, "top", "--ebpf", `${IN}:${OUT}`, "--json", ...args], {
+        stdio: ["ignore", "ignore", "pipe"],
+      });
+      let text = "";
+      child.stderr.on("data", (data) => {
+        text += data;
+      });
+      await until(() => text.includes("measuring"), text);
+      const { programs, maps } = heldBy(child.pid ?? 0);
+      expect(programs.length).toBeGreaterThanOrEqual(4);
+      expect(maps.length).toBeGreaterThanOrEqual(8);
+      expect(programs.every((number) => isThere("prog", number))).toBe(true);
+      const ended = new Promise((resolve) => child.once("exit", resolve));
+      child.kill("SIGKILL");
+      await ended;
+      // The kernel frees them a moment later.
+      await until(() => !programs.some((number) => isThere("prog", number)), "no program");
+      await until(() => !maps.some((number) => isThere("map", number)), "no map");
+      expect(ip("-d", "link", "show", IN)).not.toContain("xdp");
+    }
+  });
+
   test("a second XDP program is refused, a second hoptime at tc measures the same; interfaces go down and away", async () => {
+    takeDown();
+    build();
     queue("200kbit", "60kb");
     const way = { input: IN, output: OUT };
     const first = await SegmentDatapath.open({ ways: [way], epochNs: 1e9, arrival: "xdp" });
@@ -350,27 +386,6 @@ describe.skipIf(missing !== null)("one box, measured in its kernel", { timeout: 
       const flow = intervals.flatMap((i) => i.flows.filter((f) => f.flow === "10.96.0.1 > 10.96.0.2"));
       expect(flow.reduce((n, f) => n + f.sent, 0)).toBe(60);
       expect(flow.reduce((n, f) => n + f.lost, 0)).toBeGreaterThan(20);
-    }
-  });
-
-  test("a process that is killed leaves no program and no map behind", async () => {
-    const rounds = Number(process.env["HOPTIME_KILL_ROUNDS"] ?? 2);
-    for (let round = 0; round < rounds; round++) {
-      const args = round % 2 === 0 ? ["--ebpf-arrival", "xdp"] : [];
-      const child = spawn(process.execPath, [cli, "top", "--ebpf", `${IN}:${OUT}`, "--json", ...args], {
-        stdio: ["ignore", "ignore", "pipe"],
-      });
-      let text = "";
-      child.stderr.on("data", (data) => {
-        text += data;
-      });
-      await until(() => text.includes("measuring"), text);
-      expect(programs().length).toBeGreaterThanOrEqual(4);
-      const ended = new Promise((resolve) => child.once("exit", resolve));
-      child.kill("SIGKILL");
-      await ended;
-      await until(() => programs().length === 0, "no program");
-      expect(ip("-d", "link", "show", IN)).not.toContain("xdp");
     }
   });
 });
