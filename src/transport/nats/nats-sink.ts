@@ -8,7 +8,7 @@
 import { createHash } from "node:crypto";
 import { VERSION } from "../../base/version.ts";
 import { identityText, recordIdentity } from "../../epoch/identity.ts";
-import { type RecordHead, verifyRecord } from "../../epoch/record.ts";
+import { decodeHead, type RecordHead } from "../../epoch/record.ts";
 import { splitBatch } from "../batch.ts";
 import {
   type Delivered,
@@ -116,7 +116,7 @@ export function messageId(head: RecordHead, bytes: Uint8Array): string {
 async function publishRecord(link: Link, bytes: Uint8Array, tap: string): Promise<Outcome> {
   let head: RecordHead;
   try {
-    ({ head } = verifyRecord(bytes, { file: "spool", offset: 0 }));
+    ({ head } = decodeHead(bytes, { file: "spool", offset: 0 }));
   } catch (error) {
     return { outcome: "refused", reason: (error as Error).message };
   }
