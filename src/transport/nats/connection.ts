@@ -115,9 +115,8 @@ function fromFile(text: string, core: NatsPackages["core"]): Authenticator {
   if (user && password) return core.usernamePasswordAuthenticator(user, password);
   throw new UsageError(
     "bad-option",
-    "no credentials of NATS in it",
+    "the file of credentials has none that NATS knows",
     "expected a .creds file, the seed of an nkey (SU…), or USER:PASSWORD on one line",
-    { parameter: "creds" },
   );
 }
 
@@ -129,7 +128,10 @@ export function refusal(url: string, cause: unknown): UsageError {
   const line = (problem: string, hint?: string) =>
     new UsageError("no-records", `${url}: ${problem}`, hint, { cause });
   if (/authorization violation|authentication/i.test(text))
-    return line("the cluster does not let this client in", "check user, password, token or ‘creds’");
+    return line(
+      "the cluster does not let this client in",
+      "check the user and password, the token, or the file of credentials",
+    );
   if (/permissions? violation/i.test(text))
     return line(`not permitted (${error.message})`, "the user needs the subjects that docs/cluster.md lists");
   if (/jetstream.*not enabled|no responders|503/i.test(text) || error.name === "NoRespondersError")
