@@ -162,10 +162,18 @@ async function list(flags: Flags): Promise<void> {
   );
 }
 
-async function runHere(study: Study, { out, scale, seed, map }: Flags): Promise<void> {
+async function runHere(study: Study, { out, scale, seed, map, part }: Flags): Promise<void> {
   const onTerminal = process.stderr.isTTY === true;
+  // A full run takes hours: where nobody watches it, a line for every twentieth goes into the log.
+  const logs = !onTerminal && !part && scale === "full";
+  let logged = -1;
   const show = (share: number) => {
-    if (onTerminal) process.stderr.write(`\r\u001b[K${study.name} ${Math.round(100 * share)} %`);
+    const text = `${study.name} ${Math.round(100 * share)} %`;
+    if (onTerminal) process.stderr.write(`\r\u001b[K${text}`);
+    else if (logs && share >= logged + 0.05) {
+      logged = share;
+      warn(text);
+    }
   };
   show(0);
   const result = await runStudy(study, { kernels: new Kernels(), scale, seed, map, onProgress: show });

@@ -55,13 +55,22 @@ const all: Study = {
     const { packets, flows, list } = entryAt(races, 0);
     const sizes = MEMORIES.map((m) => (m / 1e3).toFixed(0)).join(", ");
     const setting = `${count(packets)} packets of ${count(flows)} flows in one epoch; taps of ${sizes} kB where an estimator has sizes; one reference and one probe in ${INJECT_EVERY} packets, in the bits of those that use them; the list of flows (${((8 * list.bytes) / packets).toFixed(1)} bits per packet) in nobody's`;
-    return {
-      frontier: frontierFinding(setting, names, [of(0), of(1)]),
-      calibration: calibrationFinding(setting, names, [of(0), of(1)]),
-      cost: costFinding(setting, names, [of(0), of(1)]),
-    };
+    return beyondFindings(setting, names, [of(0), of(1)]);
   },
 };
+
+/** `races`: by kind of delay, then by memory. */
+export function beyondFindings(
+  setting: string,
+  names: readonly string[],
+  races: readonly (readonly Race[])[],
+): Record<"frontier" | "calibration" | "cost", FindingBody> {
+  return {
+    frontier: frontierFinding(setting, names, races),
+    calibration: calibrationFinding(setting, names, races),
+    cost: costFinding(setting, names, races),
+  };
+}
 
 /** Estimators that answer for flows, one series each over the memories; one that answers for the segment alone has its mean for every flow. */
 function perEstimator(
