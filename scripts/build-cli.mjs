@@ -32,7 +32,7 @@ export async function bundle(root, entryPoints, options) {
     legalComments: "inline",
     plugins: [startsNothing],
     // Native, and need not be there.
-    external: ["koffi", "@duckdb/node-api"],
+    external: ["koffi", "@duckdb/node-api", "@nats-io/transport-node", "@nats-io/jetstream", "@nats-io/kv"],
     ...options,
   });
   return { files: outputFiles, inputs: Object.keys(metafile.inputs) };

@@ -41,10 +41,19 @@ const PACKAGES = {
   fastify: ["server"],
   yaml: ["server"],
   "@duckdb/node-api": ["results"],
+  "@nats-io/transport-node": ["transport", "server"],
+  "@nats-io/jetstream": ["transport", "server"],
+  "@nats-io/kv": ["transport", "server"],
   "hyparquet-writer": ["present", "cli", "query", "results", "collect"],
 };
 /** Packages that need not be there: loaded when they are asked for, by these rooms. */
-const OPTIONAL = { koffi: ["capture"], "@duckdb/node-api": ["results"] };
+const OPTIONAL = {
+  koffi: ["capture"],
+  "@duckdb/node-api": ["results"],
+  "@nats-io/transport-node": ["transport"],
+  "@nats-io/jetstream": ["transport"],
+  "@nats-io/kv": ["transport"],
+};
 /** Rooms that load parts when they are asked for. */
 const LOADS_LATE = new Set(["cli"]);
 

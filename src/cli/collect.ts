@@ -1,6 +1,6 @@
 /** `hoptime collect --data DIR`: takes records from taps, keeps them, and answers about them over HTTP. */
 import { Command, Option } from "commander";
-import { UsageError } from "../base/errors.ts";
+import { invalidValue, UsageError } from "../base/errors.ts";
 import { changes, overlay, serverOptions } from "../server/config/collector-options.ts";
 import { readConfig } from "../server/config/read-config.ts";
 import { READINGS } from "../server/config/reading.ts";
@@ -9,6 +9,7 @@ import { settingsPage } from "../server/config/settings-page.ts";
 import { DEFAULT_LISTEN } from "../server/listen.ts";
 import { type RunningServer, startServer } from "../server/server.ts";
 import { DEFAULT_STATION } from "../server/station.ts";
+import { integerOption } from "./options.ts";
 import { print, warn } from "./output.ts";
 import { endingSignal } from "./signals.ts";
 
@@ -35,6 +36,14 @@ interface Flags {
   stationKey?: string;
   stationHold?: string;
   probe?: string[];
+  nats?: string;
+  group?: string;
+  natsCreds?: string;
+  natsTokenFile?: string;
+  natsCa?: string;
+  natsCert?: string;
+  natsKey?: string;
+  natsReplicas?: number;
   json?: boolean;
 }
 
@@ -49,11 +58,12 @@ Examples:
   hoptime observe ingress.pcap --point A --to http://127.0.0.1:8787
   hoptime query http://127.0.0.1:8787 --between A B
   hoptime collect --config /etc/hoptime.yaml            # paths, alerts, retention …; SIGHUP reads it again
+  hoptime collect --data /var/lib/hoptime --nats nats://n1:4222,n2:4222 --group main   # one of many workers
   hoptime collect --data /var/lib/hoptime --listen 0.0.0.0:8787 --tls-cert collector.pem --tls-key collector.key
 `;
 
 export function collectCommand(): Command {
-  return new Command("collect")
+  const command = new Command("collect")
     .description(
       "Collects the records of many points over HTTP, keeps them, and answers questions about them.",
     )
@@ -115,6 +125,30 @@ export function collectCommand(): Command {
     .option("--json", "log as lines of JSON")
     .addHelpText("after", EXAMPLES)
     .action(run);
+  return addNatsOptions(command);
+}
+
+/** Where it is one of several workers. */
+function addNatsOptions(command: Command): Command {
+  return command
+    .addOption(
+      text(
+        "--nats <url>",
+        "take records from a NATS cluster, nats://HOST:4222[,HOST:4222], shared with other workers",
+        "nats",
+      ),
+    )
+    .option("--group <name>", "with --nats: workers of one group share the records (default: collect)")
+    .option("--nats-creds <file>", "with --nats: .creds file, seed of an nkey, or USER:PASSWORD")
+    .addOption(new Option("--nats-token-file <file>", "with --nats: file with a token").hideHelp())
+    .addOption(new Option("--nats-ca <file>", "with --nats: certificate authority, PEM").hideHelp())
+    .addOption(new Option("--nats-cert <file>", "with --nats: certificate of this worker, PEM").hideHelp())
+    .addOption(new Option("--nats-key <file>", "with --nats: its private key, PEM").hideHelp())
+    .addOption(
+      new Option("--nats-replicas <n>", "with --nats: copies of each record, where the stream is made")
+        .argParser(integerOption("--nats-replicas", 1, 5))
+        .hideHelp(),
+    );
 }
 
 /** An option that stays text, tried at once. The default is the settings' own, and shown: what is not given here may be in the file. */
@@ -161,9 +195,13 @@ async function run(flags: Flags): Promise<void> {
   };
   const signal = endingSignal(flags.config === undefined ? {} : { reload });
   server = await startServer({ ...options, onLog: log });
-  const { service, url, station } = server;
+  const { service, url, station, cluster } = server;
   log(`collecting at ${url}, data in ${options.data}, ${access(service.tokens.size)}`);
   if (station) log(`monitoring station of ${station.state.topology.name} at udp ${station.address}`);
+  if (cluster) {
+    const { url: nats, group, worker, partitions } = cluster.state();
+    log(`worker ${worker} of group ${group} at ${nats}, ${partitions} partitions`);
+  }
   await new Promise<void>((resolve) => {
     if (signal.aborted) resolve();
     signal.addEventListener("abort", () => resolve());
@@ -225,9 +263,24 @@ function settingsIn(flags: Flags): Settings {
     limits: { questionTime: flags.questionTime },
     topology: topology === undefined ? undefined : { map: topology },
     station: hasStation ? stationSettings : undefined,
+    nats: natsSettings(flags),
     log: flags.json ? ("json" as const) : undefined,
   };
   return given as Settings;
+}
+
+function natsSettings(flags: Flags): Partial<NonNullable<Settings["nats"]>> | undefined {
+  const { nats: url, group, natsCreds, natsTokenFile, natsCa, natsCert, natsKey, natsReplicas } = flags;
+  const given = {
+    ...{ url, group, credentials: natsCreds, tokenFile: natsTokenFile },
+    ...{ ca: natsCa, certificate: natsCert, key: natsKey, replicas: natsReplicas },
+  };
+  const any = Object.values(given).some((v) => v !== undefined);
+  if (any && url === undefined && flags.config === undefined)
+    throw new UsageError("bad-option", "--group and --nats-… go with --nats");
+  if (group !== undefined && !/^[A-Za-z0-9_-]{1,32}$/.test(group))
+    throw invalidValue("group", group, "1 to 32 letters, digits, - and _");
+  return any ? given : undefined;
 }
 
 function access(tokens: number): string {

@@ -4,13 +4,20 @@ import { homedir } from "node:os";
 import { join } from "node:path";
 import { type Command, Option } from "commander";
 import { UsageError } from "../base/errors.ts";
-import { type Endpoint, parseCollectorUrl } from "../transport/http/collector-url.ts";
+import { type Endpoint, isCollectorUrl, parseCollectorUrl } from "../transport/http/collector-url.ts";
+import { isNatsUrl, type NatsEndpoint, parseNatsUrl } from "../transport/nats/nats-url.ts";
 
 export interface CollectorFlags {
   tokenFile?: string;
   ca?: string;
   cert?: string;
   certKey?: string;
+  creds?: string;
+}
+
+/** Is it somewhere else, not a directory? */
+export function isRemote(text: string): boolean {
+  return isCollectorUrl(text) || isNatsUrl(text);
 }
 
 /** Those for TLS are described in docs/collect.md: few need them, and help has to fit. */
@@ -26,8 +33,19 @@ export function addCollectorOptions(command: Command): Command {
     );
 }
 
-export function endpointOf(url: string, { tokenFile, ca, cert, certKey }: CollectorFlags): Endpoint {
-  parseCollectorUrl(url);
+/** `--creds`: for commands that send records. */
+export function addCredentialsOption(command: Command): Command {
+  return command.addOption(
+    new Option("--creds <file>", "with nats: .creds file, seed of an nkey, or USER:PASSWORD").hideHelp(),
+  );
+}
+
+export function endpointOf(
+  url: string,
+  { tokenFile, ca, cert, certKey, creds }: CollectorFlags,
+): Endpoint & NatsEndpoint {
+  if (isNatsUrl(url)) parseNatsUrl(url);
+  else parseCollectorUrl(url);
   const token =
     tokenFile === undefined ? process.env["HOPTIME_TOKEN"] : readText("token-file", tokenFile).trim();
   return {
@@ -36,6 +54,7 @@ export function endpointOf(url: string, { tokenFile, ca, cert, certKey }: Collec
     ...(ca === undefined ? {} : { ca: readText("ca", ca) }),
     ...(cert === undefined ? {} : { certificate: readText("cert", cert) }),
     ...(certKey === undefined ? {} : { key: readText("cert-key", certKey) }),
+    ...(creds === undefined ? {} : { credentials: readText("creds", creds) }),
   };
 }
 
@@ -54,7 +73,7 @@ export function readText(parameter: string, file: string): string {
 /** Where records wait by default: a folder per collector and point. */
 export function defaultSpool(url: string, point: string): string {
   const state = process.env["XDG_STATE_HOME"] ?? join(homedir(), ".local", "state");
-  const { host } = parseCollectorUrl(url);
+  const host = isNatsUrl(url) ? parseNatsUrl(url).servers.join(",") : parseCollectorUrl(url).host;
   const plain = (name: string) => encodeURIComponent(name).replace(/^\./, "%2E");
   return join(state, "hoptime", "spool", plain(host), plain(point));
 }

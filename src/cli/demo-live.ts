@@ -23,8 +23,8 @@ const NAMES = { sender: "r1", receiver: "r5" };
 const EPOCH_NS = 500_000_000;
 /** Without an end: as long as anybody watches. */
 const LONGEST_S = 86_400;
-/** The link between r2 and r3 carries others' traffic too, for a while: more than it can. */
-const INCIDENT = { startS: 15, durationS: 20 };
+/** The link between r2 and r3 carries others' traffic too, for a while: more than it can. Shorter than the calm before it, which says what is ordinary. */
+const INCIDENT = { startS: 18, durationS: 14 };
 
 function scenario(): Scenario {
   const sizes = { share1500: 0.4, share576: 0.2 };
@@ -101,7 +101,8 @@ function tapOptions(
 ): SimulatedTapsOptions {
   return {
     ...network,
-    ...{ directory: url, estimators: ["lda", "lds"], parameters: { lds: "columns=2000" }, key: "5tuple" },
+    ...{ directory: url, estimators: ["lda", "lds", "maple"], key: "5tuple" },
+    parameters: { lds: "columns=2000", maple: "identity=both,index=true" },
     cut: { mode: "aligned", lengthNs: BigInt(EPOCH_NS) },
     originNs: BigInt(Date.now()) * 1_000_000n,
     collector: (point) => ({ spoolDirectory: join(scratch, "spool", point) }),

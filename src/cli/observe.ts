@@ -1,6 +1,6 @@
 /** `hoptime observe FILE...`: a point's captures become its records. */
 
-import { Command, Option } from "commander";
+import { Command } from "commander";
 import { invalidValue, UsageError } from "../base/errors.ts";
 import { countOf } from "../base/quantity.ts";
 import { interfaceOf } from "../capture/source/interface/name.ts";
@@ -9,23 +9,16 @@ import { readReferenceKey } from "../delays/reference-key.ts";
 import type { Estimator, Role } from "../estimators/estimator.ts";
 import { ESTIMATORS } from "../estimators/table.ts";
 import { observeInterfaces } from "../observe/observe-interfaces.ts";
-import { type ObservePointOptions, observePoint } from "../observe/observe-point.ts";
+import { type ObservationReport, type ObservePointOptions, observePoint } from "../observe/observe-point.ts";
 import type { WaysPlan } from "../observe/observe-ways.ts";
-import { isCollectorUrl } from "../transport/http/collector-url.ts";
-import { addCollectorOptions, type CollectorFlags, defaultSpool, endpointOf } from "./collector-options.ts";
+import { defaultSpool, endpointOf, isRemote } from "./collector-options.ts";
 import { CUTS, type Cut, parseCut } from "./cut-option.ts";
 import { addEstimatorOptions, estimatorParameters, PARAMETER_HELP, splitNames } from "./estimator-options.ts";
-import { flagOf } from "./flags.ts";
 import { addInterfaceOptions, type InterfaceFlags, interfaceOptions } from "./interface-options.ts";
+import { addObserveBoxOptions, type ObserveBoxFlags, observeBox, SEGMENT_EXAMPLES } from "./observe-box.ts";
+import { addStorageOptions, collectorOf, type StorageFlags } from "./observe-storage.ts";
 import { formatObservation, warnOf } from "./observe-text.ts";
-import {
-  choiceOption,
-  durationOption,
-  integerOption,
-  rateOption,
-  sizeOption,
-  timeOption,
-} from "./options.ts";
+import { choiceOption, integerOption, rateOption, timeOption } from "./options.ts";
 import { printJson, printText, warn } from "./output.ts";
 import { PlanFollower, plannedFlags } from "./planned.ts";
 import { endingSignal } from "./signals.ts";
@@ -34,9 +27,8 @@ import { Progress } from "./terminal.ts";
 const ROLES = ["sender", "receiver", "both"] as const;
 const DELAYS = ["rli", ...PACKET_TIME_LAYOUTS] as const;
 
-interface Flags extends InterfaceFlags, CollectorFlags {
+interface Flags extends InterfaceFlags, StorageFlags, ObserveBoxFlags {
   point?: string[];
-  to: string;
   estimators: string;
   epoch?: string;
   cut?: Cut;
@@ -58,10 +50,6 @@ interface Flags extends InterfaceFlags, CollectorFlags {
   withFlows?: boolean;
   verbose?: boolean;
   bothWays?: boolean;
-  keep?: number;
-  maxSize?: number;
-  spool?: string;
-  spoolSize?: number;
   json?: boolean;
 }
 
@@ -82,6 +70,7 @@ Examples:
   hoptime observe eth1 eth2 --segment A:B --estimators maple --to records   # two of one router
   tcpdump -i eth0 -s 96 -w - | hoptime observe - --point A --to records --keep 7d
   hoptime observe a.pcap --point A --to http://collector:8787 --token-file A.token
+  hoptime observe eth1 --point A --to nats://n1:4222,n2:4222 --creds A.creds   # docs/cluster.md
   hoptime observe --follow 'captures/*.pcap' --point A --to records   # files of tcpdump -C or -G
   hoptime observe b.pcap --sender a.pcap --point B --estimators maple --to records
   hoptime observe b.pcap --delays metamako --point B --estimators maple --to records
@@ -96,11 +85,14 @@ export function observeCommand(table: readonly Estimator[] = ESTIMATORS): Comman
       "Reads the captures of one point and writes one record per epoch and estimator: kilobytes that two points exchange instead of packets. hoptime query reads them.",
     )
     .argument(
-      "<file...>",
+      "[file...]",
       "captures of the point in order of time, - for standard input, FILE#eth0 for one interface of a file; or interfaces of this host: eth1, iface:eth1",
     )
     .option("--point <name>", "name of the point; one each for several interfaces", collect)
-    .requiredOption("--to <where>", "directory for records, or http://HOST:PORT")
+    .requiredOption(
+      "--to <where>",
+      "directory for records, http://HOST:PORT, or nats://HOST:PORT[,HOST:PORT]",
+    )
     .option(
       "--estimators <names>",
       `estimators, joined with commas: ${table.map((e) => e.name).join(", ")}`,
@@ -157,30 +149,13 @@ export function observeCommand(table: readonly Estimator[] = ESTIMATORS): Comman
     )
     .option("--verbose", "print the parameters of the estimators too")
     .option("--json", "print a summary as JSON (format hoptime.observation/1)");
+  addObserveBoxOptions(command);
   addInterfaceOptions(command);
   addStorageOptions(command);
   addEstimatorOptions(command, table);
   return command
-    .addHelpText("after", `${PARAMETER_HELP}${EXAMPLES}`)
+    .addHelpText("after", `${PARAMETER_HELP}${EXAMPLES.trimEnd()}${SEGMENT_EXAMPLES}`)
     .action(async (files: string[], flags: Flags, self: Command) => follow(files, flags, table, self));
-}
-
-/** What becomes of records: how long a directory keeps them, how they reach a collector. */
-function addStorageOptions(command: Command): void {
-  command
-    .option("--keep <time>", "remove records that are older than this: 7d", durationOption("--keep"))
-    .option(
-      "--max-size <bytes>",
-      "remove the oldest records beyond this: 500MB, 10GB",
-      sizeOption("max-size"),
-    );
-  addCollectorOptions(command)
-    .option("--spool <dir>", "directory where records wait for the collector")
-    .addOption(
-      new Option("--spool-size <bytes>", "remove the oldest from the spool beyond this (default: 1GB)")
-        .argParser(sizeOption("spool-size"))
-        .hideHelp(),
-    );
 }
 
 /** Where none is named: the first of the table. */
@@ -196,26 +171,43 @@ async function follow(
   self: Command,
 ): Promise<void> {
   const [point] = flags.point ?? [];
-  if (!isCollectorUrl(flags.to) || point === undefined) {
+  const given = (name: string) => !["default", undefined].includes(self.getOptionValueSource(name));
+  const { ebpfSegment: ways } = flags;
+  if (ways !== undefined) {
+    const common = commonOptions(flags, table, endingSignal());
+    const sinkOf = (of: string) => collectorOf(flags, of).collector;
+    await printReports(await observeBox({ ways, files, flags, given, common, collectorOf: sinkOf }), flags);
+    return;
+  }
+  if (files.length === 0)
+    throw new UsageError(
+      "bad-option",
+      "no capture and no interface is given",
+      "hoptime observe FILE..., eth1, or --ebpf-segment eth0:eth1",
+    );
+  if (!isRemote(flags.to) || point === undefined) {
     await run(files, flags, table);
     return;
   }
-  const given = (name: string) => !["default", undefined].includes(self.getOptionValueSource(name));
   const plan = new PlanFollower(endpointOf(flags.to, flags), flags.spool ?? defaultSpool(flags.to, point));
   const live = flags.follow === true || files.every((file) => interfaceOf(file) !== null);
   const ending = endingSignal();
-  for (;;) {
-    const fetched = await plan.fetch();
-    const planned = Object.entries(fetched ? plannedFlags(fetched, point) : {}).filter(
-      ([name]) => !given(name),
-    );
-    const change = new AbortController();
-    const unwatch = live ? plan.watch(() => change.abort()) : () => {};
-    const signal = AbortSignal.any([ending, change.signal]);
-    const others = (of: string) => plan.networksOfOthers(of);
-    await run(files, { ...flags, ...Object.fromEntries(planned) }, table, signal, others).finally(unwatch);
-    if (ending.aborted || !change.signal.aborted) return;
-    warn("hoptime: the collector's plan has changed: going on as it says");
+  try {
+    for (;;) {
+      const fetched = await plan.fetch();
+      const planned = Object.entries(fetched ? plannedFlags(fetched, point) : {}).filter(
+        ([name]) => !given(name),
+      );
+      const change = new AbortController();
+      const unwatch = live ? plan.watch(() => change.abort()) : () => {};
+      const signal = AbortSignal.any([ending, change.signal]);
+      const others = (of: string) => plan.networksOfOthers(of);
+      await run(files, { ...flags, ...Object.fromEntries(planned) }, table, signal, others).finally(unwatch);
+      if (ending.aborted || !change.signal.aborted) return;
+      warn("hoptime: the collector's plan has changed: going on as it says");
+    }
+  } finally {
+    await plan.close();
   }
 }
 
@@ -293,6 +285,10 @@ async function runInterfaces(
     // With an expression the packets are a lane of their own, as at a single point.
     ...(flags.segment?.some((text) => text.includes("=")) ? { segments: flags.segment } : {}),
   });
+  await printReports(reports, flags);
+}
+
+async function printReports(reports: readonly ObservationReport[], flags: Flags): Promise<void> {
   if (flags.json) await printJson({ format: "hoptime.observations/1", points: reports });
   else for (const report of reports) await printText(formatObservation(report, flags.verbose ?? false));
   for (const report of reports) warnOf(report);
@@ -351,33 +347,6 @@ function waysOf(point: string, ofOthers?: NetworksOfOthers): WaysPlan {
       warn(
         `hoptime: ${point}: packets go both ways; each direction has its records, by the networks of one side (${networks.join(", ")})`,
       ),
-  };
-}
-
-/** Where --to is a collector's address. */
-function collectorOf(flags: Flags, point: string): Pick<ObservePointOptions, "collector"> {
-  const { to, spool, spoolSize } = flags;
-  if (!isCollectorUrl(to)) {
-    for (const flag of ["tokenFile", "spool", "ca", "cert", "certKey"] as const)
-      if (flags[flag] !== undefined)
-        throw new UsageError("bad-option", `${flagOf(flag)} goes with --to http://HOST:PORT`);
-    return {};
-  }
-  for (const flag of ["keep", "maxSize"] as const)
-    if (flags[flag] !== undefined)
-      throw new UsageError(
-        "bad-option",
-        `${flagOf(flag)} goes with a directory`,
-        "the collector decides what it keeps",
-      );
-  const { url: _, ...endpoint } = endpointOf(to, flags);
-  return {
-    collector: {
-      ...endpoint,
-      spoolDirectory: spool ?? defaultSpool(to, point),
-      maxSpoolBytes: spoolSize,
-      onState: (text) => warn(`hoptime: ${text}`),
-    },
   };
 }
 

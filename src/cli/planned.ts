@@ -5,9 +5,12 @@
 import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { UsageError } from "../base/errors.ts";
+import { networksOfLabels } from "../epoch/direction-label.ts";
 import { askCollector } from "../server/client.ts";
-import { PLAN_POLL_MS, type TapPlan, type TapPlanState } from "../server/tap-plan.ts";
+import { NO_PLAN, PLAN_POLL_MS, planAt, type TapPlan, type TapPlanState } from "../server/tap-plan.ts";
 import type { Endpoint } from "../transport/http/collector-url.ts";
+import { isNatsUrl, type NatsEndpoint } from "../transport/nats/nats-url.ts";
+import { PlanReader } from "../transport/nats/plan-reader.ts";
 import { warn } from "./output.ts";
 
 /** What a plan says in the words of the command line. */
@@ -24,13 +27,13 @@ export interface PlannedFlags {
 }
 
 export class PlanFollower {
-  readonly #endpoint: Endpoint;
+  readonly #asked: PlanSource;
   readonly #file: string;
   readonly #spool: string;
   #state: TapPlanState | null = null;
 
-  constructor(endpoint: Endpoint, spool: string) {
-    this.#endpoint = endpoint;
+  constructor(endpoint: Endpoint & NatsEndpoint, spool: string) {
+    this.#asked = isNatsUrl(endpoint.url) ? planInCluster(endpoint) : planOfCollector(endpoint);
     this.#file = join(spool, "plan.json");
     this.#spool = spool;
   }
@@ -38,7 +41,7 @@ export class PlanFollower {
   /** The plan as it is now; null where the collector has none. */
   async fetch(): Promise<TapPlan | null> {
     try {
-      this.#state = await this.#ask();
+      this.#state = await this.#asked.plan();
       mkdirSync(this.#spool, { recursive: true });
       writeFileSync(this.#file, JSON.stringify(this.#state), { mode: 0o600 });
     } catch (error) {
@@ -54,7 +57,7 @@ export class PlanFollower {
 
   /** Networks by which other points separate the two directions of their packets. */
   async networksOfOthers(point: string): Promise<string[][]> {
-    const { directions = [] } = await this.#ask();
+    const directions = await this.#asked.directions();
     return directions.filter((d) => d.point !== point).map(({ networks }) => networks);
   }
 
@@ -62,7 +65,7 @@ export class PlanFollower {
   watch(change: () => void, pollMs = PLAN_POLL_MS): () => void {
     let timer: NodeJS.Timeout | null = null;
     const look = async () => {
-      const now = await this.#ask().catch(() => null);
+      const now = await this.#asked.plan().catch(() => null);
       const version = this.#state?.version ?? 0;
       if (now && now.version > version) return change();
       const waitMs = now?.next
@@ -78,8 +81,8 @@ export class PlanFollower {
     };
   }
 
-  #ask(): Promise<TapPlanState> {
-    return askCollector<TapPlanState>(this.#endpoint, { method: "GET", path: "/v1/plan" });
+  close(): Promise<void> {
+    return this.#asked.close();
   }
 
   #kept(): TapPlanState | null {
@@ -89,6 +92,35 @@ export class PlanFollower {
       return null;
     }
   }
+}
+
+/** Where the plan is. */
+interface PlanSource {
+  plan(): Promise<TapPlanState>;
+  directions(): Promise<NonNullable<TapPlanState["directions"]>>;
+  close(): Promise<void>;
+}
+
+function planOfCollector(endpoint: Endpoint): PlanSource {
+  const plan = () => askCollector<TapPlanState>(endpoint, { method: "GET", path: "/v1/plan" });
+  return { plan, directions: async () => (await plan()).directions ?? [], close: async () => undefined };
+}
+
+/** In the cluster's bucket; directions by the labels that are in its stream. */
+function planInCluster(endpoint: NatsEndpoint): PlanSource {
+  const reader = new PlanReader(endpoint);
+  return {
+    plan: async () => {
+      const text = await reader.read();
+      const state = text === null ? NO_PLAN : (JSON.parse(text) as TapPlanState);
+      return planAt(state, BigInt(Date.now()) * 1_000_000n);
+    },
+    directions: async () =>
+      [...(await reader.labels())].flatMap(([point, labels]) =>
+        networksOfLabels(labels).map((networks) => ({ point, networks })),
+      ),
+    close: () => reader.close(),
+  };
 }
 
 export function plannedFlags(plan: TapPlan, point: string): PlannedFlags {

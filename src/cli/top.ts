@@ -12,14 +12,7 @@ import type { Source } from "../capture/source/source.ts";
 import { OBSERVE_COVER } from "../observe/observe-captures.ts";
 import { WATCH_WINDOW_NS, type WatchedInterval, watchPair } from "../observe/watch.ts";
 import { SegmentBoard } from "../present/text/segment-board.ts";
-import {
-  formatTop,
-  TOP_ORDERS,
-  type TopOrder,
-  type TopView,
-  topFlows,
-  topLine,
-} from "../present/text/top-text.ts";
+import { formatTop, TOP_ORDERS, type TopView, topFlows, topLine } from "../present/text/top-text.ts";
 import { isCollectorUrl } from "../transport/http/collector-url.ts";
 import { listenEvents } from "../transport/http/events.ts";
 import { BoardScreen } from "./board-screen.ts";
@@ -29,17 +22,14 @@ import { addInterfaceOptions, type InterfaceFlags, interfaceOptions } from "./in
 import { choiceOption, durationOption, integerOption, timeOption } from "./options.ts";
 import { printJson, printText, warn } from "./output.ts";
 import { endingSignal } from "./signals.ts";
-import { colours, toTerminal } from "./terminal.ts";
+import { colours } from "./terminal.ts";
+import { addBoxOptions, type BoxFlags, runBox } from "./top-box.ts";
+import { TopScreen } from "./top-screen.ts";
 
-interface Flags extends InterfaceFlags, CollectorFlags {
+interface Flags extends InterfaceFlags, CollectorFlags, BoxFlags {
   estimator?: string;
   filter?: string;
-  key: string;
   window: number;
-  sort: TopOrder;
-  rows: number;
-  for?: number;
-  json?: boolean;
 }
 
 const EXAMPLES = `
@@ -48,18 +38,13 @@ Keys: p, l, m, x, j sort by packets, loss, mean, max, jitter; / searches flows (
 
 Examples:
   hoptime top eth1 eth2                                   # received at eth1, sent at eth2
+  hoptime top --ebpf eth0:eth1                            # a router's own queues: what comes by eth0 and leaves by eth1
+  hoptime top --ebpf eth0:eth1 --ebpf eth1:eth0           # both ways
   hoptime top eth1 eth2 --direction in --promiscuous      # two mirror ports
   hoptime top eth1 eth2 --json --for 10s                  # lines of JSON (format hoptime.top/1)
   hoptime top ingress.pcap egress.pcap --speed 1          # captures, replayed
   hoptime top http://127.0.0.1:8787                       # the segments of a collector, as their epochs end
 `;
-const KEYS: Readonly<Record<string, TopOrder>> = {
-  p: "packets",
-  l: "loss",
-  m: "mean",
-  x: "max",
-  j: "jitter",
-};
 /** The lines above the flows, and one free below. */
 const HEAD_LINES = 5;
 
@@ -68,7 +53,7 @@ export function topCommand(): Command {
     .description(
       "Shows delay, loss and jitter between two interfaces of this host, and their flows, each second, or those of a collector's segments: a screen, lines where standard output is no terminal, or JSON.",
     )
-    .argument("<sender>", "interface where packets come (or a capture); or http://HOST:PORT of a collector")
+    .argument("[sender]", "interface where packets come (or a capture); or http://HOST:PORT of a collector")
     .argument("[receiver]", "interface where they leave (or a capture)")
     .option("--filter <expr>", "only packets that match this pcap-filter expression")
     .option("--key <fields>", "flow key: 5tuple, hosts, src/24, prefix/24, dscp …", "5tuple")
@@ -87,12 +72,35 @@ export function topCommand(): Command {
     )
     .option("--for <time>", "end after this time: 10s", durationOption("--for"))
     .option("--json", "a line of JSON for each second (format hoptime.top/1)");
+  addBoxOptions(command);
   addInterfaceOptions(command);
   addCollectorOptions(command).option("--estimator <name>", "with a collector: only answers of this one");
   return command.addHelpText("after", EXAMPLES).action(start);
 }
 
-async function start(sender: string, receiver: string | undefined, flags: Flags): Promise<void> {
+async function start(
+  sender: string | undefined,
+  receiver: string | undefined,
+  flags: Flags,
+  self: Command,
+): Promise<void> {
+  if (flags.ebpf !== undefined) {
+    if (sender !== undefined)
+      throw new UsageError(
+        "bad-option",
+        `${sender}: --ebpf names the interfaces`,
+        "give --ebpf IN:OUT alone",
+      );
+    return await runBox(flags.ebpf, flags, self);
+  }
+  for (const flag of ["ebpfArrival", "ebpfDeparture"] as const)
+    if (flags[flag] !== undefined) throw new UsageError("bad-option", `${flagOf(flag)} goes with --ebpf`);
+  if (sender === undefined)
+    throw new UsageError(
+      "bad-option",
+      "the interfaces are missing",
+      "give both ends of a segment, a collector's address, or --ebpf IN:OUT",
+    );
   if (isCollectorUrl(sender)) {
     if (receiver !== undefined)
       throw new UsageError(
@@ -145,7 +153,17 @@ async function run(names: [string, string], flags: Flags): Promise<void> {
   const receiver = await openSource(kernels, names, 1, flags, signal);
   const key = FlowKeySpec.parse(flags.key);
   const timer = flags.for === undefined ? null : setTimeout(() => ending.abort(), flags.for / 1e6);
-  const screen = process.stdout.isTTY && !flags.json ? new Screen(names, flags, () => ending.abort()) : null;
+  const view: TopView = { order: flags.sort, search: "", rows: flags.rows };
+  const screen =
+    process.stdout.isTTY && !flags.json
+      ? new TopScreen<WatchedInterval>({
+          view,
+          waiting: `${names.join(" > ")}: waiting for packets`,
+          headLines: HEAD_LINES,
+          format: (interval) => formatTop(names, interval, view, colours),
+          end: () => ending.abort(),
+        })
+      : null;
   const { filter, window: windowNs } = flags;
   try {
     const options = { kernels, sender, receiver, key, seed: DEFAULT_SEED, filter, windowNs, signal };
@@ -193,74 +211,4 @@ function json(interval: WatchedInterval, { sort, rows }: Flags): unknown {
     flowCount: flows.length,
     flows: shown,
   };
-}
-
-/** Drawn over itself, and asked by keys. */
-class Screen {
-  readonly #names: [string, string];
-  readonly #view: TopView;
-  #last: WatchedInterval | null = null;
-  #searching = false;
-  readonly #onKey: (data: Buffer) => void;
-
-  constructor(names: [string, string], { sort, rows }: Flags, end: () => void) {
-    this.#names = names;
-    this.#view = { order: sort, search: "", rows };
-    this.#onKey = (data) => {
-      for (const key of data.toString("utf8")) if (this.#key(key)) end();
-      this.#draw();
-    };
-    process.stdout.write("\u001b[?1049h\u001b[?25l");
-    if (process.stdin.isTTY) {
-      process.stdin.setRawMode(true);
-      process.stdin.on("data", this.#onKey).resume();
-    }
-    this.#draw();
-  }
-
-  show(interval: WatchedInterval): void {
-    this.#last = interval;
-    this.#draw();
-  }
-
-  close(): void {
-    if (process.stdin.isTTY) {
-      process.stdin.setRawMode(false);
-      process.stdin.off("data", this.#onKey).pause();
-    }
-    process.stdout.write("\u001b[?25h\u001b[?1049l");
-    // What was seen last stays on the screen.
-    if (this.#last)
-      process.stdout.write(`${toTerminal(formatTop(this.#names, this.#last, this.#view, colours))}\n`);
-  }
-
-  /** Whether it ends the program. */
-  #key(key: string): boolean {
-    // Ctrl-C is a key like others in raw mode.
-    if (key === "\u0003" || (!this.#searching && key === "q")) return true;
-    if (this.#searching) {
-      if (key === "\r" || key === "\n" || key === "\u001b") this.#searching = false;
-      else if (key === "\u007f") this.#view.search = this.#view.search.slice(0, -1);
-      else this.#view.search += key;
-    } else if (key === "/") {
-      this.#searching = true;
-      this.#view.search = "";
-    } else this.#view.order = KEYS[key] ?? this.#view.order;
-    return false;
-  }
-
-  #draw(): void {
-    const { rows = 24, columns = 80 } = process.stdout;
-    this.#view.rows = Math.max(1, rows - HEAD_LINES - 1);
-    const body = this.#last
-      ? formatTop(this.#names, this.#last, this.#view, colours)
-      : `${this.#names.join(" > ")}: waiting for packets`;
-    const prompt = this.#searching
-      ? `/${this.#view.search}`
-      : "p packets  l loss  m mean  x max  j jitter  / search  q end";
-    const lines = [...body.split("\n").slice(0, rows - 1), colours.dim(prompt.slice(0, columns - 1))];
-    process.stdout.write(
-      `\u001b[H${lines.map((line) => `${toTerminal(line)}\u001b[K`).join("\r\n")}\u001b[J`,
-    );
-  }
 }

@@ -109,6 +109,11 @@ export class Collector {
     return n;
   }
 
+  /** Their names (epoch/identity.ts). */
+  *waitingNames(): Generator<string> {
+    for (const { queue } of this.#lanes.values()) yield* queue.waitingNames();
+  }
+
   /** Does anything list the flows of epochs? */
   get listsFlows(): boolean {
     const own = [...this.#lanes.values()].some(({ implementation }) => implementation.flowList?.heavyOnly);

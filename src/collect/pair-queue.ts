@@ -46,6 +46,11 @@ export class PairQueue {
     return this.#senders.length + this.#receivers.length;
   }
 
+  /** Names (identity.ts) of those that wait. */
+  waitingNames(): string[] {
+    return [...this.#senders, ...this.#receivers].map(identityText);
+  }
+
   add(end: "sender" | "receiver", record: RecordHandle): "taken" | "repeated" | "late" {
     const name = identityText(record);
     if (this.#names.has(name)) return "repeated";

@@ -198,6 +198,8 @@ export interface PacketLookup {
   readonly keepsFlows: boolean;
   /** All packets of the flow with this hash, in the order of their delays; null where there are none. */
   flowPackets(hash: bigint): PacketAnswers | null;
+  /** Every packet kept: one answer for those of a group of like delays, `groupPackets` of them. */
+  everyPacket(): PacketAnswers;
   /** Flows are listed with the IPIDs of their packets. */
   readonly lists: boolean;
   /** The flow with this key and hash (upper half), null where it is not listed. */

@@ -75,6 +75,7 @@ export function widenLookup(lookup: PacketLookup, error: DelayError | null): Pac
       const answers = lookup.flowPackets(hash);
       return answers && widened(answers);
     },
+    everyPacket: () => widened(lookup.everyPacket()),
     lists: lookup.lists,
     findFlow: (hashHigh, keyWords) => lookup.findFlow(hashHigh, keyWords),
     flows: () => lookup.flows(),

@@ -8,7 +8,10 @@ import { FlowKeySpec } from "../capture/flow/flow-key.ts";
 import { DEFAULT_SEED } from "../capture/reader.ts";
 import type { Role } from "../estimators/estimator.ts";
 import { formatParameters } from "../estimators/parameters.ts";
-import { HttpSink, type HttpSinkCounts, type HttpSinkOptions } from "../transport/http/http-sink.ts";
+import { HttpSink, type HttpSinkOptions } from "../transport/http/http-sink.ts";
+import { NatsSink, type NatsSinkOptions } from "../transport/nats/nats-sink.ts";
+import { isNatsUrl } from "../transport/nats/nats-url.ts";
+import type { SpooledSinkCounts } from "../transport/spooled-sink.ts";
 import { DirectorySink } from "./directory-sink.ts";
 import type { CutChoice } from "./lane.ts";
 import { notesOf } from "./notes.ts";
@@ -24,7 +27,7 @@ export interface ObservePointOptions
     TapChoice,
     WaysPlan,
     Omit<ObserveCapturesOptions, "kernels" | "lanes" | "taps" | "sink" | "onRecord" | "point"> {
-  /** An archive's directory; where records go to a collector, its address. */
+  /** An archive's directory; where records go to a collector or a cluster, its address. */
   directory: string;
   /** Send them to a collector instead. */
   collector?: CollectorOptions | undefined;
@@ -36,8 +39,8 @@ export interface ObservePointOptions
   maxBytes?: number;
 }
 
-/** As HttpSinkOptions; the address is `directory`. */
-export type CollectorOptions = Omit<HttpSinkOptions, "url">;
+/** As HttpSinkOptions or NatsSinkOptions; the address, which says which of the two, is `directory`. */
+export type CollectorOptions = Omit<HttpSinkOptions, "url"> & Omit<NatsSinkOptions, "url">;
 
 /** Format hoptime.observation/1. */
 export interface ObservationReport {
@@ -74,7 +77,7 @@ export interface ObservationReport {
   /** Of the records sealed: `merged` with another part of their epoch that was there; `refused` where another record of it was. `removed`: old ones. */
   records: RecordCounts & { removed: number };
   /** Where records went to a collector: what it took and refused, what waits in the spool, what was given up for want of room. `stored` are those in the spool. */
-  collector?: HttpSinkCounts;
+  collector?: SpooledSinkCounts;
   /** Why records were refused: the first few. */
   refused: string[];
   /** Bytes that the taps hold in memory. */
@@ -89,7 +92,8 @@ export async function observePoint(options: ObservePointOptions): Promise<Observ
   const key = FlowKeySpec.parse(options.key).text;
   const kernels = options.kernels ?? new Kernels();
   const { collector } = options;
-  const remote = collector ? await HttpSink.open({ ...collector, url: directory }) : null;
+  const far = { ...collector, url: directory, spoolDirectory: collector?.spoolDirectory ?? "" };
+  const remote = collector ? await (isNatsUrl(directory) ? NatsSink.open(far) : HttpSink.open(far)) : null;
   const local = new DirectorySink({ directory, point, keepNs, maxBytes, ...(table ? { table } : {}) });
   const sink: RecordSink = remote ?? local;
   const observing = { ...options, ...{ kernels, taps, sink } };

@@ -1,16 +1,18 @@
 /**
  * Taps along a simulated path, in real time: at each point what the simulation shows there becomes records as they would of an interface. Every point runs the simulation for itself: the same
- * scenario gives the same packets at each.
+ * scenario gives the same packets at each. Delays, for estimators that need them, are those since the point before.
  */
 import { Kernels } from "../base/kernels.ts";
 import { PacedSource } from "../capture/source/paced-source.ts";
+import { findAmong } from "../estimators/parameters.ts";
+import { ESTIMATORS } from "../estimators/table.ts";
 import { RECEIVER, type Scenario, SENDER } from "../simulate/scenario.ts";
 import { simulate } from "../simulate/simulate.ts";
 import { simulatedSource } from "../simulate/simulated-source.ts";
 import { type ObservationReport, type ObservePointOptions, observePoint } from "./observe-point.ts";
 
 export interface SimulatedTapsOptions
-  extends Pick<ObservePointOptions, "directory" | "estimators" | "parameters" | "cut" | "key"> {
+  extends Pick<ObservePointOptions, "directory" | "estimators" | "parameters" | "cut" | "key" | "table"> {
   scenario: Scenario;
   /** What the points sender and receiver are called in the records. */
   names: { sender: string; receiver: string };
@@ -32,15 +34,24 @@ export function simulatedPoints({
 /** A report per point, when the simulation is over or the signal has ended it. */
 export function observeSimulated(options: SimulatedTapsOptions): Promise<ObservationReport[]> {
   const { scenario, names, collector, originNs, signal, ...rest } = options;
-  const observed = simulatedPoints(options).map((point) => {
-    const simulated = point === names.sender ? SENDER : point === names.receiver ? RECEIVER : point;
+  const inScenario = (point: string) =>
+    point === names.sender ? SENDER : point === names.receiver ? RECEIVER : point;
+  const points = simulatedPoints(options);
+  // Those that know delays at the receiver keep nothing where packets are sent.
+  const { table = ESTIMATORS } = rest;
+  const atFirst = rest.estimators.filter((name) => findAmong(table, name).needs.sender);
+  const observed = points.map((point, i) => {
+    const simulated = inScenario(point);
+    const before = points[i - 1];
     const kernels = new Kernels();
     const source = simulatedSource(simulate(kernels, scenario, { signal }), {
       ...{ point: simulated, originNs, signal },
+      delaysFrom: before === undefined ? undefined : inScenario(before),
     });
     return observePoint({
       ...rest,
       ...{ kernels, point, signal, files: [], bothWays: true },
+      estimators: before === undefined ? atFirst : rest.estimators,
       source: new PacedSource(source, 1, { signal }),
       collector: collector?.(point),
     });

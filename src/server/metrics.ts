@@ -2,6 +2,7 @@
  * Metrics for Prometheus, in base units (seconds, bytes). Labels are routes, points and segments, of which there are at most so many here; never flows. Those beyond are counted, not named.
  */
 import type { SegmentRow } from "../results/rows.ts";
+import type { ClusterState } from "./cluster/cluster-part.ts";
 import type { LatestRow } from "./latest-rows.ts";
 import type { Parts } from "./routes/route.ts";
 import type { TapState } from "./tap-states.ts";
@@ -136,6 +137,7 @@ export function writeMetrics(
     one(pairing.segments.length),
   );
   out.add("hoptime_event_listeners", "gauge", "clients that follow events", one(service.events.listeners));
+  clusterMetrics(out, service.cluster);
   networkMetrics(out, network);
   alertMetrics(out, alerts);
   requests.write(out);
@@ -150,6 +152,23 @@ export function writeMetrics(
     "when it was started",
     one(Date.now() / 1000 - process.uptime()),
   );
+}
+
+/** Of a worker of a cluster. */
+function clusterMetrics(out: MetricSink, cluster: ClusterState | null): void {
+  if (!cluster) return;
+  const { group } = cluster;
+  const metric = (name: string, type: "counter" | "gauge", help: string, value: number) =>
+    out.add(`hoptime_cluster_${name}`, type, help, [[{ group }, value]]);
+  metric("workers", "gauge", "workers of the group that are alive", cluster.workers);
+  metric("partitions_owned", "gauge", "partitions that this worker has", cluster.owned.length);
+  metric("lag", "gauge", "messages of its partitions that have not been read", cluster.lag);
+  metric("unacknowledged", "gauge", "messages that wait for their rows", cluster.unacknowledged);
+  metric("acknowledged_total", "counter", "messages acknowledged", cluster.acknowledged);
+  metric("copied_total", "counter", "records copied to other partitions", cluster.copied);
+  metric("set_aside_total", "counter", "records that could not be used", cluster.setAside);
+  metric("taken_over_total", "counter", "partitions taken over from another worker", cluster.takenOver);
+  metric("lost_total", "counter", "partitions given up because their lease ended", cluster.lost);
 }
 
 function networkMetrics(out: MetricSink, network: Parts["network"]): void {

@@ -19,7 +19,17 @@ import type { OfferedRecord, PairingOrder, PairingReport, PairingWorkerData } fr
 /** What the service needs of it. */
 export type PairingPart = Pick<
   Pairing,
-  "counts" | "segments" | "waiting" | "behind" | "watch" | "resume" | "again" | "isSettled" | "work"
+  | "counts"
+  | "segments"
+  | "waiting"
+  | "waitingNames"
+  | "behind"
+  | "watch"
+  | "unwatch"
+  | "resume"
+  | "again"
+  | "isSettled"
+  | "work"
 > & {
   offer(accepted: readonly Accepted[]): void;
   close(): Promise<void>;
@@ -39,18 +49,22 @@ class PairingThread implements PairingPart {
   readonly #options: PairingOptions;
   readonly #worker: Worker;
   readonly #watched = new Map<string, CollectedSegment>();
+  /** Given up since: a report of before may still have them. */
+  readonly #unwatched = new Set<string>();
   readonly #waiting = new Map<number, { resolve: () => void; reject: (error: Error) => void }>();
   #state: PairingState = {
     counts: { estimated: 0, late: 0, repeated: 0, refused: 0, missing: 0 },
-    ...{ waiting: 0, behind: 0, watched: [] },
+    ...{ waiting: 0, behind: 0, watched: [], waitingNames: [] },
   };
   #next = 1;
   #failed: Error | null = null;
 
   constructor(program: string, options: PairingOptions) {
     this.#options = options;
-    const { archive, latenessNs, topFlows } = options;
-    const workerData: PairingWorkerData = { directory: archive.directory, latenessNs, topFlows };
+    const { archive, latenessNs, topFlows, namesWaiting = false } = options;
+    const workerData: PairingWorkerData = {
+      ...{ directory: archive.directory, latenessNs, topFlows, namesWaiting },
+    };
     this.#worker = new Worker(program, { workerData });
     this.#worker.on("message", (report: PairingReport) => this.#take(report));
     this.#worker.on("error", (error) => this.#fail(error));
@@ -70,6 +84,11 @@ class PairingThread implements PairingPart {
     return this.#state.waiting;
   }
 
+  /** As of the last work. */
+  get waitingNames(): string[] {
+    return this.#state.waitingNames;
+  }
+
   get behind(): number {
     return this.#state.behind;
   }
@@ -78,8 +97,16 @@ class PairingThread implements PairingPart {
     const name = nameOf(segment);
     if (this.#watched.has(name) || this.#watched.size >= MAX_SEGMENTS) return false;
     this.#watched.set(name, segment);
+    this.#unwatched.delete(name);
     this.#send({ kind: "watch", segment });
     return true;
+  }
+
+  unwatch(segment: CollectedSegment): void {
+    const name = nameOf(segment);
+    this.#watched.delete(name);
+    this.#unwatched.add(name);
+    this.#send({ kind: "unwatch", segment });
   }
 
   offer(accepted: readonly Accepted[]): void {
@@ -138,7 +165,8 @@ class PairingThread implements PairingPart {
     else if (report.kind === "late") this.#options.onLate?.(report.head);
     else {
       this.#state = report.state;
-      for (const { segment } of report.state.watched) this.#watched.set(nameOf(segment), segment);
+      for (const { segment } of report.state.watched)
+        if (!this.#unwatched.has(nameOf(segment))) this.#watched.set(nameOf(segment), segment);
       const waiting = this.#waiting.get(report.id);
       this.#waiting.delete(report.id);
       if (this.#waiting.size === 0) this.#worker.unref();

@@ -12,6 +12,7 @@ export interface PairingWorkerData {
   directory: string;
   latenessNs: bigint;
   topFlows: number;
+  namesWaiting: boolean;
 }
 
 export interface OfferedRecord extends Pick<Accepted, "head" | "bytes" | "outcome" | "settled"> {
@@ -21,6 +22,7 @@ export interface OfferedRecord extends Pick<Accepted, "head" | "bytes" | "outcom
 
 export type PairingOrder =
   | { kind: "watch"; segment: CollectedSegment }
+  | { kind: "unwatch"; segment: CollectedSegment }
   | { kind: "offer"; records: OfferedRecord[] }
   | { kind: "resume"; segment: CollectedSegment; latestNs: bigint }
   | { kind: "again"; point: string; label: string; span: Span }
@@ -34,16 +36,17 @@ export type PairingReport =
 
 const port = parentPort;
 if (port) {
-  const { directory, latenessNs, topFlows } = workerData as PairingWorkerData;
+  const { directory, ...options } = workerData as PairingWorkerData;
   const report = (message: PairingReport) => port.postMessage(message);
   const pairing = new Pairing({
-    ...{ archive: RecordArchive.open(directory), table: ESTIMATORS, latenessNs, topFlows },
+    ...{ ...options, archive: RecordArchive.open(directory), table: ESTIMATORS },
     onRows: (row, flows) => report({ kind: "rows", row, flows }),
     onRefused: (file, reason) => report({ kind: "refused", file, reason }),
     onLate: (head) => report({ kind: "late", head }),
   });
   port.on("message", async (order: PairingOrder) => {
     if (order.kind === "watch") pairing.watch(order.segment);
+    else if (order.kind === "unwatch") pairing.unwatch(order.segment);
     else if (order.kind === "offer") pairing.offer(order.records.map(accepted));
     else if (order.kind === "resume") pairing.resume(order.segment, order.latestNs);
     else if (order.kind === "again") pairing.again(order.point, order.label, order.span);

@@ -28,6 +28,8 @@ export interface PairingOptions {
   onRefused: (file: string, reason: string) => void;
   /** A record that came after its epoch was given up; once for each segment that it is an end of. */
   onLate?: (head: RecordHead) => void;
+  /** Is its state to name the records that wait? */
+  namesWaiting?: boolean;
 }
 
 /** A record that is in the archive. */
@@ -63,6 +65,8 @@ export interface PairingState {
   waiting: number;
   behind: number;
   watched: WatchedState[];
+  /** Of records that wait (epoch/identity.ts), where they are to be named. */
+  waitingNames: string[];
 }
 
 interface Watched extends WatchedState {
@@ -117,6 +121,18 @@ export class Pairing {
     for (const point of [segment.from, segment.to])
       this.#byPoint.set(point, [...(this.#byPoint.get(point) ?? []), watched]);
     return true;
+  }
+
+  /** It is somebody else's from now on: what waits is forgotten. */
+  unwatch(segment: CollectedSegment): void {
+    const watched = this.#watched.get(nameOf(segment));
+    if (!watched) return;
+    this.#watched.delete(nameOf(segment));
+    for (const point of [segment.from, segment.to])
+      this.#byPoint.set(
+        point,
+        (this.#byPoint.get(point) ?? []).filter((w) => w !== watched),
+      );
   }
 
   /** A flow table answers for nothing by itself: it lists flows for the others. */
@@ -176,6 +192,11 @@ export class Pairing {
     return isSettledIn(this.#byPoint.get(point) ?? [], { point, label, span, latenessNs });
   }
 
+  get waitingNames(): string[] {
+    if (!this.#options.namesWaiting) return [];
+    return [...this.#watched.values()].flatMap(({ collector }) => [...collector.waitingNames()]);
+  }
+
   /** As it is now, for those who are not in this thread. */
   state(): PairingState {
     const watched = [...this.#watched.values()].map(({ segment, latestNs, again }) => ({
@@ -183,7 +204,8 @@ export class Pairing {
       latestNs,
       again: again.map((s) => ({ ...s })),
     }));
-    return { counts: { ...this.counts }, waiting: this.waiting, behind: this.behind, watched };
+    const { waiting, behind, waitingNames } = this;
+    return { counts: { ...this.counts }, waiting, behind, watched, waitingNames };
   }
 
   /** Everything that can be estimated now is; one call after the other. */

@@ -41,11 +41,11 @@ export class RowWriter {
     this.#followers.push(follower);
   }
 
-  /** Writes what was added. Returns how many rows. */
-  async write(): Promise<number> {
+  /** Writes what was added, and is admitted still. Returns how many rows. */
+  async write(admits: (row: SegmentRow) => boolean = () => true): Promise<number> {
     const rows = this.#unwritten;
     this.#unwritten = new Map();
-    const list = [...rows.values()];
+    const list = [...rows.values()].filter(({ row }) => admits(row));
     const written = list.map((r) => r.row);
     try {
       await this.#results.write(

@@ -5,6 +5,8 @@ import { UsageError } from "../base/errors.ts";
 import { isLoopback } from "./access.ts";
 import { type AlertSettings, Alerts, NO_ALERTS } from "./alerts/alerts.ts";
 import { createApp, type TlsFiles, tlsOptions } from "./app.ts";
+import { type ClusterOptions, openClusterLink } from "./cluster/cluster-link.ts";
+import { ClusterWorker } from "./cluster/worker.ts";
 import { ClientLimits, RATE_LIMITS, type RateLimits } from "./limits.ts";
 import { parseListen } from "./listen.ts";
 import { type MetricSink, RequestMetrics, writeMetrics } from "./metrics.ts";
@@ -17,7 +19,7 @@ import { CollectorService, type ServiceOptions } from "./service.ts";
 import { Station, type StationOptions } from "./station.ts";
 import type { TapPlan } from "./tap-plan.ts";
 
-export interface ServerOptions extends ServiceOptions {
+export interface ServerOptions extends Omit<ServiceOptions, "cluster"> {
   /** HOST:PORT, [HOST]:PORT; port 0: any that is free. */
   listen: string;
   tls?: TlsFiles | undefined;
@@ -32,6 +34,8 @@ export interface ServerOptions extends ServiceOptions {
   station?: Omit<StationOptions, "file" | "now" | "onLog"> | undefined;
   /** Set where it differs from the one in force. */
   plan?: TapPlan | undefined;
+  /** Records come from a NATS cluster, and are shared with other workers. */
+  nats?: ClusterOptions | undefined;
 }
 
 export interface RunningServer {
@@ -40,6 +44,7 @@ export interface RunningServer {
   network: NetworkMonitor;
   alerts: Alerts;
   station: Station | null;
+  cluster: ClusterWorker | null;
   /** Other settings while it runs: limits, certificates, retention, segments, plan, paths, alerts, the station's map. */
   reload(options: ServerOptions): Promise<void>;
   close(): Promise<void>;
@@ -74,22 +79,46 @@ async function applyPlan(service: CollectorService, { plan, station }: ServerOpt
   if (JSON.stringify(before) !== JSON.stringify(wanted)) await service.setPlan(wanted);
 }
 
+async function openWorker({ nats, onLog }: ServerOptions): Promise<ClusterWorker | null> {
+  if (!nats) return null;
+  const link = await openClusterLink(nats);
+  for (const note of link.cluster.notes) onLog?.(`${link.url}: ${note}`);
+  return new ClusterWorker(link);
+}
+
+async function openService(
+  options: ServerOptions,
+): Promise<{ cluster: ClusterWorker | null; service: CollectorService }> {
+  const cluster = await openWorker(options);
+  try {
+    const service = await CollectorService.open({ ...options, cluster: cluster ?? undefined });
+    return { cluster, service };
+  } catch (error) {
+    await cluster?.close();
+    throw error;
+  }
+}
+
 async function openStation(options: ServerOptions, service: CollectorService): Promise<Station | null> {
   const { station, data, insecure, now, onLog } = options;
   if (!station) return null;
   return await Station.open({ insecure, ...station, file: join(data, "station.json"), now, onLog }, service);
 }
 
+function checkListen(host: string, { listen, tls, insecure }: ServerOptions): void {
+  if (isLoopback(host) || tls || insecure) return;
+  throw new UsageError(
+    "bad-option",
+    `${listen} can be reached from other hosts, and tokens would cross the network in clear`,
+    "give ‘tls-cert’ and ‘tls-key’, or ‘insecure’ where the network is trusted",
+    { parameter: "listen", value: listen },
+  );
+}
+
 export async function startServer(options: ServerOptions): Promise<RunningServer> {
   const { host, port } = parseListen(options.listen);
-  if (!isLoopback(host) && !options.tls && !options.insecure)
-    throw new UsageError(
-      "bad-option",
-      `${options.listen} can be reached from other hosts, and tokens would cross the network in clear`,
-      "give ‘tls-cert’ and ‘tls-key’, or ‘insecure’ where the network is trusted",
-      { parameter: "listen", value: options.listen },
-    );
-  const service = await CollectorService.open(options);
+  checkListen(host, options);
+  const { cluster, service } = await openService(options);
   let station: Station | null = null;
   try {
     if (!isLoopback(host) && service.tokens.size === 0)
@@ -101,6 +130,7 @@ export async function startServer(options: ServerOptions): Promise<RunningServer
       );
     const opened = await openParts(service, options);
     const { network, alerts } = opened;
+    await cluster?.start();
     await applyPlan(service, options);
     station = await openStation(options, service);
     const parts: Parts = { ...opened, station };
@@ -121,7 +151,7 @@ export async function startServer(options: ServerOptions): Promise<RunningServer
     let otlp = pushTo(options.otlp);
     return {
       url,
-      ...{ service, network, alerts, station },
+      ...{ service, network, alerts, station, cluster },
       reload: async (next) => {
         // What is wrong with a certificate shows here, before anything else has changed.
         if (options.tls && next.tls)
@@ -140,11 +170,13 @@ export async function startServer(options: ServerOptions): Promise<RunningServer
         await otlp?.close();
         await app.close();
         await station?.close();
+        await cluster?.close();
         await service.close();
       },
     };
   } catch (error) {
     await station?.close();
+    await cluster?.close();
     await service.close();
     if ((error as NodeJS.ErrnoException).code === "EADDRINUSE")
       throw new UsageError(

@@ -29,6 +29,7 @@ import { ESTIMATORS } from "../estimators/table.ts";
 import type { ArrivalCounts } from "../results/arrivals-table.ts";
 import type { ResultsStore } from "../results/results-store.ts";
 import { Asker, type AskingClient } from "./asker.ts";
+import type { Arrival, ClusterPart, ClusterState } from "./cluster/cluster-part.ts";
 import { DirectionWatch } from "./direction-watch.ts";
 import { Events } from "./events.ts";
 import { type Accepted, Ingest, type Ingested } from "./ingest.ts";
@@ -64,6 +65,8 @@ export interface ServiceOptions {
   retention?: Retention | undefined;
   /** How often rows are made and written, ms (default 500). */
   tickMs?: number;
+  /** Where it is a worker of a cluster. */
+  cluster?: ClusterPart | undefined;
   onLog?: (text: string) => void;
 }
 
@@ -106,7 +109,8 @@ export class CollectorService {
   readonly #files: FileWriter;
   readonly #ingest: Ingest;
   readonly #asker: Asker;
-  readonly #journal: Journal;
+  /** A worker of a cluster has none: what is not in the results is in the stream. */
+  readonly #journal: Journal | null;
   readonly #pairing: PairingPart;
   readonly #taps = new TapStates();
   readonly #startedMs = Date.now();
@@ -134,7 +138,8 @@ export class CollectorService {
     this.#rows = new RowWriter(results, this.events, (text) => this.#problem(text));
     this.tokens = new TokenStore(tokenFile(data));
     this.#ingest = new Ingest(archive, table, now ? { now } : {});
-    this.#journal = new Journal(join(data, "pending.jsonl"));
+    const { cluster } = options;
+    this.#journal = cluster ? null : new Journal(join(data, "pending.jsonl"));
     this.#plan = new TapPlanStore(join(data, "plan.json"), now);
     this.#asker = new Asker({
       ...{ directory: archive.directory, limitMs: questionMs },
@@ -143,9 +148,15 @@ export class CollectorService {
     });
     this.#pairing = openPairing({
       ...{ archive, table, latenessNs: options.latenessNs ?? LATENESS_NS, topFlows: TOP_FLOWS },
-      onRows: (row, flows) => this.#rows.add(row, flows),
+      onRows: (row, flows) => {
+        if (cluster?.admits(row) ?? true) this.#rows.add(row, flows);
+      },
       onRefused: (file, reason) => this.#problem(`${file}: ${reason}`),
-      onLate: (head) => results.arrivals.count(head, { late: 1 }),
+      onLate: (head) => {
+        cluster?.late(head);
+        results.arrivals.count(head, { late: 1 });
+      },
+      namesWaiting: cluster !== undefined,
     });
     const segments = () => this.#pairing.segments;
     this.#directions = new DirectionWatch({ archive, table, segments, watch: (s) => this.watch(s) });
@@ -174,13 +185,7 @@ export class CollectorService {
         ? await openResults()
         : await openResultsFile(join(data, "results.duckdb"), options.onLog);
       const service = new CollectorService(options, { archive, lock, results, files });
-      await recover({
-        ...{ archive, results, journal: service.#journal, pairing: service.#pairing },
-        segments: [...(options.segments ?? []), ...service.#plan.segments],
-        damaged: join(data, "damaged"),
-        onProblem: (text) => service.#problem(text),
-        onLog: (text) => service.#log(text),
-      });
+      await service.#begin();
       service.#schedule();
       return service;
     } catch (error) {
@@ -191,30 +196,73 @@ export class CollectorService {
     }
   }
 
-  /** When it resolves, what was not refused is on disk. */
-  async ingest(message: Uint8Array, point: string | null, tap: string | null): Promise<Ingested> {
+  /** Goes on where an earlier run was: by the journal, or by what the cluster has not had acknowledged. */
+  async #begin(): Promise<void> {
+    const { data, cluster, segments = [] } = this.#options;
+    const [archive, results, journal, pairing] = [this.#archive, this.results, this.#journal, this.#pairing];
+    const watched = [...segments, ...this.#plan.segments];
+    const onProblem = (text: string) => this.#problem(text);
+    const onLog = (text: string) => this.#log(text);
+    if (journal) {
+      const damaged = join(data, "damaged");
+      await recover({ archive, results, journal, pairing, segments: watched, damaged, onProblem, onLog });
+    }
+    cluster?.attach({
+      ...{ archive, pairing, latenessNs: this.#options.latenessNs ?? LATENESS_NS },
+      store: (message) => this.#ingest.take(message, null),
+      take: (message, arrival) => this.#take(message, null, arrival),
+      adoptPlan: (state) => this.#adoptPlan(state),
+      ...{ problem: onProblem, log: onLog },
+    });
+    for (const segment of watched) cluster?.watch(segment);
+  }
+
+  /** When it resolves, what was not refused is on disk, or in the cluster's stream. */
+  ingest(message: Uint8Array, point: string | null, tap: string | null): Promise<Ingested> {
+    const { cluster } = this.#options;
+    return cluster ? cluster.publish(message, point, tap) : this.#take(message, point, tap);
+  }
+
+  async #take(message: Uint8Array, point: string | null, from: string | null | Arrival): Promise<Ingested> {
     const ingested = await this.#ingest.take(message, point);
     const heads = ingested.accepted.map((a) => a.head);
-    await this.#journal.add(heads);
+    await this.#journal?.add(heads);
     this.counts.messages++;
     this.counts.bytes += message.length;
     for (const { outcome } of ingested.results) this.counts[outcome]++;
-    for (const { head, outcome, bytes } of ingested.accepted)
-      this.results.arrivals.count(head, arrivalOf(outcome, bytes));
-    for (const head of ingested.refused) this.results.arrivals.count(head, { refused: 1 });
-    this.#taps.take(heads, tap);
+    if (from === null || typeof from === "string") {
+      this.#countArrivals(ingested, false);
+      this.#taps.take(heads, from);
+    } else if (from.counts) {
+      this.#countArrivals(ingested, true);
+      for (const head of heads) this.#taps.take([head], from.reports.get(head.point) ?? null);
+    }
     for (const { head } of ingested.accepted) this.#directions.hear(head.point, head.segment);
     this.#pairing.offer(ingested.accepted);
     return ingested;
   }
 
+  /** `redelivered`: what was there before is no duplicate of the tap's, it has come from the stream once more. */
+  #countArrivals({ accepted, refused }: Ingested, redelivered: boolean): void {
+    for (const { head, outcome, bytes } of accepted)
+      if (!redelivered || outcome !== "unchanged")
+        this.results.arrivals.count(head, arrivalOf(outcome, bytes));
+    for (const head of refused) this.results.arrivals.count(head, { refused: 1 });
+  }
+
   ask(asked: ArchiveQuestion, client: AskingClient): Promise<string> {
-    return this.#counted(() => this.#asker.ask(asked, client));
+    return this.#counted(async () => {
+      await this.#options.cluster?.fetchFor(asked);
+      return await this.#asker.ask(asked, client);
+    });
   }
 
   /** An answer in pieces, as they are found. */
   stream(asked: ArchiveQuestion, client: AskingClient): Promise<AsyncIterable<AnswerPiece>> {
-    return this.#counted(() => this.#asker.stream(asked, client));
+    return this.#counted(async () => {
+      await this.#options.cluster?.fetchFor(asked);
+      return await this.#asker.stream(asked, client);
+    });
   }
 
   async #counted<T>(ask: () => Promise<T>): Promise<T> {
@@ -228,14 +276,22 @@ export class CollectorService {
   }
 
   points(): { name: string; tap: TapState | null }[] {
-    return this.#archive.points().map((name) => ({ name, tap: this.#taps.of(name) }));
+    return this.#pointNames().map((name) => ({ name, tap: this.#taps.of(name) }));
   }
 
   /** When each point was heard of last, ms since 1970; those that are known by their records only, when the collector was started. */
   heard(): Map<string, number> {
-    const heard = new Map(this.#archive.points().map((name) => [name, this.#startedMs]));
+    const { cluster } = this.#options;
+    const own = (name: string) => cluster?.hears(name) ?? true;
+    const heard = new Map(this.#pointNames().map((name) => [name, this.#startedMs]));
     for (const [name, { heardMs }] of Object.entries(this.#taps.all())) heard.set(name, heardMs);
-    return heard;
+    return new Map([...heard].filter(([name]) => own(name)));
+  }
+
+  /** Of this collector, or of its whole cluster. */
+  #pointNames(): string[] {
+    const { cluster } = this.#options;
+    return cluster ? [...cluster.labels.keys()].sort() : this.#archive.points();
   }
 
   get taps(): Record<string, TapState> {
@@ -249,6 +305,11 @@ export class CollectorService {
 
   get pairing(): Pick<PairingPart, "counts" | "segments" | "waiting"> {
     return this.#pairing;
+  }
+
+  /** Where it is a worker of a cluster. */
+  get cluster(): ClusterState | null {
+    return this.#options.cluster?.state() ?? null;
   }
 
   health(): Record<string, unknown> {
@@ -267,8 +328,9 @@ export class CollectorService {
         segments: this.#pairing.segments.length,
         waiting: this.#pairing.waiting,
         behind: this.#pairing.behind,
-        pending: this.#journal.spans.length,
+        pending: this.#journal?.spans.length ?? 0,
       },
+      ...(this.cluster ? { cluster: this.cluster } : {}),
       memory: { rss, heapUsed },
       taps: this.#taps.all(),
       problems: this.#problems,
@@ -282,11 +344,10 @@ export class CollectorService {
   }
 
   get plan(): TapPlanState {
-    const directions = this.#archive.points().flatMap((point) =>
-      networksOfLabels(listSegments(this.#archive.directory, point)).map((networks) => ({
-        point,
-        networks,
-      })),
+    const { labels } = this.#options.cluster ?? {};
+    const labelsOf = (point: string) => labels?.get(point) ?? listSegments(this.#archive.directory, point);
+    const directions = this.#pointNames().flatMap((point) =>
+      networksOfLabels([...labelsOf(point)]).map((networks) => ({ point, networks })),
     );
     return directions.length === 0 ? this.#plan.state : { ...this.#plan.state, directions };
   }
@@ -294,9 +355,22 @@ export class CollectorService {
   /** What the taps are to keep from the next whole minute on. Its segments are watched. */
   async setPlan(plan: TapPlan): Promise<TapPlanState> {
     const state = await this.#plan.set(plan);
+    await this.#options.cluster?.sharePlan(state);
+    this.#planned(state);
+    return state;
+  }
+
+  /** What was set at another worker. */
+  async #adoptPlan(state: TapPlanState): Promise<void> {
+    const { version, next } = this.#plan.state;
+    if ((state.next?.version ?? state.version) <= (next?.version ?? version)) return;
+    await this.#plan.adopt(state);
+    this.#planned(this.#plan.state);
+  }
+
+  #planned(state: TapPlanState): void {
     for (const segment of this.#plan.segments) this.watch(segment);
     this.events.emit("plan", state);
-    return state;
   }
 
   /** What can change while it runs: retention, and segments to be watched. */
@@ -312,7 +386,9 @@ export class CollectorService {
 
   /** Watches a segment; what the archive has of it is estimated too. */
   watch(segment: CollectedSegment): void {
-    if (this.#pairing.watch(segment)) estimateAll(this.#archive, this.#pairing, segment);
+    const { cluster } = this.#options;
+    if (cluster) cluster.watch(segment);
+    else if (this.#pairing.watch(segment)) estimateAll(this.#archive, this.#pairing, segment);
   }
 
   async close(): Promise<void> {
@@ -330,7 +406,7 @@ export class CollectorService {
     await this.#rows.close();
     await this.#asker.close();
     await this.#pairing.close();
-    await this.#journal.close();
+    await this.#journal?.close();
     await this.#files.close();
     await this.results.close();
     this.#archive.close();
@@ -347,11 +423,13 @@ export class CollectorService {
 
   async #tick(): Promise<void> {
     try {
-      const looked = this.#journal.spans.length;
+      const looked = this.#journal?.spans.length ?? 0;
       this.#directions.resolve();
       await this.#pairing.work();
-      this.counts.rows += await this.#rows.write();
-      await this.#journal.settle(
+      const { cluster } = this.#options;
+      this.counts.rows += await this.#rows.write((row) => cluster?.admits(row) ?? true);
+      cluster?.written();
+      await this.#journal?.settle(
         looked,
         ({ point, segment, ...span }) => !this.#pairing.isSettled(point, segment, span),
       );

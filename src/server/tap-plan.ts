@@ -77,10 +77,12 @@ export const PLAN_POLL_MS = 10_000;
 const NOTICE_NS = 30_000_000_000n;
 const MINUTE_NS = 60_000_000_000n;
 
+export const NO_PLAN: TapPlanState = { format: "hoptime.tap-plan/1", version: 0, plan: null, next: null };
+
 export class TapPlanStore {
   readonly #path: string;
   readonly #now: () => bigint;
-  #state: TapPlanState = { format: "hoptime.tap-plan/1", version: 0, plan: null, next: null };
+  #state = NO_PLAN;
 
   constructor(path: string, now: () => bigint = () => BigInt(Date.now()) * 1_000_000n) {
     this.#path = path;
@@ -89,10 +91,14 @@ export class TapPlanStore {
   }
 
   get state(): TapPlanState {
-    const { next } = this.#state;
-    if (next && BigInt(next.fromNs) <= this.#now())
-      this.#state = { ...this.#state, version: next.version, plan: next.plan, next: null };
+    this.#state = planAt(this.#state, this.#now());
     return this.#state;
+  }
+
+  /** What another worker of a cluster has set. */
+  async adopt(state: TapPlanState): Promise<void> {
+    this.#state = state;
+    await this.#write();
   }
 
   /** The first plan counts at once. UsageError where it cannot be followed. */
@@ -104,6 +110,11 @@ export class TapPlanStore {
     const fromNs = `${earliest - (earliest % MINUTE_NS) + MINUTE_NS}`;
     this.#state =
       state.plan === null ? { ...state, version, plan } : { ...state, next: { version, plan, fromNs } };
+    await this.#write();
+    return this.#state;
+  }
+
+  async #write(): Promise<void> {
     const folder = dirname(this.#path);
     await publish(
       await writeTemporary(folder, Buffer.from(`${JSON.stringify(this.#state, null, 2)}\n`)),
@@ -111,7 +122,6 @@ export class TapPlanStore {
       true,
     );
     await syncFolder(folder);
-    return this.#state;
   }
 
   /** Segments of the plan, and of the one to come. */
@@ -121,6 +131,13 @@ export class TapPlanStore {
       .flatMap((p) => p?.segments ?? [])
       .map(({ from, to, filter }) => ({ from, to, label: filter ? `${from}:${to}` : "" }));
   }
+}
+
+/** With the one to come in force, where its time has come. */
+export function planAt(state: TapPlanState, nowNs: bigint): TapPlanState {
+  const { next } = state;
+  if (!next || BigInt(next.fromNs) > nowNs) return state;
+  return { ...state, version: next.version, plan: next.plan, next: null };
 }
 
 /** Everything in it is tried, so that no tap stumbles over it. */

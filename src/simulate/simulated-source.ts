@@ -1,5 +1,6 @@
 /** What one point of a simulation sees, as a source: with the true delay of every packet. */
 import { turnOf } from "../base/turn.ts";
+import type { PacketBatch } from "../capture/batch.ts";
 import type { CaptureStatistics } from "../capture/reader.ts";
 import type { CaptureTotals, Source, SourceBatch } from "../capture/source/source.ts";
 import { RECEIVER } from "./scenario.ts";
@@ -8,6 +9,8 @@ import type { Observation, Simulation } from "./simulate.ts";
 export interface SimulatedSourceOptions {
   /** Left out: where the packets arrive. */
   point?: string;
+  /** An earlier point, where delays are counted from; left out: where the packets are sent. */
+  delaysFrom?: string | undefined;
   /** ns since 1970 of the simulation's time 0. */
   originNs?: bigint;
   signal?: AbortSignal | undefined;
@@ -24,6 +27,8 @@ class SimulatedSource implements Source {
   readonly #batches: AsyncIterator<Observation>;
   readonly #originNs: bigint;
   readonly #signal: AbortSignal | undefined;
+  readonly #point: string;
+  readonly #before: DelaysBefore | null;
   /** A simulation never waits: without it a signal would not be heard before its end. */
   readonly #turn: () => Promise<void> | undefined;
   #packets = 0;
@@ -31,9 +36,15 @@ class SimulatedSource implements Source {
   #lastNs = 0;
   #open = true;
 
-  constructor(simulation: Simulation, { point = RECEIVER, originNs = 0n, signal }: SimulatedSourceOptions) {
+  constructor(
+    simulation: Simulation,
+    { point = RECEIVER, delaysFrom, originNs = 0n, signal }: SimulatedSourceOptions,
+  ) {
     this.name = `simulation, ${point}`;
-    this.#batches = simulation.observe([point])[Symbol.asyncIterator]();
+    this.#point = point;
+    this.#before = delaysFrom === undefined ? null : new DelaysBefore();
+    const points = delaysFrom === undefined ? [point] : [delaysFrom, point];
+    this.#batches = simulation.observe(points)[Symbol.asyncIterator]();
     this.#originNs = originNs;
     this.#signal = signal;
     this.#turn = turnOf(signal);
@@ -42,18 +53,31 @@ class SimulatedSource implements Source {
   async next(): Promise<SourceBatch | null> {
     await this.#turn();
     if (!this.#open || this.#signal?.aborted) return null;
-    const { value, done } = await this.#batches.next();
-    if (done) {
+    const batch = await this.#own();
+    if (batch === null) {
       this.#open = false;
       return null;
     }
-    const { batch } = value as Observation;
     this.#packets += batch.count;
     for (let i = 0; i < batch.count; i++) {
       this.#bytes += batch.wireLength[i]!;
       this.#lastNs = Math.max(this.#lastNs, batch.timeNs[i]!);
     }
     return { batch, originNs: this.#originNs };
+  }
+
+  /** What is seen at the point; what is seen where delays are counted from is remembered. */
+  async #own(): Promise<PacketBatch | null> {
+    for (;;) {
+      const { value, done } = await this.#batches.next();
+      if (done) return null;
+      const { point, batch } = value as Observation;
+      if (point !== this.#point) this.#before?.remember(batch);
+      else {
+        this.#before?.subtract(batch);
+        return batch;
+      }
+    }
   }
 
   nowNs(): null {
@@ -94,4 +118,33 @@ class SimulatedSource implements Source {
     if (this.#open) void this.#batches.return?.();
     this.#open = false;
   }
+}
+
+/** Packets on their way between two points that a simulation remembers: more than any queue here holds. Those lost between them leave as others come. */
+const REMEMBERED = 1 << 16;
+
+/** Delays up to an earlier point, by digest. */
+class DelaysBefore {
+  readonly #delayNs = new Map<bigint, number>();
+
+  remember({ count, digest, delayNs }: PacketBatch): void {
+    for (let i = 0; i < count; i++) this.#delayNs.set(digestAt(digest, i), delayNs[i]!);
+    for (const oldest of this.#delayNs.keys()) {
+      if (this.#delayNs.size <= REMEMBERED) break;
+      this.#delayNs.delete(oldest);
+    }
+  }
+
+  /** Unknown where the packet was not seen at the earlier point. */
+  subtract({ count, digest, delayNs }: PacketBatch): void {
+    for (let i = 0; i < count; i++) {
+      const key = digestAt(digest, i);
+      delayNs[i] = delayNs[i]! - (this.#delayNs.get(key) ?? Number.NaN);
+      this.#delayNs.delete(key);
+    }
+  }
+}
+
+function digestAt(digest: Uint32Array, row: number): bigint {
+  return (BigInt(digest[2 * row + 1]!) << 32n) | BigInt(digest[2 * row]!);
 }

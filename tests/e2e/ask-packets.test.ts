@@ -92,6 +92,53 @@ async function ask(question: PacketQuestion): Promise<PacketAnswer> {
 }
 
 describe("questions about packets", () => {
+  it("all packets as one: quantiles without a list of flows, and the part that has no delay is counted", async () => {
+    const plain = join(root, "plain");
+    // A capacity that is too small: the rest of an epoch is a sample.
+    for (const [point, parameters] of [
+      ["B", ""],
+      ["small", "capacity=256"],
+    ] as const)
+      await observePoint({
+        ...{ files: [after], sender: { files: [before], windowNs: 1e9 }, point, directory: plain },
+        ...{ estimators: ["maple"], parameters: { maple: parameters } },
+        cut: { mode: "aligned", lengthNs: 1_000_000_000n },
+      });
+    const archive = RecordArchive.open(plain);
+    const all = { packets: { by: "listed" }, group: "all" } as const;
+    const answers = {
+      plain: await askPackets(archive, { ...all, point: "B" }),
+      listed: await ask(all),
+      without: await ask({ ...all, worst: 0 }),
+      small: await askPackets(archive, { ...all, point: "small" }),
+    };
+    await expect(askPackets(archive, { ...all, point: "B", group: "flow" })).rejects.toThrow("must be named");
+    archive.close();
+    const sorted = arrived.map((p) => p.delayNs).sort((a, b) => a - b);
+    for (const { groups, missing } of [answers.plain, answers.without, answers.listed]) {
+      const [group] = groups;
+      expect(group).toMatchObject({ text: "all packets", packets: arrived.length, coverage: 1 });
+      expect(missing).toBe(0);
+      expect(group!.latency!.meanNs).toBeCloseTo(average(arrived), -2);
+      for (const [share, name] of [
+        [0.5, "p50Ns"],
+        [0.9, "p90Ns"],
+        [0.99, "p99Ns"],
+      ] as const) {
+        const ratio = group!.latency![name] / sorted[Math.floor(share * sorted.length)]!;
+        // 64 groups of delays: each a few percent wide.
+        expect(Math.abs(ratio - 1)).toBeLessThan(0.08);
+      }
+    }
+    const listed = answers.listed.groups[0]!.latency!;
+    for (const [name, value] of Object.entries(answers.without.groups[0]!.latency!))
+      expect(value).toBeCloseTo(listed[name as keyof typeof listed], 3);
+    expect(answers.plain.groups[0]!.worst).toEqual([]);
+    expect(answers.listed.groups[0]!.worst).toHaveLength(5);
+    expect(answers.small.groups[0]!.packets).toBe(arrived.length);
+    expect(answers.small.missing).toBeGreaterThan(1000);
+  });
+
   it("by digest: each that arrived is answered within its bounds, lost ones are not", async () => {
     const chosen = Array.from({ length: 100 }, (_, i) => 29 * i);
     const answer = await ask({ packets: { by: "digest", digests: chosen.map((n) => digests[n]!) } });

@@ -120,6 +120,7 @@ describe.skipIf(!hasBrowser)("the page in a browser", () => {
     await page.click("tr.row.slow .row-link");
     await painted(page);
     expect(await texts(page, "main h1")).toEqual(["r2 → r3"]);
+    await page.waitForSelector(".tile-detail");
     expect((await texts(page, ".tile-detail"))[0]).toMatch(/^slow: 5/);
     await page.click("text=lds");
     await page.waitForFunction(() => location.hash.includes("with=lds"));
@@ -132,6 +133,29 @@ describe.skipIf(!hasBrowser)("the page in a browser", () => {
     await page.waitForSelector("text=No flow matches the filter");
     await page.fill(".form input.wide", "tcp or udp");
     await page.waitForFunction(() => document.querySelectorAll(".table-card tr.row").length > 0);
+    expect(problems).toEqual([]);
+  });
+
+  test("a segment that is opened before its first results shows them when they have come", async () => {
+    const { page, problems } = await show("#/overview");
+    let answers = 0;
+    await page.route("**/v1/segments", async (route) => {
+      const response = await route.fetch();
+      const { segments } = (await response.json()) as { segments: object[] };
+      answers++;
+      const none = segments.map((s) => ({
+        ...s,
+        estimators: [],
+        packets: false,
+        firstNs: null,
+        lastNs: null,
+      }));
+      await route.fulfill({ response, json: { segments: answers === 1 ? none : segments } });
+    });
+    await page.goto(`${url}/#/segment/r2/r3?last=5m`);
+    await page.waitForSelector("text=no epoch of both ends has come yet");
+    await painted(page);
+    expect(answers).toBeGreaterThan(1);
     expect(problems).toEqual([]);
   });
 
@@ -154,6 +178,10 @@ describe.skipIf(!hasBrowser)("the page in a browser", () => {
 
   test("delays of a segment as quantiles and heat map, flows by p99, from the records of packets", async () => {
     const { page, problems } = await show("#/segment/r2/r3?last=5m");
+    await page.waitForSelector(".heat rect");
+    await page.click('section[aria-label="Distribution of delays"] >> text=Hide');
+    await page.waitForFunction(() => location.hash.includes("bands=0"));
+    expect(await page.$(".heat rect")).toBeNull();
     await page.click("text=Show (read from the records of packets)");
     await page.waitForSelector(".heat rect");
     expect(page.url()).toContain("bands=1");
@@ -209,6 +237,7 @@ describe.skipIf(!hasBrowser)("the page in a browser", () => {
 
   test("a span dragged on a chart is the span of the page, in the URL and in the table", async () => {
     const { page, problems } = await show("#/segment/r2/r3?last=5m");
+    await page.waitForSelector("summary");
     await painted(page);
     const all = Number(/these (\d+)/.exec((await texts(page, "summary"))[0] ?? "")?.[1]);
     const box = await page.locator(".chart .u-over").first().boundingBox();

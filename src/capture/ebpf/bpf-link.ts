@@ -13,6 +13,8 @@ export type XdpMode = "native" | "generic" | "hardware";
 const ATTACH_TYPE = { xdp: 37, "tc-ingress": 46, "tc-egress": 47 } as const;
 const XDP_GENERIC = 2;
 const XDP_NATIVE = 4;
+/** Without another program named: before all. */
+const TC_BEFORE = 8;
 const AF_PACKET = 17;
 const SOCK_RAW = 3;
 const SOCK_CLOEXEC = 0x8_0000;
@@ -44,14 +46,32 @@ export function interfaceIndex(bpf: Libbpf, name: string): number {
   return index;
 }
 
-/** `program`: file descriptor of a program of the right kind. */
-export function attach(bpf: Libbpf, name: string, place: Place, program: number): Attached {
+/** `program`: file descriptor of a program of the right kind. `first`: before all others of tc, none of which then keeps packets from it. */
+export function attach(
+  bpf: Libbpf,
+  name: string,
+  place: Place,
+  program: number,
+  { first = false }: { first?: boolean } = {},
+): Attached {
   const index = interfaceIndex(bpf, name);
   if (place === "socket") return attachSocket(bpf, name, index, program);
   if (place === "xdp") return attachXdp(bpf, name, index, program);
-  const fd = createLink(bpf, program, index, ATTACH_TYPE[place], 0);
+  const fd = createLink(bpf, program, index, ATTACH_TYPE[place], first ? TC_BEFORE : 0);
   if (fd < 0) throw attachError(name, place, -fd);
   return { place, mode: null, close: () => void bpf.libc.close(fd) };
+}
+
+/** At a tracepoint of the kernel (tp_btf), which the program itself names. */
+export function attachTracepoint(bpf: Libbpf, what: string, program: number): { close(): void } {
+  const fd = bpf.openTracepoint(null, program);
+  if (fd < 0)
+    throw new UsageError(
+      "not-supported",
+      `${what}: attaching a program to a tracepoint failed: errno ${-fd}`,
+      "run as root, or with CAP_BPF, CAP_PERFMON and CAP_NET_ADMIN",
+    );
+  return { close: () => void bpf.libc.close(fd) };
 }
 
 /** In the driver where it can; else generic. */

@@ -51,11 +51,11 @@ export class BpfMap {
     );
   }
 
-  /** All entries, in pieces of many: `each` gets keys and values one after the other, which are overwritten afterwards. `perCpu`: values are one per possible CPU. */
+  /** All entries, in pieces of many: `each` gets keys and values one after the other, which are overwritten afterwards. `perCpu`: values are one per possible CPU; `take`: they are removed. */
   entries(
     keyBytes: number,
     each: (keys: Uint8Array, values: Uint8Array, count: number) => void,
-    { perCpu = false }: { perCpu?: boolean } = {},
+    { perCpu = false, take = false }: { perCpu?: boolean; take?: boolean } = {},
   ): void {
     const stride = ((this.valueBytes + 7) & ~7) * (perCpu ? this.#bpf.possibleCpus() : 1);
     const valueBytes = perCpu ? stride : this.valueBytes;
@@ -66,7 +66,8 @@ export class BpfMap {
       const keys = new Uint8Array(keyBytes * room);
       const values = new Uint8Array(valueBytes * room);
       const count = new Uint32Array([room]);
-      const outcome = this.#bpf.lookupBatch(this.fd, before, batch, keys, values, count, null);
+      const read = take ? this.#bpf.takeBatch : this.#bpf.lookupBatch;
+      const outcome = read(this.fd, before, batch, keys, values, count, null);
       if (outcome === -28) {
         // ENOSPC: one bucket has more than there is room for.
         room *= 2;

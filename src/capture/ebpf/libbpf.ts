@@ -40,6 +40,12 @@ export interface Libbpf {
     count: Uint32Array,
     options: null,
   ): number;
+  /** As lookupBatch; what was read is removed. */
+  takeBatch: Libbpf["lookupBatch"];
+  /** Of a program whose own type names the tracepoint. */
+  openTracepoint(name: null, program: number): number;
+  /** Names of an enum of the running kernel by value; null where it has none. */
+  kernelEnum(name: string): Map<number, string> | null;
   createLink(program: number, target: number, type: number, options: Uint8Array): number;
   queryXdp(index: number, flags: number, options: Uint8Array): number;
   testRun(program: number, options: Uint8Array): number;
@@ -108,6 +114,11 @@ async function bind(libc: Libc): Promise<Libbpf> {
     update: call("int bpf_map_update_elem(int, void *, void *, uint64)"),
     remove: call("int bpf_map_delete_elem(int, void *)"),
     lookupBatch: call("int bpf_map_lookup_batch(int, void *, void *, void *, void *, void *, void *)"),
+    takeBatch: call(
+      "int bpf_map_lookup_and_delete_batch(int, void *, void *, void *, void *, void *, void *)",
+    ),
+    openTracepoint: call("int bpf_raw_tracepoint_open(const char *, int)"),
+    kernelEnum: (name) => kernelEnum(call, (at, bytes) => new DataView(koffi.view(at as never, bytes)), name),
     createLink: call("int bpf_link_create(int, int, int, void *)"),
     queryXdp: call("int bpf_xdp_query(int, int, void *)"),
     testRun: call("int bpf_prog_test_run_opts(int, void *)"),
@@ -115,4 +126,34 @@ async function bind(libc: Libc): Promise<Libbpf> {
     enableStatistics: call("int bpf_enable_stats(int)"),
     possibleCpus: call("int libbpf_num_possible_cpus()"),
   };
+}
+
+const BTF_KIND_ENUM = 6;
+
+/** struct btf_type: name u32, info u32 (count in the lower half), size u32; then, of an enum, pairs of name u32 and value i32. */
+function kernelEnum(
+  call: (declaration: string) => Call,
+  view: (at: Handle, bytes: number) => DataView,
+  name: string,
+): Map<number, string> | null {
+  const btf: Handle | null = call("void *btf__load_vmlinux_btf()")();
+  if (btf === null) return null;
+  try {
+    const id: number = call("int btf__find_by_name_kind(void *, const char *, uint32)")(
+      btf,
+      name,
+      BTF_KIND_ENUM,
+    );
+    const type: Handle | null = id > 0 ? call("void *btf__type_by_id(void *, uint32)")(btf, id) : null;
+    if (type === null) return null;
+    const count = view(type, 12).getUint32(4, true) & 0xffff;
+    const values = view(type, 12 + 8 * count);
+    const text = call("const char *btf__name_by_offset(void *, uint32)");
+    const names = new Map<number, string>();
+    for (let at = 12; at < 12 + 8 * count; at += 8)
+      names.set(values.getInt32(at + 4, true), text(btf, values.getUint32(at, true)));
+    return names;
+  } finally {
+    call("void btf__free(void *)")(btf);
+  }
 }

@@ -116,6 +116,19 @@ export class FlowKeySpec {
     return [this.#meta, (mask32(s4) << 32n) | mask32(d4), this.#meta, ...halves(s6), ...halves(d6)];
   }
 
+  /** Words of a five-tuple, as the kernels hold it, without what the key leaves out. */
+  mask(words: KeyWords): Uint32Array {
+    const [meta, addresses4, , ...addresses6] = this.maskWords();
+    const v6 = ((words[1] ?? 0) & META_HIGH.ipv6) !== 0;
+    const masks = [meta, ...(v6 ? addresses6 : [addresses4, 0n, 0n, 0n])];
+    return Uint32Array.from(
+      masks.flatMap((mask, i) => [
+        ((words[2 * i] ?? 0) & Number(mask & 0xffff_ffffn)) >>> 0,
+        ((words[2 * i + 1] ?? 0) & Number(mask >> 32n)) >>> 0,
+      ]),
+    );
+  }
+
   /** True for keys whose flows have a Community ID. */
   get isFiveTuple(): boolean {
     const five = PORT_D | PORT_S | PROTO | PORTS_VALID;

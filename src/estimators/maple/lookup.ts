@@ -92,6 +92,10 @@ export class MaplePayload implements PacketLookup {
     return found.length <= 1 ? (found[0] ?? null) : joinAnswers(found);
   }
 
+  everyPacket(): PacketAnswers {
+    return joinAnswers(this.parts.map((part) => part.everyPacket()));
+  }
+
   flows(): Iterable<ListedFlow> {
     const [first, ...more] = this.parts;
     if (more.length === 0) return first?.index?.all() ?? [];
@@ -199,6 +203,13 @@ export class MaplePart {
   flowPackets(hash: bigint): PacketAnswers | null {
     const lists = this.flowCandidates(hash);
     return lists.length === 0 ? null : joinAnswers(lists);
+  }
+
+  everyPacket(): PacketAnswers {
+    const groups = this.cells.flatMap(({ count }, group) => (count > 0 ? [group] : []));
+    const answers = emptyAnswers(groups.length);
+    this.#tell(answers, Uint32Array.from(groups.flatMap((g) => [g | (MATCH << 16), g | (g << 16)])));
+    return answers;
   }
 
   /** The packets of each flow that looks like this one: mostly one, of 13 bits of its hash. */

@@ -22,6 +22,8 @@ const MIN_BEFORE = 5;
 const MIN_AFTER = 2;
 /** Shifts of one step differ by at most this share, beside their noise. */
 const APART = 0.2;
+/** Where their noise is more than this share of the step, nothing says that they agree: a queue that fills is no step. */
+const MOST_APART = 0.5;
 /** Deviations of the noise of a shift. */
 const DEVIATIONS = 4;
 
@@ -77,9 +79,10 @@ export class ClockSteps {
         if (shift === "pending") pending = true;
         return shift && shift !== "pending" ? [{ ...shift, ns: s.to === point ? shift.ns : -shift.ns }] : [];
       });
-      const agrees = ({ ns, errorNs }: Shift) =>
-        Math.abs(ns - expected) <= APART * Math.abs(expected) + errorNs + own.errorNs &&
-        Math.abs(ns) > errorNs;
+      const agrees = ({ ns, errorNs }: Shift) => {
+        const apart = APART * Math.abs(expected) + errorNs + own.errorNs;
+        return Math.abs(ns - expected) <= apart && apart <= MOST_APART * Math.abs(expected);
+      };
       if (shifts.length === 0 || !shifts.every(agrees)) continue;
       if (found.points.length === 0) found.stepNs = expected;
       found.points.push(point);
@@ -92,7 +95,8 @@ export class ClockSteps {
   #shift(from: string, to: string, atNs: bigint): Shift | "pending" | null {
     const epochs = this.#segments.get(`${from}\n${to}`)?.epochs ?? [];
     const before = epochs.filter((e) => e.endNs <= atNs).slice(-BEFORE);
-    const after = epochs.filter((e) => e.startNs >= atNs).slice(0, BEFORE);
+    // The epoch in which it moved has both: the next ones show how far.
+    const after = epochs.filter((e) => e.startNs > atNs).slice(0, BEFORE);
     const last = epochs.at(-1);
     if (before.length < MIN_BEFORE || !last) return null;
     // One that has ended long before says nothing any more.

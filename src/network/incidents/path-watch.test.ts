@@ -147,6 +147,29 @@ describe("incidents", () => {
     expect(losses[1]?.incident.ended).toBe("ordinary");
   });
 
+  it("of loss go on with a queue that overflows now and then, and end when it does not any more", () => {
+    // As a full queue loses: nothing in a third of the epochs, much in some.
+    for (const seed of ["overflow 1", "overflow 2", "overflow 3", "overflow 4"]) {
+      const random = new Random(seed);
+      const estimates = Array.from({ length: 220 }, (_, t): LocaliseEstimate => {
+        const full = t >= 100 && t < 140;
+        const meanNs = 1e6 * (full ? 14 + random.normal() : 1) + 1e4 * random.normal();
+        const lost =
+          full && (t < 104 || random.float() < 0.65) ? random.poisson(30 + 60 * random.float()) : 0;
+        return {
+          ...{ fromPoint: "A", toPoint: "B", epochStartNs: t * EPOCH_NS, epochEndNs: (t + 1) * EPOCH_NS },
+          ...{ meanNs, lowNs: meanNs - 1e4, highNs: meanNs + 1e4, stdevNs: 1e5, packets: 2000 - lost, lost },
+        };
+      });
+      const losses = told(run(["A", "B"], estimates, { closeAfter: 5 }).changes).filter(
+        (c) => c.incident.kind === "loss",
+      );
+      expect(losses.map((c) => c.change)).toEqual(["opened", "closed"]);
+      expect(losses[1]?.incident.endNs).toBeGreaterThanOrEqual(second(134));
+      expect(losses[1]?.incident.endNs).toBeLessThanOrEqual(second(140));
+    }
+  });
+
   describe("where a clock steps", () => {
     /** Delays of segments in ms, by epoch. */
     const series = (delays: Record<string, (t: number) => number>, seed = "clock") => {
@@ -176,6 +199,24 @@ describe("incidents", () => {
       const back = opened(series({ "A>B": (t) => 1 - since(t, 5), "B>C": (t) => 2 + since(t, 5) }));
       expect(back).toMatchObject([{ kind: "clock", clock: { points: ["B"] } }]);
       expect(back[0]?.clock?.stepNs).toBeCloseTo(-5e6, -5);
+    });
+
+    it("within an epoch too, which then has packets of both", () => {
+      const half = (t: number) => (t === 100 ? 2 : since(t, 5));
+      const steps = opened(series({ "A>B": (t) => 1 + half(t), "B>C": (t) => 2 - half(t) }));
+      expect(steps).toMatchObject([{ kind: "clock", clock: { points: ["B"] } }]);
+      expect(steps[0]?.clock?.stepNs).toBeCloseTo(5e6, -5);
+    });
+
+    it("a queue that fills is none, though its neighbour becomes a little faster", () => {
+      const filling = (t: number) => (t < 100 ? 0 : ([3, 8, 13, 15][t - 100] ?? 15 + (t % 3)));
+      const little = (t: number) => (t < 100 ? 0 : 0.03 + 0.0005 * (t % 2));
+      const seeds = ["a", "b", "c", "d", "e", "f"];
+      const incidents = seeds.flatMap((seed) =>
+        opened(series({ "A>B": (t) => 1 + filling(t), "B>C": (t) => 2 - little(t) }, seed)),
+      );
+      expect(incidents.length).toBeGreaterThanOrEqual(seeds.length);
+      expect(incidents.filter((i) => i.kind !== "delay")).toEqual([]);
     });
 
     it("segments that no path has say so too: the way back", () => {

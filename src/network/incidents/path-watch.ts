@@ -5,7 +5,6 @@
  * quiet paths with heavy-tailed, correlated delays (path-watch.test.ts has the rate).
  */
 
-import { burstyLossRate, countLoss } from "../localise/loss.ts";
 import type { LocaliseEstimate } from "../localise/segment-estimate.ts";
 import { LocaliseStream, type StreamCounters } from "../localise/stream.ts";
 import type { EpochRow, LossSpike, Spike } from "../localise/verdicts.ts";
@@ -27,10 +26,8 @@ export type TimedEstimate = Omit<LocaliseEstimate, "epochStartNs" | "epochEndNs"
 const MORE_HISTORY = 100;
 /** Epochs that an incident waits for the segments beside it, which say whether a clock stepped. */
 const CLOCK_WAIT = 3;
-/** Of the rise of a loss incident: while more is lost over the epochs that would end it, it goes on. */
+/** Of the rise of a loss incident: an epoch that loses more is not ordinary, and the incident goes on. */
 const STILL_LOST = 0.2;
-/** Half width of its interval, in standard errors. */
-const WIDTH = 1.96;
 /** Closed incidents remembered, so that history that is read again makes none anew. */
 const MAX_CLOSED = 1000;
 
@@ -174,7 +171,7 @@ export class PathWatch {
   }
 
   /**
-   * Loss that comes and goes: no stretch of epochs stands out any more, but all since the last that did lose more than is ordinary. The end of the last lossy one; null: it is over. Not for ever: what lasts half
+   * Loss that comes and goes: no stretch of epochs stands out any more, but epochs since the last that did still lose much more than is ordinary. The end of the last lossy one; null: it is over. Not for ever: what lasts half
    * of the window is the new normal.
    */
   #stillLosesUntil(incident: Incident, path: WatchedPath, lengthNs: number): bigint | null {
@@ -185,8 +182,6 @@ export class PathWatch {
     const at = path.points.indexOf(segment.to) - 1;
     const epochs = this.#stream.lastEpochs(path.points, closeAfter).map((row) => row[at]);
     const least = baseline + STILL_LOST * (loss.rate - baseline);
-    const rate = burstyLossRate(countLoss(epochs), 1, WIDTH);
-    if (rate === null || rate.low <= least) return null;
     const last = epochs.findLast((e) => e && e.lost > least * (e.packets + e.lost));
     return last ? this.#time(last.epochEndNs) : null;
   }

@@ -24,7 +24,10 @@ const VALUE: Record<TopOrder, (flow: WatchedFlow) => number> = {
 };
 
 /** The flows to show, in order; equal ones by packets, then by name, so that they keep their places. */
-export function topFlows(interval: WatchedInterval, { order, search, rows }: TopView): WatchedFlow[] {
+export function topFlows(
+  interval: Pick<WatchedInterval, "flows">,
+  { order, search, rows }: TopView,
+): WatchedFlow[] {
   const value = VALUE[order];
   return interval.flows
     .filter(({ flow }) => flow.includes(search))
@@ -34,7 +37,7 @@ export function topFlows(interval: WatchedInterval, { order, search, rows }: Top
 
 const ns = (value: number | null) => (value === null ? "–" : formatNs(value, 3));
 
-const COLUMNS: Column<WatchedFlow>[] = [
+export const FLOW_COLUMNS: Column<WatchedFlow>[] = [
   { title: "flow", align: "left", value: (f) => f.flow, maxWidth: 60 },
   { title: "packets", value: (f) => formatCount(f.sent) },
   { title: "loss", value: (f) => formatPercent(f.sent > 0 ? f.lost / f.sent : null, 1) },
@@ -68,7 +71,7 @@ export function formatTop(
     `${c.bold(`${names[0]} > ${names[1]}`)}  ${formatInstant(interval.startNs, 0)}  ${formatCount(perSecond)} packets/s  ${rate}  loss ${lost > 0 ? c.yellow(loss) : loss}`,
     `${c.bold("delay")}  ${delays}`,
     `${c.bold("flows")}  ${formatCount(interval.flows.length)}, by ${view.order}${view.search === "" ? "" : `, with '${view.search}'`}${notes.length > 0 ? `; ${notes.join("; ")}` : ""}`,
-    formatTable(COLUMNS, shown, { colours: c }),
+    formatTable(FLOW_COLUMNS, shown, { colours: c }),
   ].join("\n");
 }
 

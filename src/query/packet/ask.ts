@@ -194,8 +194,14 @@ class Asking {
     return this.#groups.resultOf(words);
   }
 
+  /** All packets of the records. As one group without the slowest, nothing needs to be listed. */
   listed(): void {
+    const asOne = parseGrouping(this.#question.group).kind === "all";
     this.#epochs.each((epoch) => {
+      if (asOne && (!epoch.lookup.lists || this.#question.worst === 0)) {
+        this.#groups.total.addEvery(epoch.lookup.everyPacket(), epoch.head.counters.packets);
+        return;
+      }
       requireIdentity(epoch, "flow-ipid", BY_DIGEST);
       if (!epoch.lookup.lists && epoch.lookup.has("flow-ipid")) this.#withoutList++;
       for (const { keyWords, ranges } of epoch.lookup.flows()) {

@@ -43,29 +43,44 @@ class Tally {
   }
 
   add(answers: PacketAnswers, i: number, packet: AskedPacket): void {
-    this.packets++;
-    const kind = answers.kind[i]!;
-    if (kind === NO_MATCH) return;
-    const guess = kind === MULTI_MATCH;
-    if (guess) this.multi++;
-    else this.matched++;
-    const value = answers.valueNs[i]!;
-    this.#sum += value;
-    this.#squares += value * value + answers.varianceNs2[i]!;
-    this.#low += answers.lowNs[i]!;
-    this.#high += answers.highNs[i]!;
-    this.#min = Math.min(this.#min, value);
-    this.#max = Math.max(this.#max, value);
-    this.#histogram.add(value);
-    if (this.#keep === 0) return;
-    this.#worst.add(value, () => ({
+    if (!this.#count(answers, i, 1) || this.#keep === 0) return;
+    const delayNs = answers.valueNs[i]!;
+    this.#worst.add(delayNs, () => ({
       packet: packet.name(),
       timeNs: packet.timeNs.toString(),
-      delayNs: value,
+      delayNs,
       lowNs: answers.lowNs[i]!,
       highNs: answers.highNs[i]!,
-      guess,
+      guess: answers.kind[i] === MULTI_MATCH,
     }));
+  }
+
+  /** All packets of an epoch, which has seen so many: those beyond the answers have none. Not one of them has a name. */
+  addEvery(answers: PacketAnswers, seen: number): void {
+    let known = 0;
+    for (let i = 0; i < answers.count; i++) {
+      this.#count(answers, i, answers.groupPackets[i]!);
+      known += answers.groupPackets[i]!;
+    }
+    this.packets += Math.max(0, seen - known);
+  }
+
+  /** False where they have no answer. */
+  #count(answers: PacketAnswers, i: number, packets: number): boolean {
+    this.packets += packets;
+    const kind = answers.kind[i]!;
+    if (kind === NO_MATCH) return false;
+    if (kind === MULTI_MATCH) this.multi += packets;
+    else this.matched += packets;
+    const value = answers.valueNs[i]!;
+    this.#sum += packets * value;
+    this.#squares += packets * (value * value + answers.varianceNs2[i]!);
+    this.#low += packets * answers.lowNs[i]!;
+    this.#high += packets * answers.highNs[i]!;
+    this.#min = Math.min(this.#min, value);
+    this.#max = Math.max(this.#max, value);
+    this.#histogram.add(value, packets);
+    return true;
   }
 
   /** The slowest, slowest first. */

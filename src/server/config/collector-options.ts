@@ -63,6 +63,25 @@ export function serverOptions(settings: Settings): ServerOptions {
     plan: settings.plan,
     station: stationOptions(settings),
     otlp: otlpOptions(settings),
+    nats: natsOptions(settings),
+  };
+}
+
+function natsOptions({ nats }: Settings): ServerOptions["nats"] {
+  if (!nats) return undefined;
+  const { url, group = "collect", credentials, tokenFile, ca, certificate, key, lease = "10s" } = nats;
+  if (url === undefined)
+    throw new UsageError("bad-option", "the address of the cluster is missing", "give ‘nats’ or nats.url");
+  const { partitions, replicas } = nats;
+  const file = (parameter: string, path: string | undefined) =>
+    path === undefined ? undefined : readPem(parameter, path);
+  return {
+    ...{ url, group, partitions, replicas, leaseMs: readDuration(lease) / 1e6 },
+    credentials: file("nats-creds", credentials),
+    token: file("nats-token-file", tokenFile)?.trim(),
+    ca: file("nats-ca", ca),
+    certificate: file("nats-cert", certificate),
+    key: file("nats-key", key),
   };
 }
 

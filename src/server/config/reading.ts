@@ -5,6 +5,7 @@ import { parseSize } from "../../base/quantity.ts";
 import { parseDuration } from "../../base/time.ts";
 import type { CollectedSegment } from "../../collect/collector.ts";
 import { checkName } from "../../observe/observer.ts";
+import { parseNatsUrl } from "../../transport/nats/nats-url.ts";
 import { parseCondition } from "../alerts/condition.ts";
 import { parseListen } from "../listen.ts";
 import type { ProbeTarget } from "../station.ts";
@@ -78,5 +79,6 @@ export const READINGS: Record<Reads, (text: string, parameter?: string) => unkno
   url: readUrl,
   listen: parseListen,
   name: (text) => text,
+  nats: parseNatsUrl,
   probe: readProbe,
 };

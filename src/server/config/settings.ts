@@ -15,6 +15,7 @@ export type Reads =
   | "url"
   | "listen"
   | "name"
+  | "nats"
   | "probe";
 
 export interface Annotations extends TSchemaOptions {
@@ -40,6 +41,51 @@ const TLS = closed(
   {
     description:
       "HTTPS. The files are read again on SIGHUP: renewed certificates need no restart; switching TLS on or off does",
+  },
+);
+
+const NATS = closed(
+  {
+    url: Type.String({
+      minLength: 1,
+      maxLength: 1000,
+      reads: "nats",
+      description: "`nats://HOST:4222[,HOST:4222]`, or `tls://`",
+    }),
+    group: Type.Optional(
+      Type.String({
+        pattern: "^[A-Za-z0-9_-]{1,32}$",
+        description:
+          "workers of one group share the records; every group gets all (letters, digits, - and _)",
+        default: "collect",
+      }),
+    ),
+    credentials: text("file: .creds, the seed of an nkey, or USER:PASSWORD", "file"),
+    tokenFile: text("file with a token", "file"),
+    ca: text("certificate authority of the servers, PEM", "file"),
+    certificate: text("certificate of this worker, PEM", "file"),
+    key: text("its private key, PEM", "file"),
+    partitions: Type.Optional(
+      Type.Integer({
+        minimum: 1,
+        maximum: 1024,
+        description: "parts that records are shared in, at least as many as workers; set once, by the first",
+        default: 16,
+      }),
+    ),
+    replicas: Type.Optional(
+      Type.Integer({
+        minimum: 1,
+        maximum: 5,
+        description: "copies of each record, where the stream is made (default: 3 in a cluster, else 1)",
+      }),
+    ),
+    lease: time("how long a worker that is silent keeps its partitions", { default: "10s" }),
+  },
+  {
+    description: "a NATS cluster that records come from, shared with other workers (docs/cluster.md)",
+    reload: false,
+    example: { url: "nats://n1:4222,n2:4222,n3:4222", group: "collect" },
   },
 );
 
@@ -325,6 +371,7 @@ export const SETTINGS = closed(
         example: { estimators: ["lda", "lds"], epoch: "1s" },
       }),
     ),
+    nats: Type.Optional(NATS),
     topology: Type.Optional(TOPOLOGY),
     station: Type.Optional(STATION),
     paths: Type.Optional(

@@ -18,8 +18,8 @@ import { afterAll, afterEach, describe, expect, it } from "vitest";
 import { numberedRecord } from "../../../tests/support/numbered-record.ts";
 import { decodeRecord } from "../../epoch/record.ts";
 import { splitBatch } from "../batch.ts";
+import { Spool } from "../spool.ts";
 import { HttpSink, type HttpSinkOptions } from "./http-sink.ts";
-import { Spool } from "./spool.ts";
 
 const root = mkdtempSync(join(tmpdir(), "hoptime-http-sink-"));
 afterAll(() => rmSync(root, { recursive: true, force: true }));

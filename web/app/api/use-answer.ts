@@ -72,6 +72,15 @@ export function useTicks(ms: number): number {
   return count;
 }
 
+const SOON_MS = 5000;
+const LATER_ROUNDS = 12;
+
+/** Rises every few seconds until there is something to show, then every minute. */
+export function useTicksUntil(there: boolean): number {
+  const ticks = useTicks(SOON_MS);
+  return there ? -Math.floor(ticks / LATER_ROUNDS) : ticks;
+}
+
 export function useOwnSignal<T>(initial: T): Signal<T> {
   return useState(() => signal(initial))[0];
 }

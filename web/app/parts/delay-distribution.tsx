@@ -13,10 +13,13 @@ import type { PacketLatency } from "./packet-groups.tsx";
 import { Answered, Empty } from "./states.tsx";
 import { countText, delayText, segmentText, timeText } from "./text.ts";
 
+/** Longer times are read when they are asked for: each epoch's record is looked at. */
+const SHORT_MS = 15 * 60_000;
+
 export function DelayDistribution({ segment }: { segment: KnownSegment }) {
   const { from, to, label } = segment;
-  const shown = param("bands") !== null;
   const range = useCalmRange();
+  const shown = (param("bands") ?? (range.toMs - range.fromMs <= SHORT_MS ? "1" : "0")) === "1";
   const asked = useAnswer(
     segment.packets && shown ? `bands ${from} ${to} ${label} ${range.key}` : null,
     (signal) => askDistribution(segment, range, signal),
@@ -31,7 +34,7 @@ export function DelayDistribution({ segment }: { segment: KnownSegment }) {
           type="button"
           class="plain-button"
           aria-pressed={shown}
-          onClick={() => setParams({ bands: shown ? null : "1" })}
+          onClick={() => setParams({ bands: shown ? "0" : "1" })}
         >
           {shown ? "Hide" : "Show (read from the records of packets)"}
         </button>

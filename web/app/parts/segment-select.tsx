@@ -2,7 +2,7 @@
 import type { ComponentChildren } from "preact";
 import { get } from "../api/client.ts";
 import type { KnownSegment } from "../api/types.ts";
-import { useAnswer } from "../api/use-answer.ts";
+import { useAnswer, useOwnSignal, useTicksUntil } from "../api/use-answer.ts";
 import { go, hrefTo, place } from "../state/location.ts";
 import { segmentKey } from "../state/segments.ts";
 import { heardOf, msOf } from "../state/time-range.ts";
@@ -20,9 +20,14 @@ export function WithSegment({
 }: {
   children: (own: KnownSegment, all: readonly KnownSegment[]) => ComponentChildren;
 }) {
-  const asked = useAnswer("segments", async (signal) =>
-    (await askSegments(signal)).filter((s) => s.estimators.length > 0),
-  );
+  const there = useOwnSignal(false);
+  const ticks = useTicksUntil(there.value);
+  const ask = async (signal: AbortSignal) => {
+    const segments = (await askSegments(signal)).filter((s) => s.estimators.length > 0);
+    there.value = segments.length > 0;
+    return segments;
+  };
+  const asked = useAnswer("segments", ask, ticks);
   return (
     <Answered asked={asked} what="the segments">
       {(segments) => {

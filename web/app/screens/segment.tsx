@@ -2,7 +2,7 @@
 import { useMemo, useRef } from "preact/hooks";
 import { get } from "../api/client.ts";
 import type { KnownSegment, Normal, Overview, SegmentName, SeriesPoint } from "../api/types.ts";
-import { useAnswer } from "../api/use-answer.ts";
+import { useAnswer, useOwnSignal, useTicksUntil } from "../api/use-answer.ts";
 import { Actions, collectorUrl, csvOf, savePng, shellWord } from "../parts/actions.tsx";
 import { DelayDistribution } from "../parts/delay-distribution.tsx";
 import { FlowTable } from "../parts/flow-table.tsx";
@@ -17,15 +17,19 @@ import { heardOf, msOf, timeRange } from "../state/time-range.ts";
 
 export function SegmentScreen() {
   const [, from = "", to = "", label = ""] = place.value.path;
-  const asked = useAnswer(`segments ${from} ${to}`, async (signal) => {
+  const there = useOwnSignal(false);
+  const ticks = useTicksUntil(there.value);
+  const ask = async (signal: AbortSignal) => {
     const { segments } = await get<{ segments: KnownSegment[] }>("/v1/segments", {}, signal);
     const own = segments.find((s) => s.from === from && s.to === to && (label === "" || s.label === label));
     const newest = Math.max(0, ...segments.map((s) => (s.lastNs === null ? 0 : msOf(s.lastNs))));
     heardOf(newest);
     const { segments: overview } = await get<Overview>("/v1/overview", { from, to, steps: 1 }, signal);
     const normal = overview.find((s) => s.label === own?.label)?.normal ?? null;
+    there.value = (own?.estimators.length ?? 0) > 0;
     return { own: own ?? null, normal, back: segments.find((s) => s.from === to && s.to === from) ?? null };
-  });
+  };
+  const asked = useAnswer(`segments ${from} ${to}`, ask, ticks);
   return (
     <Answered asked={asked} what="the segment">
       {({ own, back, normal }) =>

@@ -35,6 +35,8 @@ export interface Libc {
   /** Attaches a socket filter of this many instructions. */
   attachFilter(fd: number, program: Uint8Array): number;
   adjtimex(state: Uint8Array): number;
+  /** A clock by its number (clock_gettime). */
+  clockNs(clock: number): bigint;
   /** The mapped bytes themselves; not to be touched after munmap. */
   view(at: Mapping, bytes: number): ArrayBuffer;
   errno(): number;
@@ -84,6 +86,7 @@ async function load(): Promise<Libc> {
   const copyNothing = call("void *memcpy(void *, const void *, size_t)");
   const attach = call("int setsockopt(int, int, int, hoptime_fprog *, uint32)");
   const ask = call("int ioctl(int, ulong, _Inout_ uint8 *)") as (...args: unknown[]) => number;
+  const readClock = call("int clock_gettime(int, void *)");
   const demand = call("int ioctl(int, ulong, hoptime_ifreq *)");
   return {
     socket: call("int socket(int, int, int)"),
@@ -108,6 +111,11 @@ async function load(): Promise<Libc> {
     attachFilter: (fd, program) =>
       attach(fd, SOL_SOCKET, SO_ATTACH_FILTER, { count: program.length / INSTRUCTION_BYTES, program }, 16),
     adjtimex: call("int adjtimex(_Inout_ uint8 *)"),
+    clockNs(clock) {
+      const time = new BigInt64Array(2);
+      readClock(clock, time);
+      return (time[0] ?? 0n) * 1_000_000_000n + (time[1] ?? 0n);
+    },
     view: (at, bytes) => koffi.view(at as never, bytes),
     errno: () => koffi.errno(),
   };

@@ -6,9 +6,9 @@
 import { constants, readdirSync, readFileSync, renameSync, rmSync, statSync } from "node:fs";
 import { open } from "node:fs/promises";
 import { dirname, join } from "node:path";
-import { makeFolder, syncFolder } from "../../archive/durable.ts";
-import { type DirectoryLock, lockDirectory } from "../../archive/exclusive.ts";
-import { framedBytes, frameRecord } from "../batch.ts";
+import { makeFolder, syncFolder } from "../archive/durable.ts";
+import { type DirectoryLock, lockDirectory } from "../archive/exclusive.ts";
+import { framedBytes, frameRecord } from "./batch.ts";
 
 export interface SpoolFile {
   path: string;

@@ -1,0 +1,188 @@
+/** What datapath/segment.bpf.c counts, from bytes: structures as they are written there, little-endian, one value per possible CPU added up. */
+import { LogHistogram } from "../../base/math/log-histogram.ts";
+import { META_HIGH } from "../batch.ts";
+
+/** Of a group of packets: those that reached the output (`in`), left it, or were lost between. ns. */
+export interface PacketSums {
+  in: number;
+  inBytes: number;
+  left: number;
+  leftBytes: number;
+  lost: number;
+  total: number;
+  min: number;
+  max: number;
+  squares: number;
+  /** Of the delay, up to the output. */
+  before: number;
+  beforeMax: number;
+}
+
+export interface GroupSums extends PacketSums {
+  way: number;
+  kind: "all" | "class" | "queue";
+  /** DSCP of a class; number of a transmit queue. */
+  id: number;
+  histogram: LogHistogram;
+  /** Of a transmit queue: its qdisc, and the most that was found waiting when a packet left. */
+  qdisc: { kind: string; handle: number; parent: number } | null;
+  backlogBytes: number;
+  backlogPackets: number;
+}
+
+export interface FlowSums {
+  way: number;
+  dscp: number;
+  /** Of the five-tuple, as FlowKeySpec.describe reads it. */
+  keyWords: Uint32Array;
+  in: number;
+  inBytes: number;
+  left: number;
+  total: number;
+  min: number;
+  max: number;
+  squares: number;
+  steps: number;
+  jitter: number;
+}
+
+export interface WayCounts {
+  arrived: number;
+  unstamped: number;
+  late: number;
+  noFlow: number;
+  noGroup: number;
+  merged: number;
+  ringIn: number;
+  ringLeft: number;
+  marked: number;
+}
+
+export const GROUP_KEY_BYTES = 4;
+export const FLOW_KEY_BYTES = 40;
+export const DROP_KEY_BYTES = 4;
+export const MAX_WAYS = 4;
+export const SNAP_BYTES = 144;
+/** Where the fields of a packet in the rings lie. */
+export const PACKET = {
+  arrival: 0,
+  departure: 8,
+  length: 16,
+  segments: 20,
+  captured: 24,
+  tag: 26,
+  tagType: 28,
+  way: 30,
+  frame: 32,
+} as const;
+const BUCKETS = 256 + 32 * 128;
+const BUCKETS_AT = 136;
+const KINDS = ["all", "class", "queue"] as const;
+const TWO_32 = 4294967296;
+
+const wide = (view: DataView, at: number) => view.getUint32(at, true) + view.getUint32(at + 4, true) * TWO_32;
+
+/** One u64 after the other of `values`, added over CPUs. */
+function sumOf(values: DataView, stride: number, at: number): number {
+  let sum = 0;
+  for (let cpu = 0; cpu < values.byteLength; cpu += stride) sum += wide(values, cpu + at);
+  return sum;
+}
+
+function largestOf(values: DataView, stride: number, at: number): number {
+  let largest = 0;
+  for (let cpu = 0; cpu < values.byteLength; cpu += stride)
+    largest = Math.max(largest, wide(values, cpu + at));
+  return largest;
+}
+
+/** Minima are kept with 1 added: 0 is none. */
+function smallestOf(values: DataView, stride: number, at: number): number {
+  let smallest = Number.POSITIVE_INFINITY;
+  for (let cpu = 0; cpu < values.byteLength; cpu += stride) {
+    const value = wide(values, cpu + at);
+    if (value > 0) smallest = Math.min(smallest, value - 1);
+  }
+  return smallest;
+}
+
+/** struct sums, `stride` bytes per CPU. */
+export function readGroup(key: DataView, values: DataView, stride: number): GroupSums {
+  const sum = (at: number) => sumOf(values, stride, at);
+  const histogram = new LogHistogram();
+  for (let cpu = 0; cpu < values.byteLength; cpu += stride)
+    for (let bucket = 0; bucket < BUCKETS; bucket++) {
+      const count = values.getUint32(cpu + BUCKETS_AT + 4 * bucket, true);
+      if (count > 0) histogram.addBucket(bucket, count);
+    }
+  return {
+    way: key.getUint8(0),
+    kind: KINDS[key.getUint8(1)] ?? "all",
+    id: key.getUint16(2, true),
+    ...{ in: sum(0), inBytes: sum(8), left: sum(16), leftBytes: sum(24), lost: sum(32), total: sum(40) },
+    min: smallestOf(values, stride, 48),
+    max: largestOf(values, stride, 56),
+    squares: sum(64) + sum(72) * TWO_32,
+    before: sum(80),
+    beforeMax: largestOf(values, stride, 88),
+    histogram,
+    qdisc: qdiscOf(values, stride),
+    backlogBytes: largestOf(values, stride, 120),
+    backlogPackets: largestOf(values, stride, 128),
+  };
+}
+
+/** The sums alone of how many came, left and were lost: whether any is still under way. */
+export function underWay(values: DataView, stride: number): number {
+  return sumOf(values, stride, 0) - sumOf(values, stride, 16) - sumOf(values, stride, 32);
+}
+
+function qdiscOf(values: DataView, stride: number): GroupSums["qdisc"] {
+  for (let cpu = 0; cpu < values.byteLength; cpu += stride) {
+    const bytes = new Uint8Array(values.buffer, values.byteOffset + cpu + 104, 16);
+    const end = bytes.indexOf(0);
+    const kind = new TextDecoder().decode(bytes.subarray(0, end < 0 ? 16 : end));
+    const parent = values.getUint32(cpu + 96, true);
+    const handle = values.getUint32(cpu + 100, true);
+    if (kind !== "") return { kind, handle, parent };
+  }
+  return null;
+}
+
+/** struct flow and struct flow_sums. */
+export function readFlow(key: DataView, values: DataView, stride: number): FlowSums {
+  const sum = (at: number) => sumOf(values, stride, at);
+  return {
+    way: key.getUint8(39),
+    dscp: key.getUint8(37),
+    keyWords: keyWordsOf(key),
+    ...{ in: sum(0), inBytes: sum(8), left: sum(16), total: sum(24) },
+    min: smallestOf(values, stride, 32),
+    max: largestOf(values, stride, 40),
+    squares: sum(48) + sum(56) * TWO_32,
+    ...{ steps: sum(72), jitter: sum(80) },
+  };
+}
+
+const WITH_PORTS = [6, 17, 33, 132];
+
+/** meta, then the addresses, as the kernels hold a key: pairs of low and high words. */
+function keyWordsOf(key: DataView): Uint32Array {
+  const word = (at: number) => key.getUint32(at, false);
+  const [ports, protocol, dscp, v6] = [word(32), key.getUint8(36), key.getUint8(37), key.getUint8(38) === 6];
+  const flags =
+    (WITH_PORTS.includes(protocol) && ports !== 0 ? META_HIGH.ports : 0) | (v6 ? META_HIGH.ipv6 : 0);
+  const meta = [ports, (protocol | (dscp << 8) | flags) >>> 0];
+  if (!v6) return Uint32Array.from([...meta, word(16), word(0), 0, 0, 0, 0, 0, 0]);
+  const addresses = [0, 8, 16, 24].flatMap((at) => [word(at + 4), word(at)]);
+  return Uint32Array.from([...meta, ...addresses]);
+}
+
+/** struct counts of one way. */
+export function readCounts(values: readonly Uint8Array[]): WayCounts {
+  const views = values.map((v) => new DataView(v.buffer, v.byteOffset, v.byteLength));
+  const sum = (i: number) => views.reduce((n, view) => n + wide(view, 8 * i), 0);
+  const [arrived, unstamped, late, noFlow] = [sum(0), sum(1), sum(2), sum(3)];
+  const [noGroup, merged, ringIn, ringLeft, marked] = [sum(4), sum(5), sum(6), sum(7), sum(8)];
+  return { arrived, unstamped, late, noFlow, noGroup, merged, ringIn, ringLeft, marked };
+}

@@ -1,0 +1,244 @@
+/** Loading and attaching of datapath/segment.bpf.c: which programs this kernel takes, how large their maps are, and what stands in the way. */
+import { existsSync, readdirSync, readFileSync } from "node:fs";
+import { UsageError } from "../../base/errors.ts";
+import { attach, attachTracepoint, interfaceIndex, type XdpMode } from "./bpf-link.ts";
+import { Datapath } from "./datapath.ts";
+import { type Libbpf, loadLibbpf } from "./libbpf.ts";
+import { MAX_WAYS } from "./segment-layout.ts";
+
+/** Where a packet's arrival is timed: at tc, when the kernel has a packet buffer; or at XDP, as the driver takes it. */
+export const ARRIVALS = ["tc", "xdp"] as const;
+export type Arrival = (typeof ARRIVALS)[number];
+
+/** Where its departure is: at the kernel's tracepoint; or at a packet socket, for which packets carry a mark behind the firewall. */
+export const DEPARTURES = ["tracepoint", "socket"] as const;
+export type Departure = (typeof DEPARTURES)[number];
+
+export interface Way {
+  input: string;
+  output: string;
+}
+
+export interface SegmentPlan {
+  ways: readonly Way[];
+  arrival?: Arrival | undefined;
+  /** Left out: at the tracepoint, where the kernel does not restrict tracing. */
+  departure?: Departure | undefined;
+  /** Epochs of this length, aligned to the wall clock, counted by class, queue and flow. */
+  epochNs?: number;
+  /** Every packet, in rings of so many bytes. */
+  ringBytes?: number;
+}
+
+export const LOST = "segment_lost";
+/** What the tables of groups and flows may take, each of two of them. */
+const GROUPS_BYTES = 32 << 20;
+const FLOWS_BYTES = 32 << 20;
+const SUMS_BYTES = 17_544;
+const FLOW_SUMS_BYTES = 88;
+const [MIN_GROUPS, MAX_GROUPS] = [24, 256];
+const [MIN_FLOWS, MAX_FLOWS] = [1024, 65_536];
+export const DEFAULT_EPOCH_NS = 1e9;
+const NO_RING_BYTES = 4096;
+const FALLBACK = "hoptime top IN OUT measures by capturing (AF_PACKET)";
+
+export interface Loaded {
+  datapath: Datapath;
+  baseNs: bigint;
+  departure: Departure;
+  programs: readonly string[];
+}
+
+export interface AttachedPrograms {
+  links: { close(): void }[];
+  xdpModes: Map<string, XdpMode>;
+}
+
+const nameOf = (ways: readonly Way[]) => ways.map(({ input, output }) => `${input}:${output}`).join(", ");
+
+/** By the first of the ways that departures can be seen which the kernel takes. */
+export async function load(plan: SegmentPlan): Promise<Loaded> {
+  const what = nameOf(plan.ways);
+  const offsetNs = wallOffset(await loadLibbpf(what));
+  const nowNs = process.hrtime.bigint();
+  const baseNs = nowNs - ((nowNs + offsetNs) % BigInt(plan.epochNs ?? DEFAULT_EPOCH_NS));
+  const usual = ["segment_in", "segment_out", ...(plan.arrival === "xdp" ? ["segment_xdp"] : [])];
+  const byTracepoint = ["tracepoint", [...usual, "segment_left", LOST]] as const;
+  const bySocket = ["socket", [...usual, "segment_tap", LOST]] as const;
+  const bySocketAlone = ["socket", [...usual, "segment_tap"]] as const;
+  const departure = plan.departure ?? ((await tracingIsRestricted()) ? "socket" : null);
+  const choices =
+    departure === "tracepoint"
+      ? [byTracepoint]
+      : departure === "socket"
+        ? [bySocket, bySocketAlone]
+        : [byTracepoint, bySocket, bySocketAlone];
+  let failure: unknown;
+  for (const [departure, programs] of choices) {
+    try {
+      const datapath = await Datapath.load({
+        ...{ what, object: "segment", programs },
+        constants: { ".rodata.config": configOf(plan, baseNs, departure) },
+        entries: entriesOf(plan),
+      });
+      return { datapath, baseNs, departure, programs };
+    } catch (error) {
+      failure = error;
+    }
+  }
+  throw failure;
+}
+
+/** struct config. */
+function configOf(
+  { ways, epochNs, ringBytes }: SegmentPlan,
+  baseNs: bigint,
+  departure: Departure,
+): Uint8Array {
+  const config = new DataView(new ArrayBuffer(32 + 4 * MAX_WAYS));
+  config.setBigUint64(0, baseNs, true);
+  config.setBigUint64(8, BigInt(epochNs ?? DEFAULT_EPOCH_NS), true);
+  config.setUint32(16, epochNs === undefined ? 0 : 1, true);
+  config.setUint32(20, ringBytes === undefined ? 0 : 1, true);
+  config.setUint32(24, departure === "socket" ? 1 : 0, true);
+  for (const [i, { output }] of ways.entries())
+    config.setUint32(32 + 4 * i, Number(readFileSync(`/sys/class/net/${output}/ifindex`, "utf8")), true);
+  return new Uint8Array(config.buffer);
+}
+
+/** A program that traces a function, which the kernel refuses where it restricts tracing (datapath/tracing.bpf.c). */
+async function tracingIsRestricted(): Promise<boolean> {
+  try {
+    const probe = await Datapath.load({ what: "", object: "tracing", programs: ["tracing_probe"] });
+    probe.close();
+    return false;
+  } catch {
+    return true;
+  }
+}
+
+/** In an order in which nothing counts before what it rests on is there: a packet without a timestamp is not ours. */
+export function attachAll(
+  { datapath, departure, programs }: Loaded,
+  { ways, arrival }: SegmentPlan,
+  links: { close(): void }[],
+): Map<string, XdpMode> {
+  const { bpf } = datapath;
+  const xdpModes = new Map<string, XdpMode>();
+  const traced = departure === "tracepoint" ? ["segment_left", LOST] : [LOST];
+  for (const program of traced.filter((name) => programs.includes(name)))
+    links.push(attachTracepoint(bpf, nameOf(ways), datapath.program(program)));
+  for (const output of new Set(ways.map((way) => way.output))) {
+    if (departure === "socket") links.push(attach(bpf, output, "socket", datapath.program("segment_tap")));
+    links.push(attach(bpf, output, "tc-egress", datapath.program("segment_out")));
+  }
+  for (const input of new Set(ways.map((way) => way.input))) {
+    links.push(attach(bpf, input, "tc-ingress", datapath.program("segment_in"), { first: true }));
+    if (arrival !== "xdp") continue;
+    const link = attach(bpf, input, "xdp", datapath.program("segment_xdp"));
+    links.push(link);
+    if (link.mode) xdpModes.set(input, link.mode);
+  }
+  return xdpModes;
+}
+
+/** Interfaces that packets may be accounted to when they came by the input: itself, and those on top of it (VLANs, a bridge). */
+export function setInputs(datapath: Datapath, ways: readonly Way[]): void {
+  const bits = new Map<number, number>();
+  for (const [i, { input }] of ways.entries())
+    for (const name of [input, ...uppersOf(input)]) {
+      const index = interfaceIndex(datapath.bpf, name);
+      bits.set(index, (bits.get(index) ?? 0) | (1 << i));
+    }
+  for (const [index, ways] of bits)
+    datapath
+      .map("inputs")
+      .update(
+        new Uint8Array(new Uint32Array([index]).buffer),
+        new Uint8Array(new Uint32Array([ways]).buffer),
+      );
+}
+
+function uppersOf(name: string, seen = new Set<string>()): string[] {
+  let entries: string[];
+  try {
+    entries = readdirSync(`/sys/class/net/${name}`);
+  } catch {
+    return [];
+  }
+  const uppers = entries.flatMap((entry) => (entry.startsWith("upper_") ? [entry.slice(6)] : []));
+  for (const upper of uppers) {
+    if (seen.has(upper)) continue;
+    seen.add(upper);
+    uppersOf(upper, seen);
+  }
+  return [...seen];
+}
+
+function entriesOf({ epochNs, ringBytes }: SegmentPlan): Record<string, number> {
+  const cpus = possibleCpus();
+  const entriesWithin = (bytes: number, each: number, low: number, high: number) =>
+    epochNs === undefined ? 1 : Math.max(low, Math.min(high, Math.floor(bytes / (each * cpus))));
+  const groups = entriesWithin(GROUPS_BYTES, SUMS_BYTES, MIN_GROUPS, MAX_GROUPS);
+  const flows = entriesWithin(FLOWS_BYTES, FLOW_SUMS_BYTES, MIN_FLOWS, MAX_FLOWS);
+  const ring = ringBytes ?? NO_RING_BYTES;
+  return {
+    ...{ groups_0: groups, groups_1: groups, flows_0: flows, flows_1: flows },
+    ...{ ring_in: ring, ring_left: ring },
+  };
+}
+
+/** "0-3" or "0,2-5". */
+function possibleCpus(): number {
+  const text = readFileSync("/sys/devices/system/cpu/possible", "utf8").trim();
+  return Math.max(...text.split(/[,-]/).map(Number)) + 1;
+}
+
+export function checkWays(ways: readonly Way[]): void {
+  if (ways.length < 1 || ways.length > MAX_WAYS)
+    throw new UsageError("bad-option", `${ways.length} ways through the box`, `give 1 to ${MAX_WAYS}`);
+  const seen = new Set<string>();
+  for (const { input, output } of ways) {
+    for (const name of [input, output])
+      if (!/^[^/\s]{1,15}$/.test(name) || !existsSync(`/sys/class/net/${name}`))
+        throw new UsageError("no-such-file", `${name}: no such interface`, "ip -br link lists them", {
+          value: name,
+        });
+    const text = `${input}:${output}`;
+    if (input === output)
+      throw new UsageError(
+        "bad-option",
+        `${text}: a packet comes by one interface and leaves by another`,
+        "give two different interfaces: eth0:eth1",
+      );
+    if (seen.has(text)) throw new UsageError("bad-option", `${text} is given twice`);
+    seen.add(text);
+  }
+}
+
+export function refused(error: unknown): never {
+  throw withFallback(error);
+}
+
+export function withFallback(error: unknown): unknown {
+  if (!(error instanceof UsageError) || error.code !== "not-supported") return error;
+  const { message, hint } = error;
+  const own = (hint ?? "").replace(/use ‘at [^;]*(; )?/, "");
+  return new UsageError("not-supported", message, own === "" ? FALLBACK : `${own}; or: ${FALLBACK}`);
+}
+
+const CLOCK_REALTIME = 0;
+const CLOCK_MONOTONIC = 1;
+const TRIES = 5;
+
+/** Read between two readings of the other clock: the closest of a few. */
+export function wallOffset({ libc }: Libbpf): bigint {
+  let best: { widthNs: bigint; offsetNs: bigint } | null = null;
+  for (let i = 0; i < TRIES; i++) {
+    const before = libc.clockNs(CLOCK_MONOTONIC);
+    const wall = libc.clockNs(CLOCK_REALTIME);
+    const widthNs = libc.clockNs(CLOCK_MONOTONIC) - before;
+    if (!best || widthNs < best.widthNs) best = { widthNs, offsetNs: wall - before - widthNs / 2n };
+  }
+  return best?.offsetNs ?? 0n;
+}

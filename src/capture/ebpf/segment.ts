@@ -1,0 +1,202 @@
+/**
+ * Ways through one box, measured in the kernel (datapath/segment.bpf.c): packets that come by one interface and leave by another. Everything is attached by links: it is gone when this is
+ * closed, and when the process ends in whatever way. Times are the kernel's monotonic clock's; `wallNs` has the offset to the clock of captures.
+ */
+import type { XdpMode } from "./bpf-link.ts";
+import type { Datapath } from "./datapath.ts";
+import { RingBuffer } from "./ring-buffer.ts";
+import {
+  DROP_KEY_BYTES,
+  FLOW_KEY_BYTES,
+  type FlowSums,
+  GROUP_KEY_BYTES,
+  type GroupSums,
+  readCounts,
+  readFlow,
+  readGroup,
+  underWay,
+  type WayCounts,
+} from "./segment-layout.ts";
+import {
+  type AttachedPrograms,
+  attachAll,
+  checkWays,
+  DEFAULT_EPOCH_NS,
+  type Departure,
+  LOST,
+  type Loaded,
+  load,
+  refused,
+  type SegmentPlan,
+  setInputs,
+  type Way,
+  wallOffset,
+  withFallback,
+} from "./segment-load.ts";
+
+export interface Drop {
+  way: number;
+  /** In the output's queue; or before, in forwarding. */
+  place: "queue" | "forwarding";
+  reason: string;
+  packets: number;
+}
+
+const NO_EPOCH = 0xffff_ffff_ffff_ffffn;
+
+export class SegmentDatapath {
+  readonly ways: readonly Way[];
+  readonly datapath: Datapath;
+  readonly departure: Departure;
+  /** Drops are counted by reason. */
+  readonly seesDrops: boolean;
+  /** Of XDP, for each input. */
+  readonly xdpModes: ReadonlyMap<string, XdpMode>;
+  /** Monotonic ns of the start of epoch 0. */
+  readonly baseNs: number;
+  readonly epochNs: number;
+  readonly #open: BigUint64Array;
+  readonly #links: { close(): void }[];
+  readonly #stride: number;
+  #reasons: ReadonlyMap<number, string> | null = null;
+
+  private constructor(plan: SegmentPlan, loaded: Loaded, attached: AttachedPrograms) {
+    const { datapath, baseNs, departure, programs } = loaded;
+    this.ways = plan.ways;
+    this.datapath = datapath;
+    this.departure = departure;
+    this.seesDrops = programs.includes(LOST);
+    this.baseNs = Number(baseNs);
+    this.epochNs = plan.epochNs ?? DEFAULT_EPOCH_NS;
+    this.#links = attached.links;
+    this.xdpModes = attached.xdpModes;
+    this.#open = new BigUint64Array(datapath.map("open_epochs").memory(), 0, 2);
+    // Sets are open for no epoch yet.
+    this.#open.fill(NO_EPOCH);
+    this.#stride = (datapath.map("groups_0").valueBytes + 7) & ~7;
+  }
+
+  /** Measures when this resolves. UsageError where it cannot: what is missing, and what to do. */
+  static async open(plan: SegmentPlan): Promise<SegmentDatapath> {
+    checkWays(plan.ways);
+    const loaded = await load(plan).catch(refused);
+    const links: { close(): void }[] = [];
+    try {
+      setInputs(loaded.datapath, plan.ways);
+      const xdpModes = attachAll(loaded, plan, links);
+      return new SegmentDatapath(plan, loaded, { links, xdpModes });
+    } catch (error) {
+      for (const link of links) link.close();
+      loaded.datapath.close();
+      throw withFallback(error);
+    }
+  }
+
+  /** Counts from now on; returns the number of the epoch that is under way. */
+  begin(): number {
+    const epoch = Math.floor((monotonicNs() - this.baseNs) / this.epochNs);
+    for (const e of [epoch, epoch + 1]) Atomics.store(this.#open, e & 1, BigInt(e));
+    return epoch;
+  }
+
+  /** Packets of an epoch that have reached the output, and neither left nor were lost. */
+  underWay(epoch: number): number {
+    const map = this.datapath.map(`groups_${epoch & 1}`);
+    const key = new Uint8Array(GROUP_KEY_BYTES);
+    const values = new Uint8Array(this.#stride * this.datapath.bpf.possibleCpus());
+    let packets = 0;
+    for (const way of this.ways.keys()) {
+      key[0] = way;
+      if (map.lookup(key, values)) packets += underWay(new DataView(values.buffer), this.#stride);
+    }
+    return packets;
+  }
+
+  /** What was counted of an epoch; its set of maps is open for epoch `next` then. */
+  take(epoch: number, next: number): { groups: GroupSums[]; flows: FlowSums[] } {
+    const set = epoch & 1;
+    const groups: GroupSums[] = [];
+    const flows: FlowSums[] = [];
+    Atomics.store(this.#open, set, NO_EPOCH);
+    this.#each(`groups_${set}`, GROUP_KEY_BYTES, (key, values, stride) => {
+      groups.push(readGroup(key, values, stride));
+    });
+    this.#each(`flows_${set}`, FLOW_KEY_BYTES, (key, values, stride) => {
+      flows.push(readFlow(key, values, stride));
+    });
+    Atomics.store(this.#open, set, BigInt(next));
+    return { groups, flows };
+  }
+
+  /** Since it was opened. */
+  counts(way: number): WayCounts {
+    const key = new Uint8Array(new Uint32Array([way]).buffer);
+    return readCounts(this.datapath.map("counted").lookupPerCpu(key));
+  }
+
+  /** Since it was opened. */
+  drops(): Drop[] {
+    const drops: Drop[] = [];
+    this.#each(
+      "drops",
+      DROP_KEY_BYTES,
+      (key, values, stride) => {
+        let packets = 0;
+        for (let at = 0; at < values.byteLength; at += stride)
+          packets += Number(values.getBigUint64(at, true));
+        const reason = key.getUint16(2, true);
+        this.#reasons ??= this.datapath.bpf.kernelEnum("skb_drop_reason") ?? new Map<number, string>();
+        const name = this.#reasons.get(reason) ?? `reason ${reason}`;
+        drops.push({
+          way: key.getUint8(0),
+          place: key.getUint8(1) === 0 ? "queue" : "forwarding",
+          reason: name.replace(/^SKB_(DROP_REASON_)?/, ""),
+          packets,
+        });
+      },
+      false,
+    );
+    return drops;
+  }
+
+  ring(of: "in" | "left"): RingBuffer {
+    return new RingBuffer(this.datapath.bpf, this.datapath.map(`ring_${of}`));
+  }
+
+  /** ns since 1970 of monotonic time 0, now: it moves when the clock is set. */
+  wallOffsetNs(): bigint {
+    return wallOffset(this.datapath.bpf);
+  }
+
+  close(): void {
+    for (const link of this.#links.splice(0)) link.close();
+    this.datapath.close();
+  }
+
+  #each(
+    name: string,
+    keyBytes: number,
+    each: (key: DataView, values: DataView, stride: number) => void,
+    take = true,
+  ): void {
+    const map = this.datapath.map(name);
+    const stride = (map.valueBytes + 7) & ~7;
+    const bytes = stride * this.datapath.bpf.possibleCpus();
+    map.entries(
+      keyBytes,
+      (keys, values, count) => {
+        for (let i = 0; i < count; i++)
+          each(
+            new DataView(keys.buffer, keys.byteOffset + i * keyBytes, keyBytes),
+            new DataView(values.buffer, values.byteOffset + i * bytes, bytes),
+            stride,
+          );
+      },
+      { perCpu: true, take },
+    );
+  }
+}
+
+export function monotonicNs(): number {
+  return Number(process.hrtime.bigint());
+}

@@ -1,0 +1,82 @@
+/** `hoptime observe --ebpf-segment IN:OUT --segment A:B`: a way through this box as a segment, measured in its kernel. */
+import type { Command } from "commander";
+import { UsageError } from "../base/errors.ts";
+import type { Way } from "../capture/ebpf/segment-load.ts";
+import type { ObservationReport, ObservePointOptions } from "../observe/observe-point.ts";
+import { observeSegment } from "../observe/observe-segment.ts";
+import { flagOf } from "./flags.ts";
+import { warn } from "./output.ts";
+import { addSegmentOptions, describeBox, type EbpfSegmentFlags, wayOption } from "./top-box.ts";
+
+export interface ObserveBoxFlags extends EbpfSegmentFlags {
+  ebpfSegment?: Way[];
+}
+
+export const SEGMENT_EXAMPLES = `
+  hoptime observe --ebpf-segment eth0:eth1 --segment A:B --estimators lda,maple --to records   # a router's own queues
+`;
+
+export function addObserveBoxOptions(command: Command): void {
+  command.option(
+    "--ebpf-segment <in:out>",
+    "forwarded packets of this box, timed in its kernel from interface to interface: eth0:eth1, with --segment A:B",
+    wayOption("--ebpf-segment"),
+  );
+  addSegmentOptions(command);
+}
+
+/** Options that are of captures, or of one point. */
+const NOT_HERE = [
+  ...["point", "direction", "promiscuous", "snap", "timestamps", "speed", "follow", "sender", "delays"],
+  ...["referenceKey", "drain", "controlTo", "role", "spool"],
+];
+
+interface BoxRun {
+  ways: Way[];
+  files: readonly string[];
+  flags: EbpfSegmentFlags & { segment?: string[] };
+  /** By its name, whether an option was given. */
+  given: (name: string) => boolean;
+  common: Omit<ObservePointOptions, "files" | "point">;
+  collectorOf: (point: string) => ObservePointOptions["collector"];
+}
+
+export async function observeBox({
+  ways,
+  files,
+  flags,
+  given,
+  common,
+  collectorOf,
+}: BoxRun): Promise<ObservationReport[]> {
+  const [way, more] = ways;
+  if (!way || more)
+    throw new UsageError("bad-option", "one way at a time", "start hoptime once for each", {
+      parameter: "ebpfSegment",
+    });
+  if (files.length > 0)
+    throw new UsageError(
+      "bad-option",
+      `${files[0]}: --ebpf-segment names the interfaces`,
+      "give it alone, without files or interfaces",
+    );
+  const wrong = NOT_HERE.find(given);
+  if (wrong !== undefined)
+    throw new UsageError("bad-option", `${flagOf(wrong)} does not go with --ebpf-segment`, "leave it out");
+  const [text, another] = flags.segment ?? [];
+  const match = /^([^:=]+):([^:=]+)(=[\s\S]*)?$/.exec(text ?? "");
+  if (!match || another !== undefined)
+    throw new UsageError("bad-option", "--ebpf-segment takes the names of its two ends", "--segment A:B");
+  const { role: _, ...rest } = common;
+  return await observeSegment({
+    ...rest,
+    way,
+    points: [match[1]?.trim() ?? "", match[2]?.trim() ?? ""],
+    arrival: flags.ebpfArrival,
+    departure: flags.ebpfDeparture,
+    collectorOf,
+    onOpen: (box) => warn(`hoptime: ${describeBox(box)}`),
+    // With an expression the packets are a lane of their own, as at a single point.
+    ...(match[3] === undefined ? {} : { segments: [text ?? ""] }),
+  });
+}

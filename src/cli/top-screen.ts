@@ -1,0 +1,92 @@
+/** A screen that is drawn over itself, and asked by keys: `hoptime top` in a terminal. */
+import type { TopOrder, TopView } from "../present/text/top-text.ts";
+import { colours, toTerminal } from "./terminal.ts";
+
+const ORDERS: Readonly<Record<string, TopOrder>> = {
+  p: "packets",
+  l: "loss",
+  m: "mean",
+  x: "max",
+  j: "jitter",
+};
+
+export interface TopScreenOptions<T> {
+  /** Changed by keys. */
+  view: TopView;
+  /** What stands there before anything was shown. */
+  waiting: string;
+  /** Lines above the flows. */
+  headLines: number;
+  format: (shown: T) => string;
+  end: () => void;
+  /** Keys of its own, with what they do. */
+  keys?: Readonly<Record<string, { text: string; act: () => void }>>;
+}
+
+export class TopScreen<T> {
+  readonly #options: TopScreenOptions<T>;
+  #last: T | null = null;
+  #searching = false;
+  readonly #onKey: (data: Buffer) => void;
+
+  constructor(options: TopScreenOptions<T>) {
+    this.#options = options;
+    this.#onKey = (data) => {
+      for (const key of data.toString("utf8")) if (this.#key(key)) options.end();
+      this.#draw();
+    };
+    process.stdout.write("\u001b[?1049h\u001b[?25l");
+    if (process.stdin.isTTY) {
+      process.stdin.setRawMode(true);
+      process.stdin.on("data", this.#onKey).resume();
+    }
+    this.#draw();
+  }
+
+  show(shown: T): void {
+    this.#last = shown;
+    this.#draw();
+  }
+
+  close(): void {
+    if (process.stdin.isTTY) {
+      process.stdin.setRawMode(false);
+      process.stdin.off("data", this.#onKey).pause();
+    }
+    process.stdout.write("\u001b[?25h\u001b[?1049l");
+    // What was seen last stays on the screen.
+    if (this.#last !== null) process.stdout.write(`${toTerminal(this.#options.format(this.#last))}\n`);
+  }
+
+  /** Whether it ends the program. */
+  #key(key: string): boolean {
+    const { view, keys = {} } = this.#options;
+    // Ctrl-C is a key like others in raw mode.
+    if (key === "\u0003" || (!this.#searching && key === "q")) return true;
+    if (this.#searching) {
+      if (key === "\r" || key === "\n" || key === "\u001b") this.#searching = false;
+      else if (key === "\u007f") view.search = view.search.slice(0, -1);
+      else view.search += key;
+    } else if (key === "/") {
+      this.#searching = true;
+      view.search = "";
+    } else if (keys[key]) keys[key].act();
+    else view.order = ORDERS[key] ?? view.order;
+    return false;
+  }
+
+  #draw(): void {
+    const { view, waiting, headLines, format, keys = {} } = this.#options;
+    const { rows = 24, columns = 80 } = process.stdout;
+    view.rows = Math.max(1, rows - headLines - 1);
+    const body = this.#last === null ? waiting : format(this.#last);
+    const own = Object.entries(keys).map(([key, { text }]) => `${key} ${text}  `);
+    const prompt = this.#searching
+      ? `/${view.search}`
+      : `p packets  l loss  m mean  x max  j jitter  ${own.join("")}/ search  q end`;
+    const lines = [...body.split("\n").slice(0, rows - 1), colours.dim(prompt.slice(0, columns - 1))];
+    process.stdout.write(
+      `\u001b[H${lines.map((line) => `${toTerminal(line)}\u001b[K`).join("\r\n")}\u001b[J`,
+    );
+  }
+}

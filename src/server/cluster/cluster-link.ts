@@ -1,0 +1,122 @@
+/** A worker's connection to its cluster, with what is shared there: leases of the group, records set aside, the plan of the taps and segments to be watched. */
+import { randomBytes } from "node:crypto";
+import type { KV } from "@nats-io/kv";
+import type { CollectedSegment } from "../../collect/collector.ts";
+import {
+  BUCKET,
+  type Cluster,
+  type ClusterSettings,
+  openCluster,
+  PLAN_KEY,
+  STREAM,
+} from "../../transport/nats/cluster.ts";
+import { connectNats, type NatsLink, refusal } from "../../transport/nats/connection.ts";
+import type { NatsEndpoint } from "../../transport/nats/nats-url.ts";
+import type { TapPlanState } from "../tap-plan.ts";
+import { Aside } from "./set-aside.ts";
+
+export interface ClusterOptions extends NatsEndpoint, ClusterSettings {
+  /** Workers of one group share the records; each group gets all. */
+  group: string;
+  /** How long a worker that is silent keeps its partitions, ms (default 10 s). */
+  leaseMs?: number | undefined;
+}
+
+export interface ClusterLink extends NatsLink {
+  cluster: Cluster;
+  group: string;
+  /** This worker. */
+  worker: string;
+  leaseMs: number;
+  leases: KV;
+  aside: Aside;
+  listWorkers: () => Promise<string[]>;
+  shareSegment(segment: CollectedSegment): Promise<void>;
+  sharePlan(state: TapPlanState): Promise<void>;
+  shared(): Promise<{ segments: CollectedSegment[]; plan: TapPlanState | null }>;
+  /** Messages of these partitions that have not been read. */
+  lagOf(partitions: readonly number[]): Promise<number>;
+}
+
+export const DEFAULT_LEASE_MS = 10_000;
+const SEGMENTS_KEY = "segments";
+const ATTEMPTS = 20;
+
+/** UsageError where the cluster is away, or is not as it has to be. */
+export async function openClusterLink(options: ClusterOptions): Promise<ClusterLink> {
+  const { group, leaseMs = DEFAULT_LEASE_MS } = options;
+  const link = await connectNats(options, { name: `hoptime collect ${group}` });
+  try {
+    const cluster = await openCluster(link, options);
+    const leaseBucket = `${BUCKET}-${group}`;
+    const leases = await link.bucket(leaseBucket, { ttl: leaseMs, history: 1, replicas: cluster.replicas });
+    const aside = await Aside.open(link, group, cluster.replicas);
+    const worker = randomBytes(6).toString("hex");
+    return {
+      ...{ ...link, cluster, group, worker, leaseMs, leases, aside },
+      listWorkers: () => workersIn(link, leaseBucket),
+      shareSegment: (segment) => addSegment(cluster.bucket, segment),
+      sharePlan: async (state) => {
+        await cluster.bucket.put(PLAN_KEY, JSON.stringify(state));
+      },
+      shared: () => readShared(cluster.bucket),
+      lagOf: (partitions) => lagOf(link, group, partitions),
+    };
+  } catch (error) {
+    await link.close();
+    throw refusal(link.url, error);
+  }
+}
+
+export async function closeCluster({ connection }: ClusterLink): Promise<void> {
+  // Acknowledgements that are on their way are to arrive.
+  await connection.drain().catch(() => connection.close());
+}
+
+/** One question for all keys: the subjects of the bucket that have not ended. */
+async function workersIn({ streams }: NatsLink, bucket: string): Promise<string[]> {
+  const prefix = `$KV.${bucket}.worker.`;
+  const { state } = await streams.streams.info(`KV_${bucket}`, { subjects_filter: `${prefix}>` });
+  return Object.keys(state.subjects ?? {}).map((subject) => subject.slice(prefix.length));
+}
+
+interface SharedSegments {
+  format: "hoptime.segments/1";
+  segments: CollectedSegment[];
+}
+
+async function addSegment(bucket: KV, segment: CollectedSegment): Promise<void> {
+  for (let attempt = 1; ; attempt++) {
+    const entry = await bucket.get(SEGMENTS_KEY);
+    const { segments } = entry ? entry.json<SharedSegments>() : { segments: [] };
+    const { from, to, label } = segment;
+    if (segments.some((s) => s.from === from && s.to === to && s.label === label)) return;
+    const all: SharedSegments = {
+      format: "hoptime.segments/1",
+      segments: [...segments, { from, to, label }],
+    };
+    try {
+      if (entry) await bucket.update(SEGMENTS_KEY, JSON.stringify(all), entry.revision);
+      else await bucket.create(SEGMENTS_KEY, JSON.stringify(all));
+      return;
+    } catch (error) {
+      // Another worker was faster.
+      if (attempt === ATTEMPTS) throw error;
+    }
+  }
+}
+
+async function readShared(bucket: KV): Promise<{ segments: CollectedSegment[]; plan: TapPlanState | null }> {
+  const [segments, plan] = await Promise.all([bucket.get(SEGMENTS_KEY), bucket.get(PLAN_KEY)]);
+  return {
+    segments: segments ? segments.json<SharedSegments>().segments : [],
+    plan: plan ? plan.json<TapPlanState>() : null,
+  };
+}
+
+async function lagOf({ streams }: NatsLink, group: string, partitions: readonly number[]): Promise<number> {
+  const infos = await Promise.all(
+    partitions.map((p) => streams.consumers.info(STREAM, `${group}-${p}`).catch(() => null)),
+  );
+  return infos.reduce((n, info) => n + (info?.num_pending ?? 0), 0);
+}

@@ -1,0 +1,65 @@
+/** Messages become records: one each, or several parts of one (transport/nats/parts.ts). */
+import type { JsMsg } from "@nats-io/jetstream";
+import { TAP_HEADER } from "../../transport/nats/nats-sink.ts";
+import { PART_HEADER, PartAssembly, parsePart } from "../../transport/nats/parts.ts";
+import { parseSubject } from "../../transport/nats/subjects.ts";
+
+export interface IncomingRecord {
+  partition: number;
+  /** Message id of the whole, or what stands for it. */
+  id: string;
+  bytes: Uint8Array;
+  /** What it came in: acknowledged together. */
+  messages: JsMsg[];
+  tap: string | null;
+}
+
+export type Incoming =
+  | { kind: "record"; record: IncomingRecord }
+  /** Part of one that is still to come. */
+  | { kind: "part" }
+  | { kind: "unusable"; reason: string };
+
+export class RecordAssembly {
+  readonly #parts = new PartAssembly<JsMsg>();
+
+  get waiting(): number {
+    return this.#parts.waiting;
+  }
+
+  take(message: JsMsg): Incoming {
+    const subject = parseSubject(message.subject);
+    if (!subject) return { kind: "unusable", reason: `the subject ${message.subject} names no point` };
+    const { partition } = subject;
+    const tap = message.headers?.get(TAP_HEADER) || null;
+    const id = message.headers?.get("Nats-Msg-Id") || `#${message.seq}`;
+    const named = message.headers?.get(PART_HEADER);
+    if (!named)
+      return { kind: "record", record: { partition, id, bytes: message.data, messages: [message], tap } };
+    const part = parsePart(named);
+    if (!part) return { kind: "unusable", reason: `'${named.slice(0, 100)}' names no part of a record` };
+    // Of a copy for another partition, the parts are its own.
+    const { whole } = this.#parts.add(
+      { ...part, record: `${partition} ${part.record}` },
+      message.data,
+      message,
+    );
+    if (!whole) return { kind: "part" };
+    return {
+      kind: "record",
+      record: { partition, id: part.record, bytes: whole.bytes, messages: whole.from, tap },
+    };
+  }
+
+  /** Records of which parts have been missing since before this time. */
+  incomplete(beforeMs: number): { messages: JsMsg[]; reason: string }[] {
+    return this.#parts
+      .takeOld((m) => m.time.getTime() < beforeMs)
+      .map(({ from, have, of }) => ({ messages: from, reason: `${have} of ${of} parts of a record came` }));
+  }
+
+  /** Parts that still wait: they must not be delivered again meanwhile. */
+  forget(partition: number): void {
+    this.#parts.drop((m) => parseSubject(m.subject)?.partition === partition);
+  }
+}

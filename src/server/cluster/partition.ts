@@ -1,0 +1,130 @@
+/** One partition that this worker has: its durable consumer, shared by all workers of the group one after the other, and how far back this worker's archive knows it. */
+import type { ConsumerInfo, ConsumerMessages, JsMsg } from "@nats-io/jetstream";
+import { STREAM } from "../../transport/nats/cluster.ts";
+import type { NatsLink } from "../../transport/nats/connection.ts";
+import { partitionFilter } from "../../transport/nats/subjects.ts";
+import { readPast } from "./stream-reader.ts";
+
+const MAX_ACK_PENDING = 5000;
+/** Messages that are asked for at a time. */
+const PULL = 1000;
+const RETRY_MS = 1000;
+
+export interface PartitionOptions {
+  link: NatsLink;
+  group: string;
+  number: number;
+  /** A message that is not acknowledged, nor said to be worked on, for so long is delivered again. */
+  ackWaitMs: number;
+  /** How far before the first message that is not acknowledged the archive is filled. */
+  horizonMs: number;
+  /** Records of before: into the archive. `open`: it may not be in the results. */
+  onPast: (messages: readonly JsMsg[], open: boolean) => Promise<void>;
+  /** The past is there: segments go on where they were. */
+  onReady: (sinceMs: number) => Promise<void>;
+  /** Resolves when there is room for more. */
+  onMessage: (message: JsMsg) => Promise<void>;
+  onTrouble: (text: string) => void;
+}
+
+export class Partition {
+  readonly number: number;
+  /** Everything that came from this time on is in the archive, ms since 1970; 0: all there is. */
+  sinceMs = Number.POSITIVE_INFINITY;
+  readonly #options: PartitionOptions;
+  readonly #stop = new AbortController();
+  #messages: ConsumerMessages | null = null;
+  #running: Promise<void> = Promise.resolve();
+
+  constructor(options: PartitionOptions) {
+    this.#options = options;
+    this.number = options.number;
+  }
+
+  get stopped(): boolean {
+    return this.#stop.signal.aborted;
+  }
+
+  start(): void {
+    this.#running = this.#run();
+  }
+
+  /** No more messages come when it resolves. */
+  async stop(): Promise<void> {
+    this.#stop.abort();
+    this.#messages?.stop();
+    await this.#running;
+  }
+
+  async #run(): Promise<void> {
+    let ready = false;
+    while (!this.stopped) {
+      try {
+        const info = await this.#consumer();
+        if (!ready) await this.#catchUp(info);
+        ready = true;
+        await this.#read(info.name);
+      } catch (error) {
+        if (this.stopped) return;
+        this.#options.onTrouble((error as Error).message);
+      }
+      if (!this.stopped) await new Promise((resolve) => setTimeout(resolve, RETRY_MS));
+    }
+  }
+
+  /** Made where it is missing: a new group begins with the oldest record that there is. */
+  async #consumer(): Promise<ConsumerInfo> {
+    const { link, group, number, ackWaitMs } = this.#options;
+    const { AckPolicy, DeliverPolicy } = link.packages.jetstream;
+    return await link.streams.consumers.add(STREAM, {
+      ...{ durable_name: `${group}-${number}`, filter_subject: partitionFilter(number) },
+      ...{ ack_policy: AckPolicy.Explicit, deliver_policy: DeliverPolicy.All },
+      ...{ ack_wait: ackWaitMs * 1e6, max_ack_pending: MAX_ACK_PENDING, max_deliver: -1 },
+    });
+  }
+
+  /** What the worker before had read: what is acknowledged is context, what is not is delivered again later, and is in the archive before anything newer comes. */
+  async #catchUp({ ack_floor, delivered }: ConsumerInfo): Promise<void> {
+    const { link, horizonMs, onPast, onReady, number } = this.#options;
+    if (delivered.stream_seq === 0) {
+      this.sinceMs = 0;
+      await onReady(0);
+      return;
+    }
+    const floorMs = ack_floor.stream_seq > 0 ? await this.#timeOf(ack_floor.stream_seq) : 0;
+    const fromMs = Math.max(0, floorMs - horizonMs);
+    const { signal } = this.#stop;
+    const past = { filter: partitionFilter(number), fromMs, toSequence: delivered.stream_seq, signal };
+    await readPast(link, past, async (messages) => {
+      const at = messages.findIndex((m) => m.seq > ack_floor.stream_seq);
+      const known = at < 0 ? messages : messages.slice(0, at);
+      if (known.length > 0) await onPast(known, false);
+      if (at >= 0) await onPast(messages.slice(at), true);
+    });
+    if (this.stopped) return;
+    this.sinceMs = fromMs;
+    await onReady(fromMs);
+  }
+
+  /** When a message came; 0 where it is gone. */
+  async #timeOf(seq: number): Promise<number> {
+    const found = await this.#options.link.streams.streams.getMessage(STREAM, { seq }).catch(() => null);
+    return found?.time.getTime() ?? 0;
+  }
+
+  async #read(name: string): Promise<void> {
+    const consumer = await this.#options.link.stream.consumers.get(STREAM, name);
+    const messages = await consumer.consume({
+      max_messages: PULL,
+      expires: 10_000,
+      abort_on_missing_resource: true,
+    });
+    this.#messages = messages;
+    if (this.stopped) messages.stop();
+    for await (const message of messages) {
+      if (this.stopped) break;
+      await this.#options.onMessage(message);
+    }
+    this.#messages = null;
+  }
+}

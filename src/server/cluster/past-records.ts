@@ -1,0 +1,88 @@
+/**
+ * Records that the stream has and this worker's archive may not have: fetched when a question is about them, or when a row would otherwise be made of less than there is.
+ *
+ * The archive of a worker is complete for a subject from some time on; of what came before that, only what it worked itself. Records come after their epochs end, so what is asked about an epoch is
+ * found from its beginning on.
+ */
+import type { JsMsg } from "@nats-io/jetstream";
+import { frameRecord } from "../../transport/batch.ts";
+import { STREAM } from "../../transport/nats/cluster.ts";
+import type { NatsLink } from "../../transport/nats/connection.ts";
+import { RecordAssembly } from "./incoming.ts";
+import { readPast } from "./stream-reader.ts";
+
+/** Clocks of taps may be ahead of those of the servers. */
+const AHEAD_MS = 60_000;
+
+interface Known {
+  /** Everything from here … */
+  sinceMs: number;
+  /** … up to here is in the archive. */
+  sequence: number;
+}
+
+export class PastRecords {
+  readonly #link: NatsLink;
+  readonly #store: (message: Uint8Array) => Promise<unknown>;
+  readonly #known = new Map<string, Known>();
+  #reading: Promise<void> = Promise.resolve();
+  readonly #stop = new AbortController();
+
+  constructor(link: NatsLink, store: (message: Uint8Array) => Promise<unknown>) {
+    this.#link = link;
+    this.#store = store;
+  }
+
+  close(): void {
+    this.#stop.abort();
+  }
+
+  /** When it resolves, records of the subject whose epochs begin at or after this time are in the archive. One after the other: what was fetched for one question is there for the next. */
+  fetch(subject: string, fromMs: number): Promise<void> {
+    const next = this.#reading.then(() => this.#fetch(subject, Math.max(0, fromMs - AHEAD_MS)));
+    this.#reading = next.catch(() => undefined);
+    return next;
+  }
+
+  async #fetch(subject: string, fromMs: number): Promise<void> {
+    const last = await this.#link.streams.streams.getMessage(STREAM, { last_by_subj: subject });
+    if (!last) return;
+    const known = this.#known.get(subject);
+    const enough = known !== undefined && known.sinceMs <= fromMs;
+    if (enough && known.sequence >= last.seq) return;
+    const range = enough ? { fromSequence: known.sequence + 1 } : { fromMs };
+    const { signal } = this.#stop;
+    const past = { filter: subject, ...range, toSequence: last.seq, signal };
+    const assembly = new RecordAssembly();
+    await readPast(this.#link, past, (messages) => this.store(messages, assembly));
+    if (!signal.aborted)
+      this.#known.set(subject, { sinceMs: enough ? known.sinceMs : fromMs, sequence: last.seq });
+  }
+
+  /** Into the archive, whatever is wrong with some of them: those are named where they are worked. */
+  async store(messages: readonly JsMsg[], assembly: RecordAssembly): Promise<void> {
+    const records = messages.flatMap((message) => {
+      const taken = assembly.take(message);
+      return taken.kind === "record" ? [taken.record.bytes] : [];
+    });
+    for (const group of groupsOf(records)) await this.#store(Buffer.concat(group.flatMap(frameRecord)));
+  }
+}
+
+const GROUP_BYTES = 16 << 20;
+const GROUP_RECORDS = 1000;
+
+function groupsOf(records: readonly Uint8Array[]): Uint8Array[][] {
+  const groups: Uint8Array[][] = [];
+  let bytes = 0;
+  for (const record of records) {
+    const last = groups.at(-1);
+    bytes += record.length;
+    if (last && bytes <= GROUP_BYTES && last.length < GROUP_RECORDS) last.push(record);
+    else {
+      groups.push([record]);
+      bytes = record.length;
+    }
+  }
+  return groups;
+}

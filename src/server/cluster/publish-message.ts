@@ -1,0 +1,40 @@
+/** Records that came over HTTP to a worker: they go to the stream, and come back to whoever works them. */
+import { FormatError } from "../../base/errors.ts";
+import { type RecordHead, verifyRecord } from "../../epoch/record.ts";
+import { splitBatch } from "../../transport/batch.ts";
+import { messageId, publishPieces } from "../../transport/nats/nats-sink.ts";
+import { homeOf, subjectOf } from "../../transport/nats/subjects.ts";
+import { INGEST_LIMITS, type Ingested, type IngestResult } from "../ingest.ts";
+import type { ClusterLink } from "./cluster-link.ts";
+
+/** In the stream when it resolves. What else is wrong with a record shows where it is worked. */
+export async function publishMessage(
+  link: ClusterLink,
+  message: Uint8Array,
+  { point, tap }: { point: string | null; tap: string | null },
+): Promise<Ingested> {
+  const { records, cut } = splitBatch(message, "message", INGEST_LIMITS.maxRecords);
+  const results = await Promise.all(
+    records.map(async ({ bytes, offset }): Promise<IngestResult> => {
+      const head = headOrReason(bytes, offset, point);
+      if (typeof head === "string") return { outcome: "refused", reason: head };
+      const partition = homeOf(head.point, head.segment, link.cluster.partitions);
+      const subject = subjectOf(partition, head.point, head.segment);
+      const fresh = await publishPieces(link, { subject, bytes, id: messageId(head, bytes), tap });
+      return { outcome: fresh ? "stored" : "unchanged" };
+    }),
+  );
+  return { results, accepted: [], refused: [], cut: cut?.message ?? null };
+}
+
+function headOrReason(bytes: Uint8Array, offset: number, point: string | null): RecordHead | string {
+  try {
+    const { head } = verifyRecord(bytes, { file: "message", offset });
+    if (point !== null && head.point !== point)
+      return `the record is of point '${head.point}'; the token is for '${point}'`;
+    return head;
+  } catch (error) {
+    if (error instanceof FormatError) return error.message;
+    throw error;
+  }
+}

@@ -1,0 +1,78 @@
+/**
+ * Records that no worker can use: refused by the checks that every record passes, or delivered again and again without an end. They go to the stream HOPTIME_ASIDE with the reason, are named in the log,
+ * in /v1/health and in /metrics, and the stream goes on without them.
+ */
+import { STREAM } from "../../transport/nats/cluster.ts";
+import type { NatsLink } from "../../transport/nats/connection.ts";
+
+const ASIDE_STREAM = "HOPTIME_ASIDE";
+const ASIDE_ROOT = "hoptime.aside";
+const MAX_AGE_NS = 30 * 86_400e9;
+const MAX_BYTES = 1 << 30;
+const MAX_NAMED = 20;
+const MAX_REASON = 500;
+
+export interface SetAside {
+  subject: string;
+  sequence: number;
+  reason: string;
+}
+
+export class Aside {
+  readonly #link: NatsLink;
+  readonly #group: string;
+  readonly #last: SetAside[] = [];
+  count = 0;
+
+  private constructor(link: NatsLink, group: string) {
+    this.#link = link;
+    this.#group = group;
+  }
+
+  static async open(link: NatsLink, group: string, replicas: number): Promise<Aside> {
+    const { DiscardPolicy, StorageType, JetStreamApiError } = link.packages.jetstream;
+    try {
+      await link.streams.streams.info(ASIDE_STREAM);
+    } catch (error) {
+      if (!(error instanceof JetStreamApiError) || error.status !== 404) throw error;
+      await link.streams.streams.add({
+        ...{ name: ASIDE_STREAM, subjects: [`${ASIDE_ROOT}.>`], num_replicas: replicas },
+        ...{
+          max_age: MAX_AGE_NS,
+          max_bytes: MAX_BYTES,
+          discard: DiscardPolicy.Old,
+          storage: StorageType.File,
+        },
+        description: "records that hoptime workers could not use, with the reason",
+      });
+    }
+    return new Aside(link, group);
+  }
+
+  /** The last few. */
+  get last(): SetAside[] {
+    return [...this.#last];
+  }
+
+  /** Durable when it resolves. Returns the line that names it. */
+  async put({ subject, sequence, reason }: SetAside, data: Uint8Array): Promise<string> {
+    const headers = this.#link.packages.core.headers();
+    const short = reason.replace(/[\r\n]+/g, " ").slice(0, MAX_REASON);
+    headers.set("Hoptime-Reason", short);
+    headers.set("Hoptime-Subject", subject);
+    headers.set("Hoptime-Sequence", String(sequence));
+    // A whole record may be larger than a message; its parts stay in the stream, by their sequence.
+    const kept =
+      data.length < (this.#link.connection.info?.max_payload ?? 1 << 20) - 8192 ? data : new Uint8Array();
+    const msgID = `${this.#group}/${sequence}`;
+    await this.#link.stream.publish(`${ASIDE_ROOT}.${this.#group}`, kept, {
+      msgID,
+      headers,
+      timeout: 10_000,
+    });
+    this.count++;
+    this.#last.push({ subject, sequence, reason: short });
+    if (this.#last.length > MAX_NAMED) this.#last.shift();
+    return `record set aside: ${short} (${subject}, ${STREAM} #${sequence}, kept in ${ASIDE_STREAM})`;
+  }
+}

@@ -1,0 +1,80 @@
+/** Messages whose records are not in the results yet, or wait for their other end: acknowledged when they are. */
+import type { JsMsg } from "@nats-io/jetstream";
+
+export interface Unacknowledged {
+  partition: number;
+  /** Of the record (epoch/identity.ts). */
+  name: string;
+  messages: JsMsg[];
+  /** Ticks that had passed when it was handed to the pairing. */
+  tick: number;
+  sinceMs: number;
+  /** When the cluster was last told that it is still worked on. */
+  toldMs: number;
+}
+
+/** A record waits this long for its other end in the stream; after that it waits in the archive alone. */
+const LONGEST_MS = 600_000;
+
+export class UnacknowledgedRecords {
+  readonly #records = new Map<string, Unacknowledged>();
+  readonly #ackWaitMs: number;
+  #messages = 0;
+  acknowledged = 0;
+
+  constructor(ackWaitMs: number) {
+    this.#ackWaitMs = ackWaitMs;
+  }
+
+  get size(): number {
+    return this.#messages;
+  }
+
+  of(partition: number): number {
+    let n = 0;
+    for (const record of this.#records.values()) if (record.partition === partition) n++;
+    return n;
+  }
+
+  /** It is delivered again: the newer messages are those to acknowledge. */
+  again(partition: number, id: string, messages: JsMsg[]): boolean {
+    const known = this.#records.get(`${partition} ${id}`);
+    if (!known) return false;
+    this.#messages += messages.length - known.messages.length;
+    known.messages = messages;
+    known.toldMs = Date.now();
+    return true;
+  }
+
+  add(id: string, record: Omit<Unacknowledged, "sinceMs" | "toldMs">): void {
+    const now = Date.now();
+    this.#records.set(`${record.partition} ${id}`, { ...record, sinceMs: now, toldMs: now });
+    this.#messages += record.messages.length;
+  }
+
+  /** Those that were handed over before this tick, and wait for nothing. */
+  settle(tick: number, waits: (record: Unacknowledged) => boolean): void {
+    const now = Date.now();
+    for (const [id, record] of this.#records) {
+      const open = record.tick >= tick || (waits(record) && now - record.sinceMs < LONGEST_MS);
+      if (!open) {
+        for (const message of record.messages) message.ack();
+        this.acknowledged += record.messages.length;
+        this.#remove(id, record);
+      } else if (now - record.toldMs > this.#ackWaitMs / 3) {
+        for (const message of record.messages) message.working();
+        record.toldMs = now;
+      }
+    }
+  }
+
+  /** They are another worker's. */
+  forget(partition: number): void {
+    for (const [id, record] of this.#records) if (record.partition === partition) this.#remove(id, record);
+  }
+
+  #remove(id: string, record: Unacknowledged): void {
+    this.#records.delete(id);
+    this.#messages -= record.messages.length;
+  }
+}

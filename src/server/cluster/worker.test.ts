@@ -1,0 +1,195 @@
+/** Workers against a real nats-server: what is set aside, what comes in parts, who works what. Three brokers and kills: tests/e2e/cluster.test.ts. */
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { setTimeout as sleep } from "node:timers/promises";
+import { afterAll, afterEach, beforeAll, describe, expect, it } from "vitest";
+import { clusterLoad, type Load } from "../../../tests/support/cluster-load.ts";
+import { NatsServers, NO_NATS } from "../../../tests/support/nats-servers.ts";
+import { type EpochRecord, encodeRecord } from "../../epoch/record.ts";
+import { openCluster, STREAM } from "../../transport/nats/cluster.ts";
+import { NatsSink } from "../../transport/nats/nats-sink.ts";
+import { PlanReader } from "../../transport/nats/plan-reader.ts";
+import { type RunningServer, startServer } from "../server.ts";
+import type { ClusterState } from "./cluster-part.ts";
+
+const root = mkdtempSync(join(tmpdir(), "hoptime-workers-"));
+const SEGMENTS = [
+  { from: "A", to: "B", label: "" },
+  { from: "B", to: "C", label: "" },
+  { from: "D", to: "E", label: "D:E" },
+];
+afterAll(() => rmSync(root, { recursive: true, force: true }));
+if (NO_NATS) console.log(`skipped: workers of a cluster: ${NO_NATS}`);
+
+describe.skipIf(NO_NATS)("workers of a cluster", () => {
+  let servers: NatsServers;
+  let load: Load;
+  let next = 0;
+  const running: RunningServer[] = [];
+
+  beforeAll(async () => {
+    // Small messages: larger records come in parts.
+    servers = await NatsServers.start(
+      join(root, "nats"),
+      1,
+      "max_payload: 6144\njetstream { store_dir: DIR }",
+    );
+    load = await clusterLoad(SEGMENTS, ["lda", "lds:rows=2,columns=1024"], 1_750_000_000_000_000_000n);
+  });
+  afterEach(async () => {
+    for (const server of running.splice(0)) await server.close();
+  });
+  afterAll(() => servers?.stop());
+
+  const worker = async (group: string, data = `w${next++}`): Promise<RunningServer> => {
+    const nats = { url: servers.url, group, leaseMs: 1500, partitions: 4 };
+    const server = await startServer({
+      ...{ data: join(root, data), listen: "127.0.0.1:0", tickMs: 100, nats },
+      segments: SEGMENTS.filter((s) => s.label === ""),
+    });
+    running.push(server);
+    return server;
+  };
+  const publish = async (records: readonly EpochRecord[]) => {
+    const sink = await NatsSink.open({ url: servers.url, spoolDirectory: join(root, `spool${next++}`) });
+    await Promise.all(records.map((r) => sink.put(r)));
+    await sink.close();
+    expect(sink.counts).toMatchObject({ waiting: 0, dropped: 0, refused: 0 });
+    return sink.counts;
+  };
+  const epochs = (from: number, to: number) =>
+    Array.from({ length: to - from }, (_, i) => load.epoch(from + i)).flat();
+  const state = (server: RunningServer) => server.service.cluster as ClusterState;
+  const until = async (what: () => boolean | Promise<boolean>, limitMs = 20_000) => {
+    for (const end = Date.now() + limitMs; !(await what()); ) {
+      if (Date.now() > end) throw new Error(`not within ${limitMs} ms: ${what}`);
+      await sleep(50);
+    }
+  };
+  const rowsOf = async (server: RunningServer, from: string, to: string) => {
+    const response = await fetch(`${server.url}/v1/latency?from=${from}&to=${to}&estimator=lda&limit=10000`);
+    if (!response.ok) return 0;
+    const { points } = (await response.json()) as { points: { latency: unknown }[] };
+    return points.filter((p) => p.latency !== null).length;
+  };
+
+  it("get records in parts, pair those of points that are at home elsewhere, and acknowledge them", async () => {
+    const one = await worker("parts");
+    const records = epochs(0, 5);
+    // 4 kB of each message are for its head.
+    expect(records.some((r) => encodeRecord(r).length > 6144 - 4096)).toBe(true);
+    expect(await publish(records)).toMatchObject({ sent: records.length, unchanged: 0 });
+    for (const { from, to } of SEGMENTS) await until(async () => (await rowsOf(one, from, to)) === 5);
+    await until(() => state(one).unacknowledged === 0);
+    expect(state(one)).toMatchObject({ owned: [0, 1, 2, 3], setAside: 0, workers: 1 });
+    // The same once more: the stream knows them.
+    expect(await publish(records)).toMatchObject({ unchanged: records.length });
+  }, 30_000);
+
+  it("set a poison record aside, name it, and go on", async () => {
+    const one = await worker("poison");
+    const link = await servers.connect();
+    const [bad] = load.epoch(7);
+    const bytes = encodeRecord(bad as EpochRecord);
+    bytes[bytes.length - 9]! ^= 0xff;
+    await link.stream.publish("hoptime.records.1.A.-", bytes);
+    await link.stream.publish("hoptime.records.2.X.-", new TextEncoder().encode("no record"));
+    await publish(epochs(5, 9));
+    await until(() => state(one).setAside === 2);
+    for (const { from, to } of SEGMENTS) await until(async () => (await rowsOf(one, from, to)) === 9);
+    const { aside } = state(one);
+    expect(aside.map((a) => a.subject).sort()).toEqual(["hoptime.records.1.A.-", "hoptime.records.2.X.-"]);
+    expect(JSON.stringify(one.service.health())).toContain("record set aside");
+    expect(await (await fetch(`${one.url}/metrics`)).text()).toContain(
+      'hoptime_cluster_set_aside_total{group="poison"} 2',
+    );
+    expect((await link.streams.streams.info("HOPTIME_ASIDE")).state.messages).toBe(2);
+    await until(() => state(one).unacknowledged === 0);
+    await link.close();
+  }, 30_000);
+
+  it("share the partitions when one joins, and take them back when it leaves; every group gets all", async () => {
+    const one = await worker("shared", "shared-1");
+    await until(() => state(one).owned.length === 4);
+    const two = await worker("shared", "shared-2");
+    await until(() => state(one).owned.length === 2 && state(two).owned.length === 2);
+    expect([...state(one).owned, ...state(two).owned].sort()).toEqual([0, 1, 2, 3]);
+    await publish(epochs(9, 12));
+    const both = async () => {
+      const counts = await Promise.all(
+        SEGMENTS.map(({ from, to }) => Promise.all([rowsOf(one, from, to), rowsOf(two, from, to)])),
+      );
+      return counts.every(([a = 0, b = 0]) => Math.max(a, b) >= 3);
+    };
+    await until(both);
+    running.splice(running.indexOf(two), 1);
+    await two.close();
+    await until(() => state(one).owned.length === 4);
+    await publish(epochs(12, 14));
+    const link = await servers.connect();
+    await until(async () => {
+      const infos = await Promise.all(
+        [0, 1, 2, 3].map((p) => link.streams.consumers.info(STREAM, `shared-${p}`)),
+      );
+      return infos.every((i) => i.num_pending === 0 && i.num_ack_pending === 0);
+    });
+    await link.close();
+    // Any worker answers about all of them, whoever worked them.
+    for (const { from, to } of SEGMENTS) {
+      const response = await fetch(`${one.url}/v1/query`, {
+        method: "POST",
+        headers: { "content-type": "application/json" },
+        body: JSON.stringify({ between: [from, to], estimators: ["lda"] }),
+      });
+      const answer = (await response.json()) as { epochs?: { used: number } };
+      expect(answer.epochs?.used, JSON.stringify(answer).slice(0, 300)).toBe(14);
+    }
+  }, 60_000);
+
+  it("keep the plan of the taps in the cluster", async () => {
+    const one = await worker("plan");
+    const reader = new PlanReader({ url: servers.url });
+    expect(await reader.read()).toBeNull();
+    await one.service.setPlan({ estimators: ["lda"], epoch: "1s" });
+    expect(JSON.parse((await reader.read()) ?? "")).toMatchObject({ version: 1, plan: { epoch: "1s" } });
+    const two = await worker("plan");
+    expect(two.service.plan.plan).toEqual({ estimators: ["lda"], epoch: "1s" });
+    expect([...(await reader.labels()).keys()].sort()).toEqual(
+      expect.arrayContaining(["A", "B", "C", "D", "E"]),
+    );
+    await reader.close();
+  }, 30_000);
+});
+
+describe.skipIf(NO_NATS)("a server that is not as it has to be", () => {
+  const refused = async (more: string, work: (servers: NatsServers) => Promise<unknown>) => {
+    const servers = await NatsServers.start(mkdtempSync(join(root, "other-")), 1, more);
+    try {
+      await work(servers);
+    } finally {
+      await servers.stop();
+    }
+  };
+
+  it("is named: no JetStream, no entry", async () => {
+    await refused("", (s) => expect(s.connect()).rejects.toThrow(/JetStream does not answer/));
+    await refused("authorization { user: u, password: p }\njetstream { store_dir: DIR }", (s) =>
+      expect(s.connect()).rejects.toThrow(/does not let this client in/),
+    );
+  });
+
+  it("is named: a stream of that name that removes what was read, or takes other subjects", async () => {
+    await refused("jetstream { store_dir: DIR }", async (s) => {
+      const link = await s.connect();
+      const { RetentionPolicy } = link.packages.jetstream;
+      await link.streams.streams.add({ name: STREAM, subjects: ["other.>"] });
+      await expect(openCluster(link)).rejects.toThrow(/takes other\.>, not hoptime\.records/);
+      await link.streams.streams.delete(STREAM);
+      const retention = RetentionPolicy.Workqueue;
+      await link.streams.streams.add({ name: STREAM, subjects: ["hoptime.records.>"], retention });
+      await expect(openCluster(link)).rejects.toThrow(/removes what was read/);
+      await link.close();
+    });
+  });
+});

@@ -1,0 +1,505 @@
+/**
+ * One of several workers of a group that share the records of a NATS cluster (docs/cluster.md).
+ *
+ *   stream ─▶ Partition ─▶ records ─▶ service: archive, pairing, rows ─▶ results ─▶ acknowledged
+ *                            └─▶ copies to the partitions of other receivers
+ *
+ * A worker works the partitions that it has leases for (leases.ts). A record is acknowledged when the rows made of it are written; while it waits for its other end it stays in the stream. When a lease
+ * goes, what was not acknowledged is delivered to the next one, which first fills its archive with what came shortly before (partition.ts). A row that says that an end is missing is written only after
+ * the stream has been looked through for it (past-records.ts), so that a worker that knows less never replaces what was known.
+ */
+import type { JsMsg } from "@nats-io/jetstream";
+import { FormatError } from "../../base/errors.ts";
+import { later } from "../../base/time.ts";
+import type { CollectedSegment } from "../../collect/collector.ts";
+import { identityText, recordIdentity } from "../../epoch/identity.ts";
+import { decodeHead, type RecordHead } from "../../epoch/record.ts";
+import type { SegmentRow } from "../../results/rows.ts";
+import { frameRecord } from "../../transport/batch.ts";
+import { publishPieces } from "../../transport/nats/nats-sink.ts";
+import { labelsIn } from "../../transport/nats/plan-reader.ts";
+import { endsOfLabel, homeOf, partitionOf, subjectOf } from "../../transport/nats/subjects.ts";
+import type { Ingested } from "../ingest.ts";
+import { nameOf } from "../pairing.ts";
+import type { ArchiveQuestion } from "../questions.ts";
+import { estimateAll } from "../recovery.ts";
+import type { TapPlanState } from "../tap-plan.ts";
+import { type ClusterLink, closeCluster } from "./cluster-link.ts";
+import type { ClusterPart, ClusterState, WorkerParts } from "./cluster-part.ts";
+import { type IncomingRecord, RecordAssembly } from "./incoming.ts";
+import { Leases } from "./leases.ts";
+import { Partition } from "./partition.ts";
+import { PastRecords } from "./past-records.ts";
+import { publishMessage } from "./publish-message.ts";
+import { subjectsAsked } from "./subjects-asked.ts";
+import { UnacknowledgedRecords } from "./unacknowledged.ts";
+
+/** Messages that may wait here for their turn, or for their rows. */
+const MAX_OPEN = 20_000;
+const BATCH_RECORDS = 1000;
+const BATCH_BYTES = 32 << 20;
+/** Deliveries of a record without an end, before it is set aside: workers that it ends, one after the other. */
+const MAX_DELIVERIES = 8;
+const LOOK_MS = 5000;
+const MINUTE_MS = 60_000;
+const PARTS_MS = 10 * MINUTE_MS;
+/** Twice: workers learn of a segment one after the other. */
+const LEARN_MS = 15_000;
+
+const COPIES_AT_ONCE = 256;
+
+interface Copy {
+  subject: string;
+  bytes: Uint8Array;
+  id: string;
+}
+
+export class ClusterWorker implements ClusterPart {
+  readonly #link: ClusterLink;
+  readonly #leases: Leases;
+  readonly #unacknowledged: UnacknowledgedRecords;
+  readonly #assembly = new RecordAssembly();
+  readonly #partitions = new Map<number, Partition>();
+  /** All that anybody watches, by name. */
+  readonly #segments = new Map<string, CollectedSegment>();
+  /** How far back the stream has been looked through for a segment, ms since 1970. */
+  readonly #lookedBack = new Map<string, number>();
+  /** Partitions with work under way that acknowledging waits for. */
+  readonly #busy = new Map<number, number>();
+  #parts: WorkerParts | null = null;
+  #past: PastRecords | null = null;
+  #queue: JsMsg[] = [];
+  #working: Promise<void> | null = null;
+  #room: (() => void)[] = [];
+  #tick = 0;
+  #copied = 0;
+  #takenOver = 0;
+  #lost = 0;
+  #labels: ReadonlyMap<string, readonly string[]> = new Map();
+  #lag = 0;
+  #timer: NodeJS.Timeout | null = null;
+  #trouble: string | null = null;
+  #closed = false;
+
+  constructor(link: ClusterLink) {
+    this.#link = link;
+    this.#unacknowledged = new UnacknowledgedRecords(ackWaitOf(link));
+    this.#leases = new Leases({
+      ...{ bucket: link.leases, worker: link.worker, lifeMs: link.leaseMs },
+      ...{ partitions: link.cluster.partitions, listWorkers: link.listWorkers },
+      onGained: (p) => this.#begin(p),
+      onLost: (p, why) => void this.#end(p, why),
+      release: (p) => this.#release(p),
+      onTrouble: (text) => this.#say(text),
+    });
+  }
+
+  attach(parts: WorkerParts): void {
+    this.#parts = parts;
+    this.#past = new PastRecords(this.#link, (message) => parts.store(message));
+  }
+
+  /** Begins to work. What the cluster has of plans and segments is known when it resolves. */
+  async start(): Promise<void> {
+    await this.#look();
+    this.#leases.start();
+    this.#schedule();
+  }
+
+  /** Gives back its partitions when their rows are written. */
+  async close(): Promise<void> {
+    this.#closed = true;
+    if (this.#timer) clearTimeout(this.#timer);
+    await this.#leases.close();
+    this.#past?.close();
+    await closeCluster(this.#link);
+  }
+
+  get labels(): ReadonlyMap<string, readonly string[]> {
+    return this.#labels;
+  }
+
+  hears(point: string): boolean {
+    return this.#leases.holds(this.#partitionOf(point));
+  }
+
+  state(): ClusterState {
+    const { url, group, worker, cluster, aside } = this.#link;
+    return {
+      ...{ url, group, worker, workers: this.#leases.workers, partitions: cluster.partitions },
+      ...{ owned: this.#leases.partitions, unacknowledged: this.#unacknowledged.size, lag: this.#lag },
+      ...{ acknowledged: this.#unacknowledged.acknowledged, copied: this.#copied },
+      ...{ setAside: aside.count, aside: aside.last, takenOver: this.#takenOver, lost: this.#lost },
+    };
+  }
+
+  watch(segment: CollectedSegment): void {
+    const name = nameOf(segment);
+    const { from, to, label } = segment;
+    if (from === to || this.#segments.has(name)) return;
+    this.#segments.set(name, segment);
+    // A label A:B says it to every worker; others are shared.
+    if (!endsOfLabel(label, from)) void this.#link.shareSegment(segment).catch(() => undefined);
+    if (this.#ready(this.#partitionOf(to))) this.#learn(segment);
+  }
+
+  admits(row: SegmentRow): boolean {
+    const partition = this.#partitionOf(row.segment.to);
+    if (!this.#leases.holds(partition)) return false;
+    if (row.missing === 0 || this.#isComplete(row.segment, row.startNs)) return true;
+    this.#lookBack(row.segment, row.startNs, row);
+    return false;
+  }
+
+  late(head: RecordHead): void {
+    for (const segment of this.#segments.values()) {
+      const { from, to, label } = segment;
+      if (label !== head.segment || (from !== head.point && to !== head.point)) continue;
+      if (this.#leases.holds(this.#partitionOf(to)) && !this.#isComplete(segment, head.epoch.startNs))
+        this.#lookBack(segment, head.epoch.startNs, head.epoch);
+    }
+  }
+
+  written(): void {
+    const waiting = new Set(this.#parts?.pairing.waitingNames ?? []);
+    this.#unacknowledged.settle(
+      this.#tick,
+      ({ name, partition }) => waiting.has(name) || this.#busy.has(partition),
+    );
+    this.#tick++;
+    if (this.#queue.length + this.#unacknowledged.size < MAX_OPEN)
+      for (const go of this.#room.splice(0)) go();
+  }
+
+  publish(message: Uint8Array, point: string | null, tap: string | null): Promise<Ingested> {
+    return publishMessage(this.#link, message, { point, tap });
+  }
+
+  async fetchFor(asked: ArchiveQuestion): Promise<void> {
+    const { partitions } = this.#link.cluster;
+    this.#labels = await labelsIn(this.#link);
+    for (const { point, label, fromMs } of subjectsAsked(asked, this.#labels))
+      await this.#past?.fetch(subjectOf(homeOf(point, label, partitions), point, label), fromMs);
+  }
+
+  sharePlan(state: TapPlanState): Promise<void> {
+    return this.#link.sharePlan(state);
+  }
+
+  #partitionOf(point: string): number {
+    return partitionOf(point, this.#link.cluster.partitions);
+  }
+
+  #ready(partition: number): boolean {
+    return (this.#partitions.get(partition)?.sinceMs ?? Number.POSITIVE_INFINITY) < Number.POSITIVE_INFINITY;
+  }
+
+  #begin(number: number): void {
+    const parts = this.#parts;
+    if (!parts || this.#closed) return;
+    const heads: RecordHead[] = [];
+    const assembly = new RecordAssembly();
+    const partition = new Partition({
+      ...{ link: this.#link, group: this.#link.group, number, ackWaitMs: ackWaitOf(this.#link) },
+      // Around a record that waits, epochs cut by packets are looked at a minute before and after.
+      horizonMs: 2 * Number(parts.latenessNs / 1_000_000n) + 4 * MINUTE_MS,
+      onPast: async (messages, open) => {
+        await this.#past?.store(messages, assembly);
+        if (open) heads.push(...messages.flatMap((m) => headIn(m.data)));
+      },
+      onReady: async (sinceMs) => {
+        if (sinceMs > 0 || heads.length > 0) this.#takenOver++;
+        this.#resume(number, heads);
+      },
+      onMessage: (message) => this.#take(message),
+      onTrouble: (text) => this.#say(text),
+    });
+    this.#partitions.set(number, partition);
+    partition.start();
+  }
+
+  /** Segments of a partition go on from the archive; what the worker before had not finished is estimated again. */
+  #resume(number: number, open: readonly RecordHead[]): void {
+    const { pairing, archive } = this.#parts ?? {};
+    if (!pairing || !archive) return;
+    for (const { point, segment } of open) this.#discover(point, segment);
+    for (const segment of this.#segments.values())
+      if (this.#partitionOf(segment.to) === number && pairing.watch(segment)) {
+        const { from, to, label } = segment;
+        const { entries } = archive.list({ points: [from, to], segments: [label] });
+        const ends = entries.map((e) => e.epoch.endNs);
+        if (ends.length > 0) pairing.resume(segment, ends.reduce(later));
+      }
+    for (const { point, segment, epoch } of open) pairing.again(point, segment, epoch);
+  }
+
+  #discover(point: string, label: string): void {
+    const ends = endsOfLabel(label, point);
+    if (ends) this.watch({ ...ends, label });
+  }
+
+  /** A segment that is new here: what the stream has of it is fetched and estimated, and once more when all workers know of it. */
+  #learn(segment: CollectedSegment): void {
+    const { pairing, archive } = this.#parts ?? {};
+    if (!pairing || !archive || !pairing.watch(segment)) return;
+    if (endsOfLabel(segment.label, segment.from)) return;
+    const all = async () => {
+      await this.#fetchSegment(segment, 0, true);
+      estimateAll(archive, pairing, segment);
+    };
+    this.#during(this.#partitionOf(segment.to), all());
+    setTimeout(() => {
+      if (!this.#closed) this.#during(this.#partitionOf(segment.to), all());
+    }, LEARN_MS).unref();
+  }
+
+  #isComplete(segment: CollectedSegment, startNs: bigint): boolean {
+    const sinceMs = Math.min(
+      this.#partitions.get(this.#partitionOf(segment.to))?.sinceMs ?? Number.POSITIVE_INFINITY,
+      this.#lookedBack.get(nameOf(segment)) ?? Number.POSITIVE_INFINITY,
+    );
+    return sinceMs === 0 || sinceMs <= Number(startNs / 1_000_000n) - MINUTE_MS;
+  }
+
+  /** What the stream has of an epoch's ends; then it is estimated again. */
+  #lookBack(segment: CollectedSegment, startNs: bigint, span: { startNs: bigint; endNs: bigint }): void {
+    const fromMs = Math.max(0, Number(startNs / 1_000_000n) - MINUTE_MS);
+    const look = async () => {
+      await this.#fetchSegment(segment, fromMs, false);
+      this.#lookedBack.set(
+        nameOf(segment),
+        Math.min(fromMs, this.#lookedBack.get(nameOf(segment)) ?? fromMs),
+      );
+      this.#parts?.pairing.again(segment.from, segment.label, span);
+    };
+    this.#during(this.#partitionOf(segment.to), look());
+  }
+
+  /** `atHome`: where the taps publish them, too; copies for this partition begin when a worker learns of the segment. */
+  async #fetchSegment({ from, to, label }: CollectedSegment, fromMs: number, atHome: boolean): Promise<void> {
+    const partition = this.#partitionOf(to);
+    const subjects = new Set([subjectOf(partition, from, label), subjectOf(partition, to, label)]);
+    if (atHome) subjects.add(subjectOf(homeOf(from, label, this.#link.cluster.partitions), from, label));
+    for (const subject of subjects) await this.#past?.fetch(subject, fromMs);
+  }
+
+  /** Nothing of the partition is acknowledged while this goes on, nor before two more ticks have written what came of it. */
+  #during(partition: number, work: Promise<void>): void {
+    this.#busy.set(partition, (this.#busy.get(partition) ?? 0) + 1);
+    const done = (tick: number) => {
+      if (this.#tick < tick + 2 && !this.#closed) {
+        setTimeout(() => done(tick), 100).unref();
+        return;
+      }
+      const left = (this.#busy.get(partition) ?? 1) - 1;
+      if (left > 0) this.#busy.set(partition, left);
+      else this.#busy.delete(partition);
+    };
+    work.catch((error: unknown) => this.#say((error as Error).message)).finally(() => done(this.#tick));
+  }
+
+  async #end(number: number, why: string): Promise<void> {
+    this.#lost++;
+    this.#parts?.log(`partition ${number} is given up: ${why}`);
+    await this.#drop(number);
+  }
+
+  /** When the rows of what has come are written, or after a while. */
+  async #release(number: number): Promise<void> {
+    await this.#partitions.get(number)?.stop();
+    const untilMs = performance.now() + this.#link.leaseMs / 3;
+    while (this.#unacknowledged.of(number) > 0 && performance.now() < untilMs && this.#leases.holds(number))
+      await new Promise((resolve) => setTimeout(resolve, 100));
+    await this.#drop(number);
+  }
+
+  async #drop(number: number): Promise<void> {
+    const partition = this.#partitions.get(number);
+    this.#partitions.delete(number);
+    this.#unacknowledged.forget(number);
+    this.#assembly.forget(number);
+    for (const [name, segment] of this.#segments)
+      if (this.#partitionOf(segment.to) === number) {
+        this.#parts?.pairing.unwatch(segment);
+        this.#lookedBack.delete(name);
+      }
+    await partition?.stop();
+  }
+
+  async #take(message: JsMsg): Promise<void> {
+    this.#queue.push(message);
+    this.#working ??= this.#work();
+    if (this.#queue.length + this.#unacknowledged.size >= MAX_OPEN)
+      await new Promise<void>((resolve) => this.#room.push(resolve));
+  }
+
+  async #work(): Promise<void> {
+    while (this.#queue.length > 0 && !this.#closed) {
+      // What has come together is stored together.
+      await new Promise((resolve) => setImmediate(resolve));
+      const batch = this.#nextBatch();
+      for (;;) {
+        try {
+          await this.#workBatch(batch);
+          break;
+        } catch (error) {
+          // The disk, or the cluster: tried again while the messages are this worker's.
+          this.#say((error as Error).message);
+          if (this.#closed || !batch.some((m) => this.#leases.holds(partitionIn(m)))) break;
+          await new Promise((resolve) => setTimeout(resolve, 1000));
+        }
+      }
+    }
+    this.#working = null;
+  }
+
+  #nextBatch(): JsMsg[] {
+    let [bytes, n] = [0, 0];
+    while (n < Math.min(this.#queue.length, BATCH_RECORDS) && bytes < BATCH_BYTES)
+      bytes += this.#queue[n++]?.data.length ?? 0;
+    return this.#queue.splice(0, n);
+  }
+
+  async #workBatch(messages: readonly JsMsg[]): Promise<void> {
+    const parts = this.#parts;
+    if (!parts) return;
+    const records: IncomingRecord[] = [];
+    for (const message of messages) {
+      if (!this.#leases.holds(partitionIn(message))) continue;
+      if (message.info.deliveryCount > MAX_DELIVERIES) {
+        await this.#setAside([message], `delivered ${MAX_DELIVERIES} times, and no worker finished it`);
+        continue;
+      }
+      const taken = this.#assembly.take(message);
+      if (taken.kind === "unusable") await this.#setAside([message], taken.reason);
+      if (taken.kind !== "record") continue;
+      const { partition, id, messages: own } = taken.record;
+      if (!this.#unacknowledged.again(partition, id, own)) records.push(taken.record);
+    }
+    if (records.length === 0) return;
+    await this.#ingest(parts, records);
+    this.#say(null);
+  }
+
+  async #ingest(parts: WorkerParts, records: readonly IncomingRecord[]): Promise<void> {
+    const { partitions } = this.#link.cluster;
+    const known = records.map((record) => {
+      const [head] = headIn(record.bytes);
+      if (head) this.#discover(head.point, head.segment);
+      return {
+        record,
+        head,
+        atHome: !head || record.partition === homeOf(head.point, head.segment, partitions),
+      };
+    });
+    // A copy for another partition does not count as one that came.
+    for (const atHome of [true, false]) {
+      const own = known.filter((k) => k.atHome === atHome);
+      if (own.length === 0) continue;
+      const message = Buffer.concat(own.flatMap(({ record }) => frameRecord(record.bytes)));
+      const reports = new Map(
+        own.flatMap(({ record, head }) => (head && record.tap !== null ? [[head.point, record.tap]] : [])),
+      );
+      const ingested = await parts.take(message, { reports, counts: atHome });
+      await this.#taken(
+        own.map((k) => k.record),
+        ingested,
+      );
+    }
+  }
+
+  async #taken(records: readonly IncomingRecord[], { results, accepted }: Ingested): Promise<void> {
+    const taken = accepted.values();
+    const copies: Copy[] = [];
+    const done: { record: IncomingRecord; head: RecordHead }[] = [];
+    for (const [i, record] of records.entries()) {
+      const { outcome = "refused", reason = "not stored" } = results[i] ?? {};
+      const next = outcome === "refused" ? null : taken.next().value;
+      if (!next) {
+        await this.#setAside(record.messages, reason, record.bytes);
+        continue;
+      }
+      copies.push(...this.#copies(record, next.head));
+      done.push({ record, head: next.head });
+    }
+    await this.#copy(copies);
+    for (const { record, head } of done) {
+      const { partition, messages, id } = record;
+      const name = identityText(recordIdentity(head));
+      this.#unacknowledged.add(id, { partition, messages, name, tick: this.#tick });
+    }
+  }
+
+  /** To the partitions of other receivers that its point sends to. */
+  #copies({ partition, id, bytes }: IncomingRecord, { point, segment: label }: RecordHead): Copy[] {
+    if (endsOfLabel(label, point) || partition !== homeOf(point, label, this.#link.cluster.partitions))
+      return [];
+    const others = new Set<number>();
+    for (const { from, to } of this.#segments.values()) if (from === point) others.add(this.#partitionOf(to));
+    others.delete(partition);
+    return [...others].map((other) => ({
+      subject: subjectOf(other, point, label),
+      bytes,
+      id: `${id}@${other}`,
+    }));
+  }
+
+  async #copy(copies: readonly Copy[]): Promise<void> {
+    for (let at = 0; at < copies.length; at += COPIES_AT_ONCE) {
+      const group = copies.slice(at, at + COPIES_AT_ONCE);
+      const fresh = await Promise.all(group.map((copy) => publishPieces(this.#link, { ...copy, tap: null })));
+      this.#copied += fresh.filter(Boolean).length;
+    }
+  }
+
+  async #setAside(messages: readonly JsMsg[], reason: string, whole?: Uint8Array): Promise<void> {
+    const [first] = messages;
+    if (!first) return;
+    const { subject, seq: sequence } = first;
+    const line = await this.#link.aside.put({ subject, sequence, reason }, whole ?? first.data);
+    this.#parts?.problem(line);
+    for (const message of messages) message.ack();
+  }
+
+  #schedule(): void {
+    if (this.#closed) return;
+    this.#timer = setTimeout(() => {
+      void this.#look()
+        .catch((error: unknown) => this.#say((error as Error).message))
+        .then(() => this.#schedule());
+    }, LOOK_MS);
+  }
+
+  /** What others have set, what there is, and what is behind. */
+  async #look(): Promise<void> {
+    const { segments, plan } = await this.#link.shared();
+    for (const segment of segments) this.watch(segment);
+    if (plan) await this.#parts?.adoptPlan(plan);
+    this.#labels = await labelsIn(this.#link);
+    this.#lag = await this.#link.lagOf(this.#leases.partitions);
+    for (const { messages, reason } of this.#assembly.incomplete(Date.now() - PARTS_MS))
+      await this.#setAside(messages, reason);
+  }
+
+  /** Each trouble is said once, and when it is over. */
+  #say(trouble: string | null): void {
+    if (trouble === this.#trouble || this.#closed) return;
+    this.#trouble = trouble;
+    this.#parts?.log(`${this.#link.url}: ${trouble ?? "works again"}`);
+  }
+}
+
+/** Longer than it takes to find out that a worker is gone. */
+const ackWaitOf = ({ leaseMs }: ClusterLink) => 3 * leaseMs;
+
+const partitionIn = ({ subject }: JsMsg) => Number(subject.split(".")[2]);
+
+/** None where it is damaged. */
+function headIn(bytes: Uint8Array): RecordHead[] {
+  try {
+    return [decodeHead(bytes).head];
+  } catch (error) {
+    if (error instanceof FormatError) return [];
+    throw error;
+  }
+}

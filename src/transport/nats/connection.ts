@@ -1,0 +1,149 @@
+/** A connection to a NATS cluster. The client's packages need not be there: they are loaded when an address is given, and not before. What goes wrong is one line that says what to do. */
+import type { JetStreamClient, JetStreamManager } from "@nats-io/jetstream";
+import type { KV, KvOptions } from "@nats-io/kv";
+import type { Authenticator, NatsConnection } from "@nats-io/transport-node";
+import { UsageError } from "../../base/errors.ts";
+import { type NatsEndpoint, parseNatsUrl } from "./nats-url.ts";
+
+export interface NatsLink {
+  /** For messages. */
+  readonly url: string;
+  readonly connection: NatsConnection;
+  readonly packages: NatsPackages;
+  readonly streams: JetStreamManager;
+  readonly stream: JetStreamClient;
+  bucket(name: string, options?: Partial<KvOptions>): Promise<KV>;
+  close(): Promise<void>;
+}
+
+export type NatsPackages = Awaited<ReturnType<typeof loadNats>>;
+
+export interface ConnectSettings {
+  /** As the servers list it. */
+  name: string;
+  /** Of one attempt to connect. */
+  timeoutMs?: number;
+}
+
+const CONNECT_MS = 5000;
+
+export async function loadNats() {
+  try {
+    const [core, jetstream, kv] = await Promise.all([
+      import("@nats-io/transport-node"),
+      import("@nats-io/jetstream"),
+      import("@nats-io/kv"),
+    ]);
+    return { core, jetstream, kv };
+  } catch (cause) {
+    throw new UsageError(
+      "not-supported",
+      "the packages of the NATS client are not installed",
+      "npm install @nats-io/transport-node @nats-io/jetstream @nats-io/kv (beside hoptime)",
+      { cause },
+    );
+  }
+}
+
+/** UsageError where no server answers, or none lets this client in, or none has JetStream. Once it stands, the client reconnects by itself. */
+export async function connectNats(endpoint: NatsEndpoint, settings: ConnectSettings): Promise<NatsLink> {
+  const address = parseNatsUrl(endpoint.url);
+  const packages = await loadNats();
+  const { core, jetstream, kv } = packages;
+  const { ca, certificate, key } = endpoint;
+  const withTls = address.tls || ca !== undefined || certificate !== undefined;
+  const auth = authenticator(endpoint, packages);
+  let connection: NatsConnection;
+  try {
+    connection = await core.connect({
+      servers: address.servers,
+      name: settings.name,
+      timeout: settings.timeoutMs ?? CONNECT_MS,
+      maxReconnectAttempts: -1,
+      reconnectTimeWait: 500,
+      reconnectJitter: 500,
+      ignoreAuthErrorAbort: true,
+      pingInterval: 10_000,
+      ...(auth ? { authenticator: auth } : {}),
+      ...(withTls
+        ? {
+            tls: {
+              ...(ca === undefined ? {} : { ca }),
+              ...(certificate === undefined ? {} : { cert: certificate }),
+              ...(key === undefined ? {} : { key }),
+            },
+          }
+        : {}),
+    });
+  } catch (cause) {
+    throw refusal(address.shown, cause);
+  }
+  try {
+    const options = { timeout: 10_000 };
+    const streams = await jetstream.jetstreamManager(connection, { ...options, checkAPI: false });
+    await streams.getAccountInfo();
+    const stream = jetstream.jetstream(connection, options);
+    const buckets = new kv.Kvm(stream);
+    return {
+      ...{ url: address.shown, connection, packages, streams, stream },
+      bucket: (name, more) => buckets.create(name, more),
+      close: () => connection.close(),
+    };
+  } catch (cause) {
+    await connection.close();
+    throw refusal(address.shown, cause);
+  }
+}
+
+function authenticator(
+  { url, token, credentials }: NatsEndpoint,
+  { core }: NatsPackages,
+): Authenticator | null {
+  const { user, password } = parseNatsUrl(url);
+  if (credentials !== undefined) return fromFile(credentials.trim(), core);
+  if (user !== null && password !== null) return core.usernamePasswordAuthenticator(user, password);
+  if (user !== null) return core.tokenAuthenticator(user);
+  return token === undefined ? null : core.tokenAuthenticator(token);
+}
+
+function fromFile(text: string, core: NatsPackages["core"]): Authenticator {
+  const bytes = new TextEncoder().encode(text);
+  if (text.includes("NATS USER JWT")) return core.credsAuthenticator(bytes);
+  const seed = /^SU[A-Z2-7]{56}$/m.exec(text)?.[0];
+  if (seed) return core.nkeyAuthenticator(new TextEncoder().encode(seed));
+  const [, user, password] = /^([^:\s]+):(\S+)$/.exec(text) ?? [];
+  if (user && password) return core.usernamePasswordAuthenticator(user, password);
+  throw new UsageError(
+    "bad-option",
+    "the file of credentials has none that NATS knows",
+    "expected a .creds file, the seed of an nkey (SU…), or USER:PASSWORD on one line",
+  );
+}
+
+/** What a client's error means, in one line. */
+export function refusal(url: string, cause: unknown): UsageError {
+  if (cause instanceof UsageError) return cause;
+  const error = cause as Error & { code?: unknown };
+  const text = [error.message, (error.cause as Error | undefined)?.message ?? ""].join(" ");
+  const line = (problem: string, hint?: string) =>
+    new UsageError("no-records", `${url}: ${problem}`, hint, { cause });
+  if (/authorization violation|authentication/i.test(text))
+    return line(
+      "the cluster does not let this client in",
+      "check the user and password, the token, or the file of credentials",
+    );
+  if (/permissions? violation/i.test(text))
+    return line(`not permitted (${error.message})`, "the user needs the subjects that docs/cluster.md lists");
+  if (/jetstream.*not enabled|no responders|503/i.test(text) || error.name === "NoRespondersError")
+    return line(
+      "JetStream does not answer",
+      "start the servers with JetStream (-js); a cluster needs more than half of its nodes",
+    );
+  if (/certificate|tls|ssl|self.signed/i.test(text))
+    return line(`TLS failed (${error.message})`, "check ‘ca’, and tls:// in the address");
+  if (/refused|enotfound|eai_again|etimedout|timeout|ehostunreach|econnreset|connection/i.test(text))
+    return line(`no server answers (${firstLine(error.message)})`);
+  return line(firstLine(error.message));
+}
+
+const firstLine = (text: string) => text.split("\n")[0] ?? text;

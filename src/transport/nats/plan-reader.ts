@@ -1,0 +1,58 @@
+/** What a tap asks a cluster before it begins: the plan, and which labels other points use. */
+import { UsageError } from "../../base/errors.ts";
+import { openCluster, PLAN_KEY, STREAM } from "./cluster.ts";
+import { connectNats, type NatsLink, refusal } from "./connection.ts";
+import type { NatsEndpoint } from "./nats-url.ts";
+import { parseSubject, SUBJECT_ROOT } from "./subjects.ts";
+
+export class PlanReader {
+  readonly #endpoint: NatsEndpoint;
+  #link: NatsLink | null = null;
+
+  constructor(endpoint: NatsEndpoint) {
+    this.#endpoint = endpoint;
+  }
+
+  /** The plan's text; null where none was set. UsageError (no-records) where the cluster is away. */
+  async read(): Promise<string | null> {
+    return await this.#with(async (link) => {
+      const { bucket } = await openCluster(link);
+      return (await bucket.get(PLAN_KEY))?.string() ?? null;
+    });
+  }
+
+  /** By point. */
+  async labels(): Promise<Map<string, string[]>> {
+    return await this.#with((link) => labelsIn(link));
+  }
+
+  async close(): Promise<void> {
+    await this.#link?.close();
+    this.#link = null;
+  }
+
+  async #with<T>(work: (link: NatsLink) => Promise<T>): Promise<T> {
+    try {
+      this.#link ??= await connectNats(this.#endpoint, { name: "hoptime observe" });
+      return await work(this.#link);
+    } catch (error) {
+      await this.close();
+      throw error instanceof UsageError
+        ? error
+        : refusal(this.#endpoint.url.replace(/\/\/[^@]*@/, "//"), error);
+    }
+  }
+}
+
+/** Points that the stream has records of, and their labels. */
+export async function labelsIn({ streams }: NatsLink): Promise<Map<string, string[]>> {
+  const { state } = await streams.streams.info(STREAM, { subjects_filter: `${SUBJECT_ROOT}.>` });
+  const labels = new Map<string, Set<string>>();
+  for (const subject of Object.keys(state.subjects ?? {})) {
+    const parts = parseSubject(subject);
+    if (!parts) continue;
+    const known = labels.get(parts.point) ?? new Set();
+    labels.set(parts.point, known.add(parts.label));
+  }
+  return new Map([...labels].map(([point, own]) => [point, [...own].sort()]));
+}

@@ -1,0 +1,187 @@
+/**
+ * Three brokers, two workers: kill -9 of a worker and of brokers (the stream's leader among them) at random moments under load. Nothing that was acknowledged is lost, nothing counts twice, answers are those
+ * of one collector. HOPTIME_CLUSTER_ROUNDS sets the number of rounds (30 in the long form).
+ */
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { setTimeout as sleep } from "node:timers/promises";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { Random } from "../../src/base/random.ts";
+import type { encodeRecord } from "../../src/epoch/record.ts";
+import { BATCH_TYPE } from "../../src/transport/batch.ts";
+import { STREAM } from "../../src/transport/nats/cluster.ts";
+import { NatsSink } from "../../src/transport/nats/nats-sink.ts";
+import { clusterLoad, framed, type Load } from "../support/cluster-load.ts";
+import { type CollectProcess, runHoptime, startCollect } from "../support/collect-process.ts";
+import { NatsServers, NO_NATS, untilReady } from "../support/nats-servers.ts";
+
+const ROUNDS = Number(process.env["HOPTIME_CLUSTER_ROUNDS"] ?? 2);
+const EPOCHS = 40;
+const GROUP = "test";
+const root = mkdtempSync(join(tmpdir(), "hoptime-cluster-"));
+const SEGMENTS = [
+  { from: "A", to: "B", label: "" },
+  { from: "B", to: "C", label: "" },
+  { from: "D", to: "E", label: "D:E" },
+  { from: "F", to: "G", label: "F:G" },
+];
+/** With a label they are found by themselves. */
+const WATCHED = ["A:B", "B:C"];
+
+let servers: NatsServers;
+let load: Load;
+const workers: (CollectProcess | null)[] = [null, null];
+
+if (NO_NATS) console.log(`skipped: cluster: ${NO_NATS}`);
+
+describe.skipIf(NO_NATS)("a cluster of three brokers and two workers", () => {
+  beforeAll(async () => {
+    servers = await NatsServers.start(join(root, "nats"), 3);
+    await untilReady(servers);
+    load = await clusterLoad(SEGMENTS, ["lda"], 1_750_000_000_000_000_000n);
+    for (const i of [0, 1]) workers[i] = await startWorker(i);
+  }, 60_000);
+
+  afterAll(async () => {
+    for (const worker of workers) await worker?.stop("kill");
+    await servers?.stop();
+    rmSync(root, { recursive: true, force: true });
+  });
+
+  it(
+    "loses nothing and counts nothing twice, whichever is killed",
+    async () => {
+      const random = new Random(Number(process.env["HOPTIME_CLUSTER_SEED"] ?? 7));
+      for (let round = 0; round < ROUNDS; round++) {
+        const disturbed = disturb(round, random);
+        await publish(round);
+        await disturbed;
+      }
+      await settled();
+      const alone = await startCollect(
+        join(root, "alone"),
+        WATCHED.flatMap((s) => ["--segment", s]),
+      );
+      try {
+        for (let e = 0; e < ROUNDS * EPOCHS; e += 20)
+          await post(alone.url, Array.from({ length: 20 }, (_, i) => load.epoch(e + i)).flat());
+        for (const { from, to } of SEGMENTS) {
+          const question = ["--between", from, to, "--json"];
+          const expected = await runHoptime(["query", alone.url, ...question]);
+          expect(JSON.parse(expected).epochs.used).toBe(ROUNDS * EPOCHS);
+          for (const worker of workers)
+            expect(await runHoptime(["query", worker?.url ?? "", ...question])).toBe(expected);
+        }
+        await sameRows(alone.url);
+      } finally {
+        await alone.stop("kill");
+      }
+    },
+    30_000 + ROUNDS * 45_000,
+  );
+});
+
+async function startWorker(i: number): Promise<CollectProcess> {
+  const file = join(root, `worker-${i}.yaml`);
+  const nats = { url: servers.url, group: GROUP, lease: "3s", partitions: 4 };
+  writeFileSync(file, JSON.stringify({ nats, segments: WATCHED }));
+  return await startCollect(join(root, `worker-${i}`), ["--config", file]);
+}
+
+/** One is killed while records come, and started again. */
+async function disturb(round: number, random: Random): Promise<void> {
+  await sleep(300 + random.float() * 2500);
+  const victim = ["worker", "leader", "worker", "broker"][round % 4];
+  if (victim === "worker") {
+    const i = Math.floor(random.float() * 2);
+    await workers[i]?.stop("kill");
+    await sleep(random.float() * 4000);
+    workers[i] = await startWorker(i);
+    return;
+  }
+  const leader = await servers.leaderOf(STREAM);
+  const i = victim === "leader" && leader >= 0 ? leader : Math.floor(random.float() * 3);
+  await servers.killNode(i);
+  await sleep(500 + random.float() * 3000);
+  await servers.startNode(i);
+}
+
+/** The two ends of a segment by two taps, as they come; every record is acknowledged when this resolves. */
+async function publish(round: number): Promise<void> {
+  const sinks = await Promise.all(
+    ["near", "far"].map((name) =>
+      NatsSink.open({
+        ...{ url: servers.url, spoolDirectory: join(root, `spool-${name}`) },
+        ...{ stopMs: 60_000, retryMs: [100, 1000] as const },
+      }),
+    ),
+  );
+  for (let e = round * EPOCHS; e < (round + 1) * EPOCHS; e++) {
+    for (const record of load.epoch(e)) await sinks[record.role === "sender" ? 0 : 1]?.put(record);
+    await sleep(60);
+  }
+  for (const sink of sinks) {
+    await sink.close();
+    expect(sink.counts).toMatchObject({ waiting: 0, dropped: 0, refused: 0 });
+  }
+}
+
+/** Everything is read and acknowledged. */
+async function settled(limitMs = 60_000): Promise<void> {
+  const link = await servers.connect();
+  const untilMs = Date.now() + limitMs;
+  try {
+    for (;;) {
+      const open: string[] = [];
+      for (const p of [0, 1, 2, 3]) {
+        const info = await link.streams.consumers.info(STREAM, `${GROUP}-${p}`).catch(() => null);
+        if (!info || info.num_pending + info.num_ack_pending > 0)
+          open.push(`${p}: ${info?.num_pending} pending, ${info?.num_ack_pending} not acknowledged`);
+      }
+      if (open.length === 0) return;
+      if (Date.now() > untilMs) throw new Error(open.join("; "));
+      await sleep(500);
+    }
+  } finally {
+    await link.close();
+  }
+}
+
+async function post(url: string, records: Parameters<typeof encodeRecord>[0][]): Promise<void> {
+  const response = await fetch(`${url}/v1/records`, {
+    method: "POST",
+    headers: { "content-type": BATCH_TYPE },
+    body: new Uint8Array(framed(records)),
+  });
+  expect(response.status).toBe(200);
+}
+
+interface Rows {
+  points: { startNs: string; latency: unknown }[];
+}
+
+/** Each worker has the rows that it made in a store of its own here: together they are those of one collector, and where both have one it is the same. */
+async function sameRows(alone: string): Promise<void> {
+  for (const { from, to, label } of SEGMENTS) {
+    const query = `from=${from}&to=${to}&label=${encodeURIComponent(label)}&estimator=lda&limit=10000`;
+    const ask = async (url: string) => {
+      const response = await fetch(`${url}/v1/latency?${query}`);
+      const { points } = response.ok ? ((await response.json()) as Rows) : { points: [] };
+      return points.filter((p) => p.latency !== null);
+    };
+    let expected: Rows["points"] = [];
+    for (let i = 0; i < 40 && expected.length < ROUNDS * EPOCHS; i++) {
+      expected = await ask(alone);
+      await sleep(250);
+    }
+    const all = new Map<string, unknown>();
+    for (const worker of workers)
+      for (const point of await ask(worker?.url ?? "")) {
+        if (all.has(point.startNs)) expect(point).toEqual(all.get(point.startNs));
+        all.set(point.startNs, point);
+      }
+    const together = [...all.entries()].sort(([a], [b]) => (a < b ? -1 : 1)).map(([, point]) => point);
+    expect(together, `${from} to ${to}`).toEqual(expected);
+  }
+}
