@@ -252,6 +252,7 @@ function sharesFinding({ seed }: StudyContext): FindingBody {
   };
 }
 
+// long: one finding as data, figures and levels included.
 function deviationFinding(
   { seed }: StudyContext,
   setting: string,

@@ -237,6 +237,7 @@ function distributions(
   };
 }
 
+// long: one finding as data, figures and levels included.
 function bySize(setting: string, smallest: readonly FlowError[], ours: readonly FlowError[]): FindingBody {
   const at = (errors: readonly FlowError[], share: number) =>
     CLASSES.map((c) => quantile(errors, c.from, c.to, share));
