@@ -61,4 +61,4 @@ SEC("socket") int count_socket(struct __sk_buff *skb)
 	return 0;
 }
 
-char _license[] SEC("license") = "Dual BSD/GPL";
+char _license[] SEC("license") = "GPL";

@@ -26,6 +26,7 @@ export { matchFates, matchNoteFates, matchTakeFates } from "./match/fates";
 export * from "./match/thin";
 export { envelopeAdd } from "./match/envelope-buckets";
 export * from "./sketches/lds";
+export { cellsFold, ldsCountRows } from "./sketches/fold";
 export * from "./sketches/lds-pack";
 export * from "./match/delays";
 export * from "./simulate/simulate";

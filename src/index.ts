@@ -195,7 +195,7 @@ export { topologyConfig } from "./network/topology/topology-config.ts";
 export { loadTopology, parseTopology, type TopologyOptions } from "./network/topology/topology-format.ts";
 export { DirectorySink, type DirectorySinkOptions } from "./observe/directory-sink.ts";
 export type { CutChoice, Lane, LaneOptions } from "./observe/lane.ts";
-export { type ObserveOptions, type ObserveResult, observe, type RecordCounts } from "./observe/observe.ts";
+export { type ObserveOptions, type ObserveResult, observe } from "./observe/observe.ts";
 export {
   type ObserveCapturesOptions,
   observeCaptures,
@@ -208,6 +208,7 @@ export {
 } from "./observe/observe-interfaces.ts";
 export { type ObservationReport, type ObservePointOptions, observePoint } from "./observe/observe-point.ts";
 export { type ObserverOptions, PointObserver, type TapPlan } from "./observe/observer.ts";
+export type { RecordCounts } from "./observe/outbox.ts";
 export { type LanePlan, planLanes, planTaps, type TapChoice } from "./observe/plan.ts";
 export type { PutOutcome, RecordSink } from "./observe/record-sink.ts";
 export {

@@ -75,6 +75,27 @@ export function flowCountsUpdate(p: usize, b: usize, from: u32, to: u32): void {
   }
 }
 
+/** Adds flows that were counted elsewhere (datapath/): per flow meta, addrA to addrD, hash, packets, bytes, u64 each. */
+export function flowCountsAdd(p: usize, from: usize, count: u32): void {
+  const flows = changetype<Flows>(changetype<FlowCounts>(p).flows);
+  const end = from + (<usize>count << 6);
+  for (; from < end; from += 64) {
+    const id = flowsFind(
+      flows, load<u64>(from, 40), load<u64>(from), load<u64>(from, 8), load<u64>(from, 16), load<u64>(from, 24), load<u64>(from, 32),
+    );
+    const r = flowRecord(flows, id) + FLOW_HEAD;
+    store<u64>(r, load<u64>(r) + load<u64>(from, 48));
+    store<u64>(r, load<u64>(r, 8) + load<u64>(from, 56), 8);
+  }
+}
+
+/** Packets and bytes of flows that were shed elsewhere. */
+export function flowCountsAddShed(p: usize, packets: u64, bytes: u64): void {
+  const counts = changetype<FlowCounts>(p);
+  counts.shedPackets += packets;
+  counts.shedBytes += bytes;
+}
+
 /** Sheds the flows whose hash is not below `cut`, now and from here on. */
 export function flowCountsShed(p: usize, cut: u64): void {
   const counts = changetype<FlowCounts>(p);

@@ -47,6 +47,8 @@ export interface KernelExports {
   flowCountsShedPackets(p: number): bigint;
   flowCountsShedBytes(p: number): bigint;
   flowCountsUpdate(p: number, b: number, from: number, to: number): void;
+  flowCountsAdd(p: number, from: number, count: number): void;
+  flowCountsAddShed(p: number, packets: bigint, bytes: bigint): void;
   flowCountsShed(p: number, cut: bigint): void;
   flowCountsClear(p: number): void;
   // kernels/flows/flow-index.ts
@@ -309,6 +311,9 @@ export interface KernelExports {
   colateTotal(p: number): bigint;
   colateUpdate(p: number, b: number, from: number, to: number, start: number): void;
   colatePlaces(p: number, hashes: number, count: number, out: number): void;
+  // kernels/sketches/fold.ts
+  cellsFold(to: number, from: number, count: number): void;
+  ldsCountRows(p: number): void;
   // kernels/sketches/lda.ts
   ldaNew(banks: number, rows: number, seed: bigint): number;
   ldaFree(p: number): void;

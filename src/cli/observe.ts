@@ -15,6 +15,7 @@ import { defaultSpool, endpointOf, isRemote } from "./collector-options.ts";
 import { CUTS, type Cut, parseCut } from "./cut-option.ts";
 import { addEstimatorOptions, estimatorParameters, PARAMETER_HELP, splitNames } from "./estimator-options.ts";
 import { addInterfaceOptions, type InterfaceFlags, interfaceOptions } from "./interface-options.ts";
+import { addKernelOptions, type KernelFlags, kernelOptions } from "./kernel-options.ts";
 import { addObserveBoxOptions, type ObserveBoxFlags, observeBox, SEGMENT_EXAMPLES } from "./observe-box.ts";
 import { addStorageOptions, collectorOf, type StorageFlags } from "./observe-storage.ts";
 import { formatObservation, warnOf } from "./observe-text.ts";
@@ -27,7 +28,7 @@ import { Progress } from "./terminal.ts";
 const ROLES = ["sender", "receiver", "both"] as const;
 const DELAYS = ["rli", ...PACKET_TIME_LAYOUTS] as const;
 
-interface Flags extends InterfaceFlags, StorageFlags, ObserveBoxFlags {
+interface Flags extends InterfaceFlags, KernelFlags, StorageFlags, ObserveBoxFlags {
   point?: string[];
   estimators: string;
   epoch?: string;
@@ -67,6 +68,8 @@ Examples:
   hoptime observe a.pcap --point A --epoch 65536p --to records   # cut by packets, not by clocks
   hoptime observe a-*.pcap --point A --to records --keep 7d
   hoptime observe eth1 --direction in --point A --to records --keep 7d   # until interrupted
+  hoptime observe eth1 --ebpf --point A --to records   # sketched in the kernel: no packet is copied
+  hoptime observe eth2 --ebpf --at tc-egress --point B --to records   # before the queue
   hoptime observe eth1 eth2 --segment A:B --estimators maple --to records   # two of one router
   tcpdump -i eth0 -s 96 -w - | hoptime observe - --point A --to records --keep 7d
   hoptime observe a.pcap --point A --to http://collector:8787 --token-file A.token
@@ -151,6 +154,7 @@ export function observeCommand(table: readonly Estimator[] = ESTIMATORS): Comman
     .option("--json", "print a summary as JSON (format hoptime.observation/1)");
   addObserveBoxOptions(command);
   addInterfaceOptions(command);
+  addKernelOptions(command);
   addStorageOptions(command);
   addEstimatorOptions(command, table);
   return command
@@ -322,6 +326,7 @@ function commonOptions(
     cover: flags.cover,
     table,
     signal,
+    ...kernelOptions(flags),
     ...(flags.speed === undefined ? {} : { speed: flags.speed }),
     ...(flags.follow === undefined ? {} : { follow: flags.follow }),
     ...(flags.bothWays === undefined ? {} : { bothWays: flags.bothWays }),

@@ -65,9 +65,11 @@ export function correction(
   // The skew is per ns of BEFORE's clock; AFTER's runs 1 + skew times as fast.
   const perBefore = removableSkew(verdict, mode) / 1e6;
   const slope = perBefore / (1 + perBefore);
-  const pivotNs = originNs + floor.levelNs;
   if (perBefore !== 0 && skew) parts.push(`a skew of ${Number(skew.ppm.toPrecision(4))} ppm`);
   const pieces = piecesOf(verdict, mode, options.symmetric === true);
+  // Where AFTER's clock was set, its times of the first piece.
+  const pivotNs =
+    originNs + (pieces.length > 0 ? (verdict.pieces[0]?.levelNs ?? floor.levelNs) : floor.levelNs);
   const steps = verdict.steps.filter((s) => removesStep(verdict, s.kind, mode)).length;
   if (pieces.length > 0) parts.push(steps === 1 ? "a step of a clock" : `${steps} steps of a clock`);
   const offsetNs = pieces[0]?.removedNs ?? removableOffset(verdict, options.symmetric === true);

@@ -129,25 +129,49 @@ export function removedPieces(
   firstNs: number,
   { twoWay, absolute, ambiguous, offsetOf }: PieceWishes,
 ): RemovedPiece[] {
+  const removes = ({ step }: ClockPiece) => step === "clock" || (ambiguous && step === "ambiguous");
+  const isBounded = ({ offset }: ClockPiece) =>
+    absolute && twoWay && offset.lowNs !== null && offset.highNs !== null && offset.kind !== "unknown";
+  const removed: RemovedPiece[] = [];
   let removedNs = firstNs;
-  let before: ClockPiece | null = null;
-  return pieces.map((piece) => {
-    const { fromNs, toNs, step, offset, levelNs, spreadNs } = piece;
-    const removes = step === "clock" || (ambiguous && step === "ambiguous");
-    const bounded = twoWay && offset.lowNs !== null && offset.highNs !== null && offset.kind !== "unknown";
+  for (const [i, piece] of pieces.entries()) {
+    const { fromNs, toNs, offset } = piece;
+    const before = pieces[i - 1];
+    const bounded = isBounded(piece);
     let stepUncertaintyNs = 0;
-    if (removes && before) {
-      if (bounded && absolute) removedNs = offsetOf(offset);
+    if (removes(piece) && before) {
+      if (bounded) removedNs = offsetOf(offset);
       else {
-        removedNs += (levelNs ?? before.levelNs ?? 0) - (before.levelNs ?? levelNs ?? 0);
-        stepUncertaintyNs = Math.max(spreadNs, before.spreadNs);
+        removedNs += stepBetween(before, piece);
+        stepUncertaintyNs = Math.max(piece.spreadNs, before.spreadNs);
       }
     }
-    before = piece;
-    const offsetUncertaintyNs =
-      bounded && absolute
-        ? Math.max(Math.abs((offset.lowNs ?? 0) - removedNs), Math.abs((offset.highNs ?? 0) - removedNs))
-        : null;
-    return { fromNs, toNs, removedNs, offsetUncertaintyNs, stepUncertaintyNs };
-  });
+    const offsetUncertaintyNs = bounded
+      ? Math.max(Math.abs((offset.lowNs ?? 0) - removedNs), Math.abs((offset.highNs ?? 0) - removedNs))
+      : null;
+    removed.push({ fromNs, toNs, removedNs, offsetUncertaintyNs, stepUncertaintyNs });
+  }
+  return chainBack(pieces, removed, pieces.findIndex(isBounded), removes);
+}
+
+/** By how much the smallest forward difference moved from one piece to the next. */
+function stepBetween(before: ClockPiece, after: ClockPiece): number {
+  return (after.levelNs ?? before.levelNs ?? 0) - (before.levelNs ?? after.levelNs ?? 0);
+}
+
+/** Pieces before the first with bounds of its own (packets went one way only): known by the steps that lead to it. */
+function chainBack(
+  pieces: readonly ClockPiece[],
+  removed: readonly RemovedPiece[],
+  firstBounded: number,
+  removes: (piece: ClockPiece) => boolean,
+): RemovedPiece[] {
+  const out = [...removed];
+  for (let i = firstBounded - 1; i >= 0; i--) {
+    const [piece, next, own, known] = [pieces[i], pieces[i + 1], out[i], out[i + 1]];
+    if (!piece || !next || !own || !known || !removes(next)) break;
+    const stepUncertaintyNs = Math.max(piece.spreadNs, next.spreadNs);
+    out[i] = { ...own, removedNs: known.removedNs - stepBetween(piece, next), stepUncertaintyNs };
+  }
+  return out;
 }

@@ -270,9 +270,10 @@ const STEP_PACKETS = 4;
 const ROUND_TRIPS = 4;
 
 /** What the matcher gets to know of steps; null where none is removed. */
-function piecesOf(verdict: ClockVerdict, { pieces, offsetNs }: Correction): CorrectionPieces | null {
+function piecesOf(verdict: ClockVerdict, { pieces, offsetNs, slope }: Correction): CorrectionPieces | null {
+  // Times at AFTER, which the slope is taken of, moved with the step.
   const list = pieces.flatMap(({ fromNs, removedNs }) =>
-    fromNs === null ? [] : [{ fromNs, offsetNs: removedNs - offsetNs }],
+    fromNs === null ? [] : [{ fromNs, offsetNs: (1 - slope) * (removedNs - offsetNs) }],
   );
   const [first] = verdict.pieces;
   if (list.length === 0 || !first) return null;

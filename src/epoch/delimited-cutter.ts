@@ -22,7 +22,7 @@ import { floorTo, instant, LAST_NS } from "./instant.ts";
 /** Cuts by the clock are at multiples of this, and times within delimited epochs count from them. */
 export const DELIMITED_GRID_NS = 1n << 36n;
 /** Steps of the grid after which an epoch is cut, whatever the traffic: 59.5 minutes. */
-const OLD_STEPS = 52n;
+export const OLD_STEPS = 52n;
 const STEP_NS = Number(DELIMITED_GRID_NS);
 /** Above all digests of delimiters: `every` is at least 2. */
 const CLOCK_ID = 0xffff_ffffn << 32n;
@@ -159,6 +159,6 @@ export class DelimitedCutter implements Cutter {
 }
 
 /** The same at every point that cuts at that instant; never 0, and no digest of a delimiter. */
-function clockId(ns: bigint): bigint {
+export function clockId(ns: bigint): bigint {
   return CLOCK_ID | ((ns / DELIMITED_GRID_NS) & 0xffff_ffffn);
 }

@@ -7,11 +7,20 @@ export interface EpochSink {
   /** `salt`: Tap.begin. */
   open(start: { startNs: bigint; referenceNs: bigint; salt: bigint }): void;
   rows(from: number, to: number): void;
+  /** Instead of rows, where packets were folded in elsewhere: what is known of those of the open epoch. */
+  seen?(packets: SeenPackets): void;
   /** What is kept of the open epoch should not grow: it is to be closed soon. */
   isFull?(): boolean;
   close(bounds: EpochBounds): void;
   /** The epoch cannot be used. It may never have been opened here. */
   discard(bounds: EpochBounds, reason: string): void;
+}
+
+/** Times in ns since 1970; null where there was no packet. */
+export interface SeenPackets {
+  shorts: number;
+  firstNs: bigint | null;
+  lastNs: bigint | null;
 }
 
 export interface Cutter {

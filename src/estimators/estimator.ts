@@ -11,6 +11,7 @@
  */
 import type { Kernels } from "../base/kernels.ts";
 import type { PacketBatch } from "../capture/batch.ts";
+import type { KernelKept, KernelPart, KernelPlaces } from "../capture/ebpf/kernel-plan.ts";
 
 export type Role = "sender" | "receiver";
 
@@ -142,6 +143,8 @@ export interface Tap {
   update(batch: PacketBatch, from: number, to: number): void;
   /** One more packet might be more than the sketch can hold: the epoch should be cut here, and go on in a new one. */
   isFull?(): boolean;
+  /** Of an estimator whose updating half can run in the kernel (`kernel`): adds what was kept of the epoch there. */
+  take?(kept: KernelKept): void;
   /** The epoch's payload; the tap is empty afterwards. */
   seal(): SealedEpoch;
   free(): void;
@@ -281,10 +284,19 @@ export interface Estimator<P extends ParameterValues = ParameterValues> {
   /** The same sketch with its times counted from `earlierNs` before: lets epochs cut by packets merge where their references differ. */
   rebase(sealed: SealedEpoch, earlierNs: number, parameters: P): SealedEpoch;
   estimate(input: EstimateInput<P>): EstimatorAnswer;
+  readonly kernel?: KernelHalf<P>;
   readonly flowList?: FlowListing<P>;
   readonly packets?: PacketStore;
   readonly sizing?: Sizing<P>;
   readonly tuning?: Tuning<P>;
+}
+
+/** The updating half as a part of an eBPF program (datapath/observe.bpf.c): the tap takes what that kept, and seals the same payload. */
+export interface KernelHalf<P extends ParameterValues = ParameterValues> {
+  /** What the program has to know; or why these parameters cannot be kept there. */
+  part(parameters: P, seed: bigint): KernelPart | string;
+  /** Of sketches that place flows anew in each epoch. */
+  places?(parameters: P, seed: bigint, salt: bigint): KernelPlaces;
 }
 
 /** Rows must have their delay for a tap with these parameters. */

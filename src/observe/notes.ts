@@ -31,7 +31,8 @@ export function notesOf(result: ObserveResult, options: NoteOptions): string[] {
     notes.push(`${countOf(result.backward, "packet")} with timestamps before the epoch they were counted in`);
   for (const capture of result.captures) if (capture.format === "interface") notes.push(...capture.warnings);
   for (const capture of result.captures) if (capture.partial) notes.push(capture.partial);
-  if (result.captures.every((c) => c.ipPackets === 0)) notes.push("no IP packets: no record was written");
+  if (result.captures.every((c) => c.ipPackets === 0))
+    notes.push(result.records.stored === 0 ? "no IP packets: no record was written" : "no IP packets");
   for (const lane of result.lanes) {
     if (lane.twoWay) {
       const { problem, hint } = twoWayText(lane.segment, lane.twoWay);

@@ -56,6 +56,7 @@ export async function observeInterfaces(options: ObserveInterfacesOptions): Prom
   try {
     // All of them before any record is made: a wrong name among several leaves nothing behind.
     for (const [i, point] of points.entries()) {
+      if (point.ebpf) continue;
       const taps = point.estimators.length > 0 ? planTaps(point) : [];
       const name = interfaces[i]?.name ?? "";
       sources.push(await interfaceSource(name, { ...point, kernels, lanes: planLanes(point), taps }));
@@ -65,16 +66,20 @@ export async function observeInterfaces(options: ObserveInterfacesOptions): Prom
       matchWithinNs !== undefined && first && second
         ? matchLive(kernels, { sender: first, receiver: second, windowNs: matchWithinNs })
         : null;
-    const observed = points.map((point, i) => {
-      const source: Source | undefined = pair && i === 0 ? pair.sender : sources[i];
-      if (!source) throw new Error(`no source for ${point.point}`);
-      const withSource = { ...point, source, ...(pair && i === 1 ? { delays: pair.delays } : {}) };
-      const running = point.estimators.length === 0 ? drain(source) : observePoint(withSource);
-      // One that fails ends the others, which keep what they have.
-      return running.catch((error: unknown) => {
+    // One that fails ends the others, which keep what they have.
+    const ended = <T>(running: Promise<T>): Promise<T> =>
+      running.catch((error: unknown) => {
         ending.abort();
         throw error;
       });
+    const observed = points.map((point, i) => {
+      if (point.ebpf) return ended(observePoint(point));
+      const source: Source | undefined = pair && i === 0 ? pair.sender : sources[i];
+      if (!source) throw new Error(`no source for ${point.point}`);
+      const withSource = { ...point, source, ...(pair && i === 1 ? { delays: pair.delays } : {}) };
+      return ended<ObservationReport | null>(
+        point.estimators.length === 0 ? drain(source) : observePoint(withSource),
+      );
     });
     const outcomes = await Promise.allSettled(observed);
     const failed = outcomes.find((outcome) => outcome.status === "rejected");
@@ -85,7 +90,14 @@ export async function observeInterfaces(options: ObserveInterfacesOptions): Prom
   }
 }
 
-function checkInterfaces({ interfaces, matchWithinNs }: ObserveInterfacesOptions): void {
+function checkInterfaces({ interfaces, matchWithinNs, ebpf }: ObserveInterfacesOptions): void {
+  if (matchWithinNs !== undefined && ebpf)
+    throw new UsageError(
+      "not-supported",
+      "packets of two interfaces are not matched by programs in the kernel",
+      "name both points: ‘point A’ ‘point B’",
+      { parameter: "ebpf" },
+    );
   if (matchWithinNs !== undefined && interfaces.length !== 2)
     throw new UsageError(
       "bad-option",

@@ -15,10 +15,11 @@ import type { SpooledSinkCounts } from "../transport/spooled-sink.ts";
 import { DirectorySink } from "./directory-sink.ts";
 import type { CutChoice } from "./lane.ts";
 import { notesOf } from "./notes.ts";
-import type { RecordCounts } from "./observe.ts";
 import { OBSERVE_COVER, type ObserveCapturesOptions } from "./observe-captures.ts";
+import type { KernelOptions } from "./observe-kernel.ts";
 import { observeWays, separatedNote, type WaysPlan } from "./observe-ways.ts";
 import { checkName, type TapPlan } from "./observer.ts";
+import type { RecordCounts } from "./outbox.ts";
 import { type LanePlan, planTaps, type TapChoice } from "./plan.ts";
 import type { RecordSink } from "./record-sink.ts";
 
@@ -31,6 +32,8 @@ export interface ObservePointOptions
   directory: string;
   /** Send them to a collector instead. */
   collector?: CollectorOptions | undefined;
+  /** An interface is observed by programs in the kernel. */
+  ebpf?: KernelOptions;
   /** That the source was made with, where one is given. */
   kernels?: Kernels;
   /** Records of the point that ended longer than this before its newest are removed. */
@@ -97,7 +100,7 @@ export async function observePoint(options: ObservePointOptions): Promise<Observ
   const local = new DirectorySink({ directory, point, keepNs, maxBytes, ...(table ? { table } : {}) });
   const sink: RecordSink = remote ?? local;
   const observing = { ...options, ...{ kernels, taps, sink } };
-  const { result, lanes, costs, voids, networks } = await observeWays(observing, options).catch(
+  const { result, lanes, costs, voids, networks } = await observeWays(observing, options, options.ebpf).catch(
     async (error: unknown) => {
       // What was sealed before is in the spool, and is sent with what time there is.
       await remote?.close();

@@ -2,10 +2,11 @@
  * The captures of a point, observed by the lanes that are defined; where none are, and packets go both ways, by a lane per direction. An interface is observed anew by such lanes
  * as soon as that shows. Streams that can be read only once are refused instead, with the filters to choose from.
  */
+import { UsageError } from "../base/errors.ts";
 import type { Kernels } from "../base/kernels.ts";
 import { countOf, formatCount } from "../base/quantity.ts";
 import { compileFilter } from "../capture/filter/filter.ts";
-import { interfaceOf } from "../capture/source/interface/name.ts";
+import { interfaceOf, refuseUnknown } from "../capture/source/interface/name.ts";
 import type { EpochRecord } from "../epoch/record.ts";
 import { PacketCosts } from "../estimators/packet-costs.ts";
 import { AgreedNetworks } from "./agreed-networks.ts";
@@ -14,6 +15,7 @@ import { TwoWayError } from "./directions.ts";
 import type { Lane } from "./lane.ts";
 import type { ObserveResult } from "./observe.ts";
 import { canReread, type ObserveCapturesOptions, observeCaptures, openForLook } from "./observe-captures.ts";
+import { type KernelOptions, KernelUnavailable, observeKernel } from "./observe-kernel.ts";
 import type { TapPlan } from "./observer.ts";
 import { type LanePlan, planLanes } from "./plan.ts";
 
@@ -37,21 +39,59 @@ export interface WaysPlan {
   onSeparated?: ((networks: readonly string[]) => void) | undefined;
 }
 
-export async function observeWays(
-  options: Omit<ObserveCapturesOptions, "lanes" | "onRecord">,
-  plan: LanePlan & WaysPlan & { directory: string },
+type ObservedOptions = Omit<ObserveCapturesOptions, "lanes" | "onRecord">;
+
+/** Runs one observation, and notes what is worth knowing of its records. */
+async function noted(
+  { kernels, taps }: Pick<ObservedOptions, "kernels" | "taps">,
+  lanes: Lane[],
+  networks: string[] | null,
+  run: (onRecord: (record: EpochRecord) => void) => Promise<ObserveResult>,
 ): Promise<Observed> {
-  const { kernels, taps } = options;
-  const run = async (lanes: Lane[], networks: string[] | null, more = {}): Promise<Observed> => {
-    const costs = new Map<string, PacketCosts>();
-    const voids = new Map<bigint, string>();
-    const onRecord = (record: EpochRecord) => {
-      noteCosts(kernels, taps, record, costs);
-      if (record.void !== null && voids.size < MAX_VOIDS) voids.set(record.epoch.startNs, record.void);
-    };
-    const result = await observeCaptures({ ...options, ...more, lanes, onRecord });
-    return { result, lanes, costs, voids, networks };
-  };
+  const costs = new Map<string, PacketCosts>();
+  const voids = new Map<bigint, string>();
+  const result = await run((record) => {
+    noteCosts(kernels, taps, record, costs);
+    if (record.void !== null && voids.size < MAX_VOIDS) voids.set(record.epoch.startNs, record.void);
+  });
+  return { result, lanes, costs, voids, networks };
+}
+
+/** By programs in the kernel; where these cannot be, and no place was chosen for them, by captures of the same direction. */
+async function observeInKernel(
+  options: ObservedOptions,
+  plan: LanePlan & WaysPlan & { directory: string },
+  ebpf: KernelOptions,
+): Promise<Observed> {
+  const [file, ...more] = options.files;
+  const name = file === undefined ? null : interfaceOf(file);
+  if (file !== undefined && name === null) refuseUnknown(file);
+  if (name === null || more.length > 0)
+    throw new UsageError("bad-option", "is for interfaces, and a file is given", "leave it out", {
+      parameter: "ebpf",
+    });
+  const lanes = planLanes(plan);
+  try {
+    return await noted(options, lanes, null, (onRecord) =>
+      observeKernel({ ...options, name, ebpf, lanes, onRecord }),
+    );
+  } catch (error) {
+    if (!(error instanceof KernelUnavailable) || ebpf.place !== undefined) throw error;
+    ebpf.onFallback?.(`${error.message}; packets are captured instead (AF_PACKET)`);
+    const direction = options.interface?.direction ?? "in";
+    return await observeWays({ ...options, interface: { ...options.interface, direction } }, plan);
+  }
+}
+
+export async function observeWays(
+  options: ObservedOptions,
+  plan: LanePlan & WaysPlan & { directory: string },
+  ebpf?: KernelOptions,
+): Promise<Observed> {
+  if (ebpf) return await observeInKernel(options, plan, ebpf);
+  const { kernels } = options;
+  const run = (lanes: Lane[], networks: string[] | null, more = {}): Promise<Observed> =>
+    noted(options, lanes, networks, (onRecord) => observeCaptures({ ...options, ...more, lanes, onRecord }));
   const lanes = planLanes(plan);
   const own = (plan.segments?.length ?? 0) + (plan.classes?.length ?? 0) > 0;
   const separates = !own && !options.bothWays && options.cut.mode !== "control";

@@ -9,13 +9,14 @@ import type { Source } from "../capture/source/source.ts";
 import type { DelaySource, DelaySourceCounts } from "../delays/delay-source.ts";
 import { delaysFromSource } from "../delays/delay-source.ts";
 import type { OwnedBatch } from "../delays/reference-delays.ts";
-import type { EncodeOptions, EpochRecord } from "../epoch/record.ts";
+import type { EpochRecord } from "../epoch/record.ts";
 import type { TapState } from "../epoch/tap-state.ts";
 import { BatchesAndTicks } from "./batches-and-ticks.ts";
 import type { ControlSender } from "./control-sender.ts";
 import { type TwoWay, twoWayError } from "./directions.ts";
 import { type Lane, type LaneOptions, RunningLane } from "./lane.ts";
 import type { ObserverOptions } from "./observer.ts";
+import { Outbox, type RecordCounts } from "./outbox.ts";
 import type { RecordSink } from "./record-sink.ts";
 
 export interface ObserveOptions extends Omit<LaneOptions, "onRecord" | "delays"> {
@@ -32,19 +33,6 @@ export interface ObserveOptions extends Omit<LaneOptions, "onRecord" | "delays">
   tickMs?: number;
   /** Packets of both directions end observation whenever they show: it can begin anew by direction. Else only before the first record is out of hand. */
   separable?: boolean;
-}
-
-export interface RecordCounts {
-  stored: number;
-  /** Were there already. */
-  unchanged: number;
-  /** Were damaged, or were of the same observation before it went on. */
-  replaced: number;
-  /** Put together with another part of their epoch, which was there. */
-  merged: number;
-  bytes: number;
-  /** Not taken: another record of the same epoch is there. */
-  refused: number;
 }
 
 export interface ObserveResult {
@@ -65,14 +53,8 @@ export interface ObserveResult {
 }
 
 const TICK_MS = 200;
-/** Records that may be on their way to the sink, and their bytes: more waits. */
-const MAX_UNDERWAY = 512;
-const MAX_UNDERWAY_BYTES = 64 << 20;
-const MAX_REFUSALS = 20;
 /** Records wait until it is known that packets go one way: a live stream's no longer than this. */
 const CHECK_MS = 1000;
-const MAX_HELD = 256;
-const MAX_HELD_BYTES = 32 << 20;
 
 export async function observe(options: ObserveOptions): Promise<ObserveResult> {
   const { source, sink } = options;
@@ -175,14 +157,14 @@ class WayCheck {
 }
 
 /** For when something else has failed already, which is what is reported. */
-async function flushQuietly(sink: RecordSink): Promise<void> {
+export async function flushQuietly(sink: RecordSink): Promise<void> {
   try {
     await sink.flush();
   } catch {}
 }
 
 /** CPU time counts since it was last asked for. */
-function tapState(source: Source, outbox: Outbox): () => TapState {
+export function tapState(source: Pick<Source, "clock">, outbox: Outbox): () => TapState {
   let before = process.cpuUsage();
   return () => {
     const clock = source.clock?.() ?? null;
@@ -215,102 +197,4 @@ function lastOf(captures: readonly CaptureStatistics[]): bigint | undefined {
   for (const { lastNs } of captures)
     if (lastNs !== null && (last === undefined || lastNs > last)) last = lastNs;
   return last;
-}
-
-/** Records on their way to the sink. */
-class Outbox {
-  readonly counts: RecordCounts = { stored: 0, unchanged: 0, replaced: 0, merged: 0, bytes: 0, refused: 0 };
-  readonly written = new Map<string, { records: number; bytes: number }>();
-  readonly refusals: UsageError[] = [];
-  readonly #sink: RecordSink;
-  readonly #onRecord: ((record: EpochRecord) => void) | undefined;
-  #underway = 0;
-  #bytes = 0;
-  #failure: { error: unknown } | null = null;
-  #held: { record: EpochRecord; options: EncodeOptions }[] | null = [];
-
-  constructor(sink: RecordSink, onRecord?: (record: EpochRecord) => void) {
-    this.#sink = sink;
-    this.#onRecord = onRecord;
-  }
-
-  /** Records that are not durable yet. */
-  get waiting(): number {
-    return this.#underway + (this.#held?.length ?? 0);
-  }
-
-  /** Nothing was given to the sink yet. */
-  get holding(): boolean {
-    return this.#held !== null;
-  }
-
-  get isFull(): boolean {
-    return (this.#held?.length ?? 0) >= MAX_HELD || (this.holding && this.#bytes >= MAX_HELD_BYTES);
-  }
-
-  /** From now on records go to the sink; those that waited first. */
-  release(): void {
-    const held = this.#held ?? [];
-    this.#held = null;
-    this.#bytes = 0;
-    for (const { record, options } of held) this.#send(record, options);
-  }
-
-  put(record: EpochRecord, options: EncodeOptions): void {
-    this.#onRecord?.(record);
-    if (this.#held) {
-      this.#held.push({ record, options });
-      this.#bytes += record.payload.length;
-    } else this.#send(record, options);
-  }
-
-  #send(record: EpochRecord, options: EncodeOptions): void {
-    const bytes = record.payload.length;
-    this.#underway++;
-    this.#bytes += bytes;
-    const done = () => {
-      this.#underway--;
-      this.#bytes -= bytes;
-    };
-    this.#sink.put(record, options).then(
-      (result) => {
-        done();
-        if (result.outcome === "refused") {
-          this.counts.refused++;
-          if (this.refusals.length < MAX_REFUSALS) this.refusals.push(result.reason);
-        } else {
-          this.counts[result.outcome]++;
-          this.counts.bytes += result.bytes;
-          if (result.bytes > 0) this.#count(record.estimator, result.bytes);
-        }
-      },
-      (error: unknown) => {
-        done();
-        this.#failure ??= { error };
-      },
-    );
-  }
-
-  #count(estimator: string, bytes: number): void {
-    const own = this.written.get(estimator) ?? { records: 0, bytes: 0 };
-    this.written.set(estimator, { records: own.records + 1, bytes: own.bytes + bytes });
-  }
-
-  /** `room` has something to wait for or to say. */
-  get needsRoom(): boolean {
-    return this.#underway > MAX_UNDERWAY || this.#bytes > MAX_UNDERWAY_BYTES || this.#failure !== null;
-  }
-
-  /** Waits where too much is on its way; throws where the sink has failed. */
-  async room(): Promise<void> {
-    if (this.#underway > MAX_UNDERWAY || this.#bytes > MAX_UNDERWAY_BYTES) await this.#sink.flush();
-    if (this.#failure) throw this.#failure.error;
-  }
-
-  async empty(): Promise<void> {
-    await this.#sink.flush();
-    // Reports about the last ones arrive one turn later.
-    await new Promise(setImmediate);
-    if (this.#failure) throw this.#failure.error;
-  }
 }

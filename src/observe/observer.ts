@@ -11,7 +11,7 @@ import { type CaptureTotals, NO_TOTALS } from "../capture/source/source.ts";
 import { addDelayErrors, type DelayErrorSums, delayErrorOf, noDelayErrors } from "../delays/delay-error.ts";
 import { geometryFingerprint } from "../epoch/compatible.ts";
 import { type CutPlan, createCutter } from "../epoch/cutter.ts";
-import type { Cutter, EpochSink } from "../epoch/epoch-sink.ts";
+import type { Cutter, EpochSink, SeenPackets } from "../epoch/epoch-sink.ts";
 import { instant } from "../epoch/instant.ts";
 import type { EncodeOptions, EpochBounds, EpochRecord, RecordCounters, RecordRole } from "../epoch/record.ts";
 import type { Span } from "../epoch/spans.ts";
@@ -40,6 +40,12 @@ export interface ObserverOptions {
   segment?: string;
   taps: readonly TapPlan[];
   cut: CutPlan;
+  /** Instead of one made by `cut`: where epochs are cut elsewhere. */
+  cutter?: Cutter;
+  /** Around each tap, as it is made. */
+  wrapTap?: (tap: Tap, plan: TapPlan) => Tap;
+  /** Where nothing is fed: what was counted. */
+  totals?: TellTotals;
   /** Of digests, flow hashes and sketches. */
   seed: bigint;
   /** How the batches were made, for the record: flow key, digest cover, tunnels, filter. */
@@ -94,7 +100,8 @@ export class PointObserver {
     checkName("point", options.point);
     if (options.segment) checkName("segment", options.segment);
     this.#options = options;
-    this.#cutter = createCutter(options.cut);
+    this.#cutter = options.cutter ?? createCutter(options.cut);
+    if (options.totals) this.#totals = options.totals;
     this.#taps = [];
     try {
       for (const plan of options.taps) this.#start(plan);
@@ -114,6 +121,7 @@ export class PointObserver {
     this.#sink = {
       open: (start) => this.#open(start),
       rows: (from, to) => this.#rows(from, to),
+      seen: (packets) => this.#note(packets),
       isFull: () => this.#taps.some(({ tap }) => tap.isFull?.() ?? false),
       close: (bounds) => this.#seal(bounds, null),
       discard: (bounds, reason) => this.#seal(bounds, reason),
@@ -193,7 +201,8 @@ export class PointObserver {
     });
     const make = (as: RecordRole, tapRole: Role) => {
       try {
-        const tap = estimator.createTap({ kernels, role: tapRole, seed }, plan.parameters);
+        const made = estimator.createTap({ kernels, role: tapRole, seed }, plan.parameters);
+        const tap = this.#options.wrapTap?.(made, plan) ?? made;
         this.#taps.push({ plan, role: as, tap, fingerprint, parameters });
       } catch (error) {
         throw (
@@ -253,6 +262,13 @@ export class PointObserver {
     if (Number.isNaN(this.#firstNs)) this.#firstNs = timeNs[from]!;
     this.#lastNs = timeNs[to - 1]!;
     for (const running of this.#taps) this.#drive(running, () => running.tap.update(batch, from, to));
+  }
+
+  #note({ shorts, firstNs, lastNs }: SeenPackets): void {
+    this.#short += shorts;
+    if (firstNs === null || lastNs === null || this.#axisNs === null) return;
+    this.#firstNs = Number(firstNs - this.#axisNs);
+    this.#lastNs = Number(lastNs - this.#axisNs);
   }
 
   #seal(epoch: EpochBounds, reason: string | null): void {

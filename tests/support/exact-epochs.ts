@@ -13,7 +13,11 @@ export interface ExactEpoch {
   withinMeanNs: number;
   /** Packets on their way when it began, and when it ended: aligned cuts count them at different sides. */
   crossing: number;
+  /** Packets seen this close to a cut (EDGE_NS): another clock, or another place on the same interface, may see them beyond it. */
+  atEdge: number;
 }
+
+const EDGE_NS = 100_000n;
 
 interface Seen {
   digest: string;
@@ -40,11 +44,23 @@ export async function exactEpochs(options: {
     const key = `${ns - (ns % epochNs)}`;
     let epoch = epochs.get(key);
     if (!epoch) {
-      epoch = { sent: 0, lost: 0, arrived: 0, arrivedMeanNs: 0, within: 0, withinMeanNs: 0, crossing: 0 };
+      epoch = {
+        sent: 0,
+        lost: 0,
+        arrived: 0,
+        arrivedMeanNs: 0,
+        within: 0,
+        withinMeanNs: 0,
+        crossing: 0,
+        atEdge: 0,
+      };
       epochs.set(key, epoch);
     }
     return epoch;
   };
+  for (const { timeNs } of [...sent, ...received])
+    for (const near of [timeNs - EDGE_NS, timeNs + EDGE_NS])
+      if (at(near) !== at(timeNs)) for (const epoch of [at(near), at(timeNs)]) epoch.atEdge++;
   for (const { digest, timeNs } of sent) {
     const epoch = at(timeNs);
     epoch.sent++;

@@ -21,6 +21,7 @@ const SOCK_CLOEXEC = 0x8_0000;
 const SOL_SOCKET = 1;
 const SO_ATTACH_BPF = 50;
 const ALL_PROTOCOLS = 0x0300; // ETH_P_ALL, network order
+const MAX_PROGRAMS = 64;
 const EPERM = 1;
 const EACCES = 13;
 const EBUSY = 16;
@@ -34,6 +35,8 @@ export interface Attached {
   place: Place;
   /** Of XDP: in the driver, or on packet buffers already made. */
   mode: XdpMode | null;
+  /** False: the interface is gone, and the program with it. */
+  alive(): boolean;
   close(): void;
 }
 
@@ -59,7 +62,14 @@ export function attach(
   if (place === "xdp") return attachXdp(bpf, name, index, program);
   const fd = createLink(bpf, program, index, ATTACH_TYPE[place], first ? TC_BEFORE : 0);
   if (fd < 0) throw attachError(name, place, -fd);
-  return { place, mode: null, close: () => void bpf.libc.close(fd) };
+  return { place, mode: null, alive: () => isLinked(bpf, fd), close: () => void bpf.libc.close(fd) };
+}
+
+/** struct bpf_link_info: type, id, program, then the interface, which is 0 when it is gone. */
+function isLinked(bpf: Libbpf, fd: number): boolean {
+  const info = new Uint8Array(64);
+  if (bpf.info(fd, info, new Uint32Array([info.length])) !== 0) return false;
+  return new DataView(info.buffer).getUint32(16, true) !== 0;
 }
 
 /** At a tracepoint of the kernel (tp_btf), which the program itself names. */
@@ -83,7 +93,7 @@ function attachXdp(bpf: Libbpf, name: string, index: number, program: number): A
   else native = 0;
   if (fd < 0) throw attachError(name, "xdp", -fd);
   const mode = native > 0 ? "generic" : "native";
-  return { place: "xdp", mode, close: () => void bpf.libc.close(fd) };
+  return { place: "xdp", mode, alive: () => isLinked(bpf, fd), close: () => void bpf.libc.close(fd) };
 }
 
 /** Sees what captures see: received packets first of all, sent ones behind the queue. The program keeps no packet: nothing is copied. */
@@ -106,7 +116,8 @@ function attachSocket(bpf: Libbpf, name: string, index: number, program: number)
     libc.close(fd);
     throw attachError(name, "socket", errno);
   }
-  return { place: "socket", mode: null, close: () => void libc.close(fd) };
+  const alive = () => libc.indexOf(name) === index;
+  return { place: "socket", mode: null, alive, close: () => void libc.close(fd) };
 }
 
 /** struct bpf_link_create_opts: its own size u64, flags u32. */
@@ -133,6 +144,20 @@ export function xdpState(bpf: Libbpf, name: string): XdpState {
   const id = (at: number) => view.getUint32(at, true);
   const mode = id(12) > 0 ? "native" : id(16) > 0 ? "hardware" : id(20) > 0 ? "generic" : null;
   return { mode, programId: id(8) || id(12) || id(16) || id(20) };
+}
+
+/** Ids of the programs at a place of an interface. */
+export function programsAt(bpf: Libbpf, name: string, place: Exclude<Place, "socket">): number[] {
+  if (place === "xdp") {
+    const { programId } = xdpState(bpf, name);
+    return programId === 0 ? [] : [programId];
+  }
+  const ids = new Uint32Array(MAX_PROGRAMS);
+  const count = new Uint32Array([MAX_PROGRAMS]);
+  const index = interfaceIndex(bpf, name);
+  const outcome = bpf.queryPrograms(index, ATTACH_TYPE[place], 0, new Uint32Array(1), ids, count);
+  if (outcome !== 0) throw new Error(`${name}: asking for its programs: errno ${-outcome}`);
+  return [...ids.subarray(0, count[0])];
 }
 
 function attachError(name: string, place: Place, errno: number): UsageError {

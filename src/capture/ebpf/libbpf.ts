@@ -48,6 +48,15 @@ export interface Libbpf {
   kernelEnum(name: string): Map<number, string> | null;
   createLink(program: number, target: number, type: number, options: Uint8Array): number;
   queryXdp(index: number, flags: number, options: Uint8Array): number;
+  /** Of one place of an interface: flags, ids, and how many there are. */
+  queryPrograms(
+    index: number,
+    type: number,
+    flags: number,
+    attached: Uint32Array,
+    ids: Uint32Array,
+    count: Uint32Array,
+  ): number;
   testRun(program: number, options: Uint8Array): number;
   info(fd: number, info: Uint8Array, bytes: Uint32Array): number;
   enableStatistics(type: number): number;
@@ -121,6 +130,7 @@ async function bind(libc: Libc): Promise<Libbpf> {
     kernelEnum: (name) => kernelEnum(call, (at, bytes) => new DataView(koffi.view(at as never, bytes)), name),
     createLink: call("int bpf_link_create(int, int, int, void *)"),
     queryXdp: call("int bpf_xdp_query(int, int, void *)"),
+    queryPrograms: call("int bpf_prog_query(int, int, uint32, void *, void *, void *)"),
     testRun: call("int bpf_prog_test_run_opts(int, void *)"),
     info: call("int bpf_obj_get_info_by_fd(int, void *, void *)"),
     enableStatistics: call("int bpf_enable_stats(int)"),

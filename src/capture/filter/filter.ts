@@ -21,9 +21,10 @@ import {
 import type { Kernels } from "../../base/kernels.ts";
 import { FLAG, type PacketBatch } from "../batch.ts";
 import type { RowFilter } from "../reader.ts";
-import type { FilterEnd, FilterExpression, FilterNumber } from "./expression.ts";
+import type { FilterEnd, FilterExpression } from "./expression.ts";
 import { PORT_PROTOCOLS } from "./expression.ts";
 import { FilterParser } from "./parser.ts";
+import { keptBits, PLACES, type Place, rangeOf, versionNeed } from "./places.ts";
 
 /** The expression as a tree. */
 export function parseFilter(text: string): FilterExpression {
@@ -84,8 +85,7 @@ type Step = (batch: PacketBatch, plane: (index: number) => number, question: num
 
 /** Planes of the `select` column. */
 const BATCH_PLANES = batchConstants.PLANES;
-const { META_PROTO, META_VLAN_ID, META_VLAN, META_IPV6, META_PORTS } = batchConstants;
-const MAX_WORD = 0xffff_ffff;
+const { META_PROTO, META_VLAN_ID, META_VLAN } = batchConstants;
 
 const ENDS: Record<FilterEnd, number> = {
   src: filterConstants.ENDS_SOURCE,
@@ -192,32 +192,6 @@ function primitive(expression: Primitive, at: number): Step {
   }
 }
 
-/** Where a number lies: `bits` bits from `shift` on of a u32 column or of the upper half of meta; its lowest `up` bits read as 0. */
-interface Place {
-  column: "wireLength" | "flags" | "ipid" | "metaHigh";
-  shift: number;
-  bits: number;
-  up?: number;
-  /** What meta must say for the packet to have it: mask and value. */
-  need?: [bigint, bigint];
-}
-
-const PLACES: Record<FilterNumber, Place> = {
-  len: { column: "wireLength", shift: 0, bits: 32 },
-  ipid: { column: "ipid", shift: 0, bits: 32 },
-  ttl: { column: "flags", shift: 0, bits: 8 },
-  tcpflags: {
-    column: "flags",
-    shift: 8,
-    bits: 8,
-    need: [META_PROTO | META_PORTS, (6n << 32n) | META_PORTS],
-  },
-  proto: { column: "metaHigh", shift: 0, bits: 8 },
-  dscp: { column: "metaHigh", shift: 8, bits: 6 },
-  // The DSCP in its place in the octet; the two bits below it in metaHigh are the protocol's and are masked away (`up`).
-  tos: { column: "metaHigh", shift: 6, bits: 8, up: 2 },
-};
-
 function word(
   at: number,
   place: Place,
@@ -227,10 +201,7 @@ function word(
   outside: boolean,
   [needMask, needValue]: [bigint, bigint],
 ): Step {
-  const whole = place.bits === 32 ? MAX_WORD : 2 ** place.bits - 1;
-  const valid = whole - (2 ** (place.up ?? 0) - 1);
-  // Where both shifts together pass 31 nothing is kept, so that the kernel's shift modulo 32 does no harm.
-  const kept = ((valid >>> shift) & mask) >>> 0;
+  const kept = keptBits(place, shift, mask);
   return (b, plane, question) => {
     const [column, stride] =
       place.column === "metaHigh" ? [b.column("meta") + 4, 3] : [b.column(place.column), 2];
@@ -244,24 +215,4 @@ function word(
     kernels.writeU32(question + WordQuestionLayout.outside, outside ? 1 : 0);
     kernels.call.filterWord(b.address, plane(at), column, stride, question);
   };
-}
-
-function versionNeed(version: 4 | 6 | null): [bigint, bigint] {
-  return version === null ? [0n, 0n] : [META_IPV6, version === 6 ? META_IPV6 : 0n];
-}
-
-/** The numbers that fit (for "!=": that do not); null for none. */
-function rangeOf(comparison: string, value: number): [number, number] | null {
-  switch (comparison) {
-    case "<":
-      return value === 0 ? null : [0, value - 1];
-    case "<=":
-      return [0, value];
-    case ">":
-      return value >= MAX_WORD ? null : [value + 1, MAX_WORD];
-    case ">=":
-      return [value, MAX_WORD];
-    default:
-      return [value, value];
-  }
 }

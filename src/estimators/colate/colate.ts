@@ -24,7 +24,7 @@ import { estimateColate } from "./estimate.ts";
 import { COLATE_PARAMETERS, type ColateParameters, completeColate, forFewFlows } from "./parameters.ts";
 import { decodeCounters, encodeCounters, mergeCounters, rebaseCounters } from "./payload.ts";
 import { sizeColate } from "./size.ts";
-import { ColateTap } from "./tap.ts";
+import { ColateTap, kernelPart, kernelPlaces } from "./tap.ts";
 
 export const colate: Estimator<ColateParameters> = {
   name: "colate",
@@ -52,6 +52,7 @@ export const colate: Estimator<ColateParameters> = {
     const moved = rebaseCounters(decodeCounters(sealed, parameters), earlierNs);
     return { payload: encodeCounters(moved), packets: sealed.packets };
   },
+  kernel: { part: kernelPart, places: kernelPlaces },
   sizing: { size: sizeColate },
   tuning: { forFewFlows },
 };

@@ -1,8 +1,10 @@
 /** The updating half of COLATE at one point: counter vectors in kernel memory, one kernel call per batch. */
 import type { PacketBatch } from "../../capture/batch.ts";
+import type { KernelKept, KernelPart, KernelPlaces } from "../../capture/ebpf/kernel-plan.ts";
+import { foldCells } from "../cells/fold.ts";
 import { saltedSeed } from "../cells/salt.ts";
 import type { SealedEpoch, Tap, TapContext } from "../estimator.ts";
-import { createCounters, placeCounters } from "./layout.ts";
+import { createCounters, placeCounters, slotsOf } from "./layout.ts";
 import { type ColateParameters, fullAt } from "./parameters.ts";
 import { type Counters, emptyCounters, encodeCounters } from "./payload.ts";
 
@@ -43,6 +45,12 @@ export class ColateTap implements Tap {
     return this.#context.kernels.call.colateMax(this.#address) >>> 0 >= this.#fullAt;
   }
 
+  take({ cells, packets }: KernelKept): void {
+    const { kernels } = this.#context;
+    foldCells(kernels, kernels.call.colateCells(this.#address) >>> 0, cells);
+    this.#packets += packets;
+  }
+
   seal(): SealedEpoch {
     const payload = encodeCounters(this.#read());
     const sealed = { payload, packets: this.#packets };
@@ -76,4 +84,16 @@ export class ColateTap implements Tap {
 
 export function memoryBytes({ n, m, vectors }: ColateParameters): number {
   return CELL_BYTES * (n + m * vectors.length);
+}
+
+/** The same updates in the kernel. */
+export function kernelPart(parameters: ColateParameters, seed: bigint): KernelPart {
+  const { multiplier, edges } = slotsOf(parameters, seed);
+  const { n, m, unit } = parameters;
+  const [shift, full] = [Math.log2(unit), fullAt(parameters)];
+  return { kind: "colate", cells: n, m, multiplier, edges, shift, fullAt: full };
+}
+
+export function kernelPlaces(parameters: ColateParameters, seed: bigint, salt: bigint): KernelPlaces {
+  return { kind: "colate", slots: slotsOf(parameters, saltedSeed(seed, salt)).slots };
 }

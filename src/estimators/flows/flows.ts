@@ -10,6 +10,7 @@
 import type { Kernels } from "../../base/kernels.ts";
 import { countOf } from "../../base/quantity.ts";
 import type { PacketBatch } from "../../capture/batch.ts";
+import type { KernelKept } from "../../capture/ebpf/kernel-plan.ts";
 import type {
   Estimator,
   EstimatorAnswer,
@@ -27,6 +28,8 @@ export interface FlowTableParameters extends ParameterValues {
 }
 
 const HEAD_WORDS = 12;
+/** Of a flow that was counted in the kernel. */
+const KEPT_BYTES = 64;
 const MAX_FLOWS = 1 << 26;
 
 class FlowTableTap implements Tap {
@@ -61,6 +64,22 @@ class FlowTableTap implements Tap {
     this.#packets += to - from;
     // Half as many again before shedding, so that the work of finding the cut is rare.
     if (this.#count > this.#max * 1.5 + 1024) this.#shed();
+  }
+
+  take({ flows, shed, packets }: KernelKept): void {
+    const { call } = this.#kernels;
+    for (const piece of flows) {
+      const at = this.#kernels.alloc(piece.length);
+      this.#kernels.u8.set(piece, at);
+      call.flowCountsAdd(this.#address, at, piece.length / KEPT_BYTES);
+      this.#kernels.free(at);
+    }
+    if (shed) {
+      this.#cut = shed.cut;
+      call.flowCountsShed(this.#address, shed.cut);
+      call.flowCountsAddShed(this.#address, shed.packets, shed.bytes);
+    }
+    this.#packets += packets;
   }
 
   seal(): SealedEpoch {
@@ -185,6 +204,7 @@ export const flowTable: Estimator<FlowTableParameters> = {
     return { payload: encodeFlows(merged), packets: a.packets + b.packets };
   },
   rebase: (sealed) => sealed,
+  kernel: { part: ({ max }) => ({ kind: "flows", max }) },
   flowList: {
     atSender: true,
     read: (sealed) => readKnownFlows(sealed),

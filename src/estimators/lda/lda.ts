@@ -18,7 +18,7 @@ import { estimateLda } from "./estimate.ts";
 import { completeLda, LDA_PARAMETERS, type LdaParameters } from "./parameters.ts";
 import { decodeRows, encodeRows, mergeRows, rebaseRows } from "./payload.ts";
 import { sizeLda } from "./size.ts";
-import { LdaTap } from "./tap.ts";
+import { kernelPart, LdaTap } from "./tap.ts";
 
 export const lda: Estimator<LdaParameters> = {
   name: "lda",
@@ -45,5 +45,6 @@ export const lda: Estimator<LdaParameters> = {
     const rows = rebaseRows(decodeRows(sealed, parameters), BigInt(Math.trunc(earlierNs)));
     return { payload: encodeRows(rows), packets: sealed.packets };
   },
+  kernel: { part: kernelPart },
   sizing: { size: sizeLda },
 };

@@ -1,5 +1,7 @@
 /** The updating half of an LDA at one point: cells in kernel memory, one kernel call per batch. */
 import type { PacketBatch } from "../../capture/batch.ts";
+import type { KernelKept, KernelPart } from "../../capture/ebpf/kernel-plan.ts";
+import { foldCells } from "../cells/fold.ts";
 import type { SealedEpoch, Tap, TapContext } from "../estimator.ts";
 import type { LdaParameters } from "./parameters.ts";
 import { encodeRows, fingerprint, type LdaRows } from "./payload.ts";
@@ -35,6 +37,12 @@ export class LdaTap implements Tap {
     this.#packets += to - from;
   }
 
+  take({ cells, packets }: KernelKept): void {
+    const { kernels } = this.#context;
+    foldCells(kernels, kernels.call.ldaCells(this.#address) >>> 0, cells);
+    this.#packets += packets;
+  }
+
   seal(): SealedEpoch {
     const { kernels, seed } = this.#context;
     const { banks, rows, digest } = this.#parameters;
@@ -59,4 +67,10 @@ export class LdaTap implements Tap {
   free(): void {
     this.#context.kernels.call.ldaFree(this.#address);
   }
+}
+
+/** The same updates in the kernel. */
+export function kernelPart({ banks, rows, sampling }: LdaParameters, seed: bigint): KernelPart {
+  const { from, limit } = hashRanges(sampling);
+  return { kind: "lda", cells: banks * rows, rows, seed: BigInt.asUintN(64, seed), limit, from };
 }

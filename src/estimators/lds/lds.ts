@@ -20,7 +20,7 @@ import { estimateLds } from "./estimate.ts";
 import { completeLds, expectedCells, geometryOf, LDS_PARAMETERS, type LdsParameters } from "./parameters.ts";
 import { decodeCells, encodeCells, mergePayloads, readHeavyFlows } from "./payload.ts";
 import { sizeLds } from "./size.ts";
-import { SketchTap } from "./tap.ts";
+import { kernelPart, kernelPlaces, SketchTap } from "./tap.ts";
 
 export const lds: Estimator<LdsParameters> = {
   name: "lds",
@@ -53,6 +53,10 @@ export const lds: Estimator<LdsParameters> = {
     const cells = decodeCells(sealed.payload, expectedCells(parameters, false));
     shiftCells(cells, Math.trunc(earlierNs));
     return { payload: encodeCells(cells), packets: sealed.packets };
+  },
+  kernel: {
+    part: (parameters) => kernelPart(geometryOf(parameters), parameters.bytes),
+    places: (parameters, seed, salt) => kernelPlaces(geometryOf(parameters), seed, salt),
   },
   flowList: {
     atSender: true,

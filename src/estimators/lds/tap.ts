@@ -2,6 +2,8 @@
 import { ByteWriter } from "../../base/bytes.ts";
 import { type Kernels, memoryError } from "../../base/kernels.ts";
 import type { PacketBatch } from "../../capture/batch.ts";
+import type { KernelKept, KernelPart, KernelPlaces } from "../../capture/ebpf/kernel-plan.ts";
+import { foldCells } from "../cells/fold.ts";
 import { saltedSeed } from "../cells/salt.ts";
 import type { SealedEpoch, Tap } from "../estimator.ts";
 import { fingerprint, type Geometry, rowSeeds, samplingThreshold } from "./geometry.ts";
@@ -51,6 +53,8 @@ export class SketchTap implements Tap {
   #room: number | null = null;
   #packets = 0;
   #salt = 0n;
+  /** Cells came from the kernel, which keeps no keys. */
+  #taken = false;
 
   constructor(kernels: Kernels, options: SketchOptions) {
     const { rows, columns, k, weights } = options.geometry;
@@ -79,12 +83,8 @@ export class SketchTap implements Tap {
   /** Rows get the seeds of the epoch. */
   #place(): void {
     const { geometry, seed } = this.#options;
-    for (const [row, s] of rowSeeds(saltedSeed(seed, this.#salt), geometry.rows).entries()) {
-      const flowSeed = (BigInt(s.flowHi) << 32n) | BigInt(s.flowLo);
-      const packetSeed = (BigInt(s.packetHi) << 32n) | BigInt(s.packetLo);
-      const threshold = BigInt(samplingThreshold(geometry.rates[row] ?? 1));
-      this.#kernels.call.ldsRow(this.#address, row, flowSeed, packetSeed, threshold);
-    }
+    for (const [row, { flow, packet }] of wideSeeds(geometry, seed, this.#salt).entries())
+      this.#kernels.call.ldsRow(this.#address, row, flow, packet, thresholdOf(geometry, row));
   }
 
   update(batch: PacketBatch, from: number, to: number): void {
@@ -92,6 +92,14 @@ export class SketchTap implements Tap {
     this.#kernels.call.ldsUpdate(this.#address, batch.address, from, to, weights);
     if (to > from) this.#keys?.update(batch, from, to);
     this.#packets += Math.max(0, to - from);
+  }
+
+  take({ cells, packets }: KernelKept): void {
+    const { call } = this.#kernels;
+    foldCells(this.#kernels, call.ldsCells(this.#address) >>> 0, cells);
+    call.ldsCountRows(this.#address);
+    this.#packets += packets;
+    this.#taken = true;
   }
 
   seal(): SealedEpoch {
@@ -107,7 +115,7 @@ export class SketchTap implements Tap {
       totals: Array.from({ length: rows }, (_, row) =>
         this.#kernels.readCounter(table + row * ROW_BYTES + TOTAL),
       ),
-      keys: this.#keys?.seal() ?? null,
+      keys: this.#taken ? null : (this.#keys?.seal() ?? null),
     };
     writeHead(out, head, centre);
     this.#writePlanes(out, centre);
@@ -134,4 +142,29 @@ export class SketchTap implements Tap {
     if (this.#room !== null) this.#kernels.free(this.#room);
     this.#kernels.call.ldsFree(this.#address);
   }
+}
+
+/** Of each row, in the epoch with this salt. */
+function wideSeeds({ rows }: Geometry, seed: bigint, salt: bigint): { flow: bigint; packet: bigint }[] {
+  return rowSeeds(saltedSeed(seed, salt), rows).map((s) => ({
+    flow: (BigInt(s.flowHi) << 32n) | BigInt(s.flowLo),
+    packet: (BigInt(s.packetHi) << 32n) | BigInt(s.packetLo),
+  }));
+}
+
+function thresholdOf({ rates }: Geometry, row: number): bigint {
+  return BigInt(samplingThreshold(rates[row] ?? 1));
+}
+
+/** The same updates in the kernel. Keys of heavy flows are not kept there: a flow table beside it lists them. */
+export function kernelPart(geometry: Geometry, bytes: boolean): KernelPart | string {
+  const { rows, columns, k, weights } = geometry;
+  if (bytes) return "bytes are not counted there";
+  if (weights !== "") return "flows have no weights there";
+  const thresholds = Array.from({ length: rows }, (_, row) => thresholdOf(geometry, row));
+  return { kind: "lds", cells: rows * columns, rows, columns, k, thresholds };
+}
+
+export function kernelPlaces(geometry: Geometry, seed: bigint, salt: bigint): KernelPlaces {
+  return { kind: "lds", rows: wideSeeds(geometry, seed, salt) };
 }

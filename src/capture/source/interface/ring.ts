@@ -154,13 +154,8 @@ export class PacketRing {
   }
 
   /** How frames of the interface begin, and how long they get; null where it does not say. */
-  link(name: string): { ethernet: boolean; mtu: number | null } {
-    const kind = this.#libc.ask(this.#fd, SIOCGIFHWADDR, name);
-    const mtu = this.#libc.ask(this.#fd, SIOCGIFMTU, name);
-    return {
-      ethernet: kind === null || ETHERNET_LIKE.includes(viewOf(kind).getUint16(0, true)),
-      mtu: mtu === null ? null : viewOf(mtu).getInt32(0, true),
-    };
+  link(name: string): LinkKind {
+    return linkOf(this.#libc, this.#fd, name);
   }
 
   /** Since it was opened. */
@@ -278,4 +273,19 @@ function refused(name: string, errno: number): UsageError {
     `${name}: not permitted: capturing takes the right CAP_NET_RAW`,
     `run as root, or once: sudo setcap cap_net_raw+ep ${process.execPath}`,
   );
+}
+
+export interface LinkKind {
+  ethernet: boolean;
+  mtu: number | null;
+}
+
+/** `fd`: any socket. */
+export function linkOf(libc: Libc, fd: number, name: string): LinkKind {
+  const kind = libc.ask(fd, SIOCGIFHWADDR, name);
+  const mtu = libc.ask(fd, SIOCGIFMTU, name);
+  return {
+    ethernet: kind === null || ETHERNET_LIKE.includes(viewOf(kind).getUint16(0, true)),
+    mtu: mtu === null ? null : viewOf(mtu).getInt32(0, true),
+  };
 }

@@ -1,0 +1,142 @@
+/**
+ * What the programs of datapath/observe.bpf.c and this side share, byte for byte as datapath/observe.h has it. All numbers are the host's: little-endian.
+ *
+ *   config   constants of the programs: u64 first, then u32, then the steps of the filter
+ *   control  u64: set in use, epochs read, cut by the clock, TAI - UTC, 4 x pad; per set: start, end, base, id, cut of flows, 3 x pad
+ *   counts   per CPU and set, 256 bytes of u64
+ *   last     what was made of the last packet (tests): row of 64 bytes, flow hash, time, reason u32, passed u32
+ */
+import type { KernelFilter } from "./kernel-filter.ts";
+import type { CellPart, KernelPart } from "./kernel-plan.ts";
+
+export const MAX_SETS = 8;
+export const MAX_LDS_ROWS = 16;
+export const CELL_BYTES = 16;
+export const COUNTS_BYTES = 256;
+export const CONTROL = { current: 0, drained: 1, due: 2, offset: 3, windows: 8 } as const;
+export const WINDOW = { start: 0, end: 1, base: 2, id: 3, flowCut: 4, words: 8 } as const;
+/** Words of `counts`. */
+export const COUNT = {
+  frames: 0,
+  bytes: 1,
+  packets: 2,
+  shorts: 3,
+  merged: 4,
+  filtered: 5,
+  first: 6,
+  last: 7,
+  skipped: 8,
+  fullest: 16,
+  shedPackets: 17,
+  shedBytes: 18,
+  newFlows: 19,
+  lost: 20,
+  missed: 21,
+} as const;
+/** Bits of a flow's meta above which its set is. */
+export const SET_SHIFT = 61n;
+
+const CONFIG_BYTES = 2616;
+const WIDE = {
+  seed: 0,
+  mask: 8,
+  ldaSeed: 64,
+  ldaLimit: 72,
+  ldaFrom: 80,
+  ldsThreshold: 208,
+  multiplier: 336,
+  edge: 344,
+} as const;
+const WORDS_AT = 472;
+const FILTER_AT = 568;
+const WORDS = [
+  ...["cover", "copy", "network", "longest", "direction", "sets", "delimited", "below", "hashes", "cells"],
+  ...["ldaAt", "ldaBanks", "ldaRows", "ldsAt", "ldsRows", "ldsColumns", "ldsK"],
+  ...["colateAt", "colateM", "colateVectors", "colateShift", "flows", "steps", "keepLast"],
+] as const;
+
+export interface ConfigPlan {
+  seed: bigint;
+  /** Of the flow key. */
+  mask: readonly bigint[];
+  cover: number;
+  /** Frames begin with the IP header. */
+  network: boolean;
+  /** Longest frame that is not several merged ones. */
+  longest: number;
+  direction: "in" | "out" | "both";
+  sets: number;
+  /** Upper halves of digests below this begin an epoch; null: epochs are cut by the clock. */
+  below: number | null;
+  filter: KernelFilter | null;
+  parts: readonly KernelPart[];
+  keepLast?: boolean;
+}
+
+/** Headers before and behind that of IP that are followed: tags and labels, IPv6 extensions. */
+const LINK_BYTES = 448;
+const DIRECTION = { both: 0, in: 1, out: 2 } as const;
+
+/** The first cell of each part in a set, and how many there are in all. */
+export function cellPlaces(parts: readonly KernelPart[]): { at: Map<KernelPart, number>; cells: number } {
+  const at = new Map<KernelPart, number>();
+  let cells = 0;
+  for (const part of parts) {
+    if (part.kind === "flows") continue;
+    at.set(part, cells);
+    cells += part.cells;
+  }
+  return { at, cells };
+}
+
+export function configBytes(plan: ConfigPlan): Uint8Array {
+  const bytes = new Uint8Array(CONFIG_BYTES);
+  const view = new DataView(bytes.buffer);
+  const wide = (at: number, values: readonly bigint[]) => {
+    for (const [i, value] of values.entries()) view.setBigUint64(at + 8 * i, value, true);
+  };
+  const { at, cells } = cellPlaces(plan.parts);
+  const words: Record<string, number> = {
+    cover: plan.cover,
+    copy: plan.cover + LINK_BYTES,
+    network: plan.network ? 1 : 0,
+    longest: plan.longest,
+    direction: DIRECTION[plan.direction],
+    sets: plan.sets,
+    delimited: plan.below === null ? 0 : 1,
+    below: plan.below ?? 0,
+    hashes: plan.parts.some(({ kind }) => kind !== "lda") ? 1 : 0,
+    cells,
+    flows: plan.parts.some(({ kind }) => kind === "flows") ? 1 : 0,
+    steps: plan.filter?.count ?? 0,
+    keepLast: plan.keepLast ? 1 : 0,
+  };
+  wide(WIDE.seed, [BigInt.asUintN(64, plan.seed)]);
+  wide(WIDE.mask, plan.mask);
+  for (const [part, first] of at) if (part.kind !== "flows") writePart(part, first, words, wide);
+  for (const [i, name] of WORDS.entries()) view.setUint32(WORDS_AT + 4 * i, words[name] ?? 0, true);
+  if (plan.filter) bytes.set(plan.filter.bytes, FILTER_AT);
+  return bytes;
+}
+
+function writePart(
+  part: CellPart,
+  first: number,
+  words: Record<string, number>,
+  wide: (at: number, values: readonly bigint[]) => void,
+): void {
+  if (part.kind === "lda") {
+    Object.assign(words, { ldaAt: first, ldaBanks: part.from.length, ldaRows: part.rows });
+    wide(WIDE.ldaSeed, [part.seed]);
+    wide(WIDE.ldaLimit, [part.limit]);
+    wide(WIDE.ldaFrom, part.from);
+  } else if (part.kind === "lds") {
+    Object.assign(words, { ldsAt: first, ldsRows: part.rows, ldsColumns: part.columns, ldsK: part.k });
+    wide(WIDE.ldsThreshold, part.thresholds);
+  } else {
+    const { m, edges, shift } = part;
+    Object.assign(words, { colateAt: first, colateM: m, colateVectors: edges.length, colateShift: shift });
+    wide(WIDE.multiplier, [part.multiplier]);
+    wide(WIDE.edge, edges);
+  }
+}

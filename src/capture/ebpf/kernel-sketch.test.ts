@@ -1,0 +1,223 @@
+/** The programs of datapath/ against the WASM kernels: the same digests, flow hashes, filters and cells, of every kind of frame. */
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
+import { gunzipSync } from "node:zlib";
+import fc from "fast-check";
+import { describe, expect, test } from "vitest";
+import { hostileFrame, type LinkFrame, validFrame } from "../../../tests/support/arbitrary-frames.ts";
+import { datapathMissing } from "../../../tests/support/datapath.ts";
+import { KernelOracle, type OracleRow } from "../../../tests/support/kernel-oracle.ts";
+import { filesUnder, sharedTraces } from "../../../tests/support/shared-traces.ts";
+import type { Tap } from "../../estimators/estimator.ts";
+import { findAmong, parseParameters } from "../../estimators/parameters.ts";
+import { ESTIMATORS } from "../../estimators/table.ts";
+import { parseFilter } from "../filter/filter.ts";
+import { FlowKeySpec } from "../flow/flow-key.ts";
+import type { Place } from "./bpf-link.ts";
+import { kernelFilter } from "./kernel-filter.ts";
+import type { KernelPart } from "./kernel-plan.ts";
+import { KernelSketch } from "./kernel-sketch.ts";
+import { testRun } from "./test-run.ts";
+
+const missing = await datapathMissing("observe");
+if (missing) console.warn(`skipped: eBPF programs against the WASM kernels (${missing})`);
+
+const SEED = 0x1234_5678_9abc_def0n;
+const SALT = 1_700_000_000_000_000_000n;
+const EPOCH_NS = 3_600_000_000_000n;
+const DIRECTIONS = 3 << 26;
+const PROGRAM = {
+  xdp: "observe_xdp",
+  "tc-ingress": "observe_ingress",
+  "tc-egress": "observe_egress",
+} as const;
+/** Of BPF_PROG_TEST_RUN on packet buffers: what it makes one of. */
+const LONGEST = 3000;
+
+interface Scene {
+  place: Exclude<Place, "socket">;
+  cover: number;
+  key: string;
+  filter: string;
+  estimators: Record<string, string>;
+}
+
+interface Kept {
+  part: KernelPart;
+  own: Tap;
+  oracle: Tap;
+  name: string;
+}
+
+/** Runs frames through both, and compares row by row; then what the taps seal. */
+async function compare(scene: Scene, frames: readonly Uint8Array[]): Promise<Record<string, number>> {
+  const { place, cover, key, filter } = scene;
+  const oracle = new KernelOracle(cover, key, SEED, filter);
+  const kept: Kept[] = Object.entries(scene.estimators).map(([name, text]) => {
+    const estimator = findAmong(ESTIMATORS, name);
+    const parameters = parseParameters(estimator, text);
+    const part = estimator.kernel?.part(parameters, SEED);
+    if (part === undefined || typeof part === "string") throw new Error(`${name}: ${part}`);
+    const context = { kernels: oracle.kernels, role: "sender" as const, seed: SEED };
+    const [own, other] = [estimator.createTap(context, parameters), estimator.createTap(context, parameters)];
+    return { part, own, oracle: other, name };
+  });
+  const sketch = await KernelSketch.load({
+    ...{ name: "lo", place, cover, seed: SEED, direction: "in", sets: 2, below: null, keepLast: true },
+    mask: FlowKeySpec.parse(key).maskWords(),
+    filter: filter === "" ? null : kernelFilter(parseFilter(filter)),
+    parts: kept.map(({ part }) => part),
+  });
+  const startNs = BigInt(Date.now()) * 1_000_000n - 1_000_000n;
+  try {
+    for (const { own, oracle: other, name } of kept) {
+      for (const tap of [own, other]) tap.begin(0, startNs, SALT);
+      const estimator = findAmong(ESTIMATORS, name);
+      const places = estimator.kernel?.places?.(
+        parseParameters(estimator, scene.estimators[name]),
+        SEED,
+        SALT,
+      );
+      if (places) sketch.place(1, places);
+    }
+    sketch.setWindow(1, { startNs, endNs: startNs + EPOCH_NS, baseNs: startNs });
+    const last = new DataView(sketch.datapath.map("last").memory());
+    const wide = (at: number) => last.getBigUint64(at, true);
+    const taiNs = new BigUint64Array(sketch.datapath.map("control").memory())[3] ?? 0n;
+    const { bpf } = sketch.datapath;
+    const program = sketch.datapath.program(PROGRAM[place]);
+    const seen: Record<string, number> = {};
+    for (const frame of frames) {
+      testRun(bpf, program, frame);
+      const timeNs = Number(wide(72) - taiNs - startNs);
+      const row = oracle.feed(
+        frame,
+        timeNs,
+        kept.map((k) => k.oracle),
+      );
+      const got = readLast(last, row);
+      const { maskedMeta: _, ...wanted } = row;
+      expect(got, Buffer.from(frame).toString("hex")).toEqual(
+        row.reason === 0
+          ? {
+              ...wanted,
+              meta: row.passed ? row.maskedMeta : row.meta,
+              addresses: got.addresses,
+              flowHash: row.passed ? row.flowHash : 0n,
+              flags: row.flags & ~DIRECTIONS,
+            }
+          : { reason: row.reason },
+      );
+      const kind = row.reason === 0 ? (row.passed ? "row" : "filtered") : `reason ${row.reason}`;
+      seen[kind] = (seen[kind] ?? 0) + 1;
+    }
+    const counts = sketch.counts(1);
+    expect(counts.frames).toBe(frames.length);
+    expect(counts.packets).toBe(seen["row"] ?? 0);
+    expect(counts.filtered).toBe(seen["filtered"] ?? 0);
+    for (const { part, own, oracle: other, name } of kept) {
+      own.take?.(sketch.kept(1, part));
+      expect(own.seal(), name).toEqual(other.seal());
+    }
+    sketch.clear(1);
+    expect(sketch.counts(1).frames).toBe(0);
+    for (const { part, own, oracle: other } of kept) {
+      own.take?.(sketch.kept(1, part));
+      expect(own.seal()).toEqual(other.seal());
+    }
+    return seen;
+  } finally {
+    sketch.close();
+  }
+}
+
+function readLast(last: DataView, row: OracleRow): Record<string, unknown> {
+  const wide = (at: number) => last.getBigUint64(at, true);
+  const reason = last.getUint32(80, true);
+  if (reason !== 0 || row.reason !== 0) return { reason };
+  const passed = last.getUint32(84, true) !== 0;
+  return {
+    ...{ reason, digest: wide(0), meta: wide(8), passed },
+    addresses: row.addresses.map((_, i) => wide(16 + 8 * i)),
+    flags: last.getUint32(48, true) & ~DIRECTIONS,
+    ipid: last.getUint32(56, true),
+    flowHash: wide(64),
+  };
+}
+
+const ALL = { lda: "", lds: "keys=0", colate: "", flows: "" };
+const SCENES: Scene[] = [
+  { place: "xdp", cover: 64, key: "5tuple", filter: "", estimators: ALL },
+  { place: "tc-ingress", cover: 64, key: "5tuple,vlan,dscp", filter: "", estimators: ALL },
+  {
+    place: "xdp",
+    cover: 20,
+    key: "prefix/24",
+    filter: "tcp or udp and not port 53",
+    estimators: { lds: "rows=6,columns=300,k=3,keys=0" },
+  },
+  {
+    place: "xdp",
+    cover: 300,
+    key: "proto",
+    filter: "ip6 or (len > 100 and ttl < 200)",
+    estimators: { colate: "n=4096,m=4,unit=1024,vectors=1" },
+  },
+  {
+    place: "tc-egress",
+    cover: 48,
+    key: "hosts",
+    filter: "src net 128.0.0.0/1 or dst net 8000::/1 or vlan",
+    estimators: { lda: "banks=6", flows: "" },
+  },
+];
+
+function realFrames(file: string, limit: number): Uint8Array[] {
+  const raw = readFileSync(file);
+  const bytes = file.endsWith(".gz") ? gunzipSync(raw) : raw;
+  const magic = bytes.readUInt32LE(0);
+  if ((magic !== 0xa1b2c3d4 && magic !== 0xa1b23c4d) || bytes.readUInt32LE(20) !== 1) return [];
+  const frames: Uint8Array[] = [];
+  for (let at = 24; at + 16 <= bytes.length && frames.length < limit; ) {
+    const captured = bytes.readUInt32LE(at + 8);
+    const frame = bytes.subarray(at + 16, at + 16 + captured);
+    if (frame.length === captured && captured >= 14 && captured <= LONGEST)
+      frames.push(Uint8Array.from(frame));
+    at += 16 + captured;
+  }
+  return frames;
+}
+
+/** A few in ./test; more of them with HOPTIME_EBPF_FRAMES=20000. */
+const RUNS = Number(process.env["HOPTIME_EBPF_FRAMES"] ?? 500);
+const onEthernet = ({ link, frame }: LinkFrame) => link === 1 && frame.length >= 14;
+const frames = missing
+  ? []
+  : [validFrame, hostileFrame, hostileFrame].flatMap((arbitrary, i) =>
+      fc.sample(arbitrary.filter(onEthernet), { numRuns: RUNS / 3, seed: 19 + i }).map(({ frame }) => frame),
+    );
+
+describe.skipIf(missing)("programs in the kernel", () => {
+  test.each(SCENES)(
+    "make of random frames at $place what the WASM kernels make of them: cover $cover, key $key, filter '$filter'",
+    async (scene) => {
+      const seen = await compare(scene, frames);
+      expect(seen["row"]).toBeGreaterThan(frames.length / 10);
+      if (scene.filter !== "") expect(seen["filtered"]).toBeGreaterThan(frames.length / 20);
+      expect(Object.keys(seen).filter((name) => name.startsWith("reason")).length).toBeGreaterThanOrEqual(3);
+    },
+    60_000,
+  );
+
+  test("make of real frames what the WASM kernels make of them", async () => {
+    const demo = join(import.meta.dirname, "..", "..", "..", "demo", "router-in.pcap.gz");
+    const traces = sharedTraces("real frames through eBPF programs");
+    const files = traces ? filesUnder(traces).filter((f) => /\.pcap(\.gz)?$/.test(f)) : [];
+    const frames = [demo, ...files].flatMap((file) => realFrames(file, 600)).slice(0, 8000);
+    const seen = await compare(
+      { place: "xdp", cover: 64, key: "5tuple", filter: "", estimators: ALL },
+      frames,
+    );
+    expect(seen["row"]).toBeGreaterThan(400);
+  }, 60_000);
+});

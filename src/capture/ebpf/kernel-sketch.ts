@@ -1,0 +1,359 @@
+/**
+ * Sketches that the kernel keeps of the packets of an interface (datapath/observe.bpf.c), from this side: loaded, attached, their sets given to epochs, read and emptied. Packets go to
+ * the set whose window their time is in, or from delimiter to delimiter; a set is read when no packet goes there any more. Nothing here waits.
+ */
+import { UsageError } from "../../base/errors.ts";
+import { linkConstants } from "../../base/kernel-layout.ts";
+import { formatBytes } from "../../base/quantity.ts";
+import { SKIP_REASONS } from "../reasons.ts";
+import { linkOf } from "../source/interface/ring.ts";
+import { type Attached, attach, interfaceIndex, type Place } from "./bpf-link.ts";
+import { Datapath } from "./datapath.ts";
+import {
+  CELL_BYTES,
+  CONTROL,
+  COUNT,
+  COUNTS_BYTES,
+  type ConfigPlan,
+  cellPlaces,
+  configBytes,
+  MAX_LDS_ROWS,
+  WINDOW,
+} from "./kernel-layout.ts";
+import type { KernelKept, KernelPart, KernelPlaces } from "./kernel-plan.ts";
+import { loadLibbpf } from "./libbpf.ts";
+
+export interface KernelSketchPlan extends Omit<ConfigPlan, "network" | "longest"> {
+  /** The interface. */
+  name: string;
+  place: Place;
+}
+
+/** Of one set, all CPUs together. Times in ns since 1970; null where there was no packet. */
+export interface SetCounts {
+  frames: number;
+  bytes: number;
+  packets: number;
+  shorts: number;
+  merged: number;
+  filtered: number;
+  skipped: Record<string, number>;
+  firstNs: bigint | null;
+  lastNs: bigint | null;
+  /** Packets in the fullest counter of COLATE. */
+  fullest: number;
+  missedDelimiters: number;
+}
+
+export interface SetWindow {
+  startNs: bigint;
+  endNs: bigint;
+  /** Times in the set count from here. */
+  baseNs: bigint;
+}
+
+const PROGRAM: Record<Place, string> = {
+  xdp: "observe_xdp",
+  "tc-ingress": "observe_ingress",
+  "tc-egress": "observe_egress",
+  socket: "observe_socket",
+};
+/** Ethernet and two tags. */
+const FRAME_OVERHEAD = 22;
+const ANY_LENGTH = 0xffff_ffff;
+const MAX_CELLS = 2 ** 31;
+const AF_INET = 2;
+const SOCK_DGRAM = 2;
+/** struct timex of 64-bit Linux: TAI - UTC in seconds. */
+const TIMEX_BYTES = 208;
+const TIMEX_TAI = 160;
+const FLOW_KEY_BYTES = 40;
+const FLOW_BYTES = 24;
+/** More flows than asked for have room: which are left out is decided by their hashes, afterwards. */
+const FLOW_ROOM = 1.5;
+
+export class KernelSketch {
+  readonly plan: KernelSketchPlan;
+  readonly cpus: number;
+  readonly mtu: number | null;
+  /** For tests and benchmarks. */
+  readonly datapath: Datapath;
+  readonly #control: BigUint64Array;
+  readonly #counts: BigUint64Array;
+  readonly #cells: Uint8Array;
+  readonly #cellsPerSet: number;
+  readonly #at: Map<KernelPart, number>;
+  #attached: Attached | null = null;
+  #taiNs: bigint;
+
+  private constructor(plan: KernelSketchPlan, datapath: Datapath, mtu: number | null) {
+    const { at, cells } = cellPlaces(plan.parts);
+    this.plan = plan;
+    this.cpus = datapath.bpf.possibleCpus();
+    this.mtu = mtu;
+    this.datapath = datapath;
+    this.#control = new BigUint64Array(datapath.map("control").memory());
+    this.#counts = new BigUint64Array(datapath.map("counts").memory());
+    this.#cells = new Uint8Array(datapath.map("cells").memory());
+    this.#cellsPerSet = cells;
+    this.#at = at;
+    this.#taiNs = taiOffsetNs(datapath);
+    this.#control[CONTROL.offset] = this.#taiNs;
+    this.#control[CONTROL.due] = 2n ** 64n - 1n;
+  }
+
+  /** Loaded, and not attached yet. UsageError where it cannot be. */
+  static async load(plan: KernelSketchPlan): Promise<KernelSketch> {
+    const { name, parts, sets } = plan;
+    const bpf = await loadLibbpf(name);
+    interfaceIndex(bpf, name);
+    const fd = bpf.libc.socket(AF_INET, SOCK_DGRAM, 0);
+    const { ethernet, mtu } = linkOf(bpf.libc, fd, name);
+    bpf.libc.close(fd);
+    const cpus = bpf.possibleCpus();
+    const { cells } = cellPlaces(parts);
+    const all = cells * sets * cpus;
+    if (all > MAX_CELLS)
+      throw new UsageError(
+        "out-of-memory",
+        `${name}: ${formatBytes(all * CELL_BYTES)} of cells in the kernel, for ${cpus} CPUs, are too many`,
+        "use smaller parameters of the estimators",
+      );
+    const longest = mtu === null ? ANY_LENGTH : mtu + FRAME_OVERHEAD;
+    const colate = parts.find((part) => part.kind === "colate");
+    const flows = parts.find((part) => part.kind === "flows");
+    const datapath = await Datapath.load({
+      what: name,
+      object: "observe",
+      programs: [PROGRAM[plan.place]],
+      constants: { ".rodata.config": configBytes({ ...plan, network: !ethernet, longest }) },
+      entries: {
+        counts: cpus * sets,
+        cells: Math.max(1, all),
+        colate_slots: colate ? sets * colate.m * colate.edges.length : 1,
+        flows: flows ? Math.ceil(flows.max * FLOW_ROOM) * 2 + 1024 : 1,
+      },
+    });
+    return new KernelSketch(plan, datapath, mtu);
+  }
+
+  /** From now on packets are seen. */
+  attach(): Attached {
+    const { name, place } = this.plan;
+    const { bpf } = this.datapath;
+    this.#attached = attach(bpf, name, place, this.datapath.program(PROGRAM[place]));
+    return this.#attached;
+  }
+
+  /** The interface is there. */
+  get alive(): boolean {
+    return this.#attached?.alive() ?? true;
+  }
+
+  get memoryBytes(): number {
+    return this.#cellsPerSet * CELL_BYTES * this.cpus * this.plan.sets;
+  }
+
+  /** The difference between TAI and UTC has changed since this was last asked: windows that were set before are wrong. */
+  offsetChanged(): boolean {
+    const now = taiOffsetNs(this.datapath);
+    if (now === this.#taiNs) return false;
+    this.#taiNs = now;
+    this.#control[CONTROL.offset] = now;
+    return true;
+  }
+
+  /** Packets of this time go to the set. Null: none do. */
+  setWindow(set: number, window: SetWindow | null): void {
+    const at = CONTROL.windows + set * WINDOW.words;
+    // The end last: before, no time is inside.
+    this.#control[at + WINDOW.end] = 0n;
+    if (!window) return;
+    this.#control[at + WINDOW.base] = window.baseNs + this.#taiNs;
+    this.#control[at + WINDOW.start] = window.startNs + this.#taiNs;
+    Atomics.store(this.#control, at + WINDOW.end, window.endNs + this.#taiNs);
+  }
+
+  /** Of delimited epochs: the number of the one that packets go to now. */
+  get epoch(): bigint {
+    return Atomics.load(this.#control, CONTROL.current);
+  }
+
+  /** How the epoch in a set began: when, and by which packet's digest (0: by the clock). */
+  opening(set: number): { startNs: bigint; id: bigint } {
+    const at = CONTROL.windows + set * WINDOW.words;
+    return {
+      startNs: (this.#control[at + WINDOW.start] ?? 0n) - this.#taiNs,
+      id: this.#control[at + WINDOW.id] ?? 0n,
+    };
+  }
+
+  /** What times in a set count from; null where no packet came. */
+  baseOf(set: number): bigint | null {
+    const base = this.#control[CONTROL.windows + set * WINDOW.words + WINDOW.base] ?? 0n;
+    return base === 0n ? null : base - this.#taiNs;
+  }
+
+  /** Epochs below this were read: their sets are free. */
+  drainedUntil(epoch: bigint): void {
+    Atomics.store(this.#control, CONTROL.drained, epoch);
+  }
+
+  /** The next packet from this time on begins an epoch; null: none does by its time. */
+  cutAt(ns: bigint | null): void {
+    Atomics.store(this.#control, CONTROL.due, ns === null ? 2n ** 64n - 1n : ns + this.#taiNs);
+  }
+
+  /** Packets go to the next set from now on, where it is still `epoch` that they go to. */
+  cutNow(epoch: bigint): boolean {
+    return Atomics.compareExchange(this.#control, CONTROL.current, epoch, epoch + 1n) === epoch;
+  }
+
+  /** Seeds of an epoch's cells. */
+  place(set: number, places: KernelPlaces): void {
+    if (places.kind === "lds") {
+      const seeds = new BigUint64Array(this.datapath.map("lds_seeds").memory());
+      for (const [i, { flow, packet }] of places.rows.entries()) {
+        seeds[2 * (set * MAX_LDS_ROWS + i)] = flow;
+        seeds[2 * (set * MAX_LDS_ROWS + i) + 1] = packet;
+      }
+      return;
+    }
+    const view = new DataView(this.datapath.map("colate_slots").memory());
+    const first = set * places.slots.length;
+    for (const [i, slot] of places.slots.entries()) {
+      view.setBigUint64(16 * (first + i), slot.seed, true);
+      view.setUint32(16 * (first + i) + 8, slot.first, true);
+      view.setUint32(16 * (first + i) + 12, slot.cells, true);
+    }
+  }
+
+  counts(set: number): SetCounts {
+    const sum = (word: number) => {
+      let total = 0n;
+      for (let cpu = 0; cpu < this.cpus; cpu++) total += this.#count(cpu, set, word);
+      return Number(total);
+    };
+    let [first, last, fullest]: [bigint, bigint, number] = [0n, 0n, 0];
+    for (let cpu = 0; cpu < this.cpus; cpu++) {
+      const own = this.#count(cpu, set, COUNT.first);
+      if (own !== 0n && (first === 0n || own < first)) first = own;
+      const end = this.#count(cpu, set, COUNT.last);
+      if (end > last) last = end;
+      fullest += Number(this.#count(cpu, set, COUNT.fullest));
+    }
+    const skipped: Record<string, number> = {};
+    for (const [reason, i] of SKIP_REASONS) {
+      const n = i <= linkConstants.TOO_DEEP ? sum(COUNT.skipped + i) : 0;
+      if (n > 0) skipped[reason] = n;
+    }
+    const at = (time: bigint) => (time === 0n ? null : time - this.#taiNs);
+    return {
+      frames: sum(COUNT.frames),
+      bytes: sum(COUNT.bytes),
+      packets: sum(COUNT.packets),
+      shorts: sum(COUNT.shorts),
+      merged: sum(COUNT.merged),
+      filtered: sum(COUNT.filtered),
+      ...{ skipped, fullest, firstNs: at(first), lastNs: at(last) },
+      missedDelimiters: sum(COUNT.missed),
+    };
+  }
+
+  /** Packets that belonged to no set, because this side was late; since this was last asked. */
+  takeLost(): number {
+    let lost = 0n;
+    for (let cpu = 0; cpu < this.cpus; cpu++)
+      for (let set = 0; set < this.plan.sets; set++) {
+        const at = (cpu * this.plan.sets + set) * (COUNTS_BYTES / 8) + COUNT.lost;
+        lost += Atomics.exchange(this.#counts, at, 0n);
+      }
+    return Number(lost);
+  }
+
+  /** What a set holds for one of the plan's parts. */
+  kept(set: number, part: KernelPart): KernelKept {
+    const { packets } = this.counts(set);
+    if (part.kind === "flows") return { packets, cells: [], ...this.#flows(set) };
+    const bytes = part.cells * CELL_BYTES;
+    const first = (this.#at.get(part) ?? 0) * CELL_BYTES;
+    const cells = Array.from({ length: this.cpus }, (_, cpu) => {
+      const start = (cpu * this.plan.sets + set) * this.#cellsPerSet * CELL_BYTES + first;
+      return this.#cells.subarray(start, start + bytes);
+    });
+    return { packets, cells, flows: [], shed: null };
+  }
+
+  /** The set is empty afterwards. */
+  clear(set: number): void {
+    const bytes = this.#cellsPerSet * CELL_BYTES;
+    for (let cpu = 0; cpu < this.cpus; cpu++) {
+      const at = cpu * this.plan.sets + set;
+      const words = at * (COUNTS_BYTES / 8);
+      if (this.#count(cpu, set, COUNT.packets) !== 0n) this.#cells.fill(0, at * bytes, (at + 1) * bytes);
+      const lost = words + COUNT.lost;
+      this.#counts.fill(0n, words, lost);
+      this.#counts.fill(0n, lost + 1, words + COUNTS_BYTES / 8);
+    }
+    const window = CONTROL.windows + set * WINDOW.words;
+    for (const word of [WINDOW.base, WINDOW.flowCut]) this.#control[window + word] = 0n;
+    if (this.plan.parts.some(({ kind }) => kind === "flows")) this.#dropFlows(set);
+  }
+
+  /** Packets are seen no more; what was kept stays. */
+  detach(): void {
+    this.#attached?.close();
+    this.#attached = null;
+  }
+
+  close(): void {
+    this.detach();
+    this.datapath.close();
+  }
+
+  #count(cpu: number, set: number, word: number): bigint {
+    return this.#counts[(cpu * this.plan.sets + set) * (COUNTS_BYTES / 8) + word] ?? 0n;
+  }
+
+  /** Calls back with each flow of a set: its key as the map has it, and what was counted. */
+  #eachFlow(set: number, each: (key: Uint8Array, value: Uint8Array) => void): void {
+    this.datapath.map("flows").entries(FLOW_KEY_BYTES, (keys, values, count) => {
+      for (let i = 0; i < count; i++) {
+        const key = keys.subarray(i * FLOW_KEY_BYTES, (i + 1) * FLOW_KEY_BYTES);
+        if ((key[7] ?? 0) >>> 5 === set) each(key, values.subarray(i * FLOW_BYTES, (i + 1) * FLOW_BYTES));
+      }
+    });
+  }
+
+  #flows(set: number): Pick<KernelKept, "flows" | "shed"> {
+    const flows: Uint8Array[] = [];
+    this.#eachFlow(set, (key, value) => {
+      const flow = new Uint8Array(FLOW_KEY_BYTES + FLOW_BYTES);
+      flow.set(key);
+      // The set is no part of the key.
+      flow[7] = (flow[7] ?? 0) & 0x1f;
+      flow.set(value, FLOW_KEY_BYTES);
+      flows.push(flow);
+    });
+    let [packets, bytes] = [0n, 0n];
+    for (let cpu = 0; cpu < this.cpus; cpu++) {
+      packets += this.#count(cpu, set, COUNT.shedPackets);
+      bytes += this.#count(cpu, set, COUNT.shedBytes);
+    }
+    const cut = this.#control[CONTROL.windows + set * WINDOW.words + WINDOW.flowCut] ?? 0n;
+    return { flows, shed: cut === 0n ? null : { cut, packets, bytes } };
+  }
+
+  #dropFlows(set: number): void {
+    const keys: Uint8Array[] = [];
+    this.#eachFlow(set, (key) => void keys.push(key.slice()));
+    const map = this.datapath.map("flows");
+    for (const key of keys) map.remove(key);
+  }
+}
+
+function taiOffsetNs(datapath: Datapath): bigint {
+  const bytes = new Uint8Array(TIMEX_BYTES);
+  datapath.bpf.libc.adjtimex(bytes);
+  return BigInt(new DataView(bytes.buffer).getInt32(TIMEX_TAI, true)) * 1_000_000_000n;
+}

@@ -1,0 +1,59 @@
+/** Where the numbers lie that filters ask for, and what a comparison means for them: for batches (filter.ts) and for the kernel (src/capture/ebpf/kernel-filter.ts). */
+import { batchConstants } from "../../base/kernel-layout.ts";
+import type { FilterNumber } from "./expression.ts";
+
+const { META_PROTO, META_IPV6, META_PORTS } = batchConstants;
+const MAX_WORD = 0xffff_ffff;
+
+/** Where a number lies: `bits` bits from `shift` on of a u32 column or of the upper half of meta; its lowest `up` bits read as 0. */
+export interface Place {
+  column: "wireLength" | "flags" | "ipid" | "metaHigh";
+  shift: number;
+  bits: number;
+  up?: number;
+  /** What meta must say for the packet to have it: mask and value. */
+  need?: [bigint, bigint];
+}
+
+export const PLACES: Record<FilterNumber, Place> = {
+  len: { column: "wireLength", shift: 0, bits: 32 },
+  ipid: { column: "ipid", shift: 0, bits: 32 },
+  ttl: { column: "flags", shift: 0, bits: 8 },
+  tcpflags: {
+    column: "flags",
+    shift: 8,
+    bits: 8,
+    need: [META_PROTO | META_PORTS, (6n << 32n) | META_PORTS],
+  },
+  proto: { column: "metaHigh", shift: 0, bits: 8 },
+  dscp: { column: "metaHigh", shift: 8, bits: 6 },
+  // The DSCP in its place in the octet; the two bits below it in metaHigh are the protocol's and are masked away (`up`).
+  tos: { column: "metaHigh", shift: 6, bits: 8, up: 2 },
+};
+
+/** The bits of a number that are asked for, in their place. Where both shifts together pass 31 nothing is kept, so that a shift modulo 32 does no harm. */
+export function keptBits(place: Place, shift: number, mask: number): number {
+  const whole = place.bits === 32 ? MAX_WORD : 2 ** place.bits - 1;
+  const valid = whole - (2 ** (place.up ?? 0) - 1);
+  return ((valid >>> shift) & mask) >>> 0;
+}
+
+export function versionNeed(version: 4 | 6 | null): [bigint, bigint] {
+  return version === null ? [0n, 0n] : [META_IPV6, version === 6 ? META_IPV6 : 0n];
+}
+
+/** The numbers that fit (for "!=": that do not); null for none. */
+export function rangeOf(comparison: string, value: number): [number, number] | null {
+  switch (comparison) {
+    case "<":
+      return value === 0 ? null : [0, value - 1];
+    case "<=":
+      return [0, value];
+    case ">":
+      return value >= MAX_WORD ? null : [value + 1, MAX_WORD];
+    case ">=":
+      return [value, MAX_WORD];
+    default:
+      return [value, value];
+  }
+}

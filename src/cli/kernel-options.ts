@@ -1,0 +1,30 @@
+/** Options of observing from inside the kernel. */
+import type { Command } from "commander";
+import { UsageError } from "../base/errors.ts";
+import { PLACES, type Place } from "../observe/kernel-choice.ts";
+import type { ObservePointOptions } from "../observe/observe-point.ts";
+import { choiceOption } from "./options.ts";
+import { warn } from "./output.ts";
+
+export interface KernelFlags {
+  ebpf?: boolean;
+  at?: Place;
+}
+
+export function addKernelOptions(command: Command): void {
+  command
+    .option("--ebpf", "interface: sketch packets in the kernel (lda, lds, colate, flows), copying none")
+    .option(
+      "--at <place>",
+      `with --ebpf: ${PLACES.join(", ")} (default: xdp for packets received, else what works)`,
+      choiceOption("--at", PLACES),
+    );
+}
+
+export function kernelOptions({ ebpf, at }: KernelFlags): Pick<ObservePointOptions, "ebpf"> {
+  if (!ebpf) {
+    if (at !== undefined) throw new UsageError("bad-option", "--at goes with --ebpf");
+    return {};
+  }
+  return { ebpf: { place: at, onFallback: (text) => warn(`hoptime: ${text}`) } };
+}

@@ -1,0 +1,18 @@
+/** Cells that were filled outside of kernel memory (datapath/), added to those of a tap. */
+import type { Kernels } from "../../base/kernels.ts";
+
+const CELL_BYTES = 16;
+const PIECE_BYTES = 1 << 18;
+
+/** `to`: address of the tap's cells, as many as each of `parts` has. */
+export function foldCells(kernels: Kernels, to: number, parts: readonly Uint8Array[]): void {
+  const room = kernels.alloc(PIECE_BYTES);
+  for (const part of parts) {
+    for (let at = 0; at < part.length; at += PIECE_BYTES) {
+      const piece = part.subarray(at, at + PIECE_BYTES);
+      kernels.u8.set(piece, room);
+      kernels.call.cellsFold(to + at, room, piece.length / CELL_BYTES);
+    }
+  }
+  kernels.free(room);
+}

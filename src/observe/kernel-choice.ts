@@ -1,0 +1,132 @@
+/** What of an observation the kernel can do: places to attach at, parts of the sketch, the filter; or why not, in a sentence. */
+import { UsageError } from "../base/errors.ts";
+import { PLACES, type Place } from "../capture/ebpf/bpf-link.ts";
+import { type KernelFilter, kernelFilter, MAX_STEPS } from "../capture/ebpf/kernel-filter.ts";
+import type { KernelPart } from "../capture/ebpf/kernel-plan.ts";
+import { parseFilter } from "../capture/filter/filter.ts";
+import type { InterfaceOptions } from "../capture/source/interface/interface-options.ts";
+import { ESTIMATORS } from "../estimators/table.ts";
+import type { CutChoice, Lane } from "./lane.ts";
+import type { ObserveCapturesOptions } from "./observe-captures.ts";
+import type { TapPlan } from "./observer.ts";
+
+export { PLACES, type Place };
+
+/** Which packets each place sees. */
+const SEES: Record<Place, readonly ("in" | "out")[]> = {
+  xdp: ["in"],
+  "tc-ingress": ["in"],
+  "tc-egress": ["out"],
+  socket: ["in", "out"],
+};
+/** Where none is chosen, in order. Sent packets behind the queue, as captures see them. */
+const USUAL = { in: ["xdp", "tc-ingress", "socket"], out: ["socket"] } as const;
+
+export interface PlaceChoice {
+  direction: "in" | "out";
+  /** To be tried in order. */
+  places: readonly Place[];
+}
+
+export function choosePlaces(place: Place | undefined, { direction }: InterfaceOptions): PlaceChoice {
+  if (direction === "both")
+    throw new UsageError(
+      "bad-option",
+      "programs in the kernel see one direction",
+      "choose in or out; observe the other one as a point of its own",
+      { parameter: "direction", value: direction },
+    );
+  if (place === undefined) return { direction: direction ?? "in", places: USUAL[direction ?? "in"] };
+  const own = direction ?? SEES[place][0] ?? "in";
+  if (!SEES[place].includes(own))
+    throw new UsageError(
+      "bad-option",
+      `${place} sees packets that are ${own === "out" ? "received" : "sent"}, not those of direction ${own}`,
+      own === "out" ? "choose tc-egress, or socket" : "choose xdp, tc-ingress or socket",
+      { parameter: "at", value: place },
+    );
+  return { direction: own, places: [place] };
+}
+
+export interface ChosenPart {
+  plan: TapPlan;
+  part: KernelPart;
+}
+
+export function chooseParts(taps: readonly TapPlan[], seed: bigint): ChosenPart[] {
+  return taps.map((plan) => {
+    const { estimator, parameters } = plan;
+    const part = estimator.kernel?.part(parameters, seed);
+    if (part === undefined) {
+      const names = ESTIMATORS.flatMap(({ name, kernel }) => (kernel ? [name] : [])).join(", ");
+      throw new UsageError(
+        "not-supported",
+        `${estimator.name} cannot be kept in the kernel`,
+        `those that can: ${names}; observe the others without eBPF`,
+        { parameter: "estimators", value: estimator.name },
+      );
+    }
+    if (typeof part === "string")
+      throw new UsageError(
+        "not-supported",
+        `${estimator.name} in the kernel: ${part}`,
+        "observe without eBPF",
+        { parameter: estimator.name },
+      );
+    return { plan, part };
+  });
+}
+
+export function chooseLane(lanes: readonly Lane[]): { lane: Lane; filter: KernelFilter | null } {
+  const [lane, ...more] = lanes;
+  if (!lane || more.length > 0)
+    throw new UsageError(
+      "not-supported",
+      `${lanes.length} segments or classes of one point in the kernel`,
+      "observe one with eBPF, or all without",
+      { parameter: "ebpf" },
+    );
+  if (lane.filter === "") return { lane, filter: null };
+  const filter = kernelFilter(parseFilter(lane.filter));
+  if (!filter)
+    throw new UsageError(
+      "not-supported",
+      `the filter takes more than the ${MAX_STEPS} steps that the kernel has for it`,
+      "a shorter filter, or observe without eBPF",
+      { parameter: "filter", value: lane.filter },
+    );
+  return { lane, filter };
+}
+
+/** What packets are needed for themselves, which stay in the kernel here. */
+export function refusePackets(options: Omit<ObserveCapturesOptions, "sink" | "lanes" | "files">): void {
+  const { inner, sender, references, packetTimes, cut, interface: own = {} } = options;
+  const refuse = (parameter: string, problem: string, hint = "leave it out, or observe without eBPF") => {
+    throw new UsageError("not-supported", problem, hint, { parameter });
+  };
+  if (inner) refuse("inner", "programs in the kernel do not look into tunnels");
+  if (sender || references || packetTimes)
+    refuse("delays", "programs in the kernel know no delays of packets");
+  if (cut.mode === "control") refuse("cut", "programs in the kernel do not read Start and End messages");
+  if (own.timestamps === "hardware") refuse("timestamps", "programs in the kernel do not see the card's");
+  if (own.snapBytes !== undefined) refuse("snap", "programs in the kernel copy no packets");
+  if (own.promiscuous)
+    refuse(
+      "promiscuous",
+      "programs in the kernel see what the interface takes",
+      "leave it out, and set it yourself: ip link set dev NAME promisc on",
+    );
+}
+
+const QUICK_NS = 100_000_000n;
+const CELL_BYTES = 16;
+/** Of cells in the kernel, on all CPUs: beyond, epochs wait less long. */
+const ROOM_BYTES = 128 << 20;
+const MIN_SETS = 2;
+
+/** How many sets: so many epochs may wait until they are read. A power of two. `cells`: of one set of one CPU. */
+export function setsFor(cut: CutChoice, cells: number, cpus: number): number {
+  let sets = cut.mode === "aligned" && cut.lengthNs >= QUICK_NS ? 4 : 8;
+  while (sets > MIN_SETS && sets * cells * cpus * CELL_BYTES > ROOM_BYTES) sets /= 2;
+  return sets;
+}

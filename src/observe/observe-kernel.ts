@@ -1,0 +1,254 @@
+/**
+ * An interface observed from inside the kernel: eBPF programs keep the sketches (src/capture/ebpf/), this side seals them at the end of each epoch. No packet is copied. Runs until the
+ * signal, or until the interface is gone; then the open epoch is sealed and everything sealed is durable.
+ */
+import { cpus } from "node:os";
+import { setTimeout as sleep } from "node:timers/promises";
+import { UsageError } from "../base/errors.ts";
+import { countOf, formatBytes } from "../base/quantity.ts";
+import type { Attached } from "../capture/ebpf/bpf-link.ts";
+import { cellPlaces } from "../capture/ebpf/kernel-layout.ts";
+import { KernelSketch } from "../capture/ebpf/kernel-sketch.ts";
+import { FlowKeySpec } from "../capture/flow/flow-key.ts";
+import { type CaptureStatistics, DEFAULT_SEED } from "../capture/reader.ts";
+import { SystemClock } from "../capture/source/interface/system-clock.ts";
+import { systemClock } from "../capture/source/live-clock.ts";
+import type { Cutter } from "../epoch/epoch-sink.ts";
+import {
+  type ChosenPart,
+  chooseLane,
+  chooseParts,
+  choosePlaces,
+  type Place,
+  refusePackets,
+  setsFor,
+} from "./kernel-choice.ts";
+import { KernelCutter } from "./kernel-cutter.ts";
+import { KernelDelimitedCutter } from "./kernel-delimited-cutter.ts";
+import { KernelEpochs } from "./kernel-epochs.ts";
+import type { Lane } from "./lane.ts";
+import { flushQuietly, type ObserveResult, tapState } from "./observe.ts";
+import { OBSERVE_COVER, type ObserveCapturesOptions } from "./observe-captures.ts";
+import { type ObserverOptions, PointObserver } from "./observer.ts";
+import { Outbox } from "./outbox.ts";
+
+/** What an interface is observed by, where it is the kernel. */
+export interface KernelOptions {
+  /** Left out: the first that works. */
+  place?: Place | undefined;
+  /** Something does not work here, and what is used instead. */
+  onFallback?: (text: string) => void;
+}
+
+export interface ObserveKernelOptions extends Omit<ObserveCapturesOptions, "files"> {
+  /** The interface. */
+  name: string;
+  ebpf: KernelOptions;
+}
+
+/** Programs cannot be loaded or attached here: captures can do the same, at a higher price. */
+export class KernelUnavailable extends UsageError {}
+
+const MAX_WAIT_MS = 100;
+const DELIMITED_WAIT_MS = 20;
+const ALIVE_MS = 1000;
+/** After detaching: programs that were at work are done. */
+const LINGER_MS = 15;
+
+export async function observeKernel(options: ObserveKernelOptions): Promise<ObserveResult> {
+  const { name, lanes, taps, cut, sink, seed = DEFAULT_SEED, signal } = options;
+  refusePackets(options);
+  const { lane, filter } = chooseLane(lanes);
+  const parts = chooseParts(taps, seed);
+  const cover = options.cover ?? OBSERVE_COVER;
+  const key = FlowKeySpec.parse(options.key);
+  const below = cut.mode === "delimited" ? Math.floor(2 ** 32 / cut.every) : null;
+  const { cells } = cellPlaces(parts.map(({ part }) => part));
+  const outbox = new Outbox(sink, options.onRecord);
+  outbox.release();
+  const start = (sketch: KernelSketch) => new Running(options, { sketch, lane, parts, key, cover, outbox });
+  const { running, attached, sketch } = await attachFirst(options, start, {
+    ...{ seed, cover, filter, below, mask: key.maskWords(), sets: setsFor(cut, cells, cpus().length) },
+    parts: parts.map(({ part }) => part),
+  });
+  try {
+    options.interface?.onOpen?.(openText(sketch, attached, lane));
+    const gone = await running.run(signal);
+    await sleep(LINGER_MS);
+    running.observer.finish(systemClock());
+    await outbox.empty();
+    return running.result(gone ? `${name}: the interface is gone` : null);
+  } catch (error) {
+    await flushQuietly(sink);
+    throw error;
+  } finally {
+    running.observer.free();
+    sketch.close();
+  }
+}
+
+/** At the first place that works. */
+async function attachFirst(
+  { name, ebpf, interface: own = {} }: ObserveKernelOptions,
+  start: (sketch: KernelSketch) => Running,
+  plan: Omit<KernelSketch["plan"], "name" | "place" | "direction">,
+): Promise<{ running: Running; attached: Attached; sketch: KernelSketch }> {
+  const { direction, places } = choosePlaces(ebpf.place, own);
+  let problem: UsageError | null = null;
+  for (const place of places) {
+    let sketch: KernelSketch | null = null;
+    let running: Running | null = null;
+    try {
+      sketch = await KernelSketch.load({ ...plan, name, place, direction });
+      running = start(sketch);
+      running.begin();
+      const attached = sketch.attach();
+      if (problem) ebpf.onFallback?.(`${problem.message}; ${place} is used`);
+      return { running, attached, sketch };
+    } catch (error) {
+      running?.observer.free();
+      sketch?.close();
+      if (!(error instanceof UsageError) || error.code !== "not-supported") throw error;
+      problem ??= error;
+    }
+  }
+  if (!problem) throw new Error("no place to attach at");
+  const { message, hint } = problem;
+  throw new KernelUnavailable("not-supported", message, hint, { value: name });
+}
+
+interface RunningParts {
+  sketch: KernelSketch;
+  lane: Lane;
+  parts: readonly ChosenPart[];
+  key: FlowKeySpec;
+  cover: number;
+  outbox: Outbox;
+}
+
+class Running {
+  readonly observer: PointObserver;
+  readonly #epochs: KernelEpochs;
+  readonly #cutter: Cutter & { dueNs?: bigint | null };
+  readonly #of: RunningParts;
+  readonly #name: string;
+  readonly #signal: AbortSignal | undefined;
+
+  constructor(options: ObserveKernelOptions, of: RunningParts) {
+    const { kernels, point, taps, cut, seed = DEFAULT_SEED } = options;
+    const { sketch, lane, parts, key, cover, outbox } = of;
+    this.#of = of;
+    this.#name = options.name;
+    this.#signal = options.signal;
+    this.#epochs = new KernelEpochs(sketch, (set, salt) => {
+      for (const { plan } of parts) {
+        const places = plan.estimator.kernel?.places?.(plan.parameters, seed, salt);
+        if (places) sketch.place(set, places);
+      }
+    });
+    if (cut.mode === "control") throw new Error("control messages are not read in the kernel");
+    const full = parts.flatMap(({ part }) => (part.kind === "colate" ? [part.fullAt] : []));
+    this.#cutter =
+      cut.mode === "aligned"
+        ? new KernelCutter(this.#epochs, cut.lengthNs, Math.min(Number.POSITIVE_INFINITY, ...full))
+        : new KernelDelimitedCutter(this.#epochs);
+    const onRecord: ObserverOptions["onRecord"] = (record, encode) => outbox.put(record, encode);
+    const clock = new SystemClock(sketch.datapath.bpf.libc);
+    this.observer = new PointObserver({
+      ...{ kernels, point, taps, cut, seed, cover, onRecord, cutter: this.#cutter, key: key.text },
+      ...{ role: lane.role, segment: lane.segment, filter: lane.filter },
+      totals: () => this.#epochs.totals(),
+      state: tapState({ clock: () => clock.state() }, outbox),
+      wrapTap: (tap, plan) => {
+        const own = parts.find((chosen) => chosen.plan === plan);
+        if (!own) throw new Error(`no part for ${plan.estimator.name}`);
+        return this.#epochs.tap(tap, own.part);
+      },
+    });
+  }
+
+  begin(): void {
+    this.observer.begin(systemClock());
+  }
+
+  /** Until the signal, or until the interface is gone: then true. Nothing is attached any more afterwards. */
+  async run(signal: AbortSignal | undefined): Promise<boolean> {
+    const { sketch, outbox } = this.#of;
+    let lookAt = performance.now() + ALIVE_MS;
+    let gone = false;
+    while (!signal?.aborted && !gone) {
+      await this.#wait();
+      this.observer.tick(systemClock());
+      if (outbox.needsRoom) await outbox.room();
+      if (performance.now() < lookAt) continue;
+      lookAt = performance.now() + ALIVE_MS;
+      gone = !sketch.alive;
+    }
+    sketch.detach();
+    return gone;
+  }
+
+  async #wait(): Promise<void> {
+    const due = this.#cutter.dueNs;
+    const left = due === undefined || due === null ? DELIMITED_WAIT_MS : Number(due - systemClock()) / 1e6;
+    const ms = Math.min(MAX_WAIT_MS, Math.max(1, Math.ceil(left)));
+    await sleep(ms, undefined, this.#signal ? { signal: this.#signal } : {}).catch(() => {});
+  }
+
+  result(partial: string | null): ObserveResult {
+    const { lane, outbox, sketch } = this.#of;
+    const { packets, missedDelimiters, lost } = this.#epochs.sums;
+    const { filtered } = this.#epochs;
+    const { epochs, short, backward } = this.observer.sums;
+    const warnings = this.#warnings();
+    if (missedDelimiters > 0)
+      warnings.push(`${countOf(missedDelimiters, "delimiter")} came too fast after another to cut there`);
+    if (lost > 0)
+      warnings.push(
+        `${this.#name}: ${countOf(lost, "packet")} not counted, because this host was too busy to read sketches in time`,
+      );
+    return {
+      captures: [{ ...this.#statistics(), partial, warnings }],
+      delays: null,
+      lanes: [{ segment: lane.segment, packets, filtered, twoWay: null }],
+      memoryBytes: this.observer.memoryBytes + sketch.memoryBytes,
+      records: outbox.counts,
+      written: outbox.written,
+      refusals: outbox.refusals,
+      ...{ epochs, short, backward },
+    };
+  }
+
+  #warnings(): string[] {
+    const { merged } = this.#epochs.sums;
+    const { mtu, plan } = this.#of.sketch;
+    if (merged === 0) return [];
+    return [
+      `${this.#name}: ${countOf(merged, "packet")} of several merged ones, longer than the link's MTU${mtu === null ? "" : ` of ${mtu}`}: they look different elsewhere; ethtool -K ${this.#name} ${plan.direction === "in" ? "gro off lro off" : "gso off tso off"}`,
+    ];
+  }
+
+  #statistics(): Omit<CaptureStatistics, "partial" | "warnings"> {
+    const { frames, skipped, dropped } = this.#epochs.totals();
+    const { filtered: _, ...reasons } = skipped as Record<string, number>;
+    const { packets, bytes } = this.#epochs.sums;
+    const { firstNs, lastNs, filtered } = this.#epochs;
+    return {
+      ...{ file: this.#name, format: "interface", packets: frames, bytes, skipped: reasons, dropped },
+      ...{ ipPackets: packets + filtered, originNs: firstNs, firstNs, lastNs, shorts: [] },
+      interfaces: [
+        {
+          ...{ index: 0, name: this.#name, description: `eBPF at ${this.#of.sketch.plan.place}` },
+          ...{ link: 1, snapLength: 0, resolution: "1e-9 s", dropped },
+        },
+      ],
+    };
+  }
+}
+
+function openText(sketch: KernelSketch, { place, mode }: Attached, { filter }: Lane): string {
+  const way = sketch.plan.direction === "in" ? "received" : "sent";
+  const how = mode === null ? "" : ` (${mode} XDP)`;
+  const filtered = filter === "" ? "" : "; filtered in the kernel";
+  return `${sketch.plan.name}: packets ${way}, in the kernel by eBPF at ${place}${how}, ${formatBytes(sketch.memoryBytes)} of cells for ${countOf(sketch.cpus, "CPU")}${filtered}`;
+}

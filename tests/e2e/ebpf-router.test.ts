@@ -1,0 +1,275 @@
+/**
+ * A router observed from inside its kernel: two hosts and a router with a token-bucket queue in network namespaces; UDP and TCP over IPv4, IPv6 and a VLAN between them. eBPF programs on
+ * both sides of the queue, captures by the same command beside them, and tcpdump as the truth: records pair with each other and with those of the captures.
+ */
+import type { ChildProcess } from "node:child_process";
+import { execFileSync, spawn } from "node:child_process";
+import { existsSync, mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { setTimeout as sleep } from "node:timers/promises";
+import { afterAll, afterEach, beforeEach, expect, test } from "vitest";
+import { programsAt } from "../../src/capture/ebpf/bpf-link.ts";
+import { findLibbpf } from "../../src/capture/ebpf/libbpf.ts";
+import { datapathMissing } from "../support/datapath.ts";
+import { type ExactEpoch, exactEpochs } from "../support/exact-epochs.ts";
+import { NetworkLab, namespacesMissing } from "../support/namespaces.ts";
+
+const cli = join(import.meta.dirname, "..", "..", "dist", "cli", "main.js");
+const missing =
+  namespacesMissing() ??
+  (await datapathMissing("observe")) ??
+  (existsSync(cli) ? null : "dist/cli/main.js is not built");
+if (missing) console.warn(`skipped: a router observed by eBPF programs (${missing})`);
+const scratch = mkdtempSync(join(tmpdir(), "hoptime-ebpf-"));
+afterAll(() => rmSync(scratch, { recursive: true, force: true }));
+let lab: NetworkLab;
+beforeEach(() => {
+  lab = new NetworkLab();
+});
+afterEach(() => lab.close());
+
+const EPOCHS = Number(process.env["HOPTIME_EBPF_EPOCHS"] ?? 12);
+const EPOCH_MS = 500;
+const EPOCH_NS = BigInt(EPOCH_MS) * 1_000_000n;
+const KILLS = Number(process.env["HOPTIME_EBPF_KILLS"] ?? 3);
+const CLANG = [
+  "-O2",
+  "-g",
+  "-target",
+  "bpf",
+  "-I/usr/include/x86_64-linux-gnu",
+  "-I/usr/include/aarch64-linux-gnu",
+];
+const CROSSING = "dst net 10.96.2.0/24 or dst net fd96:2::/64";
+
+const RECEIVER = `
+  const net = require("node:net"), dgram = require("node:dgram");
+  net.createServer((s) => s.resume()).listen(5000, "::", () => {
+    dgram.createSocket("udp4").bind(9000); dgram.createSocket({ type: "udp6", ipv6Only: true }).bind(9000, () => console.log("ready"));
+  });`;
+/** UDP over IPv4, IPv6 and the VLAN, and TCP, in bursts a little beyond what the queue drains. */
+const SENDER = `
+  const net = require("node:net"), dgram = require("node:dgram");
+  const [u4, u6] = [dgram.createSocket("udp4"), dgram.createSocket("udp6")];
+  const payload = Buffer.alloc(700), start = performance.now();
+  let owed = 0, before = start, sent = 0;
+  const tcp = net.connect(5000, "10.96.2.1");
+  tcp.on("error", () => {});
+  setInterval(() => {
+    const now = performance.now(), t = now - start;
+    owed = Math.min(45, owed + (now - before) * (t % 700 < 200 ? 1.35 : 0.4));
+    before = now;
+    for (; owed >= 1; owed--) {
+      payload.writeUInt32BE(sent++, 0);
+      if (sent % 3 === 0) u6.send(payload, 9000, "fd96:2::1");
+      else if (sent % 3 === 1) u4.send(payload, 9000, "10.96.2.1");
+      else u4.send(payload, 9000, "10.96.2.7");
+    }
+    if (tcp.writableLength < 20000 && sent % 2 === 0) tcp.write(payload);
+  }, 2);`;
+
+function build(): void {
+  lab.addHost("a");
+  lab.addHost("r", { forwards: true });
+  lab.addHost("b");
+  lab.join(["a", "e0", "10.96.1.1/24"], ["r", "in", "10.96.1.254/24"]);
+  lab.join(["r", "out", "10.96.2.254/24"], ["b", "e0", "10.96.2.1/24"]);
+  lab.run("b", "ip", "addr", "add", "10.96.2.7/24", "dev", "e0");
+  lab.run("r", "sysctl", "-qw", "net.ipv6.conf.all.forwarding=1");
+  for (const [host, device, address] of [
+    ["a", "e0", "fd96:1::1/64"],
+    ["r", "in", "fd96:1::ff/64"],
+    ["r", "out", "fd96:2::ff/64"],
+    ["b", "e0", "fd96:2::1/64"],
+  ] as const)
+    lab.run(host, "ip", "addr", "add", address, "dev", device, "nodad");
+  // A VLAN, on every kernel: programs put the tag on and take it off, in the frame itself as on a wire.
+  const tag = join(scratch, "tag.bpf.o");
+  execFileSync("clang", [...CLANG, "-c", join(import.meta.dirname, "..", "support", "tag.bpf.c"), "-o", tag]);
+  for (const [host, device, way, section] of [
+    ["a", "e0", "egress", "tc/push"],
+    ["r", "in", "ingress", "tc/pop"],
+  ] as const) {
+    lab.offload(host, device, "txvlan", "off");
+    lab.run(host, "tc", "qdisc", "add", "dev", device, "clsact");
+    lab.run(host, "tc", "filter", "add", "dev", device, way, "bpf", "da", "obj", tag, "sec", section);
+  }
+  lab.route("a", "10.96.2.0/24", "10.96.1.254");
+  lab.route("b", "10.96.0.0/16", "10.96.2.254");
+  lab.run("a", "ip", "-6", "route", "add", "fd96:2::/64", "via", "fd96:1::ff");
+  lab.run("b", "ip", "-6", "route", "add", "fd96:1::/64", "via", "fd96:2::ff");
+  lab.queue("r", "out", 8, 32);
+}
+
+interface Running {
+  child: ChildProcess;
+  text(): string;
+  end(): Promise<void>;
+}
+
+async function observe(host: string, ...args: string[]): Promise<Running> {
+  const child = lab.start(host, process.execPath, cli, "observe", ...args);
+  let text = "";
+  const ended = new Promise<number | null>((resolve) => child.on("close", resolve));
+  child.stdout?.on("data", (data) => {
+    text += data;
+  });
+  await new Promise<void>((resolve, reject) => {
+    child.stderr?.on("data", (data) => {
+      text += data;
+      if (text.includes("observing")) resolve();
+    });
+    ended.then(() => reject(new Error(`observe ended: ${text}`)));
+  });
+  return {
+    child,
+    text: () => text,
+    async end() {
+      child.kill("SIGINT");
+      expect(await ended, text).toBe(0);
+    },
+  };
+}
+
+interface Epoch {
+  startNs: string;
+  edge: boolean;
+  latency: { lowNs: number; highNs: number } | null;
+  sent: number;
+  received: number;
+  lostLow: number;
+  lostHigh: number;
+}
+
+function query(dir: string, from: string, to: string, estimator: string): Epoch[] {
+  const args = ["query", dir, "--between", from, to, "--series", "--estimator", estimator, "--json"];
+  const text = execFileSync(process.execPath, [cli, ...args], { encoding: "utf8", maxBuffer: 1 << 26 });
+  return JSON.parse(text).estimates[estimator].series;
+}
+
+/** Each takes the time of a packet itself: tcpdump's socket some microseconds after the program at XDP. */
+const TIMESTAMP_NS = 20_000;
+
+interface Judged {
+  judged: number;
+  held: number;
+  lossHeld: number;
+}
+
+function judge(epochs: readonly Epoch[], exact: ReadonlyMap<string, ExactEpoch>): Judged {
+  const out = { judged: 0, held: 0, lossHeld: 0 };
+  for (const { startNs, edge, latency, sent, received, lostLow, lostHigh } of epochs) {
+    const truth = exact.get(startNs);
+    if (!truth || edge || truth.arrived < 50) continue;
+    out.judged++;
+    const low = (latency?.lowNs ?? Number.POSITIVE_INFINITY) - TIMESTAMP_NS;
+    const high = (latency?.highNs ?? Number.NEGATIVE_INFINITY) + TIMESTAMP_NS;
+    const held = low <= truth.withinMeanNs && truth.withinMeanNs <= high;
+    if (held) out.held++;
+    else if (process.env["HOPTIME_SHOW"]) console.log(startNs, JSON.stringify({ latency, truth }));
+    // Packets at either end are exact but for those seen right at a cut; what was lost lies within its bounds, but for those on their way at the cuts.
+    const off = Math.abs(sent - truth.sent) + Math.abs(received - truth.arrived);
+    const within = lostLow - truth.crossing <= truth.lost && truth.lost <= lostHigh + truth.crossing;
+    if (off <= truth.atEdge && within) out.lossHeld++;
+    else if (process.env["HOPTIME_SHOW"])
+      console.log("loss", JSON.stringify({ sent, received, lostLow, lostHigh, truth }));
+  }
+  return out;
+}
+
+test.skipIf(missing !== null)(
+  "records of eBPF programs pair with each other and with those of captures: loss exact, means within the bars",
+  { timeout: 240_000, retry: 2 },
+  async () => {
+    build();
+    const dir = mkdtempSync(join(scratch, "run-"));
+    const [before, after, records] = [join(dir, "in.pcap"), join(dir, "out.pcap"), join(dir, "records")];
+    const common = [
+      "--estimators",
+      "lda,lds",
+      "--epoch",
+      `${EPOCH_MS}ms`,
+      "--filter",
+      CROSSING,
+      "--to",
+      records,
+    ];
+    const observers = await Promise.all([
+      observe("r", "in", "--ebpf", "--point", "A", ...common),
+      observe("r", "out", "--ebpf", "--direction", "out", "--point", "B", ...common),
+      observe("r", "in", "--direction", "in", "--point", "A2", ...common),
+      observe("r", "out", "--direction", "out", "--point", "B2", ...common),
+    ]);
+    expect(observers[0]?.text()).toContain(
+      "observing in: packets received, in the kernel by eBPF at xdp (native XDP)",
+    );
+    expect(observers[1]?.text()).toContain("observing out: packets sent, in the kernel by eBPF at socket");
+    // An XDP program on a veth switches GRO on: captures behind it would see merged packets.
+    lab.offload("r", "in", "gro", "off");
+    await lab.capture("r", "in", "in", before);
+    await lab.capture("r", "out", "out", after);
+    const receiver = lab.start("b", process.execPath, "-e", RECEIVER);
+    await new Promise((resolve) => receiver.stdout?.once("data", resolve));
+    const sender = lab.start("a", process.execPath, "-e", SENDER);
+    await sleep(EPOCH_MS * (EPOCHS + 3));
+    sender.kill();
+    await sleep(300);
+    await Promise.all(observers.map((observer) => observer.end()));
+    if (process.env["HOPTIME_SHOW"]) for (const observer of observers) console.log(observer.text());
+    // tcpdump has the last packets when their block of the ring is full, or after a second.
+    await sleep(1500);
+    expect(await lab.stopCaptures(), "packets that tcpdump dropped: the truth has holes").toBe(0);
+    const exact = await exactEpochs({ before, after, filter: CROSSING, epochNs: EPOCH_NS });
+    expect([...exact.values()].reduce((n, epoch) => n + epoch.lost, 0)).toBeGreaterThan(0);
+    for (const [from, to] of [
+      ["A", "B"],
+      ["A", "B2"],
+      ["A2", "B"],
+    ] as const)
+      for (const estimator of ["lda", "lds"]) {
+        const counts = judge(query(records, from, to, estimator), exact);
+        const text = `${from} ${to} ${estimator}: ${JSON.stringify(counts)}`;
+        if (process.env["HOPTIME_SHOW"]) console.log(text);
+        expect(counts.judged, text).toBeGreaterThanOrEqual(EPOCHS - 3);
+        // 95 % intervals: more misses than two of ten are a chance of 0.012; the test is repeated twice.
+        expect(counts.held, text).toBeGreaterThanOrEqual(0.8 * counts.judged);
+        expect(counts.lossHeld, text).toBe(counts.judged);
+      }
+  },
+);
+
+test.skipIf(missing !== null)(
+  "a process that is killed leaves no program attached",
+  { timeout: 20_000 * KILLS },
+  async () => {
+    const bpf = await findLibbpf();
+    if (typeof bpf === "string") throw new Error(bpf);
+    const name = `htk${process.pid % 100000}`;
+    execFileSync("ip", ["link", "add", name, "type", "veth", "peer", "name", `${name}p`]);
+    try {
+      for (const device of [name, `${name}p`]) execFileSync("ip", ["link", "set", device, "up"]);
+      for (let round = 0; round < KILLS; round++) {
+        const place = (["xdp", "tc-ingress", "tc-egress"] as const)[round % 3] ?? "xdp";
+        const to = join(scratch, `kill-${round}`);
+        const child = spawn(
+          process.execPath,
+          [cli, "observe", name, "--ebpf", "--at", place, "--point", "K", "--to", to],
+          { stdio: ["ignore", "ignore", "pipe"] },
+        );
+        const ended = new Promise((resolve) => child.on("close", resolve));
+        await new Promise<void>((resolve) =>
+          child.stderr.on("data", (data) => String(data).includes("observing") && resolve()),
+        );
+        expect(programsAt(bpf, name, place)).toHaveLength(1);
+        child.kill("SIGKILL");
+        await ended;
+        // The kernel takes links away when their last file descriptor is closed: soon, not at once.
+        for (let i = 0; i < 100 && programsAt(bpf, name, place).length > 0; i++) await sleep(20);
+        expect(programsAt(bpf, name, place), `round ${round}, ${place}`).toEqual([]);
+      }
+    } finally {
+      execFileSync("ip", ["link", "del", name]);
+    }
+  },
+);
