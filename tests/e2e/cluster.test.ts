@@ -78,7 +78,7 @@ describe.skipIf(NO_NATS)("a cluster of three brokers and two workers", () => {
         await alone.stop("kill");
       }
     },
-    30_000 + ROUNDS * 45_000,
+    90_000 + ROUNDS * 60_000,
   );
 });
 
@@ -128,7 +128,7 @@ async function publish(round: number): Promise<void> {
 }
 
 /** Everything is read and acknowledged. */
-async function settled(limitMs = 60_000): Promise<void> {
+async function settled(limitMs = 60_000 + 10_000 * ROUNDS): Promise<void> {
   const link = await servers.connect();
   const untilMs = Date.now() + limitMs;
   try {

@@ -51,6 +51,11 @@ export class NatsServers {
     return `nats://${this.ports.map((p) => `127.0.0.1:${p}`).join(",")}`;
   }
 
+  /** Of those that run. */
+  get pids(): number[] {
+    return this.#children.flatMap((child) => child?.pid ?? []);
+  }
+
   async startNode(i: number): Promise<void> {
     if (this.#children[i]) return;
     const file = join(this.#root, `node-${i}.conf`);

@@ -4,7 +4,12 @@
  * The archive of a worker is complete for a subject from some time on; of what came before that, only what it worked itself. Records come after their epochs end, so what is asked about an epoch is
  * found from its beginning on.
  */
+import { statSync } from "node:fs";
+import { join } from "node:path";
 import type { JsMsg } from "@nats-io/jetstream";
+import { recordPath } from "../../archive/names.ts";
+import { FormatError } from "../../base/errors.ts";
+import { decodeHead } from "../../epoch/record.ts";
 import { frameRecord } from "../../transport/batch.ts";
 import { STREAM } from "../../transport/nats/cluster.ts";
 import type { NatsLink } from "../../transport/nats/connection.ts";
@@ -23,13 +28,16 @@ interface Known {
 
 export class PastRecords {
   readonly #link: NatsLink;
+  readonly #directory: string;
   readonly #store: (message: Uint8Array) => Promise<unknown>;
   readonly #known = new Map<string, Known>();
   #reading: Promise<void> = Promise.resolve();
   readonly #stop = new AbortController();
 
-  constructor(link: NatsLink, store: (message: Uint8Array) => Promise<unknown>) {
+  /** `directory`: of the archive. */
+  constructor(link: NatsLink, directory: string, store: (message: Uint8Array) => Promise<unknown>) {
     this.#link = link;
+    this.#directory = directory;
     this.#store = store;
   }
 
@@ -63,9 +71,20 @@ export class PastRecords {
   async store(messages: readonly JsMsg[], assembly: RecordAssembly): Promise<void> {
     const records = messages.flatMap((message) => {
       const taken = assembly.take(message);
-      return taken.kind === "record" ? [taken.record.bytes] : [];
+      return taken.kind === "record" && !this.#isThere(taken.record.bytes) ? [taken.record.bytes] : [];
     });
     for (const group of groupsOf(records)) await this.#store(Buffer.concat(group.flatMap(frameRecord)));
+  }
+
+  /** As it came: one that was put together with others has another size, and is looked at. */
+  #isThere(bytes: Uint8Array): boolean {
+    try {
+      const path = join(this.#directory, ...recordPath(decodeHead(bytes).head));
+      return statSync(path, { throwIfNoEntry: false })?.size === bytes.length;
+    } catch (error) {
+      if (error instanceof FormatError) return false;
+      throw error;
+    }
   }
 }
 

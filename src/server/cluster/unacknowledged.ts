@@ -61,11 +61,18 @@ export class UnacknowledgedRecords {
         for (const message of record.messages) message.ack();
         this.acknowledged += record.messages.length;
         this.#remove(id, record);
-      } else if (now - record.toldMs > this.#ackWaitMs / 3) {
+      }
+    }
+  }
+
+  /** However long rows take to be written: what is worked on is not delivered again. */
+  keepAlive(): void {
+    const now = Date.now();
+    for (const record of this.#records.values())
+      if (now - record.toldMs > this.#ackWaitMs / 4) {
         for (const message of record.messages) message.working();
         record.toldMs = now;
       }
-    }
   }
 
   /** They are another worker's. */

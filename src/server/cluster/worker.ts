@@ -78,6 +78,7 @@ export class ClusterWorker implements ClusterPart {
   #labels: ReadonlyMap<string, readonly string[]> = new Map();
   #lag = 0;
   #timer: NodeJS.Timeout | null = null;
+  #alive: NodeJS.Timeout | null = null;
   #trouble: string | null = null;
   #closed = false;
 
@@ -96,7 +97,7 @@ export class ClusterWorker implements ClusterPart {
 
   attach(parts: WorkerParts): void {
     this.#parts = parts;
-    this.#past = new PastRecords(this.#link, (message) => parts.store(message));
+    this.#past = new PastRecords(this.#link, parts.archive.directory, (message) => parts.store(message));
   }
 
   /** Begins to work. What the cluster has of plans and segments is known when it resolves. */
@@ -104,6 +105,7 @@ export class ClusterWorker implements ClusterPart {
     await this.#look();
     this.#leases.start();
     this.#schedule();
+    this.#alive = setInterval(() => this.#keepAlive(), ackWaitOf(this.#link) / 4);
   }
 
   /** Gives back its partitions when their rows are written. */
@@ -111,6 +113,7 @@ export class ClusterWorker implements ClusterPart {
     this.#closed = true;
     if (this.#timer) clearTimeout(this.#timer);
     await this.#leases.close();
+    if (this.#alive) clearInterval(this.#alive);
     this.#past?.close();
     await closeCluster(this.#link);
   }
@@ -198,6 +201,7 @@ export class ClusterWorker implements ClusterPart {
     const parts = this.#parts;
     if (!parts || this.#closed) return;
     const heads: RecordHead[] = [];
+    const ends = new Map<string, bigint>();
     const assembly = new RecordAssembly();
     const partition = new Partition({
       ...{ link: this.#link, group: this.#link.group, number, ackWaitMs: ackWaitOf(this.#link) },
@@ -205,11 +209,16 @@ export class ClusterWorker implements ClusterPart {
       horizonMs: 2 * Number(parts.latenessNs / 1_000_000n) + 4 * MINUTE_MS,
       onPast: async (messages, open) => {
         await this.#past?.store(messages, assembly);
-        if (open) heads.push(...messages.flatMap((m) => headIn(m.data)));
+        for (const head of messages.flatMap((m) => headIn(m.data))) {
+          const key = endKey(head.point, head.segment);
+          ends.set(key, later(head.epoch.endNs, ends.get(key) ?? 0n));
+          this.#discover(head.point, head.segment);
+          if (open) heads.push(head);
+        }
       },
       onReady: async (sinceMs) => {
         if (sinceMs > 0 || heads.length > 0) this.#takenOver++;
-        this.#resume(number, heads);
+        this.#resume(number, heads, ends);
       },
       onMessage: (message) => this.#take(message),
       onTrouble: (text) => this.#say(text),
@@ -219,16 +228,14 @@ export class ClusterWorker implements ClusterPart {
   }
 
   /** Segments of a partition go on from the archive; what the worker before had not finished is estimated again. */
-  #resume(number: number, open: readonly RecordHead[]): void {
-    const { pairing, archive } = this.#parts ?? {};
-    if (!pairing || !archive) return;
-    for (const { point, segment } of open) this.#discover(point, segment);
+  #resume(number: number, open: readonly RecordHead[], ends: ReadonlyMap<string, bigint>): void {
+    const { pairing } = this.#parts ?? {};
+    if (!pairing) return;
     for (const segment of this.#segments.values())
       if (this.#partitionOf(segment.to) === number && pairing.watch(segment)) {
         const { from, to, label } = segment;
-        const { entries } = archive.list({ points: [from, to], segments: [label] });
-        const ends = entries.map((e) => e.epoch.endNs);
-        if (ends.length > 0) pairing.resume(segment, ends.reduce(later));
+        const latest = [from, to].map((point) => ends.get(endKey(point, label)) ?? 0n).reduce(later);
+        if (latest > 0n) pairing.resume(segment, latest);
       }
     for (const { point, segment, epoch } of open) pairing.again(point, segment, epoch);
   }
@@ -461,6 +468,11 @@ export class ClusterWorker implements ClusterPart {
     for (const message of messages) message.ack();
   }
 
+  #keepAlive(): void {
+    for (const message of this.#queue) message.working();
+    this.#unacknowledged.keepAlive();
+  }
+
   #schedule(): void {
     if (this.#closed) return;
     this.#timer = setTimeout(() => {
@@ -492,6 +504,7 @@ export class ClusterWorker implements ClusterPart {
 /** Longer than it takes to find out that a worker is gone. */
 const ackWaitOf = ({ leaseMs }: ClusterLink) => 3 * leaseMs;
 
+const endKey = (point: string, label: string) => JSON.stringify([point, label]);
 const partitionIn = ({ subject }: JsMsg) => Number(subject.split(".")[2]);
 
 /** None where it is damaged. */
