@@ -37,7 +37,10 @@ struct qdisc_skb_head { __u32 qlen; };
 struct gnet_stats_queue { __u32 backlog; };
 struct Qdisc { __u32 handle, parent; const struct Qdisc_ops *ops; struct qdisc_skb_head q; struct gnet_stats_queue qstats; };
 struct netdev_queue { struct Qdisc *qdisc; };
-struct net_device { int ifindex; struct netdev_queue *_tx; unsigned int num_tx_queues; };
+struct ns_common { unsigned int inum; };
+struct net { struct ns_common ns; };
+typedef struct { struct net *net; } possible_net_t;
+struct net_device { int ifindex; struct netdev_queue *_tx; possible_net_t nd_net; };
 struct sk_buff { struct net_device *dev; void *sk; __s64 tstamp; unsigned int len, data_len; __u16 queue_mapping; __be16 protocol;
 	int skb_iif; __be16 vlan_proto; __u16 vlan_tci; __u16 network_header; unsigned int end; unsigned char *head, *data; };
 struct skb_shared_info { unsigned short gso_segs; };
@@ -50,7 +53,7 @@ SEC(".rodata.config") const volatile struct {
 	__u32 keep_sums;    /* epochs: classes, queues, flows */
 	__u32 keep_packets; /* every packet into the rings */
 	__u32 by_mark;      /* departures are seen by segment_tap */
-	__u32 reserved;
+	__u32 netns;        /* number of the network namespace: interfaces have their numbers within it */
 	__u32 output[MAX_WAYS]; /* ifindex of the output of each way; 0: none */
 } config = { 0, 1000000000, 1, 0, 0, 0, {} };
 
@@ -435,6 +438,12 @@ static __always_inline void add_left(int set, struct flow *f, __u64 delay, __u32
 	fs->last = delay;
 }
 
+/* Tracepoints see the packets of all namespaces. */
+static __always_inline int is_here(const struct net_device *dev)
+{
+	return BPF_CORE_READ(dev, nd_net.net, ns.inum) == config.netns;
+}
+
 SEC("tp_btf/net_dev_start_xmit") int BPF_PROG(segment_left, struct sk_buff *s, struct net_device *dev)
 {
 	__u64 now = bpf_ktime_get_ns();
@@ -443,7 +452,7 @@ SEC("tp_btf/net_dev_start_xmit") int BPF_PROG(segment_left, struct sk_buff *s, s
 	__u64 stamp = s->tstamp;
 	if (!(stamp & QUEUED)) return 0;
 	stamp &= ~QUEUED;
-	if (!is_stamp(stamp, now)) return 0;
+	if (!is_stamp(stamp, now) || !is_here(dev)) return 0;
 	struct counts *c = counts_of(way);
 	if (!c) return 0;
 	__u32 n = segments_of(s), bytes = s->len;
@@ -494,9 +503,9 @@ SEC("tp_btf/kfree_skb") int BPF_PROG(segment_lost, struct sk_buff *s, void *loca
 	__u32 *ways = bpf_map_lookup_elem(&inputs, &in);
 	if (!ways) return 0;
 	__u64 now = bpf_ktime_get_ns(), stamp = s->tstamp;
-	if (!is_stamp(stamp, now)) return 0;
 	struct net_device *dev = s->dev;
-	__u32 out = dev ? BPF_CORE_READ(dev, ifindex) : 0, n = segments_of(s);
+	if (!is_stamp(stamp, now) || !dev || !is_here(dev)) return 0;
+	__u32 out = BPF_CORE_READ(dev, ifindex), n = segments_of(s);
 	struct drop d = { .reason = reason < MAX_REASONS ? reason : 0, .place = !(stamp & QUEUED) };
 	int way = way_of(in, out);
 	if (d.place == 1 && way < 0) {

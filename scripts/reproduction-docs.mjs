@@ -1,4 +1,5 @@
-// Makes docs/reproduction.md and its figures anew: node scripts/reproduction-docs.mjs [DIR]. DIR: a finished run of `hoptime reproduce all`; left out, it is run.
+// Makes docs/reproduction.md, its figures and the table in README.md anew: node scripts/reproduction-docs.mjs [DIR [SEEDS]].
+// DIR: a finished run of `hoptime reproduce all`; left out, it is run. SEEDS: one of `hoptime reproduce … --seeds N`, for docs/reproduction-seeds.md.
 import { execFileSync } from "node:child_process";
 import {
   copyFileSync,
@@ -27,4 +28,32 @@ for (const name of readdirSync(join(from, "figures")))
   copyFileSync(join(from, "figures", name), join(to, name));
 const page = readFileSync(join(from, "reproduction.md"), "utf8").replaceAll("](figures/", "](reproduction/");
 writeFileSync(join(root, "docs", "reproduction.md"), page);
+
+// One finding per paper in the README: the level that the others rest on.
+const HEADLINE = ["lda-6", "mplane-9", "lds-10", "rli-7", "maple-6", "colate-6"];
+const { findings, seed, scale } = JSON.parse(readFileSync(join(from, "reproduction.json"), "utf8"));
+const cell = (text) => text.replaceAll("|", "\\|");
+const rows = HEADLINE.map((id) => {
+  const finding = findings.find((f) => f.id === id);
+  if (!finding) throw new Error(`${from} has no ${id}: run hoptime reproduce all`);
+  const { claim, literal, ours, verdict } = finding;
+  return `| [${id}](docs/reproduction.md#${id}) | ${cell(claim)} | ${cell(literal ?? "–")} | ${cell(ours)} | ${verdict} |`;
+});
+const table = [
+  `Scale ${scale}, seed ${seed}:`,
+  "",
+  "| | the paper | as written | ours | claim |",
+  "| --- | --- | --- | --- | --- |",
+  ...rows,
+].join("\n");
+const [start, end] = ["<!-- reproduction -->", "<!-- /reproduction -->"];
+const readme = readFileSync(join(root, "README.md"), "utf8");
+const at = [readme.indexOf(start), readme.indexOf(end)];
+if (at[0] < 0 || at[1] < at[0]) throw new Error(`README.md has no ${start} … ${end}`);
+writeFileSync(
+  join(root, "README.md"),
+  `${readme.slice(0, at[0] + start.length)}\n\n${table}\n\n${readme.slice(at[1])}`,
+);
+const seeds = process.argv[3];
+if (seeds) copyFileSync(join(seeds, "seeds.md"), join(root, "docs", "reproduction-seeds.md"));
 if (!given) rmSync(from, { recursive: true, force: true });

@@ -63,6 +63,12 @@ int main(int argc, char **argv) {
       *(uint16_t *)(f + 34) = htons((uint16_t)(1024 + flow % 50));
       *(uint16_t *)(f + 36) = htons(9000);
       memcpy(f + 42, &n, sizeof n);
+      // Bridges look at the checksum of the header.
+      *(uint16_t *)(f + 24) = 0;
+      uint32_t sum = 0;
+      for (int at = 14; at < 34; at += 2) sum += *(uint16_t *)(f + at);
+      sum = (sum & 0xffff) + (sum >> 16);
+      *(uint16_t *)(f + 24) = (uint16_t)~(sum + (sum >> 16));
     }
     int did = sendmmsg(fd, messages, BURST, 0);
     if (did > 0) sent += (uint64_t)did;

@@ -1,5 +1,5 @@
 /** Races and advice in words, with the commands that follow. */
-import { formatBytes, formatCount, formatShare } from "../base/quantity.ts";
+import { countOf, formatBytes, formatCount, formatShare } from "../base/quantity.ts";
 import { formatDuration } from "../base/time.ts";
 import type { Budget } from "../evaluate/race/budget.ts";
 import { DELAY_PACKETS, RACE_CLASSES, type Race, type RaceRow } from "../evaluate/race/race.ts";
@@ -20,7 +20,7 @@ export function budgetText(budget: Budget | null): string {
 
 export function raceText(race: Race): string {
   const { packets, flows, meanNs, rows, list } = race;
-  const head = `${colours.bold(race.segment)}: ${formatCount(packets)} packets, ${formatCount(flows)} flows, mean delay ${formatDuration(meanNs)}`;
+  const head = `${colours.bold(race.segment)}: ${countOf(packets, "packet")}, ${countOf(flows, "flow")}, mean delay ${formatDuration(meanNs)}`;
   const listed = rows.some((r) => r.usesList)
     ? `list of flows: ${formatBytes(list.memoryBytes)} of memory, ${((8 * list.bytes) / Math.max(1, packets)).toFixed(2)} bit/packet\n`
     : "";

@@ -169,6 +169,7 @@ async function warnOfDamage(kernels: Kernels, capture: string): Promise<void> {
   const { partial, ipPackets } = reader.statistics();
   reader.close();
   reader.free();
+  if (ipPackets === 1) throw new UsageError("no-records", `${capture}: one IP packet, too few to race on`);
   if (ipPackets === 0)
     throw new UsageError("no-records", `${capture}: no IP packet`, "hoptime inspect shows what it contains");
   if (partial === null) return;

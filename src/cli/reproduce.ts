@@ -7,6 +7,7 @@ import { Command } from "commander";
 import { UsageError } from "../base/errors.ts";
 import { Kernels } from "../base/kernels.ts";
 import { VERSION } from "../base/version.ts";
+import { LEVEL_COLUMNS, levelCells, overSeeds, seedsMarkdown } from "../evaluate/reproduce/over-seeds.ts";
 import {
   allThresholds,
   figureFiles,
@@ -35,6 +36,7 @@ interface Flags {
   scale: Scale;
   seed: number;
   map?: string;
+  seeds?: number;
   jobs: number;
   again?: boolean;
   list?: boolean;
@@ -58,6 +60,11 @@ export function reproduceCommand(): Command {
       "quick",
     )
     .option("--seed <n>", "seed of all traffic", integerOption("--seed", 1), 1)
+    .option(
+      "--seeds <n>",
+      "this many runs with seeds from --seed on; exit code 1 where a level is reached in fewer than nine of ten",
+      integerOption("--seeds", 2, 1000),
+    )
     .option("--map <file>", "map of a network for MPLANE's plans, such as Rocketfuel's 1239.weights.intra")
     .option(
       "--jobs <n>",
@@ -79,18 +86,61 @@ Examples:
   hoptime reproduce all --out reproduction
   hoptime reproduce lda-4a lda-6 --out lda
   hoptime reproduce maple --scale full --seed 7
+  hoptime reproduce all --seeds 10 --seed 1000 --out nightly   # levels over ten fresh seeds
   hoptime reproduce mplane-9 --map 1239.weights.intra`,
     )
     .action(async (ids: string[], flags: Flags) => {
       if (flags.list) return await list(flags);
       const studies = chooseStudies(ids);
-      mkdirSync(join(flags.out, "studies"), { recursive: true });
-      const missing = studies.filter((study) => flags.again || !readResult(flags.out, study, flags));
-      if (missing.length === 1 || flags.jobs === 1) for (const study of missing) await runHere(study, flags);
-      else await runAside(missing, flags);
+      if (flags.seeds !== undefined) return await runSeeds(ids, studies, flags, flags.seeds);
+      await runMissing(studies, flags);
       if (flags.part) return;
       await report(ids, studies, flags);
     });
+}
+
+async function runMissing(studies: readonly Study[], flags: Flags): Promise<void> {
+  mkdirSync(join(flags.out, "studies"), { recursive: true });
+  const missing = studies.filter((study) => flags.again || !readResult(flags.out, study, flags));
+  if (missing.length === 1 || flags.jobs === 1) for (const study of missing) await runHere(study, flags);
+  else await runAside(missing, flags);
+}
+
+/** Each seed in a directory of its own; what is done is kept. */
+async function runSeeds(
+  ids: readonly string[],
+  studies: readonly Study[],
+  flags: Flags,
+  seeds: number,
+): Promise<void> {
+  const runs: Reproduction[] = [];
+  for (let seed = flags.seed; seed < flags.seed + seeds; seed++) {
+    const own = { ...flags, seed, out: join(flags.out, `seed-${seed}`) };
+    await runMissing(studies, own);
+    if (!flags.part) runs.push(collected(studies, own));
+  }
+  if (flags.part) return;
+  const result = overSeeds(runs);
+  const { seed, scale, out } = flags;
+  const command = `hoptime reproduce ${ids.join(" ") || "all"} --scale ${scale} --seed ${seed} --seeds ${seeds}`;
+  await writeFile(join(out, "seeds.json"), `${JSON.stringify(result, null, 1)}\n`);
+  await writeFile(join(out, "seeds.md"), seedsMarkdown(result, command));
+  if (flags.json) await printJson(result);
+  else
+    await printText(
+      `${formatTable<string[]>(
+        LEVEL_COLUMNS.map((title, i) => ({
+          title,
+          ...(i < 2 ? { align: "left" as const } : {}),
+          value: (cells: string[]) => cells[i] ?? "",
+        })),
+        result.levels.map(levelCells),
+        { colours },
+      )}\n`,
+    );
+  const missed = result.levels.filter((level) => !level.holds);
+  for (const { id, what, reached } of missed) warn(`${id}: ${what}: reached in ${reached} of ${seeds} runs`);
+  if (missed.length > 0) process.exitCode = 1;
 }
 
 async function list(flags: Flags): Promise<void> {
@@ -112,10 +162,18 @@ async function list(flags: Flags): Promise<void> {
   );
 }
 
-async function runHere(study: Study, { out, scale, seed, map }: Flags): Promise<void> {
+async function runHere(study: Study, { out, scale, seed, map, part }: Flags): Promise<void> {
   const onTerminal = process.stderr.isTTY === true;
+  // A full run takes hours: where nobody watches it, a line for every twentieth goes into the log.
+  const logs = !onTerminal && !part && scale === "full";
+  let logged = -1;
   const show = (share: number) => {
-    if (onTerminal) process.stderr.write(`\r\u001b[K${study.name} ${Math.round(100 * share)} %`);
+    const text = `${study.name} ${Math.round(100 * share)} %`;
+    if (onTerminal) process.stderr.write(`\r\u001b[K${text}`);
+    else if (logs && share >= logged + 0.05) {
+      logged = share;
+      warn(text);
+    }
   };
   show(0);
   const result = await runStudy(study, { kernels: new Kernels(), scale, seed, map, onProgress: show });
@@ -180,20 +238,21 @@ function partArguments(study: Study, { out, scale, seed, map, again }: Flags): s
   return [...own, ...(map ? ["--map", map] : []), ...(again ? ["--again"] : [])];
 }
 
-async function report(ids: readonly string[], studies: readonly Study[], flags: Flags): Promise<void> {
+/** The results of one seed together. */
+function collected(studies: readonly Study[], flags: Flags): Reproduction {
   const { out, scale, seed } = flags;
   const findings = studies.flatMap((study) => {
     const result = readResult(out, study, flags);
     if (!result) throw new Error(`the result of ${study.name} is missing`);
     return result.findings;
   });
-  const reproduction: Reproduction = {
-    format: "hoptime.reproduction/1",
-    version: VERSION,
-    scale,
-    seed,
-    findings,
-  };
+  return { format: "hoptime.reproduction/1", version: VERSION, scale, seed, findings };
+}
+
+async function report(ids: readonly string[], studies: readonly Study[], flags: Flags): Promise<void> {
+  const { out, scale, seed } = flags;
+  const reproduction = collected(studies, flags);
+  const { findings } = reproduction;
   const command = `hoptime reproduce ${ids.join(" ") || "all"} --scale ${scale} --seed ${seed}`;
   mkdirSync(join(out, "figures"), { recursive: true });
   for (const { name, svg } of figureFiles(reproduction)) await writeFile(join(out, "figures", name), svg);

@@ -10,7 +10,7 @@ import { type CompiledFilter, compileFilter } from "../capture/filter/filter.ts"
 import { FlowKeySpec } from "../capture/flow/flow-key.ts";
 import { DEFAULT_SEED } from "../capture/reader.ts";
 import { colate } from "../estimators/colate/colate.ts";
-import type { KnownFlows, Tap } from "../estimators/estimator.ts";
+import { type EstimatorAnswer, isNoAnswer, type KnownFlows, type Tap } from "../estimators/estimator.ts";
 import { parseParameters } from "../estimators/parameters.ts";
 import { referenceTraffic } from "../simulate/presets.ts";
 import type { Scenario } from "../simulate/scenario.ts";
@@ -31,6 +31,8 @@ export interface TriangleAnswer {
   /** Share of the flows of 500 packets and more that are answered, and their median error. */
   answered: number;
   median: number;
+  /** Relative errors of those that are answered. */
+  errors: readonly number[];
   /** It says that foreign packets were counted. */
   foreign: boolean;
   /** What a point keeps and sends for its two peers together. */
@@ -43,10 +45,13 @@ type Name = keyof typeof NETWORKS;
 /** What passes A's egress or B's ingress. */
 const STREAMS = ["AB", "AC", "CB"] as const;
 const COUNTERS = 16_384;
+/** Packets of the flows that are judged. */
+const LARGE = 500;
 
 export async function runTriangle(
   kernels: Kernels,
   seed: bigint,
+  trafficSeed = 11,
 ): Promise<Record<TriangleCase, TriangleAnswer>> {
   const textOf = (name: TriangleCase) =>
     `n=${name === "a vector per peer in the same memory" ? COUNTERS / 2 : COUNTERS},m=2,vectors=1`;
@@ -66,7 +71,7 @@ export async function runTriangle(
   const mask = FlowKeySpec.parse().store(kernels);
   for (const [i, stream] of STREAMS.entries()) {
     const [from, to] = [...stream] as [Name, Name];
-    for await (const batch of simulate(kernels, streamOf(from, to, 11 + i)).combined()) {
+    for await (const batch of simulate(kernels, streamOf(from, to, trafficSeed + i)).combined()) {
       kernels.call.keyFlows(batch.address, mask, DEFAULT_SEED);
       if (stream === "AB") truth.updateKeyed(batch);
       const pass = (end: "sender" | "receiver") => {
@@ -91,13 +96,14 @@ export async function runTriangle(
     const parameters = parseParameters(colate, textOf(name));
     const flows = { ...run.flows, complete: name !== "not separated" };
     const answer = colate.estimate({ parameters, seed, ...sealed, flows, confidence: 0.95, epochNs: 2e9 });
-    const score = entryAt(scoreFlows(run, answer, [[500, Number.POSITIVE_INFINITY]]), 0);
+    const score = entryAt(scoreFlows(run, answer, [[LARGE, Number.POSITIVE_INFINITY]]), 0);
     return [
       name,
       {
         coverage: required(answer.segment, "the segment's estimate").coverage,
         answered: score.answered / score.flows,
         median: score.median,
+        errors: errorsOf(run, answer),
         foreign: answer.notes.join().includes("counted at the receiver only"),
         memoryBytes,
         payloadBytes: vectors * sealed.sender.payload.length,
@@ -105,6 +111,12 @@ export async function runTriangle(
     ];
   });
   return Object.fromEntries(out) as Record<TriangleCase, TriangleAnswer>;
+}
+
+function errorsOf({ flows, meanNs }: FlowRun, { flows: answers }: EstimatorAnswer): number[] {
+  return answers.flatMap(({ flow, mean }) =>
+    isNoAnswer(mean) || flows.packets[flow]! < LARGE ? [] : [Math.abs(mean.valueNs / meanNs[flow]! - 1)],
+  );
 }
 
 function streamOf(from: Name, to: Name, seed: number): Scenario {

@@ -91,16 +91,21 @@ export async function* watchBox(options: WatchBoxOptions): AsyncGenerator<BoxInt
   const first = box.begin();
   const before = new Before(box);
   const names = new QueueNames();
-  for (let epoch = first; ; ) {
-    const endNs = baseNs + (epoch + 1) * epochNs;
+  // What each of the two sets of maps is open for; `whole`: it was before that began.
+  const one = { epoch: first, whole: false };
+  const other = { epoch: first + 1, whole: true };
+  for (;;) {
+    const set = one.epoch < other.epoch ? one : other;
+    const { epoch, whole } = set;
     await untilSettled(box, epoch, signal);
     const nowNs = monotonicNs();
-    // A process that stood still has to catch up: the maps are opened for an epoch that is not over.
-    let next = epoch + 2;
-    while (baseNs + (next + 1) * epochNs <= nowNs) next += 2;
-    const { groups, flows } = box.take(epoch, next);
+    // A process that stood still catches up: the maps are opened for an epoch that is not over.
+    set.epoch += 2;
+    while (baseNs + (set.epoch + 1) * epochNs <= nowNs) set.epoch += 2;
+    const { groups, flows } = box.take(epoch, set.epoch);
+    set.whole = monotonicNs() <= baseNs + set.epoch * epochNs;
     const startNs = roundTo(wallNs + BigInt(epoch) * BigInt(epochNs), BigInt(epochNs));
-    const complete = epoch > first && nowNs >= endNs;
+    const complete = whole && nowNs >= baseNs + (epoch + 1) * epochNs;
     const changes = before.changes();
     const intervals = box.ways.map((_, way) => ({
       ...intervalOf(way, groups, flows, options),
@@ -110,12 +115,6 @@ export async function* watchBox(options: WatchBoxOptions): AsyncGenerator<BoxInt
     await names.fill(intervals);
     yield intervals;
     if (signal.aborted) return;
-    epoch = Math.min(epoch + 1, next - 1);
-    if (next > epoch + 1) {
-      // The other set was not read in time, either: what it holds is of an interval that is over for long.
-      epoch = next - 1;
-      box.take(epoch, epoch);
-    }
   }
 }
 

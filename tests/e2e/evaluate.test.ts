@@ -58,6 +58,10 @@ test("takes the exact match of two captures as the truth, and refuses what they 
   expect(race.rows.map((r: { fits: boolean }) => r.fits)).toEqual([true, true, true]);
   expect(race.rows[0].segmentError).toBeLessThan(0.05);
   expect(budgets[0].advice.withDelays.estimator).toBe("sds");
+  const head = gunzipSync(readFileSync(join(ROOT, "demo/router-in.pcap.gz"))).subarray(0, 24 + 16 + 82);
+  const one = join(scratch, "one.pcap");
+  writeFileSync(one, head);
+  expect(evaluate(one)).toMatchObject({ status: 2, stderr: expect.not.stringContaining("bug") });
   const refused = evaluate(...captures, "--loss", "1%");
   expect([refused.status, refused.stderr]).toEqual([
     2,

@@ -1,5 +1,5 @@
 /** Loading and attaching of datapath/segment.bpf.c: which programs this kernel takes, how large their maps are, and what stands in the way. */
-import { existsSync, readdirSync, readFileSync } from "node:fs";
+import { existsSync, readdirSync, readFileSync, readlinkSync } from "node:fs";
 import { UsageError } from "../../base/errors.ts";
 import { attach, attachTracepoint, interfaceIndex, type XdpMode } from "./bpf-link.ts";
 import { Datapath } from "./datapath.ts";
@@ -27,7 +27,7 @@ export interface SegmentPlan {
   /** Epochs of this length, aligned to the wall clock, counted by class, queue and flow. */
   epochNs?: number;
   /** Every packet, in rings of so many bytes. */
-  ringBytes?: number;
+  ringBytes?: number | undefined;
 }
 
 export const LOST = "segment_lost";
@@ -101,6 +101,9 @@ function configOf(
   config.setUint32(16, epochNs === undefined ? 0 : 1, true);
   config.setUint32(20, ringBytes === undefined ? 0 : 1, true);
   config.setUint32(24, departure === "socket" ? 1 : 0, true);
+  // "net:[4026531840]"
+  const space = readlinkSync("/proc/self/ns/net").replace(/\D/g, "");
+  config.setUint32(28, Number(space), true);
   for (const [i, { output }] of ways.entries())
     config.setUint32(32 + 4 * i, Number(readFileSync(`/sys/class/net/${output}/ifindex`, "utf8")), true);
   return new Uint8Array(config.buffer);

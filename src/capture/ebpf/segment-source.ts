@@ -3,6 +3,7 @@
  * they left and their delay. Two sources of one clock, the ends of a segment. Frames are laid out as a packet ring has them and decoded by the same kernel (kernels/decode/walk-ring.ts).
  * Memory: the rings, and a batch of frames.
  */
+import { readFileSync } from "node:fs";
 import { setTimeout as sleep } from "node:timers/promises";
 import {
   CursorBytes,
@@ -133,7 +134,8 @@ class SegmentSource implements Source {
     kernels.writeU64(this.#cursor + CursorLayout.seed, seed);
     this.#set("cover", cover);
     this.#set("special", inner ? SPECIAL_INNER : 0);
-    this.#set("link", walkRingConstants.RING_ETHERNET);
+    const { RING_ETHERNET, RING_NETWORK } = walkRingConstants;
+    this.#set("link", isEthernet(way?.output ?? "") ? RING_ETHERNET : RING_NETWORK);
     this.#set("longest", ANY_LENGTH);
     this.#clock = new SystemClock(box.datapath.bpf.libc);
   }
@@ -300,6 +302,15 @@ class SegmentSource implements Source {
   }
   #counter(field: "packets" | "bytes" | "merged"): number {
     return this.#kernels.readCounter(this.#cursor + CursorLayout[field]);
+  }
+}
+
+/** Others (PPP, WireGuard, tun) send packets without a link header. */
+function isEthernet(name: string): boolean {
+  try {
+    return Number(readFileSync(`/sys/class/net/${name}/type`, "utf8")) === 1;
+  } catch {
+    return true;
   }
 }
 

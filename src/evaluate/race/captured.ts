@@ -1,4 +1,5 @@
 /** A race over two captures of the same packets: the truth is their exact match. Estimators see what two points would; nothing is sent for them. */
+import { UsageError } from "../../base/errors.ts";
 import { entryAt } from "../../base/lists.ts";
 import { formatFlowKey } from "../../capture/flow/flow-text.ts";
 import { type CompareOptions, compareCaptures } from "../../compare/compare.ts";
@@ -23,7 +24,16 @@ export function capturedSegment(options: CompareOptions): RaceSegment {
       const loss = segment.lossRate !== null && segment.lossRate > 0 ? [segment.lossRate] : [];
       return { packets: Math.max(1, segment.sent), flows: Math.max(1, flows.length), epochNs, loss };
     },
-    run: async (contestants) => runOver(options, await matched(), contestants),
+    async run(contestants) {
+      const report = await matched();
+      if (!report.segment.latency)
+        throw new UsageError(
+          "mismatch",
+          `no packet of ${options.before} has a delay at ${options.after}: ${report.segment.reason ?? "none is in both"}`,
+          "hoptime compare says why",
+        );
+      return await runOver(options, report, contestants);
+    },
   };
 }
 

@@ -13,6 +13,8 @@ const CLASS = 2;
 const INJECT_EVERY = 100;
 /** 95 % intervals that contain fewer truths than this are too narrow, with a margin for the number of flows. */
 const CALIBRATED = 0.92;
+/** What answers for fewer flows is not compared with what answers for all. */
+const ANSWERED = 0.9;
 
 const all: Study = {
   name: "frontier",
@@ -55,13 +57,22 @@ const all: Study = {
     const { packets, flows, list } = entryAt(races, 0);
     const sizes = MEMORIES.map((m) => (m / 1e3).toFixed(0)).join(", ");
     const setting = `${count(packets)} packets of ${count(flows)} flows in one epoch; taps of ${sizes} kB where an estimator has sizes; one reference and one probe in ${INJECT_EVERY} packets, in the bits of those that use them; the list of flows (${((8 * list.bytes) / packets).toFixed(1)} bits per packet) in nobody's`;
-    return {
-      frontier: frontierFinding(setting, names, [of(0), of(1)]),
-      calibration: calibrationFinding(setting, names, [of(0), of(1)]),
-      cost: costFinding(setting, names, [of(0), of(1)]),
-    };
+    return beyondFindings(setting, names, [of(0), of(1)]);
   },
 };
+
+/** `races`: by kind of delay, then by memory. */
+export function beyondFindings(
+  setting: string,
+  names: readonly string[],
+  races: readonly (readonly Race[])[],
+): Record<"frontier" | "calibration" | "cost", FindingBody> {
+  return {
+    frontier: frontierFinding(setting, names, races),
+    calibration: calibrationFinding(setting, names, races),
+    cost: costFinding(setting, names, races),
+  };
+}
 
 /** Estimators that answer for flows, one series each over the memories; one that answers for the segment alone has its mean for every flow. */
 function perEstimator(
@@ -74,13 +85,20 @@ function perEstimator(
       const value = y(race, row);
       return value === null ? [] : [{ x: x(race, row), y: Math.max(1e-5, value) }];
     });
-    return points.length === 0 ? [] : [{ name: meanForAll ? `${estimator} (one mean)` : estimator, points }];
+    const answered = answeredOf(entryAt(races, -1), row);
+    const remark = meanForAll ? " (one mean)" : answered < ANSWERED ? ` (of ${percent(answered)})` : "";
+    return points.length === 0 ? [] : [{ name: `${estimator}${remark}`, points }];
   });
 }
 
 const classesOf = (race: Race, row: number) => {
   const { classes, meanForAll } = entryAt(race.rows, row);
   return meanForAll ?? classes;
+};
+/** Share of the flows of the class that have an answer. */
+const answeredOf = (race: Race, row: number) => {
+  const { answered, flows } = entryAt(classesOf(race, row), CLASS);
+  return answered / Math.max(1, flows);
 };
 const errorOf = (race: Race, row: number) => entryAt(classesOf(race, row), CLASS).median;
 const insideOf = (race: Race, row: number) => entryAt(entryAt(race.rows, row).classes, CLASS).withinInterval;
@@ -91,7 +109,7 @@ function best(races: readonly Race[]): string {
   const last = entryAt(races, -1);
   const ranked = last.rows
     .map((row, i) => ({ row, error: errorOf(last, i) }))
-    .filter((r): r is typeof r & { error: number } => r.error !== null)
+    .filter((r, i): r is typeof r & { error: number } => r.error !== null && answeredOf(last, i) >= ANSWERED)
     .sort((a, b) => a.error - b.error);
   const text = (r: (typeof ranked)[number] | undefined) =>
     r ? `${r.row.estimator} ${percent(r.error)} (${r.row.wireBits.toFixed(2)} bits)` : "none";
@@ -110,7 +128,7 @@ function table(races: readonly Race[]): FindingBody["table"] {
       "memory, kB",
       "bits/packet: stored, wire",
       "CPU, ns",
-      ...classes.map((c) => `${c} packets: median, inside`),
+      ...classes.map((c) => `${c} packets: median, inside, answered`),
     ],
     rows: races.flatMap((race) =>
       race.rows.map((row, i) => [
@@ -121,14 +139,15 @@ function table(races: readonly Race[]): FindingBody["table"] {
         ...classesOf(race, i).map((c) =>
           c.median === null
             ? "–"
-            : `${percent(c.median)}, ${row.meanForAll || c.withinInterval === null ? "–" : percent(c.withinInterval)}`,
+            : `${percent(c.median)}, ${row.meanForAll || c.withinInterval === null ? "–" : percent(c.withinInterval)}, ${percent(c.answered / c.flows)}`,
         ),
       ]),
     ),
   };
 }
 
-const MARKS = "A plus: given each packet's delay. A star: no size of it is within the memory.";
+const MARKS =
+  "Medians are of the flows that are answered; a share in brackets is what that is. A plus: given each packet's delay. A star: no size of it is within the memory.";
 
 function frontierFinding(
   setting: string,

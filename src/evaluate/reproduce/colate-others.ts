@@ -1,6 +1,7 @@
 /** COLATE, sections 6.2, 6.4 and 6.5: several points, RLI (table 3) and Count-Min beside it. */
 import { entryAt } from "../../base/lists.ts";
 import { isNoAnswer } from "../../estimators/estimator.ts";
+import { distribution } from "../../present/figure/figure.ts";
 import { runTriangle, TRIANGLE_CASES } from "../colate-triangle.ts";
 import { runRli } from "../rli-experiment.ts";
 import { count, percent } from "./numbers.ts";
@@ -19,7 +20,7 @@ const many: Study = {
     },
   ],
   async run(context) {
-    const found = await runTriangle(context.kernels, BigInt(context.seed));
+    const found = await runTriangle(context.kernels, BigInt(context.seed), 10 + context.seed);
     const apart = found["not separated"];
     const separate = found["a vector per peer"];
     return {
@@ -39,7 +40,19 @@ const many: Study = {
             (found[name].memoryBytes / 1e3).toFixed(0),
           ]),
         },
-        figures: [],
+        figures: [
+          {
+            title: "Error of flows' means from A to B, of those that are answered",
+            x: { label: "relative error", scale: "log", quantity: "share", range: [1e-5, 1] },
+            y: { label: "flows", quantity: "share", range: [0, 1] },
+            series: TRIANGLE_CASES.filter((name) => found[name].errors.length > 0).map((name) =>
+              distribution(
+                name,
+                found[name].errors.map((e) => Math.min(1, Math.max(1e-5, e))),
+              ),
+            ),
+          },
+        ],
         thresholds: [],
       },
     };
@@ -76,13 +89,13 @@ const beside: Study = {
       const scheme = i % 2 === 0 ? ({ kind: "adaptive" } as const) : ({ kind: "packets", every: 5 } as const);
       return runRli(context.kernels, rliSetting(context, entryAt(loads, i >> 1)), scheme);
     });
+    const errorsOf = ({ entries, truth }: (typeof runs)[number]) =>
+      entryAt(entries, 0).answer.flows.flatMap(({ flow, mean }) =>
+        isNoAnswer(mean) ? [] : [Math.abs(mean.valueNs / truth.flowMeanNs[flow]! - 1)],
+      );
     const within = (run: (typeof runs)[number]) => {
-      const answered = entryAt(run.entries, 0).answer.flows.filter((f) => !isNoAnswer(f.mean));
-      const close = answered.filter(({ flow, mean }) => {
-        const truth = run.truth.flowMeanNs[flow]!;
-        return !isNoAnswer(mean) && Math.abs(mean.valueNs / truth - 1) <= 0.05;
-      });
-      return close.length / answered.length;
+      const errors = errorsOf(run);
+      return errors.filter((e) => e <= 0.05).length / errors.length;
     };
     const per = (i: number) => 1 / entryAt(runs, i).injectionRate;
     const rows = loads.map((load, i) => ({
@@ -109,7 +122,19 @@ const beside: Study = {
           columns: ["utilisation", "packets per reference", "within 5 %", "within 5 %, 1-in-5"],
           rows: rows.map((r) => [percent(r.load), r.adaptive.toFixed(1), percent(r.near), percent(r.often)]),
         },
-        figures: [],
+        figures: [
+          {
+            title: "RLI: error of flows' means, adaptive references",
+            x: { label: "relative error", scale: "log", quantity: "share", range: [1e-3, 10] },
+            y: { label: "flows", quantity: "share", range: [0, 1] },
+            series: loads.map((load, i) =>
+              distribution(
+                percent(load),
+                errorsOf(entryAt(runs, 2 * i)).map((e) => Math.min(10, Math.max(1e-3, e))),
+              ),
+            ),
+          },
+        ],
         thresholds: [],
       },
       "colate-cm": {

@@ -15,13 +15,19 @@ export const LOSS_AXIS = { label: "loss", scale: "log", quantity: "share" } as c
 export const ERROR_AXIS = { label: "relative error", scale: "log", quantity: "share" } as const;
 
 export const LOSSES = [0.0001, 0.001, 0.01, 0.06, 0.2];
-export const RUNS = 10;
+export const RUNS = 25;
 
 export function packetsOf({ scale }: StudyContext): number {
   return scale === "full" ? 5e6 : 1e6;
 }
 
 export const meanErrors = (answers: readonly TrialAnswer[]) => average(answers.map((a) => a.meanError));
+/** How far the mean of these errors may be off by the number of runs: two standard errors. */
+export function spread(answers: readonly TrialAnswer[]): number {
+  const mean = meanErrors(answers);
+  const squares = average(answers.map((a) => (a.meanError - mean) ** 2));
+  return 2 * Math.sqrt(squares / Math.max(1, answers.length - 1));
+}
 export const deviationErrors = (answers: readonly TrialAnswer[]) =>
   average(answers.map((a) => a.deviationError));
 

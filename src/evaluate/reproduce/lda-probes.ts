@@ -93,6 +93,13 @@ function probesFinding(
         sense: "at most",
         quantity: "share",
       },
+      {
+        what: `deviation of (5) over that of residuals ${at}`,
+        value: entryAt(deviations(0), l) / entryAt(deviations(1), l),
+        limit: 1.4,
+        sense: "at least",
+        quantity: "plain",
+      },
     ];
   });
   const same = entryAt(probe(2, "mean"), 0);

@@ -12,6 +12,7 @@ import {
   packetsOf,
   RUNS,
   SHAPES,
+  spread,
   WEIBULL,
 } from "./lda-errors.ts";
 import { ldaProbes } from "./lda-probes.ts";
@@ -90,15 +91,19 @@ function meanFinding(setting: string, of: ResultOf): FindingBody {
   const [literal, ours] = [errors(0), errors(1)];
   const low = maximum(literal.map((row) => Math.max(entryAt(row, 0), entryAt(row, 1))));
   const high = maximum(literal.flat());
-  const holds = high < 0.04;
+  const cells = SHAPES.flatMap((_, s) => LOSSES.map((_, l) => answersOf(of(s, l), 0)));
+  const [highest] = cells.toSorted((a, b) => meanErrors(b) - meanErrors(a));
+  const margin = spread(highest ?? []);
+  // An error of the mean over some runs: above the claim is what is above it by more than that may be off.
+  const holds = high - margin < 0.04;
   return {
     setting,
-    literal: `up to ${percent(low)} at ≤ 0.1 % loss, up to ${percent(high)} at any (alpha 0.5)`,
+    literal: `up to ${percent(low)} at ≤ 0.1 % loss, up to ${percent(high)} (± ${percent(margin)}) at any (alpha 0.5)`,
     ours: `up to ${percent(maximum(ours.map((row) => Math.max(entryAt(row, 0), entryAt(row, 1)))))} and ${percent(maximum(ours.flat()))} (alpha 1: the largest sample)`,
     verdict: holds ? (low < 0.003 ? "holds" : "holds for a class") : "does not hold",
     why: holds
       ? low < 0.003
-        ? "Both levels are reached."
+        ? `Both levels are reached${high < 0.04 ? "" : ", within what the mean over so many runs may be off"}.`
         : "The level at high loss is reached. That at low loss needs the paper's five million packets: the sample there is every packet."
       : `At 20 % loss the sample is ${count(average(answersOf(of(0, LOSSES.length - 1), 0).map((a) => a.used)))} packets, too few for 4 %.`,
     table: besideEachOther(literal, ours),
@@ -255,7 +260,8 @@ const figure5: Study = {
     const used = (v: number, l: number) => average(of(v, l).map((a) => a.used));
     const last = LOSSES.length - 1;
     const high = names.map((_, v) => meanErrors(of(v, last)));
-    const worst = entryAt(high, 2) >= Math.max(entryAt(high, 0), entryAt(high, 1));
+    const margin = spread(of(2, last));
+    const worst = entryAt(high, 2) + margin >= Math.max(entryAt(high, 0), entryAt(high, 1));
     const axes = (y: (v: number, l: number) => number) =>
       names.map((name, v) => line(name, LOSSES, (l) => y(v, l)));
     return {
@@ -265,7 +271,7 @@ const figure5: Study = {
         ours: `${percent(entryAt(high, 4))} without knowing packets or loss (four banks by leading zero bits); ${percent(meanErrors(of(4, 1)))} at 0.1 % loss`,
         verdict: worst ? "holds" : "holds for a class",
         why: worst
-          ? "Four banks leave the fewest rows to the highest loss."
+          ? `Four banks leave the fewest rows to the highest loss; the mean over ${RUNS} runs may be off by ${percent(margin)}.`
           : "The order at high loss depends on the sampled packets; the configurations are within each other's spread.",
         table: {
           columns: ["configuration", ...LOSSES.map((l) => `${percent(l)} loss: sample, mean, deviation`)],

@@ -235,7 +235,21 @@ function timesFinding(
       columns: ["store", "insert, ns", "lookup, ns"],
       rows: timed.map((t) => [t.name, t.insert.toFixed(0), t.lookup.toFixed(0)]),
     },
-    figures: [],
+    figures: [
+      {
+        title: "CPU time of insert and lookup",
+        x: { label: "store", names: timed.map((t) => t.name) },
+        y: {
+          label: "ns per packet",
+          range: [0, 1.1 * Math.max(...timed.flatMap((t) => [t.insert, t.lookup]))],
+        },
+        series: (["insert", "lookup"] as const).map((what) => ({
+          name: what,
+          kind: "marks" as const,
+          points: timed.map((t, x) => ({ x, y: t[what] })),
+        })),
+      },
+    ],
     thresholds: [],
   };
 }

@@ -4,6 +4,7 @@ import { writeQuantity } from "../../present/figure/axis-scale.ts";
 import { drawFigure, figureTable } from "../../present/figure/draw.ts";
 import { card, picture, renderStaticPage, type Tile, table, tiles } from "../../present/html/static-page.ts";
 import { escapeXml } from "../../present/svg/svg.ts";
+import { LEFT_OUT } from "./left-out.ts";
 import type { Reproduction } from "./reproduction.ts";
 import { type Finding, isMet, PAPERS, type Paper, type Threshold, VERDICTS } from "./study.ts";
 
@@ -61,7 +62,18 @@ export function renderMarkdown(reproduction: Reproduction, { command, figures }:
     lines.push(`## ${PAPERS[paper]}`, "");
     for (const finding of own) lines.push(...findingMarkdown(finding, figures));
   }
+  lines.push("## Not repeated", "", markdownTable(["paper", "where", "why"], leftOutRows(findings)));
   return `${lines.join("\n").trimEnd()}\n`;
+}
+
+/** Of the papers that the findings are of. */
+function leftOutRows(findings: readonly Finding[]): string[][] {
+  const papers = new Set(findings.map((f) => f.paper));
+  return LEFT_OUT.filter((l) => papers.has(l.paper)).map(({ paper, where, why }) => [
+    PAPERS[paper].split(" (")[0] ?? paper,
+    where,
+    why,
+  ]);
 }
 
 export function headlineTable(
@@ -99,7 +111,7 @@ export function thresholdText({ what, value, limit, sense, quantity }: Threshold
   return `${what}: ${writeQuantity(value, quantity)} (${sense} ${writeQuantity(limit, quantity)})`;
 }
 
-function markdownTable(columns: readonly string[], rows: readonly (readonly string[])[]): string {
+export function markdownTable(columns: readonly string[], rows: readonly (readonly string[])[]): string {
   const cell = (text: string) => text.replaceAll("|", "\\|").replaceAll("\n", " ");
   const line = (cells: readonly string[]) => `| ${cells.map(cell).join(" | ")} |`;
   return [line(columns), line(columns.map(() => "---")), ...rows.map(line)].join("\n");
@@ -115,7 +127,19 @@ export function renderHtml(reproduction: Reproduction, command: string): string 
     command: "hoptime reproduce",
     heading: "The papers, repeated",
     span: `${findings.length} tables and figures · scale ${scale} · seed ${seed}`,
-    parts: [tiles(headline(reproduction)), card("all", "All findings", overview(findings)), ...groups],
+    parts: [
+      tiles(headline(reproduction)),
+      card("all", "All findings", overview(findings)),
+      ...groups,
+      card(
+        "left-out",
+        "Not repeated",
+        table(
+          ["paper", "where", "why"].map((title) => ({ title, text: true })),
+          leftOutRows(findings).map((row) => row.map(escapeXml)),
+        ),
+      ),
+    ],
     remark: command,
   });
 }

@@ -5,6 +5,8 @@ import { afterAll, describe, expect, it } from "vitest";
 import { Kernels } from "../../base/kernels.ts";
 import { VERSION } from "../../base/version.ts";
 import { probeErrors } from "./lda-trial.ts";
+import { LEFT_OUT } from "./left-out.ts";
+import { overSeeds, seedsMarkdown } from "./over-seeds.ts";
 import { allThresholds, figureFiles, renderMarkdown } from "./report.ts";
 import { type Reproduction, readResult, resultFile, resultText, runStudy } from "./reproduction.ts";
 import { isMet, type Study } from "./study.ts";
@@ -98,6 +100,48 @@ describe("levels of a right implementation", () => {
     });
     expect(levels.length).toBeGreaterThan(0);
     for (const { threshold } of levels) expect(isMet(threshold), JSON.stringify(threshold)).toBe(true);
+  });
+});
+
+describe("levels over seeds", () => {
+  const run = (seed: number, value: number, verdict: "holds" | "does not hold" = "holds"): Reproduction => ({
+    ...{ format: "hoptime.reproduction/1", version: VERSION, scale: "quick", seed },
+    findings: [
+      {
+        ...{ id: "x-1", paper: "lda", where: "fig. 1", title: "x", claim: "c", setting: "s", literal: null },
+        ...{ ours: "o", verdict, why: "w", table: { columns: [], rows: [] }, figures: [] },
+        thresholds: [
+          { what: "error", value, limit: 1, sense: "at most", quantity: "plain" },
+          { what: "error", value, limit: 0.1, sense: "at least", quantity: "plain" },
+        ],
+      },
+    ],
+  });
+
+  it("hold where nine of ten runs reach them", () => {
+    const ten = (missed: number) => Array.from({ length: 10 }, (_, i) => run(i, i < missed ? 2 : 0.5));
+    expect(overSeeds(ten(1)).levels.map((l) => [l.reached, l.holds])).toEqual([
+      [9, true],
+      [10, true],
+    ]);
+    expect(overSeeds(ten(2)).levels[0]).toMatchObject({ reached: 8, holds: false });
+    expect(seedsMarkdown(overSeeds(ten(2)), "hoptime reproduce")).toContain("8 of 10: too few");
+  });
+
+  it("name verdicts that hang on the seed", () => {
+    const result = overSeeds([run(1, 0.5), run(2, 0.5, "does not hold")]);
+    expect(result.verdicts).toEqual([{ id: "x-1", verdicts: ["holds", "does not hold"], same: false }]);
+    expect(seedsMarkdown(result, "c")).toContain("x-1 (holds 1, does not hold 1)");
+  });
+});
+
+describe("what is not repeated", () => {
+  it("is none of what is, and has a reason", () => {
+    const done = new Set(STUDIES.flatMap((s) => s.heads.map((h) => `${s.paper} ${h.where}`)));
+    for (const { paper, where, why } of LEFT_OUT) {
+      expect(done.has(`${paper} ${where}`)).toBe(false);
+      expect(why.length).toBeGreaterThan(20);
+    }
   });
 });
 

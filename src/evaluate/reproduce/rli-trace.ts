@@ -5,6 +5,7 @@ import { rliScenario } from "../rli-experiment.ts";
 import { runSegment } from "../run-segment.ts";
 import { count, percent, percents } from "./numbers.ts";
 import { burstShares, delayColumns, localErrors } from "./rli-bursts.ts";
+import { interpolationFinding } from "./rli-interpolation.ts";
 import { rliSetting, settingText, UTILISATIONS } from "./rli-setting.ts";
 import { type FindingBody, repeat, type Study } from "./study.ts";
 export const rliTrace: Study = {
@@ -30,6 +31,12 @@ export const rliTrace: Study = {
       where: "fig. 2",
       title: "How long delay stays high",
       claim: "high delay comes in bursts of milliseconds, during which every packet waits alike",
+    },
+    {
+      id: "rli-3",
+      where: "fig. 3",
+      title: "Delays between two references",
+      claim: "a few references are enough to estimate the delays between them; more of them, smaller errors",
     },
   ],
   async run(context) {
@@ -107,6 +114,7 @@ export const rliTrace: Study = {
       "rli-2": burstFinding(`${setting}, 88 % utilisation`, (level, durations) =>
         burstShares(columns, level, durations),
       ),
+      "rli-3": interpolationFinding(`${setting}, 88 % utilisation`, columns),
     };
   },
 };

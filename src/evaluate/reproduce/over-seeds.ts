@@ -1,0 +1,119 @@
+/** The same studies with several seeds: how often each level is reached, and which verdicts come out. A level holds where it is reached in nine of ten runs. */
+import { entryAt } from "../../base/lists.ts";
+import { writeQuantity } from "../../present/figure/axis-scale.ts";
+import { allThresholds, markdownTable } from "./report.ts";
+import type { Reproduction } from "./reproduction.ts";
+import { isMet, type Scale, type Threshold, type Verdict } from "./study.ts";
+
+/** Share of the runs in which a level has to be reached. */
+const REACHED = 0.9;
+
+export interface LevelOverSeeds {
+  readonly id: string;
+  readonly what: string;
+  readonly limit: number;
+  readonly sense: Threshold["sense"];
+  readonly quantity: Threshold["quantity"];
+  /** By seed. */
+  readonly values: readonly number[];
+  readonly reached: number;
+  readonly holds: boolean;
+}
+
+export interface VerdictOverSeeds {
+  readonly id: string;
+  readonly verdicts: readonly Verdict[];
+  readonly same: boolean;
+}
+
+export interface OverSeeds {
+  readonly format: "hoptime.reproduction-seeds/1";
+  readonly version: string;
+  readonly scale: Scale;
+  readonly seeds: readonly number[];
+  readonly levels: readonly LevelOverSeeds[];
+  readonly verdicts: readonly VerdictOverSeeds[];
+}
+
+export function overSeeds(runs: readonly Reproduction[]): OverSeeds {
+  const first = entryAt(runs, 0);
+  const lists = runs.map(allThresholds);
+  const levels = entryAt(lists, 0).map(({ finding, threshold }): LevelOverSeeds => {
+    const { what, limit, sense, quantity } = threshold;
+    const own = lists.map((list) => {
+      const found = list.find(
+        (t) => t.finding.id === finding.id && t.threshold.what === what && t.threshold.sense === sense,
+      );
+      if (!found) throw new Error(`a run has no level '${what}' of ${finding.id}`);
+      return found.threshold;
+    });
+    const reached = own.filter(isMet).length;
+    const values = own.map((t) => t.value);
+    return {
+      id: finding.id,
+      what,
+      limit,
+      sense,
+      quantity,
+      values,
+      reached,
+      holds: reached >= REACHED * runs.length,
+    };
+  });
+  const verdicts = first.findings.map(({ id }): VerdictOverSeeds => {
+    const own = runs.map(
+      (run) =>
+        entryAt(
+          run.findings.filter((f) => f.id === id),
+          0,
+        ).verdict,
+    );
+    return { id, verdicts: own, same: new Set(own).size === 1 };
+  });
+  const { version, scale } = first;
+  return {
+    ...{ format: "hoptime.reproduction-seeds/1", version, scale, seeds: runs.map((run) => run.seed) },
+    ...{ levels, verdicts },
+  };
+}
+
+/** As it is written: the least, the median and the largest value. */
+export function levelCells({
+  id,
+  what,
+  limit,
+  sense,
+  quantity,
+  values,
+  reached,
+  holds,
+}: LevelOverSeeds): string[] {
+  const sorted = values.toSorted((a, b) => a - b);
+  const write = (value: number) => writeQuantity(value, quantity);
+  return [
+    ...[id, what, `${sense} ${write(limit)}`],
+    ...[0, sorted.length >> 1, -1].map((i) => write(entryAt(sorted, i))),
+    `${reached} of ${values.length}${holds ? "" : ": too few"}`,
+  ];
+}
+
+export const LEVEL_COLUMNS = ["id", "level", "limit", "least", "median", "largest", "reached"] as const;
+
+export function seedsMarkdown(result: OverSeeds, command: string): string {
+  const { levels, verdicts, seeds, scale } = result;
+  const changing = verdicts.filter((v) => !v.same);
+  const counts = (own: readonly Verdict[]) =>
+    [...new Set(own)].map((v) => `${v} ${own.filter((o) => o === v).length}`).join(", ");
+  return [
+    "# Reproduction over seeds",
+    "",
+    `Made by \`${command}\` (scale ${scale}, seeds ${seeds.join(", ")}). A level holds where it is reached in nine of ten runs: ${levels.filter((l) => l.holds).length} of ${levels.length} hold.`,
+    "",
+    markdownTable(LEVEL_COLUMNS, levels.map(levelCells)),
+    "",
+    changing.length === 0
+      ? "Every verdict is the same with all seeds."
+      : `Verdicts that differ between seeds: ${changing.map((v) => `${v.id} (${counts(v.verdicts)})`).join("; ")}. All others are the same with all seeds.`,
+    "",
+  ].join("\n");
+}
