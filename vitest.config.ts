@@ -6,6 +6,7 @@ export default defineConfig({
     testTimeout: 180_000,
     hookTimeout: 180_000,
     pool: "forks",
-    maxWorkers: 2,
+    // More than two processors: tests that wait for time to pass leave them idle.
+    maxWorkers: 3,
   },
 });

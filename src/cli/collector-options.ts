@@ -36,7 +36,7 @@ export function addCollectorOptions(command: Command): Command {
 /** `--creds`: for commands that send records. */
 export function addCredentialsOption(command: Command): Command {
   return command.addOption(
-    new Option("--creds <file>", "with nats: .creds file, seed of an nkey, or USER:PASSWORD").hideHelp(),
+    new Option("--creds <file>", "with nats: .creds file, seed of an nkey, or USER:PASSWORD"),
   );
 }
 

@@ -13,7 +13,7 @@ export interface ObserveBoxFlags extends EbpfSegmentFlags {
 }
 
 export const SEGMENT_EXAMPLES = `
-  hoptime observe --ebpf-segment eth0:eth1 --segment A:B --estimators lda,maple --to records   # a router's own queues
+  hoptime observe --ebpf-segment eth0:eth1 --segment A:B --estimators maple --to records # router
 `;
 
 export function addObserveBoxOptions(command: Command): void {

@@ -237,21 +237,25 @@ describe.skipIf(!hasBrowser)("the page in a browser", () => {
 
   test("a span dragged on a chart is the span of the page, in the URL and in the table", async () => {
     const { page, problems } = await show("#/segment/r2/r3?last=5m");
-    await page.waitForSelector("summary");
+    const table = 'section[aria-label="Over time"] summary';
+    await page.waitForSelector(table);
     await painted(page);
-    const all = Number(/these (\d+)/.exec((await texts(page, "summary"))[0] ?? "")?.[1]);
-    const box = await page.locator(".chart .u-over").first().boundingBox();
+    const all = Number(/these (\d+)/.exec((await texts(page, table))[0] ?? "")?.[1]);
+    const box = await page.locator('section[aria-label="Over time"] .chart .u-over').first().boundingBox();
     if (!box) throw new Error("no chart");
     await page.mouse.move(box.x + box.width - 40, box.y + 60);
     await page.mouse.down();
     await page.mouse.move(box.x + box.width - 8, box.y + 60, { steps: 4 });
     await page.mouse.up();
     await page.waitForFunction(() => location.hash.includes("since="));
-    await page.waitForFunction((n) => {
-      const shown = Number(/these (\d+)/.exec(document.querySelector("summary")?.textContent ?? "")?.[1]);
-      return shown > 0 && shown < n;
-    }, all);
-    await page.click("summary");
+    await page.waitForFunction(
+      ({ table, n }) => {
+        const shown = Number(/these (\d+)/.exec(document.querySelector(table)?.textContent ?? "")?.[1]);
+        return shown > 0 && shown < n;
+      },
+      { table, n: all },
+    );
+    await page.click(table);
     await page.waitForSelector("table.small tbody tr");
     await page.click("text=Back to live");
     await page.waitForFunction(() => !location.hash.includes("since="));

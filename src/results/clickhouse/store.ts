@@ -191,7 +191,7 @@ export class ClickhouseStore extends ResultsStore {
       throw new UsageError(
         "not-supported",
         "Parquet of results in ClickHouse is written by ClickHouse itself",
-        `clickhouse-client --database ${this.#http.address.database} --query "SELECT * FROM ${table} FINAL FORMAT Parquet"`,
+        `ask it for SELECT * FROM ${this.#http.address.database}.${table} FINAL FORMAT Parquet`,
       );
     const columns = (table === "segments" ? SEGMENT_COLUMNS : FLOW_COLUMNS)
       .map((c) => c[0])

@@ -123,7 +123,7 @@ function notesOf({ num_replicas, storage, max_msgs_per_subject }: StreamConfig, 
   return [
     ...(num_replicas < replicas
       ? [
-          `the stream ${STREAM} has ${num_replicas === 1 ? "one copy" : `${num_replicas} copies`} of each record, ${replicas} are usual in a cluster (nats stream edit --replicas ${replicas})`,
+          `the stream ${STREAM} has ${num_replicas === 1 ? "one copy" : `${num_replicas} copies`} of each record, ${replicas} are usual in a cluster (nats stream edit changes that)`,
         ]
       : []),
     ...(storage === "file" ? [] : [`the stream ${STREAM} is in memory: a restart of the servers loses it`]),

@@ -15,16 +15,15 @@ import {
   type Delivery,
   SpooledSink,
   type SpooledSinkCounts,
-  type SpooledSinkOptions,
   type SpoolReport,
 } from "../spooled-sink.ts";
 import { type Cluster, openCluster } from "./cluster.ts";
 import { connectNats, type NatsLink, refusal } from "./connection.ts";
-import { type NatsEndpoint, parseNatsUrl } from "./nats-url.ts";
+import { parseNatsUrl } from "./nats-url.ts";
 import { PART_HEADER, partText, piecesOf } from "./parts.ts";
+import type { NatsSinkOptions } from "./sink-options.ts";
 import { homeOf, subjectOf } from "./subjects.ts";
 
-export interface NatsSinkOptions extends NatsEndpoint, SpooledSinkOptions {}
 export type NatsSinkCounts = SpooledSinkCounts;
 
 export const TAP_HEADER = "Hoptime-Tap";

@@ -78,7 +78,9 @@ const LATER_ROUNDS = 12;
 /** Rises every few seconds until there is something to show, then every minute. */
 export function useTicksUntil(there: boolean): number {
   const ticks = useTicks(SOON_MS);
-  return there ? -Math.floor(ticks / LATER_ROUNDS) : ticks;
+  const counted = useRef(0);
+  if (!there || ticks >= counted.current + LATER_ROUNDS) counted.current = ticks;
+  return counted.current;
 }
 
 export function useOwnSignal<T>(initial: T): Signal<T> {
