@@ -4,7 +4,7 @@ import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "n
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { expect, it } from "vitest";
-import { parse } from "yaml";
+import { parse, parseAllDocuments } from "yaml";
 import { collectCommand } from "../../src/cli/collect.ts";
 import { observeCommand } from "../../src/cli/observe.ts";
 import { serverOptions } from "../../src/server/config/collector-options.ts";
@@ -105,4 +105,69 @@ it("the cluster's services know each other, and start commands with options that
     for (const flag of command.filter((c) => c.startsWith("--"))) expect(flags, name).toContain(flag);
     expect(command, name).toContain("nats://nats-1:4222,nats-2:4222,nats-3:4222");
   }
+});
+
+interface Manifest {
+  kind: string;
+  metadata: { name: string; namespace: string };
+  spec: {
+    replicas?: number;
+    serviceName?: string;
+    selector: Record<string, string> & { matchLabels?: Record<string, string> };
+    ports?: { port: number }[];
+    template?: {
+      metadata: { labels: Record<string, string> };
+      spec: {
+        containers: {
+          image: string;
+          args?: string[];
+          volumeMounts: { name: string }[];
+          ports?: { containerPort: number }[];
+        }[];
+        volumes?: { name: string }[];
+      };
+    };
+    volumeClaimTemplates?: { metadata: { name: string } }[];
+  };
+}
+
+it("the manifests select their own pods, mount what they claim, and start commands with options that there are", () => {
+  const manifests = parseAllDocuments(read("cluster/kubernetes.yaml")).map((document) => {
+    expect(document.errors).toEqual([]);
+    return document.toJS() as Manifest;
+  });
+  const services = manifests.filter((m) => m.kind === "Service");
+  const sets = manifests.filter((m) => m.kind !== "Service");
+  expect([services.length, sets.length]).toEqual([3, 4]);
+  const commands = { collect: collectCommand(), observe: observeCommand() };
+  for (const { kind, metadata, spec } of sets) {
+    const { labels } = spec.template?.metadata ?? { labels: {} };
+    expect(spec.selector.matchLabels, metadata.name).toEqual(labels);
+    if (kind === "StatefulSet") {
+      const service = services.find((s) => s.metadata.name === spec.serviceName);
+      expect(service?.spec.selector, metadata.name).toEqual(labels);
+    }
+    const held = [
+      ...(spec.volumeClaimTemplates ?? []).map((v) => v.metadata.name),
+      ...(spec.template?.spec.volumes ?? []).map((v) => v.name),
+    ];
+    for (const { image, args = [], volumeMounts } of spec.template?.spec.containers ?? []) {
+      expect(
+        volumeMounts.map((v) => v.name),
+        metadata.name,
+      ).toEqual(held);
+      // Hosts are services, or pods of one: nats-0.nats.
+      for (const [, pod, host = ""] of args.join(" ").matchAll(/(?<=[/@,])([a-z]+-\d+\.)?([a-z]+)(?=:\d)/g)) {
+        const service = services.find((s) => s.metadata.name === host);
+        expect(service, `${metadata.name}: ${host}`).toBeDefined();
+        const number = Number(pod?.match(/\d+/)?.[0] ?? 0);
+        expect(number).toBeLessThan(sets.find((s) => s.spec.serviceName === host)?.spec.replicas ?? 0);
+      }
+      if (image !== "hoptime") continue;
+      const known = commands[args[0] as keyof typeof commands];
+      const flags = known.options.map((o) => o.long);
+      for (const flag of args.filter((a) => a.startsWith("--"))) expect(flags, metadata.name).toContain(flag);
+    }
+  }
+  expect(new Set(manifests.map((m) => m.metadata.namespace))).toEqual(new Set(["hoptime"]));
 });
