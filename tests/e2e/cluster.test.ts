@@ -1,6 +1,6 @@
 /**
- * Three brokers, two workers: kill -9 of a worker and of brokers (the stream's leader among them) at random moments under load. Nothing that was acknowledged is lost, nothing counts twice, answers are those
- * of one collector. HOPTIME_CLUSTER_ROUNDS sets the number of rounds (30 in the long form).
+ * Three brokers, two workers, and ClickHouse where it is installed: kill -9 of a worker, of brokers (the stream's leader among them) and of ClickHouse at random moments under load. Nothing that was
+ * acknowledged is lost, nothing counts twice, answers are those of one collector. HOPTIME_CLUSTER_ROUNDS sets the number of rounds (30 in the long form).
  */
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -12,12 +12,13 @@ import type { encodeRecord } from "../../src/epoch/record.ts";
 import { BATCH_TYPE } from "../../src/transport/batch.ts";
 import { STREAM } from "../../src/transport/nats/cluster.ts";
 import { NatsSink } from "../../src/transport/nats/nats-sink.ts";
+import { CLICKHOUSE_SERVER, ClickhouseServer, NO_CLICKHOUSE } from "../support/clickhouse-server.ts";
 import { clusterLoad, framed, type Load } from "../support/cluster-load.ts";
 import { type CollectProcess, runHoptime, startCollect } from "../support/collect-process.ts";
 import { NatsServers, NO_NATS, untilReady } from "../support/nats-servers.ts";
 
 const ROUNDS = Number(process.env["HOPTIME_CLUSTER_ROUNDS"] ?? 2);
-const EPOCHS = 40;
+const EPOCHS = 20;
 const GROUP = "test";
 const root = mkdtempSync(join(tmpdir(), "hoptime-cluster-"));
 const SEGMENTS = [
@@ -31,14 +32,18 @@ const WATCHED = ["A:B", "B:C"];
 
 let servers: NatsServers;
 let load: Load;
+let clickhouse: ClickhouseServer | null = null;
 const workers: (CollectProcess | null)[] = [null, null];
 
 if (NO_NATS) console.log(`skipped: cluster: ${NO_NATS}`);
+else if (CLICKHOUSE_SERVER === null)
+  console.log(`cluster: results in each worker's own store, ${NO_CLICKHOUSE}`);
 
 describe.skipIf(NO_NATS)("a cluster of three brokers and two workers", () => {
   beforeAll(async () => {
     servers = await NatsServers.start(join(root, "nats"), 3);
     await untilReady(servers);
+    if (CLICKHOUSE_SERVER !== null) clickhouse = await ClickhouseServer.start();
     load = await clusterLoad(SEGMENTS, ["lda"], 1_750_000_000_000_000_000n);
     for (const i of [0, 1]) workers[i] = await startWorker(i);
   }, 60_000);
@@ -46,6 +51,7 @@ describe.skipIf(NO_NATS)("a cluster of three brokers and two workers", () => {
   afterAll(async () => {
     for (const worker of workers) await worker?.stop("kill");
     await servers?.stop();
+    await clickhouse?.close();
     rmSync(root, { recursive: true, force: true });
   });
 
@@ -85,14 +91,27 @@ describe.skipIf(NO_NATS)("a cluster of three brokers and two workers", () => {
 async function startWorker(i: number): Promise<CollectProcess> {
   const file = join(root, `worker-${i}.yaml`);
   const nats = { url: servers.url, group: GROUP, lease: "3s", partitions: 4 };
-  writeFileSync(file, JSON.stringify({ nats, segments: WATCHED }));
+  const results = clickhouse ? { clickhouse: { url: `${clickhouse.origin}/hoptime` } } : {};
+  writeFileSync(file, JSON.stringify({ nats, segments: WATCHED, ...results }));
   return await startCollect(join(root, `worker-${i}`), ["--config", file]);
 }
 
-/** One is killed while records come, and started again. */
+const VICTIMS = [["worker"], ["leader", "clickhouse"], ["worker"], ["broker", "clickhouse"]];
+
+/** One or two are killed while records come, and started again. */
 async function disturb(round: number, random: Random): Promise<void> {
+  const victims = VICTIMS[round % VICTIMS.length] ?? [];
+  await Promise.all(victims.map((victim) => killOne(victim, random)));
+}
+
+async function killOne(victim: string, random: Random): Promise<void> {
   await sleep(300 + random.float() * 2500);
-  const victim = ["worker", "leader", "worker", "broker"][round % 4];
+  if (victim === "clickhouse") {
+    await clickhouse?.kill();
+    await sleep(500 + random.float() * 3000);
+    await clickhouse?.up();
+    return;
+  }
   if (victim === "worker") {
     const i = Math.floor(random.float() * 2);
     await workers[i]?.stop("kill");
@@ -161,7 +180,7 @@ interface Rows {
   points: { startNs: string; latency: unknown }[];
 }
 
-/** Each worker has the rows that it made in a store of its own here: together they are those of one collector, and where both have one it is the same. */
+/** Every worker answers from the results of all where they share them. Where each has a store of its own, both together have the rows of one collector, and a row of both is the same. */
 async function sameRows(alone: string): Promise<void> {
   for (const { from, to, label } of SEGMENTS) {
     const query = `from=${from}&to=${to}&label=${encodeURIComponent(label)}&estimator=lda&limit=10000`;
@@ -175,12 +194,16 @@ async function sameRows(alone: string): Promise<void> {
       expected = await ask(alone);
       await sleep(250);
     }
+    const answers = await Promise.all(workers.map((worker) => ask(worker?.url ?? "")));
+    if (clickhouse) {
+      for (const answer of answers) expect(answer, `${from} to ${to}`).toEqual(expected);
+      continue;
+    }
     const all = new Map<string, unknown>();
-    for (const worker of workers)
-      for (const point of await ask(worker?.url ?? "")) {
-        if (all.has(point.startNs)) expect(point).toEqual(all.get(point.startNs));
-        all.set(point.startNs, point);
-      }
+    for (const point of answers.flat()) {
+      if (all.has(point.startNs)) expect(point).toEqual(all.get(point.startNs));
+      all.set(point.startNs, point);
+    }
     const together = [...all.entries()].sort(([a], [b]) => (a < b ? -1 : 1)).map(([, point]) => point);
     expect(together, `${from} to ${to}`).toEqual(expected);
   }
