@@ -306,7 +306,10 @@ function natsSettings(flags: Flags): Partial<NonNullable<Settings["nats"]>> | un
   };
   const any = Object.values(given).some((v) => v !== undefined);
   if (any && url === undefined && flags.config === undefined)
-    throw new UsageError("bad-option", "--group and --nats-… go with --nats");
+    throw new UsageError(
+      "bad-option",
+      "--group and the options --nats-* need --nats; give the address of the cluster: --nats nats://HOST:4222",
+    );
   if (group !== undefined && !/^[A-Za-z0-9_-]{1,32}$/.test(group))
     throw invalidValue("group", group, "1 to 32 letters, digits, - and _");
   return any ? given : undefined;

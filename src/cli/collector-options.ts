@@ -1,9 +1,8 @@
 /** `--token-file` and the like: how commands reach a collector. */
-import { readFileSync } from "node:fs";
 import { homedir } from "node:os";
 import { join } from "node:path";
 import { type Command, Option } from "commander";
-import { UsageError } from "../base/errors.ts";
+import { readTextFile } from "../base/text-file.ts";
 import { type Endpoint, isCollectorUrl, parseCollectorUrl } from "../transport/http/collector-url.ts";
 import { isNatsUrl, type NatsEndpoint, parseNatsUrl } from "../transport/nats/nats-url.ts";
 
@@ -47,27 +46,15 @@ export function endpointOf(
   if (isNatsUrl(url)) parseNatsUrl(url);
   else parseCollectorUrl(url);
   const token =
-    tokenFile === undefined ? process.env["HOPTIME_TOKEN"] : readText("token-file", tokenFile).trim();
+    tokenFile === undefined ? process.env["HOPTIME_TOKEN"] : readTextFile("token-file", tokenFile).trim();
   return {
     url,
     ...(token === undefined || token === "" ? {} : { token }),
-    ...(ca === undefined ? {} : { ca: readText("ca", ca) }),
-    ...(cert === undefined ? {} : { certificate: readText("cert", cert) }),
-    ...(certKey === undefined ? {} : { key: readText("cert-key", certKey) }),
-    ...(creds === undefined ? {} : { credentials: readText("creds", creds) }),
+    ...(ca === undefined ? {} : { ca: readTextFile("ca", ca) }),
+    ...(cert === undefined ? {} : { certificate: readTextFile("cert", cert) }),
+    ...(certKey === undefined ? {} : { key: readTextFile("cert-key", certKey) }),
+    ...(creds === undefined ? {} : { credentials: readTextFile("creds", creds) }),
   };
-}
-
-export function readText(parameter: string, file: string): string {
-  try {
-    return readFileSync(file, "utf8");
-  } catch (cause) {
-    throw new UsageError("no-such-file", `${file}: cannot be read`, undefined, {
-      parameter,
-      value: file,
-      cause,
-    });
-  }
 }
 
 /** Where records wait by default: a folder per collector and point. */

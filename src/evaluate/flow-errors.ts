@@ -57,18 +57,24 @@ export function flowErrors(
     }
     errors.sort((a, b) => a - b);
     widths.sort((a, b) => a - b);
-    const n = errors.length;
-    return {
-      from,
-      to,
-      flows,
-      answered: n,
-      median: quantileSorted(errors, 0.5),
-      p75: quantileSorted(errors, 0.75),
-      p90: quantileSorted(errors, 0.9),
-      mean: n === 0 ? null : errors.reduce((s, e) => s + e, 0) / n,
-      withinInterval: n === 0 ? null : within / n,
-      medianWidth: quantileSorted(widths, 0.5),
-    };
+    return { from, to, flows, ...errorSummary(errors, widths, within) };
   });
+}
+
+/** Of relative errors and widths, both ascending, of which `within` intervals hold the truth. */
+export function errorSummary(
+  errors: readonly number[],
+  widths: readonly number[],
+  within: number,
+): Omit<FlowErrors, "from" | "to" | "flows"> {
+  const n = errors.length;
+  return {
+    answered: n,
+    median: quantileSorted(errors, 0.5),
+    p75: quantileSorted(errors, 0.75),
+    p90: quantileSorted(errors, 0.9),
+    mean: n === 0 ? null : errors.reduce((s, e) => s + e, 0) / n,
+    withinInterval: n === 0 ? null : within / n,
+    medianWidth: quantileSorted(widths, 0.5),
+  };
 }

@@ -1,9 +1,9 @@
 /** A filter expression as steps that the kernel works through (datapath/filter.h): the same questions as src/capture/filter/filter.ts asks of batches. */
-import { batchConstants, filterConstants } from "../../base/kernel-layout.ts";
+import { batchConstants } from "../../base/kernel-layout.ts";
 import { FLAG } from "../batch.ts";
-import type { FilterEnd, FilterExpression } from "../filter/expression.ts";
+import type { FilterExpression } from "../filter/expression.ts";
 import { PORT_PROTOCOLS } from "../filter/expression.ts";
-import { keptBits, PLACES, type Place, rangeOf, versionNeed } from "../filter/places.ts";
+import { ENDS, keptBits, PLACES, type Place, rangeOf, versionNeed } from "../filter/places.ts";
 
 export const MAX_STEPS = 32;
 const STEP_BYTES = 64;
@@ -11,12 +11,6 @@ const MAX_DEPTH = 32;
 const QUESTION = { constant: 0, meta: 1, word: 2, port: 3, net4: 4, net6: 5, and: 6, or: 7, not: 8 } as const;
 const COLUMN = { wireLength: 0, flags: 1, ipid: 2, metaHigh: 3 } as const;
 const { META_PROTO, META_VLAN_ID, META_VLAN } = batchConstants;
-const ENDS: Record<FilterEnd, number> = {
-  src: filterConstants.ENDS_SOURCE,
-  dst: filterConstants.ENDS_DESTINATION,
-  either: filterConstants.ENDS_EITHER,
-  both: filterConstants.ENDS_BOTH,
-};
 
 interface Step {
   question: number;

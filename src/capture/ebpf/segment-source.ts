@@ -5,20 +5,14 @@
  */
 import { readFileSync } from "node:fs";
 import { setTimeout as sleep } from "node:timers/promises";
-import {
-  CursorBytes,
-  CursorLayout,
-  cursorConstants,
-  walkConstants,
-  walkRingConstants,
-} from "../../base/kernel-layout.ts";
+import { CursorLayout, cursorConstants, walkRingConstants } from "../../base/kernel-layout.ts";
 import type { Kernels } from "../../base/kernels.ts";
 import { countOf } from "../../base/quantity.ts";
 import { BATCH_ROWS, PacketBatch } from "../batch.ts";
 import { type CaptureOptions, type CaptureStatistics, DEFAULT_COVER, DEFAULT_SEED } from "../reader.ts";
-import { SKIP_REASONS } from "../reasons.ts";
 import type { ClockState } from "../source/clock-state.ts";
 import { SystemClock } from "../source/interface/system-clock.ts";
+import { newShorts, skippedOf, walkedOf } from "../source/interface/walk-counts.ts";
 import type { CaptureTotals, Source, SourceBatch } from "../source/source.ts";
 import type { RingBuffer } from "./ring-buffer.ts";
 import type { SegmentDatapath } from "./segment.ts";
@@ -46,7 +40,6 @@ const PATIENCE_NS = 20_000_000n;
 const LOOK_AT_CLOCK_MS = 1000;
 const CLOCK_STEP_NS = 1_000_000n;
 const { SPECIAL_INNER } = cursorConstants;
-const { SHORT_SIZES } = walkConstants;
 
 /** Both ends; the datapath is closed with the second of them. */
 export function segmentSources(
@@ -127,8 +120,7 @@ class SegmentSource implements Source {
     this.#batch = new PacketBatch(kernels);
     this.#batch.keepFrames();
     this.#slots = kernels.alloc(SLOT_BYTES * BATCH_ROWS + PADDING);
-    this.#shorts = kernels.alloc(4 * SHORT_SIZES);
-    kernels.u32.fill(0, this.#shorts >>> 2, (this.#shorts >>> 2) + SHORT_SIZES);
+    this.#shorts = newShorts(kernels);
     this.#cursor = kernels.call.cursorNew() >>> 0;
     const { cover = DEFAULT_COVER, inner = false, seed = DEFAULT_SEED } = options.capture ?? {};
     kernels.writeU64(this.#cursor + CursorLayout.seed, seed);
@@ -194,11 +186,7 @@ class SegmentSource implements Source {
 
   totals(): CaptureTotals {
     if (this.#final) return { ...this.#final, frames: this.#final.packets };
-    const skipped: Record<string, number> = {};
-    for (const [reason, i] of SKIP_REASONS) {
-      const n = this.#kernels.readCounter(this.#cursor + CursorBytes + 8 * i);
-      if (n > 0) skipped[reason] = n;
-    }
+    const skipped = skippedOf(this.#kernels, this.#cursor);
     const { ringIn, ringLeft } = this.#box.counts(0);
     return { frames: this.#counter("packets"), skipped, dropped: this.#end === "in" ? ringIn : ringLeft };
   }
@@ -254,19 +242,12 @@ class SegmentSource implements Source {
 
   #statistics(): CaptureStatistics {
     const { frames, skipped, dropped } = this.totals();
-    const begun = this.#kernels.readU32(this.#cursor + CursorLayout.started) !== 0;
-    const originNs = begun ? this.#kernels.readI64(this.#cursor + CursorLayout.origin) : null;
-    const latest = this.#kernels.readF64(this.#cursor + CursorLayout.maxTime);
-    const shorts = this.#kernels.u32.subarray(this.#shorts >>> 2, (this.#shorts >>> 2) + SHORT_SIZES);
     return {
       file: this.name,
       format: "interface",
       packets: frames,
       ipPackets: this.#rows,
-      bytes: this.#counter("bytes"),
-      originNs,
-      firstNs: originNs,
-      lastNs: originNs === null ? null : originNs + BigInt(Math.round(latest)),
+      ...walkedOf(this.#kernels, this.#cursor, this.#shorts),
       skipped,
       dropped,
       partial: null,
@@ -277,7 +258,6 @@ class SegmentSource implements Source {
         },
       ],
       warnings: this.#warnings(),
-      shorts: [...shorts.entries()].filter(([, n]) => n > 0),
     };
   }
 

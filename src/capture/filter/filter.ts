@@ -12,19 +12,14 @@
  * the character; a question that the columns cannot answer (MPLS labels, MAC addresses, payload) is refused by name, never
  * answered wrongly.
  */
-import {
-  batchConstants,
-  filterConstants,
-  WordQuestionBytes,
-  WordQuestionLayout,
-} from "../../base/kernel-layout.ts";
+import { batchConstants, WordQuestionBytes, WordQuestionLayout } from "../../base/kernel-layout.ts";
 import type { Kernels } from "../../base/kernels.ts";
 import { FLAG, type PacketBatch } from "../batch.ts";
 import type { RowFilter } from "../reader.ts";
-import type { FilterEnd, FilterExpression } from "./expression.ts";
+import type { FilterExpression } from "./expression.ts";
 import { PORT_PROTOCOLS } from "./expression.ts";
 import { FilterParser } from "./parser.ts";
-import { keptBits, PLACES, type Place, rangeOf, versionNeed } from "./places.ts";
+import { ENDS, keptBits, PLACES, type Place, rangeOf, versionNeed } from "./places.ts";
 
 /** The expression as a tree. */
 export function parseFilter(text: string): FilterExpression {
@@ -86,13 +81,6 @@ type Step = (batch: PacketBatch, plane: (index: number) => number, question: num
 /** Planes of the `select` column. */
 const BATCH_PLANES = batchConstants.PLANES;
 const { META_PROTO, META_VLAN_ID, META_VLAN } = batchConstants;
-
-const ENDS: Record<FilterEnd, number> = {
-  src: filterConstants.ENDS_SOURCE,
-  dst: filterConstants.ENDS_DESTINATION,
-  either: filterConstants.ENDS_EITHER,
-  both: filterConstants.ENDS_BOTH,
-};
 
 /** Appends the steps that leave the answer in plane `at`; returns how many planes are needed up to there. */
 function emit(expression: FilterExpression, at: number, steps: Step[]): number {

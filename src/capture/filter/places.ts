@@ -1,9 +1,17 @@
 /** Where the numbers lie that filters ask for, and what a comparison means for them: for batches (filter.ts) and for the kernel (src/capture/ebpf/kernel-filter.ts). */
-import { batchConstants } from "../../base/kernel-layout.ts";
-import type { FilterNumber } from "./expression.ts";
+import { batchConstants, filterConstants } from "../../base/kernel-layout.ts";
+import type { FilterEnd, FilterNumber } from "./expression.ts";
 
 const { META_PROTO, META_IPV6, META_PORTS } = batchConstants;
 const MAX_WORD = 0xffff_ffff;
+
+/** Which end of a packet is asked for, as the kernels number them. */
+export const ENDS: Record<FilterEnd, number> = {
+  src: filterConstants.ENDS_SOURCE,
+  dst: filterConstants.ENDS_DESTINATION,
+  either: filterConstants.ENDS_EITHER,
+  both: filterConstants.ENDS_BOTH,
+};
 
 /** Where a number lies: `bits` bits from `shift` on of a u32 column or of the upper half of meta; its lowest `up` bits read as 0. */
 export interface Place {

@@ -7,7 +7,7 @@ import { quantileSorted } from "../../base/math/regression.ts";
 import { type Estimator, needsDelays, type ParameterValues } from "../../estimators/estimator.ts";
 import { formatParameters, parseParameters } from "../../estimators/parameters.ts";
 import { ESTIMATORS } from "../../estimators/table.ts";
-import type { FlowErrors, SizeClass } from "../flow-errors.ts";
+import { errorSummary, type FlowErrors, type SizeClass } from "../flow-errors.ts";
 import { type Budget, bitsOf, type Fixed, fitAll, isWithin } from "./budget.ts";
 import type { JudgedFlow, RaceSegment } from "./segment.ts";
 
@@ -166,16 +166,7 @@ function errorsOf(flows: readonly JudgedFlow[]): Errors {
 function classErrors(flows: readonly JudgedFlow[], { from, to }: SizeClass): FlowErrors {
   const own = flows.filter((f) => f.packets >= from && f.packets <= (to ?? Infinity));
   const { errors, widths, within } = errorsOf(own);
-  const n = errors.length;
-  return {
-    ...{ from, to, flows: own.length, answered: n },
-    median: quantileSorted(errors, 0.5),
-    p75: quantileSorted(errors, 0.75),
-    p90: quantileSorted(errors, 0.9),
-    mean: n === 0 ? null : errors.reduce((s, e) => s + e, 0) / n,
-    withinInterval: n === 0 ? null : within / n,
-    medianWidth: quantileSorted(widths, 0.5),
-  };
+  return { from, to, flows: own.length, ...errorSummary(errors, widths, within) };
 }
 
 function delayErrors(flows: readonly JudgedFlow[]): DelayErrors[] {

@@ -1,22 +1,7 @@
-/**
- * One of several workers of a group that share the records of a NATS cluster (docs/cluster.md).
- *
- *   stream ─▶ Partition ─▶ records ─▶ service: archive, pairing, rows ─▶ results ─▶ acknowledged
- *                            └─▶ copies to the partitions of other receivers
- *
- * A worker works the partitions that it has leases for (leases.ts). A record is acknowledged when the rows made of it are written; while it waits for its other end it stays in the stream. When a lease
- * goes, what was not acknowledged is delivered to the next one, which first fills its archive with what came shortly before (partition.ts). A row that says that an end is missing is written only after
- * the stream has been looked through for it (past-records.ts), so that a worker that knows less never replaces what was known.
- */
-import type { JsMsg } from "@nats-io/jetstream";
-import { FormatError } from "../../base/errors.ts";
 import { later } from "../../base/time.ts";
 import type { CollectedSegment } from "../../collect/collector.ts";
-import { identityText, recordIdentity } from "../../epoch/identity.ts";
-import { decodeHead, type RecordHead } from "../../epoch/record.ts";
+import type { RecordHead } from "../../epoch/record.ts";
 import type { SegmentRow } from "../../results/rows.ts";
-import { frameRecord } from "../../transport/batch.ts";
-import { publishPieces } from "../../transport/nats/nats-sink.ts";
 import { labelsIn } from "../../transport/nats/plan-reader.ts";
 import { endsOfLabel, homeOf, partitionOf, subjectOf } from "../../transport/nats/subjects.ts";
 import type { Ingested } from "../ingest.ts";
@@ -26,7 +11,8 @@ import { estimateAll } from "../recovery.ts";
 import type { TapPlanState } from "../tap-plan.ts";
 import { type ClusterLink, closeCluster } from "./cluster-link.ts";
 import type { ClusterPart, ClusterState, WorkerParts } from "./cluster-part.ts";
-import { type IncomingRecord, RecordAssembly } from "./incoming.ts";
+import { RecordAssembly } from "./incoming.ts";
+import { headIn, RecordIntake } from "./intake.ts";
 import { Leases } from "./leases.ts";
 import { Partition } from "./partition.ts";
 import { PastRecords } from "./past-records.ts";
@@ -34,31 +20,16 @@ import { publishMessage } from "./publish-message.ts";
 import { subjectsAsked } from "./subjects-asked.ts";
 import { UnacknowledgedRecords } from "./unacknowledged.ts";
 
-/** Messages that may wait here for their turn, or for their rows. */
-const MAX_OPEN = 20_000;
-const BATCH_RECORDS = 1000;
-const BATCH_BYTES = 32 << 20;
-/** Deliveries of a record without an end, before it is set aside: workers that it ends, one after the other. */
-const MAX_DELIVERIES = 8;
 const LOOK_MS = 5000;
 const MINUTE_MS = 60_000;
-const PARTS_MS = 10 * MINUTE_MS;
 /** Twice: workers learn of a segment one after the other. */
 const LEARN_MS = 15_000;
-
-const COPIES_AT_ONCE = 256;
-
-interface Copy {
-  subject: string;
-  bytes: Uint8Array;
-  id: string;
-}
 
 export class ClusterWorker implements ClusterPart {
   readonly #link: ClusterLink;
   readonly #leases: Leases;
   readonly #unacknowledged: UnacknowledgedRecords;
-  readonly #assembly = new RecordAssembly();
+  readonly #intake: RecordIntake;
   readonly #partitions = new Map<number, Partition>();
   /** All that anybody watches, by name. */
   readonly #segments = new Map<string, CollectedSegment>();
@@ -68,11 +39,7 @@ export class ClusterWorker implements ClusterPart {
   readonly #busy = new Map<number, number>();
   #parts: WorkerParts | null = null;
   #past: PastRecords | null = null;
-  #queue: JsMsg[] = [];
-  #working: Promise<void> | null = null;
-  #room: (() => void)[] = [];
   #tick = 0;
-  #copied = 0;
   #takenOver = 0;
   #lost = 0;
   #labels: ReadonlyMap<string, readonly string[]> = new Map();
@@ -85,6 +52,18 @@ export class ClusterWorker implements ClusterPart {
   constructor(link: ClusterLink) {
     this.#link = link;
     this.#unacknowledged = new UnacknowledgedRecords(ackWaitOf(link));
+    this.#intake = new RecordIntake({
+      ...{ link, unacknowledged: this.#unacknowledged },
+      parts: () => (this.#closed ? null : this.#parts),
+      holds: (partition) => this.#leases.holds(partition),
+      discover: (point, label) => this.#discover(point, label),
+      receiversOf: (point) =>
+        [...this.#segments.values()].flatMap(({ from, to }) =>
+          from === point ? [this.#partitionOf(to)] : [],
+        ),
+      tick: () => this.#tick,
+      say: (trouble) => this.#say(trouble),
+    });
     this.#leases = new Leases({
       ...{ bucket: link.leases, worker: link.worker, lifeMs: link.leaseMs },
       ...{ partitions: link.cluster.partitions, listWorkers: link.listWorkers },
@@ -105,7 +84,7 @@ export class ClusterWorker implements ClusterPart {
     await this.#look();
     this.#leases.start();
     this.#schedule();
-    this.#alive = setInterval(() => this.#keepAlive(), ackWaitOf(this.#link) / 4);
+    this.#alive = setInterval(() => this.#intake.keepAlive(), ackWaitOf(this.#link) / 4);
   }
 
   /** Gives back its partitions when their rows are written. */
@@ -131,7 +110,7 @@ export class ClusterWorker implements ClusterPart {
     return {
       ...{ url, group, worker, workers: this.#leases.workers, partitions: cluster.partitions },
       ...{ owned: this.#leases.partitions, unacknowledged: this.#unacknowledged.size, lag: this.#lag },
-      ...{ acknowledged: this.#unacknowledged.acknowledged, copied: this.#copied },
+      ...{ acknowledged: this.#unacknowledged.acknowledged, copied: this.#intake.copied },
       ...{ setAside: aside.count, aside: aside.last, takenOver: this.#takenOver, lost: this.#lost },
     };
   }
@@ -170,8 +149,7 @@ export class ClusterWorker implements ClusterPart {
       ({ name, partition }) => waiting.has(name) || this.#busy.has(partition),
     );
     this.#tick++;
-    if (this.#queue.length + this.#unacknowledged.size < MAX_OPEN)
-      for (const go of this.#room.splice(0)) go();
+    this.#intake.letIn();
   }
 
   publish(message: Uint8Array, point: string | null, tap: string | null): Promise<Ingested> {
@@ -220,7 +198,7 @@ export class ClusterWorker implements ClusterPart {
         if (sinceMs > 0 || heads.length > 0) this.#takenOver++;
         this.#resume(number, heads, ends);
       },
-      onMessage: (message) => this.#take(message),
+      onMessage: (message) => this.#intake.take(message),
       onTrouble: (text) => this.#say(text),
     });
     this.#partitions.set(number, partition);
@@ -324,153 +302,13 @@ export class ClusterWorker implements ClusterPart {
     const partition = this.#partitions.get(number);
     this.#partitions.delete(number);
     this.#unacknowledged.forget(number);
-    this.#assembly.forget(number);
+    this.#intake.forget(number);
     for (const [name, segment] of this.#segments)
       if (this.#partitionOf(segment.to) === number) {
         this.#parts?.pairing.unwatch(segment);
         this.#lookedBack.delete(name);
       }
     await partition?.stop();
-  }
-
-  async #take(message: JsMsg): Promise<void> {
-    this.#queue.push(message);
-    this.#working ??= this.#work();
-    if (this.#queue.length + this.#unacknowledged.size >= MAX_OPEN)
-      await new Promise<void>((resolve) => this.#room.push(resolve));
-  }
-
-  async #work(): Promise<void> {
-    while (this.#queue.length > 0 && !this.#closed) {
-      // What has come together is stored together.
-      await new Promise((resolve) => setImmediate(resolve));
-      const batch = this.#nextBatch();
-      for (;;) {
-        try {
-          await this.#workBatch(batch);
-          break;
-        } catch (error) {
-          // The disk, or the cluster: tried again while the messages are this worker's.
-          this.#say((error as Error).message);
-          if (this.#closed || !batch.some((m) => this.#leases.holds(partitionIn(m)))) break;
-          await new Promise((resolve) => setTimeout(resolve, 1000));
-        }
-      }
-    }
-    this.#working = null;
-  }
-
-  #nextBatch(): JsMsg[] {
-    let [bytes, n] = [0, 0];
-    while (n < Math.min(this.#queue.length, BATCH_RECORDS) && bytes < BATCH_BYTES)
-      bytes += this.#queue[n++]?.data.length ?? 0;
-    return this.#queue.splice(0, n);
-  }
-
-  async #workBatch(messages: readonly JsMsg[]): Promise<void> {
-    const parts = this.#parts;
-    if (!parts) return;
-    const records: IncomingRecord[] = [];
-    for (const message of messages) {
-      if (!this.#leases.holds(partitionIn(message))) continue;
-      if (message.info.deliveryCount > MAX_DELIVERIES) {
-        await this.#setAside([message], `delivered ${MAX_DELIVERIES} times, and no worker finished it`);
-        continue;
-      }
-      const taken = this.#assembly.take(message);
-      if (taken.kind === "unusable") await this.#setAside([message], taken.reason);
-      if (taken.kind !== "record") continue;
-      const { partition, id, messages: own } = taken.record;
-      if (!this.#unacknowledged.again(partition, id, own)) records.push(taken.record);
-    }
-    if (records.length === 0) return;
-    await this.#ingest(parts, records);
-    this.#say(null);
-  }
-
-  async #ingest(parts: WorkerParts, records: readonly IncomingRecord[]): Promise<void> {
-    const { partitions } = this.#link.cluster;
-    const known = records.map((record) => {
-      const [head] = headIn(record.bytes);
-      if (head) this.#discover(head.point, head.segment);
-      return {
-        record,
-        head,
-        atHome: !head || record.partition === homeOf(head.point, head.segment, partitions),
-      };
-    });
-    // A copy for another partition does not count as one that came.
-    for (const atHome of [true, false]) {
-      const own = known.filter((k) => k.atHome === atHome);
-      if (own.length === 0) continue;
-      const message = Buffer.concat(own.flatMap(({ record }) => frameRecord(record.bytes)));
-      const reports = new Map(
-        own.flatMap(({ record, head }) => (head && record.tap !== null ? [[head.point, record.tap]] : [])),
-      );
-      const ingested = await parts.take(message, { reports, counts: atHome });
-      await this.#taken(
-        own.map((k) => k.record),
-        ingested,
-      );
-    }
-  }
-
-  async #taken(records: readonly IncomingRecord[], { results, accepted }: Ingested): Promise<void> {
-    const taken = accepted.values();
-    const copies: Copy[] = [];
-    const done: { record: IncomingRecord; head: RecordHead }[] = [];
-    for (const [i, record] of records.entries()) {
-      const { outcome = "refused", reason = "not stored" } = results[i] ?? {};
-      const next = outcome === "refused" ? null : taken.next().value;
-      if (!next) {
-        await this.#setAside(record.messages, reason, record.bytes);
-        continue;
-      }
-      copies.push(...this.#copies(record, next.head));
-      done.push({ record, head: next.head });
-    }
-    await this.#copy(copies);
-    for (const { record, head } of done) {
-      const { partition, messages, id } = record;
-      const name = identityText(recordIdentity(head));
-      this.#unacknowledged.add(id, { partition, messages, name, tick: this.#tick });
-    }
-  }
-
-  /** To the partitions of other receivers that its point sends to. */
-  #copies({ partition, id, bytes }: IncomingRecord, { point, segment: label }: RecordHead): Copy[] {
-    if (endsOfLabel(label, point) || partition !== homeOf(point, label, this.#link.cluster.partitions))
-      return [];
-    const others = new Set<number>();
-    for (const { from, to } of this.#segments.values()) if (from === point) others.add(this.#partitionOf(to));
-    others.delete(partition);
-    return [...others].map((other) => ({
-      subject: subjectOf(other, point, label),
-      bytes,
-      id: `${id}@${other}`,
-    }));
-  }
-
-  async #copy(copies: readonly Copy[]): Promise<void> {
-    for (let at = 0; at < copies.length; at += COPIES_AT_ONCE) {
-      const group = copies.slice(at, at + COPIES_AT_ONCE);
-      const fresh = await Promise.all(group.map((copy) => publishPieces(this.#link, { ...copy, tap: null })));
-      this.#copied += fresh.filter(Boolean).length;
-    }
-  }
-
-  async #setAside(messages: readonly JsMsg[], reason: string, whole?: Uint8Array): Promise<void> {
-    const [first] = messages;
-    if (!first) return;
-    const { subject, seq: sequence } = first;
-    const line = await this.#link.aside.put({ subject, sequence, reason }, whole ?? first.data);
-    this.#parts?.problem(line);
-    for (const message of messages) message.ack();
-  }
-
-  #keepAlive(): void {
-    for (const message of this.#queue) message.working();
-    this.#unacknowledged.keepAlive();
   }
 
   #schedule(): void {
@@ -489,8 +327,7 @@ export class ClusterWorker implements ClusterPart {
     if (plan) await this.#parts?.adoptPlan(plan);
     this.#labels = await labelsIn(this.#link);
     this.#lag = await this.#link.lagOf(this.#leases.partitions);
-    for (const { messages, reason } of this.#assembly.incomplete(Date.now() - PARTS_MS))
-      await this.#setAside(messages, reason);
+    await this.#intake.setAsideIncomplete();
   }
 
   /** Each trouble is said once, and when it is over. */
@@ -505,14 +342,3 @@ export class ClusterWorker implements ClusterPart {
 const ackWaitOf = ({ leaseMs }: ClusterLink) => 3 * leaseMs;
 
 const endKey = (point: string, label: string) => JSON.stringify([point, label]);
-const partitionIn = ({ subject }: JsMsg) => Number(subject.split(".")[2]);
-
-/** None where it is damaged. */
-function headIn(bytes: Uint8Array): RecordHead[] {
-  try {
-    return [decodeHead(bytes).head];
-  } catch (error) {
-    if (error instanceof FormatError) return [];
-    throw error;
-  }
-}

@@ -1,6 +1,6 @@
 /** `clickhouse:` of the settings, as the store of results takes it. */
-import { readFileSync } from "node:fs";
 import { invalidValue, UsageError } from "../../base/errors.ts";
+import { readTextFile } from "../../base/text-file.ts";
 import { PASSWORD_VARIABLE } from "../../results/clickhouse/failures.ts";
 import { type ClickhouseOptions, ClickhouseStore } from "../../results/clickhouse/store.ts";
 import type { ResultsStore } from "../../results/results-store.ts";
@@ -54,8 +54,8 @@ export function clickhouseOptions(
     password:
       passwordFile === undefined
         ? (env[PASSWORD_VARIABLE] ?? "")
-        : contents("passwordFile", passwordFile).trim(),
-    ...(ca === undefined ? {} : { ca: contents("clickhouse-ca", ca) }),
+        : readTextFile("passwordFile", passwordFile).trim(),
+    ...(ca === undefined ? {} : { ca: readTextFile("clickhouse-ca", ca) }),
     cluster: cluster === undefined ? null : { name: cluster, replicated },
     keepS: { 0: seconds(rowsNs?.[0], 7), 60: seconds(rowsNs?.[60], 90), 3600: seconds(rowsNs?.[3600], 1825) },
   };
@@ -68,16 +68,4 @@ export function resultsOpener(
 ): (() => Promise<ResultsStore>) | undefined {
   const options = clickhouseOptions(settings, kept);
   return options && (() => ClickhouseStore.open(options));
-}
-
-function contents(parameter: string, file: string): string {
-  try {
-    return readFileSync(file, "utf8");
-  } catch (cause) {
-    throw new UsageError("no-such-file", `${file}: cannot be read`, undefined, {
-      parameter,
-      value: file,
-      cause,
-    });
-  }
 }

@@ -1,7 +1,7 @@
 /** Settings, from a file and from the command line, as the options of a collector. */
-import { readFileSync } from "node:fs";
 import { UsageError } from "../../base/errors.ts";
 import { parseSize } from "../../base/quantity.ts";
+import { readTextFile } from "../../base/text-file.ts";
 import { readReferenceKey } from "../../delays/reference-key.ts";
 import { INCIDENT_SETTINGS } from "../../network/incidents/incident.ts";
 import { deployment } from "../../network/plan/deployment.ts";
@@ -76,7 +76,7 @@ function natsOptions({ nats }: Settings): ServerOptions["nats"] {
     throw new UsageError("bad-option", "the address of the cluster is missing", "give ‘nats’ or nats.url");
   const { partitions, replicas } = nats;
   const file = (parameter: string, path: string | undefined) =>
-    path === undefined ? undefined : readPem(parameter, path);
+    path === undefined ? undefined : readTextFile(parameter, path);
   return {
     ...{ url, group, partitions, replicas, leaseMs: readDuration(lease) / 1e6 },
     credentials: file("nats-creds", credentials),
@@ -116,22 +116,10 @@ export function tlsFiles({ tls }: Settings): ServerOptions["tls"] {
       "give ‘tls-cert’ and ‘tls-key’",
     );
   return {
-    certificate: readPem("tls-cert", certificate),
-    key: readPem("tls-key", key),
-    clientCa: clientCa === undefined ? undefined : readPem("client-ca", clientCa),
+    certificate: readTextFile("tls-cert", certificate),
+    key: readTextFile("tls-key", key),
+    clientCa: clientCa === undefined ? undefined : readTextFile("client-ca", clientCa),
   };
-}
-
-function readPem(parameter: string, file: string): string {
-  try {
-    return readFileSync(file, "utf8");
-  } catch (cause) {
-    throw new UsageError("no-such-file", `${file}: cannot be read`, undefined, {
-      parameter,
-      value: file,
-      cause,
-    });
-  }
 }
 
 function mapOf({ topology }: Settings): Topology | null {

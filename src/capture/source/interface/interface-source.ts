@@ -4,18 +4,11 @@
  * Memory: the ring.
  */
 import { setTimeout as sleep } from "node:timers/promises";
-import {
-  CursorBytes,
-  CursorLayout,
-  cursorConstants,
-  walkConstants,
-  walkRingConstants,
-} from "../../../base/kernel-layout.ts";
+import { CursorLayout, cursorConstants, walkRingConstants } from "../../../base/kernel-layout.ts";
 import type { Kernels } from "../../../base/kernels.ts";
 import { countOf } from "../../../base/quantity.ts";
 import { PacketBatch } from "../../batch.ts";
 import { type CaptureStatistics, DEFAULT_COVER, DEFAULT_SEED } from "../../reader.ts";
-import { SKIP_REASONS } from "../../reasons.ts";
 import type { ClockState } from "../clock-state.ts";
 import { systemClock, type WallClock } from "../live-clock.ts";
 import type { CaptureTotals, Source, SourceBatch } from "../source.ts";
@@ -25,6 +18,7 @@ import { BLOCK_BYTES, PacketRing, RETIRE_MS, type RingOptions } from "./ring.ts"
 import type { RingWindow } from "./ring-window.ts";
 import { socketFilter } from "./socket-filter.ts";
 import { SystemClock } from "./system-clock.ts";
+import { newShorts, skippedOf, walkedOf } from "./walk-counts.ts";
 
 const LOOPBACK = "lo";
 const RING_BYTES = 32 << 20;
@@ -48,7 +42,6 @@ const LINGER_MS = 2 * RETIRE_MS;
 const FRAME_OVERHEAD = 22;
 const { BATCH_FULL, BAD_LENGTH, SPECIAL_INNER } = cursorConstants;
 const { RING_ETHERNET, RING_NETWORK } = walkRingConstants;
-const { SHORT_SIZES } = walkConstants;
 const ANY_LENGTH = 0xffff_ffff;
 
 type Counter = "packets" | "bytes" | "merged" | "hardware";
@@ -98,8 +91,7 @@ export class InterfaceSource implements Source {
     this.#wall = options.clock ?? systemClock;
     this.#batch = new PacketBatch(kernels);
     this.#cursor = kernels.call.cursorNew() >>> 0;
-    this.#shorts = kernels.alloc(4 * SHORT_SIZES);
-    kernels.u32.fill(0, this.#shorts >>> 2, (this.#shorts >>> 2) + SHORT_SIZES);
+    this.#shorts = newShorts(kernels);
     const { cover = DEFAULT_COVER, inner = false, seed = DEFAULT_SEED } = options.capture ?? {};
     kernels.writeU64(this.#cursor + CursorLayout.seed, seed);
     this.#set("cover", cover);
@@ -178,11 +170,7 @@ export class InterfaceSource implements Source {
 
   totals(): CaptureTotals {
     if (this.#final) return { ...this.#final, frames: this.#final.packets };
-    const skipped: Record<string, number> = {};
-    for (const [reason, i] of SKIP_REASONS) {
-      const n = this.#kernels.readCounter(this.#cursor + CursorBytes + 8 * i);
-      if (n > 0) skipped[reason] = n;
-    }
+    const skipped = skippedOf(this.#kernels, this.#cursor);
     const dropped = this.#ring?.counts().dropped ?? 0;
     return { frames: this.#counter("packets"), skipped, dropped };
   }
@@ -269,19 +257,12 @@ export class InterfaceSource implements Source {
 
   #statistics(): CaptureStatistics {
     const { frames, skipped, dropped } = this.totals();
-    const begun = this.#get("started") !== 0;
-    const originNs = begun ? this.#kernels.readI64(this.#cursor + CursorLayout.origin) : null;
-    const latest = this.#kernels.readF64(this.#cursor + CursorLayout.maxTime);
-    const shorts = this.#kernels.u32.subarray(this.#shorts >>> 2, (this.#shorts >>> 2) + SHORT_SIZES);
     return {
       file: this.name,
       format: "interface",
       packets: frames,
       ipPackets: this.#rows,
-      bytes: this.#counter("bytes"),
-      originNs,
-      firstNs: originNs,
-      lastNs: originNs === null ? null : originNs + BigInt(Math.round(latest)),
+      ...walkedOf(this.#kernels, this.#cursor, this.#shorts),
       skipped,
       dropped,
       partial: null,
@@ -297,7 +278,6 @@ export class InterfaceSource implements Source {
         },
       ],
       warnings: this.#warnings(),
-      shorts: [...shorts.entries()].filter(([, n]) => n > 0),
     };
   }
 

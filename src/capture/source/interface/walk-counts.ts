@@ -1,0 +1,40 @@
+/** What the kernel that walks frames of a packet ring (kernels/decode/walk-ring.ts) has counted at its cursor. */
+import { CursorBytes, CursorLayout, walkConstants } from "../../../base/kernel-layout.ts";
+import type { Kernels } from "../../../base/kernels.ts";
+import type { CaptureStatistics } from "../../reader.ts";
+import { SKIP_REASONS } from "../../reasons.ts";
+
+const { SHORT_SIZES } = walkConstants;
+
+/** Frames that were no packets, by reason. */
+export function skippedOf(kernels: Kernels, cursor: number): Record<string, number> {
+  const skipped: Record<string, number> = {};
+  for (const [reason, i] of SKIP_REASONS) {
+    const n = kernels.readCounter(cursor + CursorBytes + 8 * i);
+    if (n > 0) skipped[reason] = n;
+  }
+  return skipped;
+}
+
+/** Room for the sizes of packets that were cut short, empty. */
+export function newShorts(kernels: Kernels): number {
+  const shorts = kernels.alloc(4 * SHORT_SIZES);
+  kernels.u32.fill(0, shorts >>> 2, (shorts >>> 2) + SHORT_SIZES);
+  return shorts;
+}
+
+export type Walked = Pick<CaptureStatistics, "bytes" | "originNs" | "firstNs" | "lastNs" | "shorts">;
+
+export function walkedOf(kernels: Kernels, cursor: number, shorts: number): Walked {
+  const begun = kernels.readU32(cursor + CursorLayout.started) !== 0;
+  const originNs = begun ? kernels.readI64(cursor + CursorLayout.origin) : null;
+  const latest = kernels.readF64(cursor + CursorLayout.maxTime);
+  const sizes = kernels.u32.subarray(shorts >>> 2, (shorts >>> 2) + SHORT_SIZES);
+  return {
+    bytes: kernels.readCounter(cursor + CursorLayout.bytes),
+    originNs,
+    firstNs: originNs,
+    lastNs: originNs === null ? null : originNs + BigInt(Math.round(latest)),
+    shorts: [...sizes.entries()].filter(([, n]) => n > 0),
+  };
+}

@@ -1,0 +1,231 @@
+/** Messages of a worker's partitions become records: put together from their parts, stored and estimated in batches, copied to other receivers; what cannot be used is set aside. */
+import type { JsMsg } from "@nats-io/jetstream";
+import { FormatError } from "../../base/errors.ts";
+import { identityText, recordIdentity } from "../../epoch/identity.ts";
+import { decodeHead, type RecordHead } from "../../epoch/record.ts";
+import { frameRecord } from "../../transport/batch.ts";
+import { publishPieces } from "../../transport/nats/nats-sink.ts";
+import { endsOfLabel, homeOf, subjectOf } from "../../transport/nats/subjects.ts";
+import type { Ingested } from "../ingest.ts";
+import type { ClusterLink } from "./cluster-link.ts";
+import type { WorkerParts } from "./cluster-part.ts";
+import { type IncomingRecord, RecordAssembly } from "./incoming.ts";
+import type { UnacknowledgedRecords } from "./unacknowledged.ts";
+
+/** Messages that may wait here for their turn, or for their rows. */
+const MAX_OPEN = 20_000;
+const BATCH_RECORDS = 1000;
+const BATCH_BYTES = 32 << 20;
+/** Deliveries of a record without an end, before it is set aside: workers that it ends, one after the other. */
+const MAX_DELIVERIES = 8;
+/** Parts of a record that is not whole after this time are set aside. */
+const PARTS_MS = 600_000;
+const COPIES_AT_ONCE = 256;
+
+interface Copy {
+  subject: string;
+  bytes: Uint8Array;
+  id: string;
+}
+
+export interface RecordIntakeOptions {
+  link: ClusterLink;
+  unacknowledged: UnacknowledgedRecords;
+  /** Null when the worker has ended. */
+  parts: () => WorkerParts | null;
+  /** Is the partition this worker's, now? */
+  holds: (partition: number) => boolean;
+  /** A record of a point, with a label, has come. */
+  discover: (point: string, label: string) => void;
+  /** Partitions of the receivers that a point sends to. */
+  receiversOf: (point: string) => readonly number[];
+  /** Writes of rows so far. */
+  tick: () => number;
+  say: (trouble: string | null) => void;
+}
+
+export class RecordIntake {
+  readonly #options: RecordIntakeOptions;
+  readonly #assembly = new RecordAssembly();
+  #queue: JsMsg[] = [];
+  #working: Promise<void> | null = null;
+  #room: (() => void)[] = [];
+  copied = 0;
+
+  constructor(options: RecordIntakeOptions) {
+    this.#options = options;
+  }
+
+  /** Rows were written: there may be room for more. */
+  letIn(): void {
+    if (this.#queue.length + this.#options.unacknowledged.size < MAX_OPEN)
+      for (const go of this.#room.splice(0)) go();
+  }
+
+  /** The partition is another worker's. */
+  forget(partition: number): void {
+    this.#assembly.forget(partition);
+  }
+
+  async setAsideIncomplete(): Promise<void> {
+    for (const { messages, reason } of this.#assembly.incomplete(Date.now() - PARTS_MS))
+      await this.#setAside(messages, reason);
+  }
+
+  /** Resolves when there is room for more. */
+  async take(message: JsMsg): Promise<void> {
+    this.#queue.push(message);
+    this.#working ??= this.#work();
+    if (this.#queue.length + this.#options.unacknowledged.size >= MAX_OPEN)
+      await new Promise<void>((resolve) => this.#room.push(resolve));
+  }
+
+  async #work(): Promise<void> {
+    while (this.#queue.length > 0 && this.#options.parts()) {
+      // What has come together is stored together.
+      await new Promise((resolve) => setImmediate(resolve));
+      const batch = this.#nextBatch();
+      for (;;) {
+        try {
+          await this.#workBatch(batch);
+          break;
+        } catch (error) {
+          // The disk, or the cluster: tried again while the messages are this worker's.
+          this.#options.say((error as Error).message);
+          if (!this.#options.parts() || !batch.some((m) => this.#options.holds(partitionIn(m)))) break;
+          await new Promise((resolve) => setTimeout(resolve, 1000));
+        }
+      }
+    }
+    this.#working = null;
+  }
+
+  #nextBatch(): JsMsg[] {
+    let [bytes, n] = [0, 0];
+    while (n < Math.min(this.#queue.length, BATCH_RECORDS) && bytes < BATCH_BYTES)
+      bytes += this.#queue[n++]?.data.length ?? 0;
+    return this.#queue.splice(0, n);
+  }
+
+  async #workBatch(messages: readonly JsMsg[]): Promise<void> {
+    const parts = this.#options.parts();
+    if (!parts) return;
+    const records: IncomingRecord[] = [];
+    for (const message of messages) {
+      if (!this.#options.holds(partitionIn(message))) continue;
+      if (message.info.deliveryCount > MAX_DELIVERIES) {
+        await this.#setAside([message], `delivered ${MAX_DELIVERIES} times, and no worker finished it`);
+        continue;
+      }
+      const taken = this.#assembly.take(message);
+      if (taken.kind === "unusable") await this.#setAside([message], taken.reason);
+      if (taken.kind !== "record") continue;
+      const { partition, id, messages: own } = taken.record;
+      if (!this.#options.unacknowledged.again(partition, id, own)) records.push(taken.record);
+    }
+    if (records.length === 0) return;
+    await this.#ingest(parts, records);
+    this.#options.say(null);
+  }
+
+  async #ingest(parts: WorkerParts, records: readonly IncomingRecord[]): Promise<void> {
+    const { partitions } = this.#options.link.cluster;
+    const known = records.map((record) => {
+      const [head] = headIn(record.bytes);
+      if (head) this.#options.discover(head.point, head.segment);
+      return {
+        record,
+        head,
+        atHome: !head || record.partition === homeOf(head.point, head.segment, partitions),
+      };
+    });
+    // A copy for another partition does not count as one that came.
+    for (const atHome of [true, false]) {
+      const own = known.filter((k) => k.atHome === atHome);
+      if (own.length === 0) continue;
+      const message = Buffer.concat(own.flatMap(({ record }) => frameRecord(record.bytes)));
+      const reports = new Map(
+        own.flatMap(({ record, head }) => (head && record.tap !== null ? [[head.point, record.tap]] : [])),
+      );
+      const ingested = await parts.take(message, { reports, counts: atHome });
+      await this.#taken(
+        own.map((k) => k.record),
+        ingested,
+      );
+    }
+  }
+
+  async #taken(records: readonly IncomingRecord[], { results, accepted }: Ingested): Promise<void> {
+    const taken = accepted.values();
+    const copies: Copy[] = [];
+    const done: { record: IncomingRecord; head: RecordHead }[] = [];
+    for (const [i, record] of records.entries()) {
+      const { outcome = "refused", reason = "not stored" } = results[i] ?? {};
+      const next = outcome === "refused" ? null : taken.next().value;
+      if (!next) {
+        await this.#setAside(record.messages, reason, record.bytes);
+        continue;
+      }
+      copies.push(...this.#copies(record, next.head));
+      done.push({ record, head: next.head });
+    }
+    await this.#copy(copies);
+    for (const { record, head } of done) {
+      const { partition, messages, id } = record;
+      const name = identityText(recordIdentity(head));
+      this.#options.unacknowledged.add(id, { partition, messages, name, tick: this.#options.tick() });
+    }
+  }
+
+  /** To the partitions of other receivers that its point sends to. */
+  #copies({ partition, id, bytes }: IncomingRecord, { point, segment: label }: RecordHead): Copy[] {
+    if (
+      endsOfLabel(label, point) ||
+      partition !== homeOf(point, label, this.#options.link.cluster.partitions)
+    )
+      return [];
+    const others = new Set(this.#options.receiversOf(point));
+    others.delete(partition);
+    return [...others].map((other) => ({
+      subject: subjectOf(other, point, label),
+      bytes,
+      id: `${id}@${other}`,
+    }));
+  }
+
+  async #copy(copies: readonly Copy[]): Promise<void> {
+    for (let at = 0; at < copies.length; at += COPIES_AT_ONCE) {
+      const group = copies.slice(at, at + COPIES_AT_ONCE);
+      const fresh = await Promise.all(
+        group.map((copy) => publishPieces(this.#options.link, { ...copy, tap: null })),
+      );
+      this.copied += fresh.filter(Boolean).length;
+    }
+  }
+
+  async #setAside(messages: readonly JsMsg[], reason: string, whole?: Uint8Array): Promise<void> {
+    const [first] = messages;
+    if (!first) return;
+    const { subject, seq: sequence } = first;
+    const line = await this.#options.link.aside.put({ subject, sequence, reason }, whole ?? first.data);
+    this.#options.parts()?.problem(line);
+    for (const message of messages) message.ack();
+  }
+
+  keepAlive(): void {
+    for (const message of this.#queue) message.working();
+    this.#options.unacknowledged.keepAlive();
+  }
+}
+
+const partitionIn = ({ subject }: JsMsg) => Number(subject.split(".")[2]);
+
+/** None where it is damaged. */
+export function headIn(bytes: Uint8Array): RecordHead[] {
+  try {
+    return [decodeHead(bytes).head];
+  } catch (error) {
+    if (error instanceof FormatError) return [];
+    throw error;
+  }
+}
