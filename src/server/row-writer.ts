@@ -14,8 +14,16 @@ interface Unwritten {
   fence: number;
 }
 
-/** Of a row that may be written now (results/results-store.ts); else null. */
-export type FenceOf = (row: SegmentRow) => number | null;
+/** Where several processes write. */
+export interface RowGate {
+  /** Of who writes the row (results/results-store.ts); null where that is not this process. */
+  fenceOf(row: SegmentRow): number | null;
+  /** Is it sure at this moment? Otherwise the row waits. */
+  isOpen(row: SegmentRow): boolean;
+}
+
+/** One collector on its own writes all of its rows. */
+export const OPEN_GATE: RowGate = { fenceOf: () => 0, isOpen: () => true };
 
 export class RowWriter {
   readonly #results: ResultsStore;
@@ -23,12 +31,19 @@ export class RowWriter {
   readonly #onError: (text: string) => void;
   readonly #latest = new LatestRows();
   readonly #followers: RowFollower[] = [];
+  readonly #gate: RowGate;
   #unwritten = new Map<string, Unwritten>();
 
-  constructor(results: ResultsStore, events: Events, onError: (text: string) => void) {
+  constructor(results: ResultsStore, events: Events, gate: RowGate, onError: (text: string) => void) {
     this.#results = results;
     this.#events = events;
+    this.#gate = gate;
     this.#onError = onError;
+  }
+
+  /** Rows that are not written yet. */
+  get waiting(): number {
+    return this.#unwritten.size;
   }
 
   /** The newest row of each segment and estimator. */
@@ -36,8 +51,9 @@ export class RowWriter {
     return this.#latest.values();
   }
 
-  add(row: SegmentRow, flows: FlowRow[], fence: number): void {
-    this.#unwritten.set(rowKey(row), { row, flows, fence });
+  add(row: SegmentRow, flows: FlowRow[]): void {
+    const fence = this.#gate.fenceOf(row);
+    if (fence !== null) this.#unwritten.set(rowKey(row), { row, flows, fence });
   }
 
   /** Gets every row from now on, as soon as it is written. */
@@ -45,11 +61,12 @@ export class RowWriter {
     this.#followers.push(follower);
   }
 
-  /** Writes what was added and has the same fence still. Returns how many rows. */
-  async write(fenceOf: FenceOf): Promise<number> {
-    const rows = this.#unwritten;
-    this.#unwritten = new Map();
-    const list = [...rows.values()].filter(({ row, fence }) => fenceOf(row) === fence);
+  /** Writes what was added and has the same fence still; what the gate is not sure of waits. Returns how many rows. */
+  async write(): Promise<number> {
+    const own = [...this.#unwritten].filter(([, { row, fence }]) => this.#gate.fenceOf(row) === fence);
+    const rows = new Map(own.filter(([, { row }]) => this.#gate.isOpen(row)));
+    this.#unwritten = new Map(own.filter(([key]) => !rows.has(key)));
+    const list = [...rows.values()];
     const fences = new Map(list.map(({ row, fence }) => [row.segment.to, fence]));
     const written = list.map((r) => r.row);
     try {

@@ -28,7 +28,6 @@ import type { Estimator } from "../estimators/estimator.ts";
 import { ESTIMATORS } from "../estimators/table.ts";
 import type { ArrivalCounts } from "../results/arrivals-table.ts";
 import type { ResultsStore } from "../results/results-store.ts";
-import type { SegmentRow } from "../results/rows.ts";
 import { Asker, type AskingClient } from "./asker.ts";
 import type { Arrival, ClusterPart, ClusterState } from "./cluster/cluster-part.ts";
 import { DirectionWatch } from "./direction-watch.ts";
@@ -43,7 +42,7 @@ import type { AnswerPiece, ArchiveQuestion } from "./questions.ts";
 import { estimateAll, recover } from "./recovery.ts";
 import { openResultsFile } from "./results-file.ts";
 import { type Retention, retainKept } from "./retention.ts";
-import { RowWriter } from "./row-writer.ts";
+import { OPEN_GATE, RowWriter } from "./row-writer.ts";
 import { type TapPlan, type TapPlanState, TapPlanStore } from "./tap-plan.ts";
 import { type TapState, TapStates } from "./tap-states.ts";
 import { TokenStore, tokenFile } from "./tokens.ts";
@@ -136,10 +135,11 @@ export class CollectorService {
     this.#archive = archive;
     this.#lock = lock;
     this.results = results;
-    this.#rows = new RowWriter(results, this.events, (text) => this.#problem(text));
     this.tokens = new TokenStore(tokenFile(data));
     this.#ingest = new Ingest(archive, table, now ? { now } : {});
     const { cluster } = options;
+    const gate = cluster?.gate ?? OPEN_GATE;
+    this.#rows = new RowWriter(results, this.events, gate, (text) => this.#problem(text));
     this.#journal = cluster ? null : new Journal(join(data, "pending.jsonl"));
     this.#plan = new TapPlanStore(join(data, "plan.json"), now);
     this.#asker = new Asker({
@@ -150,8 +150,7 @@ export class CollectorService {
     this.#pairing = openPairing({
       ...{ archive, table, latenessNs: options.latenessNs ?? LATENESS_NS, topFlows: TOP_FLOWS },
       onRows: (row, flows) => {
-        const fence = this.#fenceOf(row);
-        if (fence !== null) this.#rows.add(row, flows, fence);
+        this.#rows.add(row, flows);
       },
       onRefused: (file, reason) => this.#problem(`${file}: ${reason}`),
       onLate: (head) => {
@@ -428,12 +427,11 @@ export class CollectorService {
       const looked = this.#journal?.spans.length ?? 0;
       this.#directions.resolve();
       // What could not be written goes first: while that fails nothing more is estimated, and no more is held.
-      const fenceOf = (row: SegmentRow) => this.#fenceOf(row);
-      this.counts.rows += await this.#rows.write(fenceOf);
+      this.counts.rows += await this.#rows.write();
       await this.#pairing.work();
       const { cluster } = this.#options;
-      this.counts.rows += await this.#rows.write(fenceOf);
-      cluster?.written();
+      this.counts.rows += await this.#rows.write();
+      if (this.#rows.waiting === 0) cluster?.written();
       await this.#journal?.settle(
         looked,
         ({ point, segment, ...span }) => !this.#pairing.isSettled(point, segment, span),
@@ -447,12 +445,6 @@ export class CollectorService {
       if (message !== this.#trouble) this.#log(`results cannot be written: ${message}`);
       this.#trouble = message;
     }
-  }
-
-  /** One collector on its own writes all of its rows. */
-  #fenceOf(row: SegmentRow): number | null {
-    const { cluster } = this.#options;
-    return cluster ? cluster.fenceOf(row) : 0;
   }
 
   async #maintain(): Promise<void> {

@@ -2,10 +2,10 @@
 import type { RecordArchive } from "../../archive/archive.ts";
 import type { CollectedSegment } from "../../collect/collector.ts";
 import type { RecordHead } from "../../epoch/record.ts";
-import type { SegmentRow } from "../../results/rows.ts";
 import type { Ingested } from "../ingest.ts";
 import type { PairingPart } from "../pairing-thread.ts";
 import type { ArchiveQuestion } from "../questions.ts";
+import type { RowGate } from "../row-writer.ts";
 import type { TapPlanState } from "../tap-plan.ts";
 
 /** The service's parts that a worker drives. */
@@ -34,8 +34,8 @@ export interface ClusterPart {
   attach(parts: WorkerParts): void;
   /** A segment that is to be watched by whoever works its receiver. */
   watch(segment: CollectedSegment): void;
-  /** The fence of the row (leases.ts), where this worker may write it now; else null. */
-  fenceOf(row: SegmentRow): number | null;
+  /** Which rows this worker writes, and when. */
+  readonly gate: RowGate;
   /** A record came after its epoch was given up. */
   late(head: RecordHead): void;
   /** All rows of before have been written. */

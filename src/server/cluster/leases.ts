@@ -5,7 +5,7 @@
  *   lease.N      {"worker": ID | null}        renewed by its holder; null: given back
  *
  * A key is written only on top of the revision that its writer has read, so two workers never have one at a time by the cluster's account. By its own clock a worker stops earlier: a lease counts for
- * two thirds of its time from the moment before it was renewed. One that has once not counted is lost, even if it could be renewed: what was refused meanwhile is not done. The revision of its claim is
+ * two thirds of its time from the moment before it was renewed. Where it is late, what would be written waits: a key that can still be renewed was nobody else's meanwhile. The revision of its claim is
  * the lease's fence: it grows from owner to owner, and goes with every row, so that what a process writes late that was stopped in between never replaces a row of the owner after it.
  * Each takes its share, workers divided by partitions, and gives back what is beyond it when others join.
  */
@@ -34,8 +34,6 @@ interface Lease {
   /** By performance.now(). */
   untilMs: number;
   releasing: boolean;
-  /** It was found to count no longer. */
-  lapsed: boolean;
 }
 
 export class Leases {
@@ -73,15 +71,13 @@ export class Leases {
 
   /** Does it count now, by this worker's own clock? */
   holds(partition: number): boolean {
-    return this.fenceOf(partition) !== null;
+    const lease = this.#held.get(partition);
+    return lease !== undefined && performance.now() < lease.untilMs;
   }
 
-  /** Of the lease, where it counts now: greater than that of every owner before. */
+  /** Of the lease, whether it counts now or is still to be renewed: greater than that of every owner before. Null where it is lost. */
   fenceOf(partition: number): number | null {
-    const lease = this.#held.get(partition);
-    if (!lease) return null;
-    lease.lapsed ||= performance.now() >= lease.untilMs;
-    return lease.lapsed ? null : lease.fence;
+    return this.#held.get(partition)?.fence ?? null;
   }
 
   /** Gives back everything. */
@@ -123,7 +119,7 @@ export class Leases {
         ? await bucket.update(key, value, entry.revision)
         : await bucket.create(key, value);
       const untilMs = atMs + (2 / 3) * lifeMs;
-      this.#held.set(partition, { revision, fence: revision, untilMs, releasing: false, lapsed: false });
+      this.#held.set(partition, { revision, fence: revision, untilMs, releasing: false });
     } catch (error) {
       if (isOvertaken(error)) return;
       throw error;
@@ -136,21 +132,21 @@ export class Leases {
     if (!lease || lease.releasing) return;
     const { bucket, worker, lifeMs } = this.#options;
     const atMs = performance.now();
-    if (!this.holds(partition)) return this.#lose(partition, LATE);
     try {
       const value = JSON.stringify({ worker });
       lease.revision = await bucket.update(`lease.${partition}`, value, lease.revision);
-      if (this.holds(partition)) lease.untilMs = atMs + (2 / 3) * lifeMs;
-      else this.#lose(partition, LATE);
+      lease.untilMs = atMs + (2 / 3) * lifeMs;
     } catch (error) {
       if (!isOvertaken(error)) throw error;
       this.#lose(partition, "another worker has it");
     }
   }
 
-  /** Those that this worker's own clock has ended. */
+  /** Those that could not be renewed for so long that they are gone. One that is only late is renewed with the next beat, or another worker has it: the cluster knows. */
   #expire(): void {
-    for (const partition of this.partitions) if (!this.holds(partition)) this.#lose(partition, LATE);
+    for (const [partition, { untilMs }] of this.#held)
+      if (performance.now() >= untilMs + this.#options.lifeMs)
+        this.#lose(partition, "its lease could not be renewed in time");
   }
 
   #lose(partition: number, why: string): void {
@@ -172,8 +168,6 @@ export class Leases {
       .catch(() => undefined);
   }
 }
-
-const LATE = "its lease could not be renewed in time";
 
 /** Somebody else has written the key since. */
 function isOvertaken(error: unknown): boolean {

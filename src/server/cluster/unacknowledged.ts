@@ -1,5 +1,6 @@
 /** Messages whose records are not in the results yet, or wait for their other end: acknowledged when they are. */
 import type { JsMsg } from "@nats-io/jetstream";
+import type { Leases } from "./leases.ts";
 
 export interface Unacknowledged {
   partition: number;
@@ -58,19 +59,22 @@ export class UnacknowledgedRecords {
     this.#messages += record.messages.length;
   }
 
-  /** Those that were handed over before this tick, and wait for nothing. What came under a lease that does not count any more is left to the next owner: its rows may not have been written. */
+  /** Those that were handed over before this tick, and wait for nothing. What came under a lease that is lost is left to the next owner: its rows may not have been written. */
   settle(
     tick: number,
-    fenceOf: (partition: number) => number | null,
+    leases: Pick<Leases, "fenceOf" | "holds">,
     waits: (record: Unacknowledged) => boolean,
   ): void {
     const now = Date.now();
     for (const [id, record] of this.#records) {
-      if (fenceOf(record.partition) !== record.fence) {
+      if (leases.fenceOf(record.partition) !== record.fence) {
         this.#remove(id, record);
         continue;
       }
-      const open = record.tick >= tick || (waits(record) && now - record.sinceMs < LONGEST_MS);
+      const open =
+        record.tick >= tick ||
+        !leases.holds(record.partition) ||
+        (waits(record) && now - record.sinceMs < LONGEST_MS);
       if (!open) {
         for (const message of record.messages) message.ack();
         this.acknowledged += record.messages.length;

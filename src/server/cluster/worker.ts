@@ -8,6 +8,7 @@ import type { Ingested } from "../ingest.ts";
 import { nameOf } from "../pairing.ts";
 import type { ArchiveQuestion } from "../questions.ts";
 import { estimateAll } from "../recovery.ts";
+import type { RowGate } from "../row-writer.ts";
 import type { TapPlanState } from "../tap-plan.ts";
 import { type ClusterLink, closeCluster } from "./cluster-link.ts";
 import type { ClusterPart, ClusterState, WorkerParts } from "./cluster-part.ts";
@@ -125,7 +126,12 @@ export class ClusterWorker implements ClusterPart {
     if (this.#ready(this.#partitionOf(to))) this.#learn(segment);
   }
 
-  fenceOf(row: SegmentRow): number | null {
+  readonly gate: RowGate = {
+    fenceOf: (row) => this.#fenceOf(row),
+    isOpen: ({ segment }) => this.#leases.holds(this.#partitionOf(segment.to)),
+  };
+
+  #fenceOf(row: SegmentRow): number | null {
     const fence = this.#leases.fenceOf(this.#partitionOf(row.segment.to));
     if (fence === null || row.missing === 0 || this.#isComplete(row.segment, row.startNs)) return fence;
     this.#lookBack(row.segment, row.startNs, row);
@@ -136,7 +142,10 @@ export class ClusterWorker implements ClusterPart {
     for (const segment of this.#segments.values()) {
       const { from, to, label } = segment;
       if (label !== head.segment || (from !== head.point && to !== head.point)) continue;
-      if (this.#leases.holds(this.#partitionOf(to)) && !this.#isComplete(segment, head.epoch.startNs))
+      if (
+        this.#leases.fenceOf(this.#partitionOf(to)) !== null &&
+        !this.#isComplete(segment, head.epoch.startNs)
+      )
         this.#lookBack(segment, head.epoch.startNs, head.epoch);
     }
   }
@@ -145,7 +154,7 @@ export class ClusterWorker implements ClusterPart {
     const waiting = new Set(this.#parts?.pairing.waitingNames ?? []);
     this.#unacknowledged.settle(
       this.#tick,
-      (partition) => this.#leases.fenceOf(partition),
+      this.#leases,
       ({ name, partition }) => waiting.has(name) || this.#busy.has(partition),
     );
     this.#tick++;
