@@ -1,12 +1,11 @@
 /**
- * Records on disk: one plain file each, in folders by point, segment, estimator and ten minutes (names.ts). Nothing but the files: no index
+ * Records on disk, or in an object store: one plain file each, in folders by point, segment, estimator and ten minutes (names.ts). Nothing but the files: no index
  * that could disagree with them, so folders of several machines are put together by copying, and a kill at any moment leaves every record that
  * was reported as stored, whole, and no other in part. Storing again what is there is no change; what becomes of something else under the same identity
  * (point, segment, estimator, role, start of the epoch) is described in writer.ts.
  *
  * Measured: 2.7 us per 64-byte read inside a record; a store costs one fdatasync, which groups of records share in parallel.
  */
-import { closeSync, existsSync, readFileSync, readSync, statSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { FormatError, UsageError } from "../base/errors.ts";
 import type { EpochRecord } from "../epoch/record.ts";
@@ -23,7 +22,8 @@ import {
   TEMPORARY,
 } from "./listing.ts";
 import type { ArchiveEntry } from "./names.ts";
-import { checkPlace, openRecord, type ReadHead, readHeadOf, readStored } from "./read.ts";
+import { checkPlace, type ReadHead, readHeadOf, readStored } from "./read.ts";
+import { FILES, type OpenFile, type RecordStorage } from "./storage.ts";
 import { type MergeRecords, RecordWriter, type StoreItem, type StoreOutcome } from "./writer.ts";
 
 export const ARCHIVE_FORMAT = "hoptime.archive/2";
@@ -45,48 +45,45 @@ export interface StoreResult {
 }
 
 interface OpenRecord {
-  fd: number;
+  open: OpenFile;
   layout: RecordLayout;
 }
 
 export class RecordArchive {
+  /** Or the place in an object store. */
   readonly directory: string;
+  readonly #storage: RecordStorage;
   readonly #open = new Map<string, OpenRecord>();
   #writer: RecordWriter | null = null;
 
-  private constructor(directory: string) {
+  private constructor(directory: string, storage: RecordStorage) {
     this.directory = directory;
+    this.#storage = storage;
   }
 
   /** An archive to read. UsageError where there is none. */
-  static open(directory: string): RecordArchive {
-    if (!existsSync(directory) || !statSync(directory).isDirectory()) {
-      throw new UsageError(
-        "no-such-file",
-        `${directory}: no such directory`,
-        "give a directory that hoptime observe has written",
-      );
-    }
-    checkMarker(directory);
-    if (!existsSync(join(directory, MARKER)) && !hasTaps(directory)) {
-      const inside = join(directory, "records");
+  static open(directory: string, storage = FILES): RecordArchive {
+    storage.check(directory);
+    checkMarker(directory, storage);
+    if (storage.text(storage.below(directory, MARKER)) === null && !hasTaps(directory, storage)) {
+      const inside = storage.below(directory, "records");
       throw new UsageError(
         "no-such-file",
         `${directory}: no archive of records (neither ${MARKER} nor records in it)`,
-        existsSync(join(inside, MARKER))
+        storage.text(storage.below(inside, MARKER)) !== null
           ? `the records are in ${inside}`
           : "give a directory that hoptime observe has written",
       );
     }
-    return new RecordArchive(directory);
+    return new RecordArchive(directory, storage);
   }
 
   /** An archive to write, made where it is missing. `files`: for who writes many at a time. */
   static async create(directory: string, files?: FileWriter): Promise<RecordArchive> {
-    const archive = new RecordArchive(directory);
+    const archive = new RecordArchive(directory, FILES);
     try {
       await makeFolder(dirname(directory), directory);
-      const format = checkMarker(directory);
+      const format = checkMarker(directory, FILES);
       const temporary = join(directory, TEMPORARY);
       await makeFolder(directory, temporary);
       await removeStale(temporary);
@@ -104,11 +101,11 @@ export class RecordArchive {
   }
 
   points(): string[] {
-    return listPoints(this.directory);
+    return listPoints(this.directory, this.#storage);
   }
 
   list(selection: Selection = {}): Listing {
-    return listRecords(this.directory, selection);
+    return listRecords(this.directory, selection, this.#storage);
   }
 
   /** Stores records; when it returns they are on disk, but for those that were refused, each for itself. `merge`: for parts of one epoch. */
@@ -126,29 +123,29 @@ export class RecordArchive {
 
   /** Head and layout, without the payload. FormatError where it is damaged or not what its path says. */
   readHead(entry: ArchiveEntry): ReadHead {
-    const fd = openRecord(entry.file);
+    const open = this.#storage.open(entry.file);
     try {
-      return readHeadOf(fd, entry);
+      return readHeadOf(open, entry);
     } finally {
-      closeSync(fd);
+      open.close();
     }
   }
 
   /** The whole record, checked. */
   readRecord(entry: ArchiveEntry): EpochRecord {
-    const record = readStored(entry.file);
+    const record = readStored(entry.file, this.#storage);
     checkPlace(record, entry);
     return record;
   }
 
   /** Bytes on disk; 0 where it has just been removed. */
   sizeOf(entry: ArchiveEntry): number {
-    return statSync(entry.file, { throwIfNoEntry: false })?.size ?? 0;
+    return this.#storage.sizeOf(entry.file);
   }
 
   /** Part of a payload that is stored as it is; nothing else of it is read. */
   readPayloadRange(entry: ArchiveEntry, offset: number, length: number): Uint8Array {
-    const { fd, layout } = this.#opened(entry);
+    const { open, layout } = this.#opened(entry);
     if (layout.packed) {
       const message = `${entry.file}: the payload is packed: parts of it cannot be read`;
       throw new UsageError("not-supported", message, "read the whole record");
@@ -157,15 +154,10 @@ export class RecordArchive {
       throw new RangeError(`bytes ${offset} to ${offset + length} of a payload of ${layout.storedBytes}`);
     }
     const out = new Uint8Array(length);
-    let have = 0;
-    while (have < length) {
-      const got = readSync(fd, out, have, length - have, layout.headBytes + offset + have);
-      if (got === 0) {
-        const at = layout.headBytes + offset + have;
-        throw new FormatError("truncated", entry.file, at, "the record is cut within its payload");
-      }
-      have += got;
-    }
+    const at = layout.headBytes + offset;
+    const have = open.read(out, at);
+    if (have < length)
+      throw new FormatError("truncated", entry.file, at + have, "the record is cut within its payload");
     return out;
   }
 
@@ -173,17 +165,17 @@ export class RecordArchive {
     let found = this.#open.get(entry.file);
     if (found) this.#open.delete(entry.file);
     else {
-      const fd = openRecord(entry.file);
+      const open = this.#storage.open(entry.file);
       try {
-        found = { fd, layout: readHeadOf(fd, entry).layout };
+        found = { open, layout: readHeadOf(open, entry).layout };
       } catch (error) {
-        closeSync(fd);
+        open.close();
         throw error;
       }
       // The one not used for longest makes room.
-      for (const [file, { fd: old }] of this.#open) {
+      for (const [file, { open: old }] of this.#open) {
         if (this.#open.size < MAX_OPEN) break;
-        closeSync(old);
+        old.close();
         this.#open.delete(file);
       }
     }
@@ -193,16 +185,15 @@ export class RecordArchive {
 
   /** Closes files kept open for range reads. */
   close(): void {
-    for (const { fd } of this.#open.values()) closeSync(fd);
+    for (const { open } of this.#open.values()) open.close();
     this.#open.clear();
   }
 }
 
 /** The format that the archive says it has; null where it says nothing. */
-function checkMarker(directory: string): string | null {
-  const marker = join(directory, MARKER);
-  if (!existsSync(marker)) return null;
-  const text = readFileSync(marker, "utf8");
+function checkMarker(directory: string, storage: RecordStorage): string | null {
+  const text = storage.text(storage.below(directory, MARKER));
+  if (text === null) return null;
   let format: unknown;
   try {
     format = (JSON.parse(text) as { format?: unknown }).format;

@@ -1,6 +1,5 @@
 /** Which records an archive holds, read from its folders alone: no file is opened. */
-import { type Dirent, readdirSync } from "node:fs";
-import { join, sep } from "node:path";
+import { UsageError } from "../base/errors.ts";
 import {
   type ArchiveEntry,
   EXTENSION,
@@ -11,6 +10,7 @@ import {
   timeFolders,
   timeName,
 } from "./names.ts";
+import { FILES, type RecordStorage } from "./storage.ts";
 
 export interface Selection {
   points?: readonly string[];
@@ -32,10 +32,14 @@ export interface Listing {
 export const MARKER = "archive.json";
 export const TEMPORARY = ".tmp";
 const MAX_FOREIGN = 100;
+
+interface Found extends Listing {
+  storage: RecordStorage;
+}
 const DASH = 45;
 
-export function listRecords(directory: string, selection: Selection = {}): Listing {
-  const out: Listing = { entries: [], foreign: [] };
+export function listRecords(directory: string, selection: Selection = {}, storage = FILES): Listing {
+  const out: Found = { entries: [], foreign: [], storage };
   const wanted = (list: readonly string[] | undefined) => (name: string) => list?.includes(name) ?? true;
   for (const point of folders(directory, out, wanted(selection.points))) {
     for (const segment of folders(point.path, out, wanted(selection.segments))) {
@@ -45,35 +49,38 @@ export function listRecords(directory: string, selection: Selection = {}): Listi
       }
     }
   }
-  out.entries.sort((a, b) => compare(a.epoch.startNs, b.epoch.startNs) || (a.file < b.file ? -1 : 1));
-  return out;
+  const { entries, foreign } = out;
+  entries.sort((a, b) => compare(a.epoch.startNs, b.epoch.startNs) || (a.file < b.file ? -1 : 1));
+  return { entries, foreign };
 }
 
 /** Names of the points that have a folder. */
-export function listPoints(directory: string): string[] {
-  const found = folders(directory, { entries: [], foreign: [] }, () => true);
+export function listPoints(directory: string, storage = FILES): string[] {
+  const found = folders(directory, nothing(storage), () => true);
   return found.map((f) => f.name).sort();
 }
 
 /** Labels of the segments that a point has records of. */
-export function listSegments(directory: string, point: string): string[] {
-  return folders(join(directory, folderName(point)), { entries: [], foreign: [] }, () => true).map(
-    (f) => f.name,
-  );
+export function listSegments(directory: string, point: string, storage = FILES): string[] {
+  const folder = storage.below(directory, folderName(point));
+  return folders(folder, nothing(storage), () => true).map((f) => f.name);
 }
+
+const nothing = (storage: RecordStorage): Found => ({ entries: [], foreign: [], storage });
 
 /** Folders looked into at each level: in an archive any of them will do, and elsewhere there may be a whole disk below. */
 const LOOKED_INTO = 10;
 
 /** Whether a day's folder lies below a point, a segment and an estimator: then it is an archive, even if its marker was not copied with it. */
-export function hasTaps(directory: string): boolean {
-  const isTap = (path: string) => readNames(path).some((name) => LEVELS[0]?.test(name));
+export function hasTaps(directory: string, storage = FILES): boolean {
+  const isTap = (path: string) => storage.names(path).some((name) => LEVELS[0]?.test(name));
   const below = (path: string, levels: number): boolean => {
     try {
       if (levels === 0) return isTap(path);
-      const found = folders(path, { entries: [], foreign: [] }, () => true).slice(0, LOOKED_INTO);
+      const found = folders(path, nothing(storage), () => true).slice(0, LOOKED_INTO);
       return found.some((folder) => below(folder.path, levels - 1));
-    } catch {
+    } catch (error) {
+      if (error instanceof UsageError) throw error;
       return false;
     }
   };
@@ -82,25 +89,26 @@ export function hasTaps(directory: string): boolean {
 
 type TapNames = Pick<ArchiveEntry, "point" | "segment" | "estimator">;
 
-function listTap(path: string, names: TapNames, { fromNs, toNs }: Selection, out: Listing): void {
+function listTap(path: string, names: TapNames, { fromNs, toNs }: Selection, out: Found): void {
+  const { storage } = out;
   const from = fromNs === undefined ? null : timeFolders(fromNs).join("/");
   const to = toNs === undefined ? null : timeFolders(toNs).join("/");
   const inside = foldersBetween(path, from, to, out);
   const found = new Map<string, ArchiveEntry>();
   const reaches = rangeTest(fromNs, toNs);
   for (const folder of inside) {
-    const base = join(path, folder);
-    for (const name of readNames(base)) {
+    const base = folder === "" ? path : storage.below(path, folder);
+    for (const name of storage.names(base)) {
       // Folders of ten minutes beside records of version 1.
       if (!reaches(name) || LEVELS[HOUR]?.test(name)) continue;
       const parsed = parseFileName(name);
       if (!parsed) {
-        noteForeign(out, join(base, name));
+        noteForeign(out, storage.below(base, name));
         continue;
       }
       if (fromNs !== undefined && parsed.epoch.endNs <= fromNs) continue;
       if (toNs !== undefined && parsed.epoch.startNs >= toNs) continue;
-      const entry: ArchiveEntry = { file: `${base}${sep}${name}`, ...names, ...parsed };
+      const entry: ArchiveEntry = { file: storage.below(base, name), ...names, ...parsed };
       // Replacing a record by a longer one of the same epoch was cut off in between: the longer one counts.
       const other = found.get(identity(entry));
       if (!other || other.epoch.endNs < entry.epoch.endNs) found.set(identity(entry), entry);
@@ -117,7 +125,7 @@ const HOUR = 2;
  * Folders below `path` with records of a time between `from` and `to` ("2026-11-15/04/20"), and the last one before: epochs of one tap follow each
  * other, so of those that start before the range only the last can reach into it. Names sort as time does.
  */
-function foldersBetween(path: string, from: string | null, to: string | null, out: Listing): string[] {
+function foldersBetween(path: string, from: string | null, to: string | null, out: Found): string[] {
   const inside: string[] = [];
   let before: string | null = null;
   const visit = (folder: string, level: number): void => {
@@ -146,14 +154,14 @@ function foldersBetween(path: string, from: string | null, to: string | null, ou
 }
 
 /** Folders of time in one of them, in order, and whether records lie beside them: those of version 1 in the folder of their hour. */
-function timeFolder(path: string, folder: string, level: number, out: Listing) {
+function timeFolder(path: string, folder: string, level: number, out: Found) {
   const names: string[] = [];
   let records = false;
-  for (const entry of read(join(path, folder)).sort(byName)) {
+  for (const entry of out.storage.list(folder === "" ? path : out.storage.below(path, folder))) {
     const name = folder === "" ? entry.name : `${folder}/${entry.name}`;
-    if (entry.isDirectory() && LEVELS[level]?.test(entry.name)) names.push(name);
-    else if (level === HOUR && !entry.isDirectory()) records = true;
-    else noteForeign(out, join(path, name));
+    if (entry.isFolder && LEVELS[level]?.test(entry.name)) names.push(name);
+    else if (level === HOUR && !entry.isFolder) records = true;
+    else noteForeign(out, out.storage.below(path, name));
   }
   return { names, records };
 }
@@ -175,43 +183,21 @@ function rangeTest(fromNs: bigint | undefined, toNs: bigint | undefined): (name:
 
 function folders(
   path: string,
-  out: Listing,
+  out: Found,
   wanted: (name: string) => boolean,
 ): { name: string; path: string }[] {
   const found = [];
-  for (const entry of read(path).sort(byName)) {
+  for (const entry of out.storage.list(path)) {
     if (entry.name === MARKER || entry.name === TEMPORARY) continue;
-    const name = entry.isDirectory() ? parseFolderName(entry.name) : null;
-    if (name === null) noteForeign(out, join(path, entry.name));
-    else if (wanted(name)) found.push({ name, path: join(path, entry.name) });
+    const name = entry.isFolder ? parseFolderName(entry.name) : null;
+    if (name === null) noteForeign(out, out.storage.below(path, entry.name));
+    else if (wanted(name)) found.push({ name, path: out.storage.below(path, entry.name) });
   }
   return found;
 }
 
-function read(path: string): Dirent[] {
-  return orNothing(() => readdirSync(path, { withFileTypes: true }));
-}
-
-function readNames(path: string): string[] {
-  return orNothing(() => readdirSync(path));
-}
-
-/** A folder that retention has just removed is an empty one. */
-function orNothing<T>(list: () => T[]): T[] {
-  try {
-    return list();
-  } catch (error) {
-    if ((error as NodeJS.ErrnoException).code === "ENOENT") return [];
-    throw error;
-  }
-}
-
 function noteForeign(out: Listing, path: string): void {
   if (out.foreign.length < MAX_FOREIGN) out.foreign.push(path);
-}
-
-function byName(a: Dirent, b: Dirent): number {
-  return a.name < b.name ? -1 : 1;
 }
 
 function compare(a: bigint, b: bigint): number {

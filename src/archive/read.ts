@@ -1,9 +1,9 @@
 /** Reading one record's file: whole, or its head alone. What is wrong with it is a FormatError that names the file and the offset. */
-import { closeSync, constants, fstatSync, openSync, readSync } from "node:fs";
 import { FormatError } from "../base/errors.ts";
 import { decodeHead, decodeRecord, type EpochRecord, headLength, type RecordHead } from "../epoch/record.ts";
 import type { RecordLayout } from "../epoch/record-layout.ts";
 import { type ArchiveEntry, recordPath } from "./names.ts";
+import { FILES, type OpenFile } from "./storage.ts";
 
 const FIRST_READ = 1024;
 const CRC_BYTES = 4;
@@ -14,66 +14,35 @@ export interface ReadHead {
   fileBytes: number;
 }
 
-/** Without waiting for anybody: a pipe under a record's name is none. */
-export function openRecord(file: string): number {
-  let fd: number;
-  try {
-    fd = openSync(file, constants.O_RDONLY | (constants.O_NONBLOCK ?? 0));
-  } catch (cause) {
-    throw gone(file, cause);
-  }
-  if (fstatSync(fd).isFile()) return fd;
-  closeSync(fd);
-  throw new FormatError("bad-record", file, 0, "not a regular file, so no record");
-}
-
-export function readStored(file: string): EpochRecord {
-  const fd = openRecord(file);
+export function readStored(file: string, storage = FILES): EpochRecord {
+  const open = storage.open(file);
   try {
     // The head's checks bound what is read.
-    const { layout } = readLayout(fd, file);
+    const { layout } = readLayout(open, file);
     const bytes = new Uint8Array(layout.headBytes + layout.storedBytes + CRC_BYTES);
-    return decodeRecord(bytes.subarray(0, readAll(fd, bytes)), { file });
-  } catch (cause) {
-    throw (cause as NodeJS.ErrnoException).syscall === undefined ? cause : gone(file, cause);
+    return decodeRecord(bytes.subarray(0, open.read(bytes, 0)), { file });
   } finally {
-    closeSync(fd);
+    open.close();
   }
 }
 
-function readAll(fd: number, into: Uint8Array): number {
-  let have = 0;
-  while (have < into.length) {
-    const got = readSync(fd, into, have, into.length - have, have);
-    if (got === 0) break;
-    have += got;
-  }
-  return have;
-}
-
-function gone(file: string, cause: unknown): FormatError {
-  const { code } = cause as NodeJS.ErrnoException;
-  const why = code === "ENOENT" ? "the record is no longer there" : `the record cannot be read (${code})`;
-  return new FormatError("truncated", file, 0, why, { cause });
-}
-
-export function readHeadOf(fd: number, entry: ArchiveEntry): ReadHead {
-  const read = readLayout(fd, entry.file);
+export function readHeadOf(open: OpenFile, entry: ArchiveEntry): ReadHead {
+  const read = readLayout(open, entry.file);
   checkPlace(read.head, entry);
   return read;
 }
 
-function readLayout(fd: number, file: string): ReadHead {
+function readLayout(open: OpenFile, file: string): ReadHead {
   const source = { file };
   let bytes = new Uint8Array(FIRST_READ);
-  bytes = bytes.subarray(0, readAll(fd, bytes));
+  bytes = bytes.subarray(0, open.read(bytes, 0));
   const length = headLength(bytes, source);
   if (length > bytes.length) {
     bytes = new Uint8Array(length);
-    bytes = bytes.subarray(0, readAll(fd, bytes));
+    bytes = bytes.subarray(0, open.read(bytes, 0));
   }
   const { head, layout } = decodeHead(bytes, source);
-  const fileBytes = fstatSync(fd).size;
+  const fileBytes = open.size;
   const expected = layout.headBytes + layout.storedBytes + CRC_BYTES;
   if (fileBytes !== expected) {
     const message = `the record has ${fileBytes} bytes, expected ${expected} by its head`;

@@ -34,6 +34,8 @@ interface Flags {
   clickhouse?: string;
   clickhouseCa?: string;
   clickhouseCluster?: string;
+  records?: string;
+  s3Endpoint?: string;
   topology?: string;
   station?: string | true;
   stationKey?: string;
@@ -63,6 +65,7 @@ Examples:
   hoptime query http://127.0.0.1:8787 --between A B
   hoptime collect --config /etc/hoptime.yaml            # paths, alerts, retention …; SIGHUP reads it again
   hoptime collect --data /var/lib/hoptime --clickhouse http://hoptime@clickhouse:8123/hoptime
+  hoptime collect --data /var/lib/hoptime --keep-records 1d --records s3://hoptime/records --s3-endpoint http://minio:9000
   hoptime collect --data /var/lib/hoptime --nats nats://n1:4222,n2:4222 --group main   # one of many workers
   hoptime collect --data /var/lib/hoptime --listen 0.0.0.0:8787 --tls-cert collector.pem --tls-key collector.key
 `;
@@ -114,6 +117,16 @@ export function collectCommand(): Command {
     )
     .option("--clickhouse-ca <file>", "with https: certificates of this authority count, PEM")
     .option("--clickhouse-cluster <name>", "spread rows over the shards of this cluster of the server")
+    .addOption(
+      text(
+        "--records <s3://bucket/prefix>",
+        "copy records to an S3 object store, and read there what DIR has no longer; keys: AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY",
+        "objects",
+      ),
+    )
+    .addOption(
+      text("--s3-endpoint <url>", "address of the object store (default: $AWS_ENDPOINT_URL_S3)", "url"),
+    )
     .option("--topology <file>", "map of the network, in any format that hoptime plan reads")
     .option(
       "--station [address]",
@@ -293,9 +306,16 @@ function settingsIn(flags: Flags): Settings {
     station: hasStation ? stationSettings : undefined,
     clickhouse: hasClickhouse ? clickhouseSettings : undefined,
     nats: natsSettings(flags),
+    objects: objectSettings(flags),
     log: flags.json ? ("json" as const) : undefined,
   };
   return given as Settings;
+}
+
+function objectSettings({ records: url, s3Endpoint: endpoint, config }: Flags) {
+  if (url === undefined && endpoint !== undefined && config === undefined)
+    throw new UsageError("bad-option", "--s3-endpoint goes with --records s3://BUCKET/PREFIX");
+  return url === undefined && endpoint === undefined ? undefined : { url, endpoint };
 }
 
 function natsSettings(flags: Flags): Partial<NonNullable<Settings["nats"]>> | undefined {

@@ -1,6 +1,8 @@
 /** `hoptime query DIR --between A B`: what the records of two points say; with --packet, --flow or --capture alone: what a point knows of packets. */
-import { Command } from "commander";
+import { Command, Option } from "commander";
 import { RecordArchive } from "../archive/archive.ts";
+import { isObjectUrl, readObjectPlace } from "../archive/objects/object-place.ts";
+import { ObjectStorage } from "../archive/objects/object-storage.ts";
 import { UsageError } from "../base/errors.ts";
 import { formatCount } from "../base/quantity.ts";
 import { parseTime } from "../base/time.ts";
@@ -25,6 +27,7 @@ import { printJson, printText } from "./output.ts";
 import { colours } from "./terminal.ts";
 
 interface Flags extends CollectorFlags {
+  s3Endpoint?: string;
   between?: string[];
   segment?: string;
   class?: string;
@@ -74,7 +77,10 @@ export function queryCommand(table: readonly Estimator[] = ESTIMATORS): Command 
     .description(
       "Reports delay and loss between two points from their records, with confidence intervals; without --between, what a point knows about single packets.",
     )
-    .argument("<dir>", "directory of records (hoptime observe --to DIR), or a collector: http://HOST:PORT")
+    .argument(
+      "<dir>",
+      "directory of records (hoptime observe --to DIR), a collector: http://HOST:PORT, or s3://BUCKET/PREFIX",
+    )
     .option("--between <points...>", "sender and receiver: A B")
     .option("--segment <label>", "records of this segment")
     .option("--class <name>", "records of this traffic class")
@@ -112,7 +118,13 @@ export function queryCommand(table: readonly Estimator[] = ESTIMATORS): Command 
     )
     .option("--series [n]", "show the epochs one by one (the first n)", integerOption("--series", 1))
     .option("--verbose", "print the parameters of the estimators and all their notes")
-    .option("--json", "the whole answer as JSON");
+    .option("--json", "the whole answer as JSON")
+    .addOption(
+      new Option(
+        "--s3-endpoint <url>",
+        "with s3: address of the object store (default: $AWS_ENDPOINT_URL_S3)",
+      ).hideHelp(),
+    );
   addEstimatorOptions(command, table, true);
   addCollectorOptions(command);
   return command
@@ -120,6 +132,12 @@ export function queryCommand(table: readonly Estimator[] = ESTIMATORS): Command 
     .action((directory: string, flags: Flags) =>
       flags.between === undefined ? runPackets(directory, flags, table) : run(directory, flags, table),
     );
+}
+
+function openArchive(place: string, { s3Endpoint: endpoint }: Flags): RecordArchive {
+  if (!isObjectUrl(place)) return RecordArchive.open(place);
+  const storage = new ObjectStorage(readObjectPlace(place, { endpoint }));
+  return RecordArchive.open(storage.root, storage);
 }
 
 async function runPackets(directory: string, flags: Flags, table: readonly Estimator[]): Promise<void> {
@@ -134,7 +152,7 @@ async function packetsOf(
   flags: Flags,
   table: readonly Estimator[],
 ): Promise<PacketAnswer> {
-  const archive = RecordArchive.open(directory);
+  const archive = openArchive(directory, flags);
   const answer = await askPackets(
     archive,
     {
@@ -224,7 +242,7 @@ async function askDirectory(
   flags: Flags,
   table: readonly Estimator[],
 ): Promise<Answer> {
-  const archive = RecordArchive.open(directory);
+  const archive = openArchive(directory, flags);
   const flowRecords = await openFlowRecords(flags.flowRecords);
   const answer = askArchive(archive, question, { table, ...flowRecords });
   archive.close();

@@ -1,7 +1,7 @@
 /** The thread that answers questions from records, one after the other: reading and estimating take the processor, and the collector goes on taking records meanwhile. */
 import { parentPort, workerData } from "node:worker_threads";
 import { type Problem, problemOf } from "./problem.ts";
-import { type AnswerPiece, type ArchiveQuestion, answerQuestion } from "./questions.ts";
+import { type AnswerPiece, type ArchiveQuestion, type AskedArchive, answerQuestion } from "./questions.ts";
 
 export interface WorkerQuestion {
   id: number;
@@ -14,11 +14,11 @@ export type WorkerAnswer = { id: number } & (
   | { status: number; problem: Problem; stack?: string }
 );
 
-const { directory } = workerData as { directory: string };
+const archive = workerData as AskedArchive;
 parentPort?.on("message", async ({ id, asked }: WorkerQuestion) => {
   let end: WorkerAnswer = { id, done: true };
   try {
-    for await (const piece of answerQuestion(directory, asked))
+    for await (const piece of answerQuestion(archive, asked))
       parentPort?.postMessage({ id, piece } satisfies WorkerAnswer);
   } catch (error) {
     const problem = problemOf(error);

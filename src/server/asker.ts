@@ -8,10 +8,10 @@ import { Worker } from "node:worker_threads";
 import type { WorkerAnswer, WorkerQuestion } from "./ask-worker.ts";
 import { AnsweringBudget, type AnsweringLimits } from "./limits.ts";
 import { HttpError, type Problem } from "./problem.ts";
-import { type AnswerPiece, type ArchiveQuestion, answerQuestion } from "./questions.ts";
+import { type AnswerPiece, type ArchiveQuestion, type AskedArchive, answerQuestion } from "./questions.ts";
 
 export interface AskerOptions {
-  directory: string;
+  archive: AskedArchive;
   /** Longest time of one question, ms. */
   limitMs: number;
   /** Questions that may wait: in all, and of one client. */
@@ -165,7 +165,7 @@ export class Asker {
   async *#inPlace(asked: ArchiveQuestion, client: string): AsyncGenerator<AnswerPiece> {
     const sinceMs = performance.now();
     try {
-      yield* answerQuestion(this.#options.directory, asked);
+      yield* answerQuestion(this.#options.archive, asked);
     } finally {
       this.#budget.spend(client, performance.now() - sinceMs);
     }
@@ -194,7 +194,7 @@ export class Asker {
   }
 
   #start(): Worker {
-    const worker = new Worker(this.#program ?? "", { workerData: { directory: this.#options.directory } });
+    const worker = new Worker(this.#program ?? "", { workerData: this.#options.archive });
     worker.on("message", (message: WorkerAnswer) => this.#take(message));
     worker.on("error", (error) => {
       if (this.#worker !== worker) return;

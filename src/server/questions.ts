@@ -1,6 +1,10 @@
 /** Questions that records answer, as data: they cross threads and the network. Each is one call of the library on the archive. */
 import Type, { type Static } from "typebox";
 import { RecordArchive } from "../archive/archive.ts";
+import { LayeredStorage } from "../archive/layered-storage.ts";
+import type { ObjectPlace } from "../archive/objects/object-place.ts";
+import { ObjectStorage } from "../archive/objects/object-storage.ts";
+import { FILES } from "../archive/storage.ts";
 import { UsageError } from "../base/errors.ts";
 import { Kernels } from "../base/kernels.ts";
 import { parseTime } from "../base/time.ts";
@@ -105,19 +109,38 @@ export type ArchiveQuestion =
 
 export type AnswerPiece = string | Uint8Array;
 
+/** Where records are: in a directory, and behind it in an object store. */
+export interface AskedArchive {
+  directory: string;
+  objects: ObjectPlace | null;
+}
+
+/** One per thread that asks: what was read stays for the next question. */
+let opened: { place: string; storage: ObjectStorage } | null = null;
+
+function storageOf(place: ObjectPlace): ObjectStorage {
+  const name = JSON.stringify(place);
+  if (opened?.place !== name) {
+    opened?.storage.close();
+    opened = { place: name, storage: new ObjectStorage(place) };
+  }
+  return opened.storage;
+}
+
 /** One per thread that asks: making them takes longer than most questions. */
 let kernels: Kernels | null = null;
 
 /** The answer: JSON text; of several questions a line of it for each; bytes where the question was bytes. UsageError where the question is wrong. */
 export async function* answerQuestion(
-  directory: string,
+  { directory, objects }: AskedArchive,
   asked: ArchiveQuestion,
 ): AsyncGenerator<AnswerPiece> {
   kernels ??= new Kernels();
+  const storage = objects === null ? FILES : new LayeredStorage(directory, storageOf(objects));
   if (asked.kind === "path") {
     const { path, estimator, from, to } = asked.question;
     const { localisation, originNs } = localiseRecords({
-      directory,
+      ...{ directory, storage },
       points: path,
       estimator,
       ...times({ from, to }),
@@ -125,7 +148,7 @@ export async function* answerQuestion(
     yield JSON.stringify(absoluteTimes(localisation, originNs));
     return;
   }
-  const archive = RecordArchive.open(directory);
+  const archive = RecordArchive.open(directory, storage);
   try {
     yield* answerFrom(archive, asked, kernels);
   } finally {

@@ -8,6 +8,7 @@
  *   DIR/plan.json        what the taps are to keep
  *   DIR/tokens.json      hashes of the tokens
  *   DIR/station.json     what the monitoring station has heard (station.ts)
+ *   DIR/copied.json      up to when records are in the object store, where there is one (record-copies.ts)
  *   DIR/.lock            held while a collector runs
  *
  *   message ─▶ Ingest ─▶ archive ─▶ Journal ─▶ acknowledged
@@ -20,12 +21,15 @@ import { RecordArchive } from "../archive/archive.ts";
 import { type DirectoryLock, lockDirectory } from "../archive/exclusive.ts";
 import { FileWriter } from "../archive/file-writer.ts";
 import { listSegments } from "../archive/listing.ts";
+import type { ObjectPlace } from "../archive/objects/object-place.ts";
+import { ObjectStorage } from "../archive/objects/object-storage.ts";
 import { UsageError } from "../base/errors.ts";
 import { VERSION } from "../base/version.ts";
 import type { CollectedSegment } from "../collect/collector.ts";
 import { networksOfLabels } from "../epoch/direction-label.ts";
 import type { Estimator } from "../estimators/estimator.ts";
 import { ESTIMATORS } from "../estimators/table.ts";
+import { mergeBy } from "../observe/directory-sink.ts";
 import type { ArrivalCounts } from "../results/arrivals-table.ts";
 import type { ResultsStore } from "../results/results-store.ts";
 import { Asker, type AskingClient } from "./asker.ts";
@@ -39,6 +43,7 @@ import type { AnsweringLimits } from "./limits.ts";
 import type { RowFollower } from "./monitor/follower.ts";
 import { openPairing, type PairingPart } from "./pairing-thread.ts";
 import type { AnswerPiece, ArchiveQuestion } from "./questions.ts";
+import { copiesFile, RecordCopies } from "./record-copies.ts";
 import { estimateAll, recover } from "./recovery.ts";
 import { openResultsFile } from "./results-file.ts";
 import { type Retention, retainKept } from "./retention.ts";
@@ -65,6 +70,8 @@ export interface ServiceOptions {
   retention?: Retention | undefined;
   /** How often rows are made and written, ms (default 500). */
   tickMs?: number;
+  /** Records are copied there, and asked for there too. */
+  objects?: ObjectPlace | undefined;
   /** Where it is a worker of a cluster. */
   cluster?: ClusterPart | undefined;
   onLog?: (text: string) => void;
@@ -92,6 +99,8 @@ const TOP_FLOWS = 50;
 const ROLL_MS = 5000;
 const RETAIN_MS = 600_000;
 const MAX_PROBLEMS = 100;
+/** Records that are to be removed must be in the object store, where there is one. */
+const RETAIN_WAIT_MS = 60_000;
 
 export class CollectorService {
   readonly tokens: TokenStore;
@@ -112,6 +121,7 @@ export class CollectorService {
   /** A worker of a cluster has none: what is not in the results is in the stream. */
   readonly #journal: Journal | null;
   readonly #pairing: PairingPart;
+  readonly #copies: RecordCopies | null;
   readonly #taps = new TapStates();
   readonly #startedMs = Date.now();
   /** What is wrong with files, the last few. */
@@ -143,7 +153,7 @@ export class CollectorService {
     this.#journal = cluster ? null : new Journal(join(data, "pending.jsonl"));
     this.#plan = new TapPlanStore(join(data, "plan.json"), now);
     this.#asker = new Asker({
-      ...{ directory: archive.directory, limitMs: questionMs },
+      ...{ archive: { directory: archive.directory, objects: options.objects ?? null }, limitMs: questionMs },
       ...{ maxWaiting: MAX_WAITING, maxOfClient: MAX_WAITING / 4, answering: options.answering },
       ...(onLog ? { onError: onLog } : {}),
     });
@@ -159,6 +169,13 @@ export class CollectorService {
       },
       namesWaiting: cluster !== undefined,
     });
+    const { objects } = options;
+    this.#copies = objects
+      ? new RecordCopies({
+          ...{ archive, storage: new ObjectStorage(objects), merge: mergeBy(table), file: copiesFile(data) },
+          onTrouble: (text) => this.#log(text ?? "records are copied to the object store again"),
+        })
+      : null;
     const segments = () => this.#pairing.segments;
     this.#directions = new DirectionWatch({ archive, table, segments, watch: (s) => this.watch(s) });
   }
@@ -202,6 +219,7 @@ export class CollectorService {
     const { data, cluster, segments = [] } = this.#options;
     const [archive, results, journal, pairing] = [this.#archive, this.results, this.#journal, this.#pairing];
     const watched = [...segments, ...this.#plan.segments];
+    this.#copies?.start();
     const onProblem = (text: string) => this.#problem(text);
     const onLog = (text: string) => this.#log(text);
     if (journal) {
@@ -228,6 +246,7 @@ export class CollectorService {
     const ingested = await this.#ingest.take(message, point);
     const heads = ingested.accepted.map((a) => a.head);
     await this.#journal?.add(heads);
+    this.#copies?.add(heads);
     this.counts.messages++;
     this.counts.bytes += message.length;
     for (const { outcome } of ingested.results) this.counts[outcome]++;
@@ -332,6 +351,7 @@ export class CollectorService {
         pending: this.#journal?.spans.length ?? 0,
       },
       ...(this.cluster ? { cluster: this.cluster } : {}),
+      ...(this.#copies ? { objects: objectState(this.#copies) } : {}),
       memory: { rss, heapUsed },
       taps: this.#taps.all(),
       problems: this.#problems,
@@ -408,6 +428,7 @@ export class CollectorService {
     await this.#asker.close();
     await this.#pairing.close();
     await this.#journal?.close();
+    await this.#copies?.close();
     await this.#files.close();
     await this.results.close();
     this.#archive.close();
@@ -462,8 +483,12 @@ export class CollectorService {
   }
 
   /** Removes what is older or more than is to be kept. */
-  retain(): Promise<void> {
-    return retainKept(this.#archive, this.results, this.#options.retention ?? {}, this.#now());
+  async retain(): Promise<void> {
+    if (this.#copies && !(await this.#copies.settle(RETAIN_WAIT_MS))) {
+      this.#log("records are not removed: some are not in the object store yet");
+      return;
+    }
+    await retainKept(this.#archive, this.results, this.#options.retention ?? {}, this.#now());
   }
 
   #now(): bigint {
@@ -479,6 +504,10 @@ export class CollectorService {
   #log(text: string): void {
     this.#options.onLog?.(text);
   }
+}
+
+function objectState({ waiting, copied, trouble }: RecordCopies) {
+  return { waiting, copied, trouble };
 }
 
 function arrivalOf(outcome: Accepted["outcome"], bytes: number): Partial<ArrivalCounts> {

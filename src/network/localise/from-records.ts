@@ -4,6 +4,7 @@
  */
 
 import { RecordArchive } from "../../archive/archive.ts";
+import type { RecordStorage } from "../../archive/storage.ts";
 import { UsageError } from "../../base/errors.ts";
 import { countOf, formatCount } from "../../base/quantity.ts";
 import { askArchive } from "../../query/segment/ask.ts";
@@ -12,6 +13,7 @@ import type { LocaliseEstimate } from "./segment-estimate.ts";
 
 export interface LocaliseRecordsOptions extends LocaliseOptions {
   directory: string;
+  storage?: RecordStorage | undefined;
   /** Points in path order. */
   points: string[];
   /** Whose answers; the first that has records of each pair by default. */
@@ -30,7 +32,7 @@ export function localiseRecords(options: LocaliseRecordsOptions): {
       parameter: "path",
       value: points,
     });
-  const archive = RecordArchive.open(options.directory);
+  const archive = RecordArchive.open(options.directory, options.storage);
   const notes: string[] = [];
   const rows: { from: string; to: string; row: ReturnType<typeof seriesOf>[number] }[] = [];
   try {

@@ -45,7 +45,8 @@ export function loadTopology(file: string, options: { latencies?: string } = {})
   });
 }
 
-export function readMap(file: string): Uint8Array {
+/** `hint`: what would do in its place. */
+export function readMap(file: string, hint = "give the path of a map, such as network.graphml"): Uint8Array {
   try {
     const { size } = statSync(file);
     if (size > MAX_MAP_BYTES) throw tooLarge(file);
@@ -54,14 +55,7 @@ export function readMap(file: string): Uint8Array {
     if (cause instanceof FormatError) throw cause;
     const { code } = cause as NodeJS.ErrnoException;
     const why = code === "ENOENT" ? "no such file" : code === "EISDIR" ? "is a directory" : "cannot be read";
-    throw new UsageError(
-      "no-such-file",
-      `${file}: ${why}`,
-      "give the path of a map, such as network.graphml",
-      {
-        cause,
-      },
-    );
+    throw new UsageError("no-such-file", `${file}: ${why}`, hint, { cause });
   }
 }
 

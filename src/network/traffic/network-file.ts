@@ -7,7 +7,7 @@ import { entryAt } from "../../base/lists.ts";
 import { checkedValue } from "../../base/schema.ts";
 import { compileGraph, pathsTo, shortestPathDag } from "../plan/shortest-paths.ts";
 import type { Topology } from "../topology/topology.ts";
-import { loadTopology } from "../topology/topology-format.ts";
+import { loadTopology, readMap } from "../topology/topology-format.ts";
 
 const name = Type.String({ minLength: 1, maxLength: 64 });
 const closed = { additionalProperties: false };
@@ -69,6 +69,11 @@ const DEFAULT_LATENCY_MS = 1;
 
 /** A file of this format, or a map alone: then every link carries `linkPps`. */
 export function readNetwork(file: string, linkPps: number): SimulatedNetwork {
+  // Whatever it is, it has to be there.
+  readMap(
+    file,
+    "give a network file (format hoptime.network/1, docs/simulate.md) or a map, such as network.graphml",
+  );
   const given = networkIn(file);
   const map = given ? loadTopology(join(dirname(file), given.map)) : loadTopology(file);
   const loads = given?.demands ? routed(map, given.demands, file) : null;

@@ -56,7 +56,8 @@ export class ClusterWorker implements ClusterPart {
     this.#intake = new RecordIntake({
       ...{ link, unacknowledged: this.#unacknowledged },
       parts: () => (this.#closed ? null : this.#parts),
-      fenceOf: (partition) => this.#leases.fenceOf(partition),
+      // What was delivered before its past is there comes again: alone it would wait for ends that came earlier.
+      fenceOf: (partition) => (this.#ready(partition) ? this.#leases.fenceOf(partition) : null),
       discover: (point, label) => this.#discover(point, label),
       receiversOf: (point) =>
         [...this.#segments.values()].flatMap(({ from, to }) =>

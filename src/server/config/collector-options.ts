@@ -1,4 +1,5 @@
 /** Settings, from a file and from the command line, as the options of a collector. */
+import { readObjectPlace } from "../../archive/objects/object-place.ts";
 import { UsageError } from "../../base/errors.ts";
 import { parseSize } from "../../base/quantity.ts";
 import { readTextFile } from "../../base/text-file.ts";
@@ -66,7 +67,15 @@ export function serverOptions(settings: Settings): ServerOptions {
     station: stationOptions(settings),
     otlp: otlpOptions(settings),
     nats: natsOptions(settings),
+    objects: objectOptions(settings),
   };
+}
+
+function objectOptions({ objects }: Settings): ServerOptions["objects"] {
+  if (!objects) return undefined;
+  if (objects.url === undefined)
+    throw new UsageError("bad-option", "the bucket is missing", "give ‘records s3://BUCKET/PREFIX’");
+  return readObjectPlace(objects.url, objects);
 }
 
 function natsOptions({ nats }: Settings): ServerOptions["nats"] {

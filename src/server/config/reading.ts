@@ -1,5 +1,7 @@
 /** How texts of settings are understood. Each is a function from the text to what it means, with a UsageError that says what was expected; the file reader puts the place in front, the command line the flag. */
+
 import { accessSync, constants } from "node:fs";
+import { bucketOf } from "../../archive/objects/object-place.ts";
 import { invalidValue, UsageError } from "../../base/errors.ts";
 import { parseSize } from "../../base/quantity.ts";
 import { parseDuration } from "../../base/time.ts";
@@ -83,4 +85,5 @@ export const READINGS: Record<Reads, (text: string, parameter?: string) => unkno
   nats: parseNatsUrl,
   probe: readProbe,
   clickhouse: readClickhouse,
+  objects: bucketOf,
 };

@@ -17,7 +17,8 @@ export type Reads =
   | "name"
   | "nats"
   | "probe"
-  | "clickhouse";
+  | "clickhouse"
+  | "objects";
 
 export interface Annotations extends TSchemaOptions {
   description: string;
@@ -357,6 +358,23 @@ const CLICKHOUSE = closed(
   },
 );
 
+const OBJECTS = closed(
+  {
+    url: text("`s3://BUCKET/PREFIX`; the bucket must be there", "objects"),
+    endpoint: text(
+      "address of the store, e.g. `http://minio:9000` (default: AWS_ENDPOINT_URL_S3, AWS_ENDPOINT_URL, or Amazon's)",
+      "url",
+    ),
+    region: text("(default: AWS_REGION, AWS_DEFAULT_REGION, or us-east-1)", "name"),
+  },
+  {
+    description:
+      "records are copied to an S3-compatible object store, and questions read there what the directory has no longer (docs/collect.md). Credentials: AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, AWS_SESSION_TOKEN",
+    reload: false,
+    example: { url: "s3://hoptime/records", endpoint: "http://minio:9000" },
+  },
+);
+
 export const SETTINGS = closed(
   {
     data: text("directory of the collector, made where it is missing", "name", {
@@ -373,6 +391,7 @@ export const SETTINGS = closed(
     ),
     tls: Type.Optional(TLS),
     clickhouse: Type.Optional(CLICKHOUSE),
+    objects: Type.Optional(OBJECTS),
     log: Type.Optional(
       Type.Union([Type.Literal("text"), Type.Literal("json")], {
         description: "lines for people, or lines of JSON",
