@@ -8,6 +8,7 @@ import { dirname, join } from "node:path";
 import { writeFailure } from "../base/directory.ts";
 import { FormatError, UsageError } from "../base/errors.ts";
 import { formatTime } from "../base/time.ts";
+import { turns } from "../base/turn.ts";
 import { measurementDifference } from "../epoch/compatible.ts";
 import { relationOf } from "../epoch/parts.ts";
 import { type EncodeOptions, type EpochRecord, encodeRecord } from "../epoch/record.ts";
@@ -71,8 +72,11 @@ export class RecordWriter {
     else await this.#writeInGroups(list, outcomes);
     // Those that met another one, each on its own and in order.
     const done: StoreOutcome[] = [];
-    for (const [index, item] of items.entries())
+    const turn = turns();
+    for (const [index, item] of items.entries()) {
+      await turn();
       done.push(outcomes[index] ?? (await this.#reconcile(item, merge)));
+    }
     return done;
   }
 

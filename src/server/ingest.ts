@@ -7,6 +7,7 @@ import type { ArchiveEntry } from "../archive/names.ts";
 import type { StoreItem, StoreOutcome } from "../archive/writer.ts";
 import { FormatError, UsageError } from "../base/errors.ts";
 import { formatTime } from "../base/time.ts";
+import { turns } from "../base/turn.ts";
 import { FlowKeySpec } from "../capture/flow/flow-key.ts";
 import { geometryFingerprint } from "../epoch/compatible.ts";
 import { type EpochRecord, payloadIn, type RecordHead, verifyRecord } from "../epoch/record.ts";
@@ -88,7 +89,9 @@ export class Ingest {
     const results: (IngestResult | null)[] = records.map(() => null);
     const items: StoreItem[] = [];
     const places: number[] = [];
+    const turn = turns();
     for (const [i, slice] of records.entries()) {
+      await turn();
       const checked = this.#check(slice, point);
       if (typeof checked === "string") results[i] = { outcome: "refused", reason: checked };
       else {

@@ -9,6 +9,7 @@ import { join } from "node:path";
 import type { JsMsg } from "@nats-io/jetstream";
 import { recordPath } from "../../archive/names.ts";
 import { FormatError } from "../../base/errors.ts";
+import { turns } from "../../base/turn.ts";
 import { decodeHead } from "../../epoch/record.ts";
 import { frameRecord } from "../../transport/batch.ts";
 import { STREAM } from "../../transport/nats/cluster.ts";
@@ -69,10 +70,13 @@ export class PastRecords {
 
   /** Into the archive, whatever is wrong with some of them: those are named where they are worked. */
   async store(messages: readonly JsMsg[], assembly: RecordAssembly): Promise<void> {
-    const records = messages.flatMap((message) => {
+    const records: Uint8Array[] = [];
+    const turn = turns();
+    for (const message of messages) {
+      await turn();
       const taken = assembly.take(message);
-      return taken.kind === "record" && !this.#isThere(taken.record.bytes) ? [taken.record.bytes] : [];
-    });
+      if (taken.kind === "record" && !this.#isThere(taken.record.bytes)) records.push(taken.record.bytes);
+    }
     for (const group of groupsOf(records)) await this.#store(Buffer.concat(group.flatMap(frameRecord)));
   }
 
