@@ -46,7 +46,7 @@ describe.skipIf(NO_NATS)("a cluster of three brokers and two workers", () => {
     if (CLICKHOUSE_SERVER !== null) clickhouse = await ClickhouseServer.start();
     load = await clusterLoad(SEGMENTS, ["lda"], 1_750_000_000_000_000_000n);
     for (const i of [0, 1]) workers[i] = await startWorker(i);
-  }, 60_000);
+  });
 
   afterAll(async () => {
     for (const worker of workers) await worker?.stop("kill");
