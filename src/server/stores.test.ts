@@ -242,6 +242,24 @@ describe.skipIf(CLICKHOUSE_SERVER === null)("workers on one ClickHouse", () => {
     await expectSame(alone, workers[1] as ResultsStore, true);
   });
 
+  it("keep the rows of a segment's owner, whatever an owner before writes late", async () => {
+    const store = await inClickhouse("fenced");
+    const { segments, flows } = storeRows(0, 2);
+    const older = segments.map((r) => ({ ...r, received: 1, missing: 0 }));
+    const fewer = flows.filter((f) => !f.flow.includes("it's"));
+    await store.write(segments, flows, () => 12);
+    const before = await everything(store, true);
+    await store.write(older, fewer, () => 7);
+    expect(await everything(store, true)).toEqual(before);
+    // The owner itself replaces them, and so does the one after it.
+    for (const fence of [12, 13]) {
+      await store.write(fence === 12 ? older : segments, fence === 12 ? fewer : flows, () => fence);
+      const now = await everything(store, true);
+      if (fence === 12) expect(now).not.toEqual(before);
+      else expect(now).toEqual(before);
+    }
+  });
+
   it("make their own minutes, and those that another has left", async () => {
     const first = await inClickhouse("shared");
     await first.write(storeRows(0, 6).segments, []);
