@@ -53,6 +53,12 @@ describe("rises of a level that never falls", () => {
     expect(sum(risesOf(levels, 4))).toBe(0);
   });
 
+  it("of a day of seconds add up too", () => {
+    const levels = Array.from({ length: 86_400 }, (_, i) => 0.5 * i);
+    const rises = risesOf(shown(levels, 35), 4);
+    expect(Math.abs(sum(rises) - 43_200)).toBeLessThan(60);
+  });
+
   it("of none and of one value are none", () => {
     expect(risesOf([], 4)).toEqual([]);
     expect(risesOf([{ level: 3, deviation: 1 }], 4)).toEqual([]);

@@ -16,6 +16,9 @@ const SUPPOSED = 8;
 /** Between shares as they are (1), which lend a part of one large step to each small one beside it, and one step for all. */
 const SHARPNESS = 1.5;
 
+/** Blocks that are joined at a time. */
+const PART = 128;
+
 interface Block {
   start: number;
   end: number;
@@ -29,9 +32,9 @@ export function risesOf(values: readonly ShownLevel[], deviations: number): numb
   const scale = Math.max(1, scatterOf(values, joinedBlocks(blocks, deviations)));
   const joined = joinedBlocks(blocks, deviations * scale);
   const raw = new Float64Array(values.length);
-  for (let i = 1; i < blocks.length; i++) raw[blocks[i]!.start - 1] = blocks[i]!.level - blocks[i - 1]!.level;
+  for (const [a, b] of neighbours(blocks)) raw[b.start - 1] = b.level - a.level;
   const rises = new Array<number>(Math.max(0, values.length - 1)).fill(0);
-  for (let i = 1; i < joined.length; i++) spread(raw, joined[i - 1]!, joined[i]!, rises);
+  for (const [a, b] of neighbours(joined)) spread(raw, a, b, rises);
   return rises;
 }
 
@@ -43,15 +46,11 @@ function spread(raw: Float64Array, a: Block, b: Block, rises: number[]): void {
   for (let i = from; i < to; i++) rises[i]! += ((b.level - a.level) * raw[i]! ** SHARPNESS) / sum;
 }
 
-function squareOf({ level, deviation }: ShownLevel, expected: number): number {
-  return ((level - expected) / deviation) ** 2;
-}
-
 /** How far the values are from their blocks, in their deviations: root mean square, with some values that are as far as their deviations say. */
 function scatterOf(values: readonly ShownLevel[], blocks: readonly Block[]): number {
   let sum = SUPPOSED;
   for (const { start, end, level } of blocks)
-    for (let i = start; i < end; i++) sum += squareOf(values[i]!, level);
+    for (const value of values.slice(start, end)) sum += ((value.level - level) / value.deviation) ** 2;
   return Math.sqrt(sum / (SUPPOSED + values.length - blocks.length));
 }
 
@@ -74,16 +73,38 @@ function together(a: Block, b: Block): Block {
   return { start: a.start, end: b.end, weight, level: (a.level * a.weight + b.level * b.weight) / weight };
 }
 
+/** Until every rise is large enough: within parts of the list, whose borders move from pass to pass, because each join looks at all of its part. */
 function joinedBlocks(blocks: readonly Block[], deviations: number): Block[] {
-  const left = [...blocks];
+  let left = [...blocks];
+  for (let [pass, unchanged] = [0, 0]; unchanged < 2; pass++) {
+    const joined: Block[] = [];
+    let from = 0;
+    for (let to = pass % 2 === 0 ? PART : PART / 2; from < left.length; from = to, to += PART)
+      joined.push(...joinedPart(left.slice(from, to), deviations));
+    unchanged = joined.length === left.length ? unchanged + 1 : 0;
+    left = joined;
+  }
+  return left;
+}
+
+/** The least different neighbours first. */
+function joinedPart(left: Block[], deviations: number): Block[] {
   for (;;) {
-    let [least, at] = [deviations, -1];
-    for (let i = 1; i < left.length; i++) {
-      const [a, b] = [left[i - 1]!, left[i]!];
+    let least = deviations;
+    let pair: [Block, Block] | null = null;
+    for (const [a, b] of neighbours(left)) {
       const apart = (b.level - a.level) / Math.sqrt(1 / a.weight + 1 / b.weight);
-      if (apart < least) [least, at] = [apart, i];
+      if (apart < least) [least, pair] = [apart, [a, b]];
     }
-    if (at < 0) return left;
-    left.splice(at - 1, 2, together(left[at - 1]!, left[at]!));
+    if (!pair) return left;
+    left.splice(left.indexOf(pair[0]), 2, together(...pair));
+  }
+}
+
+function* neighbours(blocks: readonly Block[]): Generator<[Block, Block]> {
+  let before: Block | null = null;
+  for (const block of blocks) {
+    if (before) yield [before, block];
+    before = block;
   }
 }
