@@ -75,7 +75,7 @@ describe.each(Object.entries(commands))("%s", (name, run) => {
     if (name === "reference") expect(out).toMatch(/references to 127\.0\.0\.1/);
     if (name === "simulate" && existsSync(join(scratch, `${name}-once`)))
       expect(readdirSync(join(scratch, `${name}-once`))).toEqual([]);
-  }, 90_000);
+  });
 
   it("ends at once at the second", async () => {
     const { child, ended } = await run(`${name}-twice`);
@@ -88,5 +88,5 @@ describe.each(Object.entries(commands))("%s", (name, run) => {
     // Of the second signal, unless the first was done already.
     expect([0, 130, 143]).toContain(status);
     expect(performance.now() - at).toBeLessThan(1000 * busy());
-  }, 90_000);
+  });
 });

@@ -23,7 +23,7 @@ describe("intervals at 95 %, the default geometry, flows of 30 packets and more"
   it.each([
     ["with a latency of their own", independentFlows],
     ["behind a queue at 88 %", (options: object) => referenceQueue(0.88, options)],
-  ] as const)("hold for 92 to 99 of 100 flows %s", { timeout: 240_000 }, async (_, scenarioOf) => {
+  ] as const)("hold for 92 to 99 of 100 flows %s", async (_, scenarioOf) => {
     // As many packets per counter as the default has in ten seconds.
     const parameters = parseParameters(colate, "n=1638");
     let [held, answered, asked] = [0, 0, 0];
@@ -47,7 +47,7 @@ describe("intervals at 95 %, the default geometry, flows of 30 packets and more"
 
 describe("intervals at 95 % where counters are many for the packets, flows of 10 packets and more", () => {
   // Some 230 answers per seed: were intervals honest, fewer than 87 % of them would hold in one of a million.
-  it.each([65_536, 20_000, 12_000])("hold at every seed with n = %i", { timeout: 240_000 }, async (n) => {
+  it.each([65_536, 20_000, 12_000])("hold at every seed with n = %i", async (n) => {
     const parameters = parseParameters(colate, `n=${n}`);
     for (const seed of [3, 7, 10, 11, 12]) {
       const scenario = independentFlows({ seed, traffic: { ratePps: 20_000, durationS: 1 } });
@@ -70,9 +70,7 @@ const missing = !existsSync(folder);
 if (missing) console.log(`skipped: ${folder} is not there (HOPTIME_SHARED names the folder)`);
 
 describe.skipIf(missing)("on a router that lost 5 %, parameters left to their defaults", () => {
-  it("intervals hold for 92 to 99 of 100, and the six largest flows are within 2 %", {
-    timeout: 240_000,
-  }, async () => {
+  it("intervals hold for 92 to 99 of 100, and the six largest flows are within 2 %", async () => {
     let [held, answered, asked, segments] = [0, 0, 0, 0];
     for (let seed = 1; seed <= SEEDS; seed++) {
       const plan = { estimator: colate, parameters: parseParameters(colate), given: new Set<string>() };
@@ -103,7 +101,7 @@ describe.skipIf(missing)("on a router that lost 5 %, parameters left to their de
     expect(segments).toBeGreaterThanOrEqual(15);
   });
 
-  it("m that is given stays", { timeout: 240_000 }, async () => {
+  it("m that is given stays", async () => {
     const plan = { estimator: colate, parameters: parseParameters(colate, "m=8"), given: new Set(["m"]) };
     const captures = {
       before: join(folder, "router-busy-in.pcap.gz"),
