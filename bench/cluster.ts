@@ -35,6 +35,7 @@ const root = mkdtempSync(join(tmpdir(), "hoptime-bench-cluster-"));
 const WARM_RECORDS = 6000;
 /** More than this is not published before some of it is worked: what taps would have in their spools. */
 const MOST_OPEN = 60_000;
+const PUBLISHED_AT_ONCE = 1000;
 let clusters = 0;
 
 const start = (clickhouse: boolean) => {
@@ -80,15 +81,16 @@ const microseconds = (cpuS: number, records: number) => ((1e6 * cpuS) / records)
 /** Publishes epochs and waits until they are acknowledged. */
 async function through(cluster: RunningCluster, load: Load, from: number, to: number, onOpen: () => void) {
   const startedMs = performance.now();
-  let [most, published, saidMs] = [0, false, startedMs];
+  let [most, open, published, saidMs] = [0, 1, false, startedMs];
+  const together = Math.max(1, Math.floor(PUBLISHED_AT_ONCE / load.segments.length / 2));
   const publishing = (async () => {
-    for (let e = from; e < to; e++) {
-      await cluster.publish(load.epoch(e));
-      while (most >= 0 && (await cluster.open()) > MOST_OPEN) await sleep(250);
+    for (let e = from; e < to; e += together) {
+      await cluster.publish(epochs(load, e, Math.min(to, e + together)));
+      while (Number.isFinite(open) && open > MOST_OPEN) await sleep(250);
     }
     published = true;
   })();
-  for (let open = 1; open > 0; ) {
+  while (open > 0) {
     await Promise.race([sleep(500), publishing]);
     if (published) await sleep(200);
     const all = published;
