@@ -46,19 +46,22 @@ const start = (clickhouse: boolean) => {
 const inClickhouse = (otherwise: boolean) =>
   flags.results === undefined ? otherwise && CLICKHOUSE_SERVER !== null : flags.results === "clickhouse";
 
-function loadOf(points: number): Promise<Load> {
+/** Of epochs that end now, as what taps send does. */
+function loadOf(points: number, seconds: number): Promise<Load> {
   const segments = Array.from({ length: points / 2 }, (_, i) => ({
     from: `s${i}`,
     to: `r${i}`,
     label: `s${i}:r${i}`,
   }));
-  // Ends now, as what taps send does.
-  const startNs = (BigInt(Date.now()) / 1000n) * 1_000_000_000n - 3_600_000_000_000n;
+  const startNs = BigInt(Math.floor(Date.now() / 1000) - seconds) * 1_000_000_000n;
   return clusterLoad(segments, ["lda"], startNs);
 }
 
+/** Of live taps: they say what observing took, and are packed as live ones are. */
 function epochs(load: Load, from: number, to: number): EpochRecord[] {
-  return Array.from({ length: to - from }, (_, i) => load.epoch(from + i)).flat();
+  return Array.from({ length: to - from }, (_, i) => load.epoch(from + i))
+    .flat()
+    .map((record) => ({ ...record, effort: { cpuNs: 1_000_000, queue: 0 } }));
 }
 
 function progress(line: string): void {
@@ -111,11 +114,11 @@ async function cost(points: number, workers: number, records: number): Promise<v
   try {
     for (let i = 0; i < workers; i++) await cluster.addWorker();
     await cluster.shared();
-    const load = await loadOf(points);
     const warm = Math.ceil(WARM_RECORDS / points);
+    const to = warm + Math.ceil(records / points);
+    const load = await loadOf(points, to);
     await through(cluster, load, 0, warm, () => undefined);
     const before = cluster.usage();
-    const to = warm + Math.ceil(records / points);
     const { seconds, most } = await through(cluster, load, warm, to, () => undefined);
     const sent = (to - warm) * points;
     const used = since(before, cluster.usage());
@@ -135,9 +138,9 @@ async function run(points: number, minutes: number, workers: number): Promise<vo
   try {
     for (let i = 0; i < workers; i++) await cluster.addWorker();
     await cluster.shared();
-    const load = await loadOf(points);
-    const before = cluster.usage();
     const seconds = Math.round(60 * minutes);
+    const load = await loadOf(points, seconds);
+    const before = cluster.usage();
     const peak = { workers: 0, brokers: 0, clickhouse: 0 };
     const look = () => {
       const now = cluster.usage();
@@ -171,8 +174,8 @@ async function backlog(kind: "one worker" | "a second joins" | "one of two leave
   const cluster = await start(inClickhouse(true));
   const points = 100;
   try {
-    const load = await loadOf(points);
     const count = Math.ceil(records / points);
+    const load = await loadOf(points, count);
     await cluster.publish(epochs(load, 0, count));
     const startedMs = performance.now();
     await cluster.addWorker();
