@@ -150,6 +150,6 @@ describe.skipIf(CLICKHOUSE_SERVER === null)("a collector with ClickHouse", () =>
 });
 
 async function waitFor(what: () => boolean): Promise<void> {
-  for (let i = 0; i < 600 && !what(); i++) await sleep(50);
+  for (let i = 0; i < 3000 && !what(); i++) await sleep(50);
   expect(what()).toBe(true);
 }

