@@ -45,7 +45,6 @@ async function coverage(utilisation: number, seeds: readonly number[]) {
 
 test.each([0.1, 0.3, 0.55, 0.88])(
   "at a utilisation of %f the intervals hold what interpolation misses",
-  { timeout: 240_000 },
   async (utilisation) => {
     const [mapleShares, sdsShares] = await coverage(utilisation, [21, 22]);
     for (const shares of [mapleShares!, sdsShares!]) {

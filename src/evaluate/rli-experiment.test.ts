@@ -22,9 +22,7 @@ describe.each([
   { utilisation: 0.88, limit: 0.33 },
   { utilisation: 0.95, limit: 0.1 },
 ])("at a utilisation of $utilisation", ({ utilisation, limit }) => {
-  test("the adaptive scheme is within its limits, and its intervals hold what they promise", {
-    timeout: 240_000,
-  }, async () => {
+  test("the adaptive scheme is within its limits, and its intervals hold what they promise", async () => {
     const run = await runRli(new Kernels(), { utilisation, traffic }, SCHEMES.adaptive);
     const [rli, left] = run.entries.map((e) => flowErrors(run.truth, e.answer.flows));
     expect(rli![0]!.median).toBeLessThanOrEqual(limit);
@@ -54,7 +52,7 @@ describe.each([
 });
 
 /** 40 epochs of 0.08 s: the false alarm of 32 or fewer of 40 at 95 % is 0.001. */
-test("the segment's mean lies in its interval as often as it says", { timeout: 240_000 }, async () => {
+test("the segment's mean lies in its interval as often as it says", async () => {
   let inside = 0;
   const kernels = new Kernels();
   for (let seed = 1; seed <= 40; seed++) {
@@ -66,9 +64,7 @@ test("the segment's mean lies in its interval as often as it says", { timeout: 2
   expect(inside).toBeGreaterThan(32);
 });
 
-test("on the same flows RLI is ahead of RLI-L, that of the multiflow estimator, that of trajectory sampling", {
-  timeout: 240_000,
-}, async () => {
+test("on the same flows RLI is ahead of RLI-L, that of the multiflow estimator, that of trajectory sampling", async () => {
   const run = await runRli(
     new Kernels(),
     { utilisation: 0.88, traffic },
@@ -89,9 +85,7 @@ test("on the same flows RLI is ahead of RLI-L, that of the multiflow estimator, 
   expect(10 * median["rli"]!).toBeLessThan(median["multiflow"]!);
 });
 
-test("the baselines' means of the segment are right where they are exact or unbiased", {
-  timeout: 240_000,
-}, async () => {
+test("the baselines' means of the segment are right where they are exact or unbiased", async () => {
   const run = await runRli(
     new Kernels(),
     { utilisation: 0.7, traffic },
@@ -148,9 +142,7 @@ describe("injection", () => {
     expect(full).toBeGreaterThan(320);
   });
 
-  test("references are packets among the others: they cost bandwidth and delay them", {
-    timeout: 240_000,
-  }, async () => {
+  test("references are packets among the others: they cost bandwidth and delay them", async () => {
     const setting = { utilisation: 0.7, traffic: { durationS: 0.5 } };
     const i = await measureInterference(new Kernels(), setting, SCHEMES.adaptive);
     expect(i.injectionRate).toBeGreaterThan(0.02);

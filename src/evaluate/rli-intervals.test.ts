@@ -20,9 +20,7 @@ describe.each([
   { utilisation: 0.7, widest: 1.15 },
   { utilisation: 0.88, widest: 1 },
 ])("at a utilisation of $utilisation", ({ utilisation, widest }) => {
-  test("the truth lies inside as often as stated, and the interval is no wider than needed", {
-    timeout: 240_000,
-  }, async () => {
+  test("the truth lies inside as often as stated, and the interval is no wider than needed", async () => {
     let [flows, inside] = [0, 0];
     for (const seed of [1, 2, 3]) {
       const setting = { utilisation, seed, traffic: { durationS: 0.4 } };
@@ -37,7 +35,7 @@ describe.each([
     expect(inside / flows).toBeLessThan(0.995);
   });
 
-  test("at 80 % confidence fewer lie inside than at 99 %", { timeout: 240_000 }, async () => {
+  test("at 80 % confidence fewer lie inside than at 99 %", async () => {
     const setting = { utilisation, traffic: { durationS: 0.3 } };
     const shares: number[] = [];
     for (const confidence of [0.8, 0.99]) {
@@ -95,7 +93,7 @@ describe.each([
 describe.each([0.3, 0.7, 0.88, 0.95])(
   "one reference in ten packets at a utilisation of %d",
   (utilisation) => {
-    test("the truth lies inside as often as stated", { timeout: 240_000 }, async () => {
+    test("the truth lies inside as often as stated", async () => {
       const classes = [
         { from: 1, to: 9 },
         { from: 10, to: 99 },
@@ -121,9 +119,7 @@ describe.each([0.3, 0.7, 0.88, 0.95])(
   },
 );
 
-test("a queue that other traffic shares is recognised, and its intervals hold", {
-  timeout: 240_000,
-}, async () => {
+test("a queue that other traffic shares is recognised, and its intervals hold", async () => {
   // Four times the traffic goes elsewhere behind the queue: references wait for packets that are not seen.
   for (const utilisation of [0.1, 0.3]) {
     let [flows, inside] = [0, 0];
@@ -152,7 +148,7 @@ test("a queue that other traffic shares is recognised, and its intervals hold", 
   }
 });
 
-test("without a known drain rate a note says that the interval lacks it", { timeout: 240_000 }, async () => {
+test("without a known drain rate a note says that the interval lacks it", async () => {
   // The estimator does not know the link; busy gaps show what packets' own transmissions may add.
   const kernels = new Kernels();
   const { scenario, drainBps } = await rliScenario(kernels, {

@@ -50,8 +50,15 @@ export abstract class ResultsStore extends SegmentReader {
     this.flows = new FlowReader(questions);
   }
 
-  /** When it resolves they are kept. May be called again with the same rows. All flows of an epoch come together, and replace those before. */
-  abstract write(segments: readonly SegmentRow[], flows: readonly FlowRow[]): Promise<void>;
+  /**
+   * When it resolves they are kept. May be called again with the same rows. All flows of an epoch come together, and replace those before. `fenceOf`: where several processes write, one that owned a
+   * segment before has a smaller fence than the one that owns it now, and replaces nothing of it, however late its rows arrive.
+   */
+  abstract write(
+    segments: readonly SegmentRow[],
+    flows: readonly FlowRow[],
+    fenceOf?: (segment: SegmentRow["segment"]) => number,
+  ): Promise<void>;
 
   /** Removes rows of a step that ended longer before the newest (or before now, where that is earlier) than is kept, and the oldest beyond so many. */
   abstract retain(step: Step, rows: RetainedRows): Promise<void>;

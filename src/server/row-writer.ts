@@ -11,7 +11,11 @@ const MAX_UNWRITTEN = 100_000;
 interface Unwritten {
   row: SegmentRow;
   flows: FlowRow[];
+  fence: number;
 }
+
+/** Of a row that may be written now (results/results-store.ts); else null. */
+export type FenceOf = (row: SegmentRow) => number | null;
 
 export class RowWriter {
   readonly #results: ResultsStore;
@@ -32,8 +36,8 @@ export class RowWriter {
     return this.#latest.values();
   }
 
-  add(row: SegmentRow, flows: FlowRow[]): void {
-    this.#unwritten.set(rowKey(row), { row, flows });
+  add(row: SegmentRow, flows: FlowRow[], fence: number): void {
+    this.#unwritten.set(rowKey(row), { row, flows, fence });
   }
 
   /** Gets every row from now on, as soon as it is written. */
@@ -41,23 +45,28 @@ export class RowWriter {
     this.#followers.push(follower);
   }
 
-  /** Writes what was added, and is admitted still. Returns how many rows. */
-  async write(admits: (row: SegmentRow) => boolean = () => true): Promise<number> {
+  /** Writes what was added and has the same fence still. Returns how many rows. */
+  async write(fenceOf: FenceOf): Promise<number> {
     const rows = this.#unwritten;
     this.#unwritten = new Map();
-    const list = [...rows.values()].filter(({ row }) => admits(row));
+    const list = [...rows.values()].filter(({ row, fence }) => fenceOf(row) === fence);
+    const fences = new Map(list.map(({ row, fence }) => [row.segment.to, fence]));
     const written = list.map((r) => r.row);
     try {
       await this.#results.write(
         written,
         list.flatMap((r) => r.flows),
+        ({ to }) => fences.get(to) ?? 0,
       );
     } catch (error) {
       // Tried again with the next ones, which may be newer; bounded, because what is dropped here is still in the journal.
       if (rows.size < MAX_UNWRITTEN) this.#unwritten = new Map([...rows, ...this.#unwritten]);
       throw error;
     }
-    for (const row of written) this.#events.emit("epoch", rowEvent(row, this.#latest.add(row)));
+    for (const row of written) {
+      const loss = this.#latest.add(row);
+      this.#events.emit("epoch", () => rowEvent(row, loss()));
+    }
     if (list.length > 0) await this.#each((follower) => follower.take(written));
     return list.length;
   }

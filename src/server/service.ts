@@ -28,6 +28,7 @@ import type { Estimator } from "../estimators/estimator.ts";
 import { ESTIMATORS } from "../estimators/table.ts";
 import type { ArrivalCounts } from "../results/arrivals-table.ts";
 import type { ResultsStore } from "../results/results-store.ts";
+import type { SegmentRow } from "../results/rows.ts";
 import { Asker, type AskingClient } from "./asker.ts";
 import type { Arrival, ClusterPart, ClusterState } from "./cluster/cluster-part.ts";
 import { DirectionWatch } from "./direction-watch.ts";
@@ -149,7 +150,8 @@ export class CollectorService {
     this.#pairing = openPairing({
       ...{ archive, table, latenessNs: options.latenessNs ?? LATENESS_NS, topFlows: TOP_FLOWS },
       onRows: (row, flows) => {
-        if (cluster?.admits(row) ?? true) this.#rows.add(row, flows);
+        const fence = this.#fenceOf(row);
+        if (fence !== null) this.#rows.add(row, flows, fence);
       },
       onRefused: (file, reason) => this.#problem(`${file}: ${reason}`),
       onLate: (head) => {
@@ -176,7 +178,8 @@ export class CollectorService {
       );
     }
     const lock = await lockDirectory(data, "collector");
-    const files = new FileWriter();
+    // What a worker of a cluster loses with its machine is in the stream.
+    const files = new FileWriter({ synced: options.cluster === undefined });
     let results: ResultsStore | null = null;
     try {
       const archive = await RecordArchive.create(join(data, "records"), files);
@@ -370,7 +373,7 @@ export class CollectorService {
 
   #planned(state: TapPlanState): void {
     for (const segment of this.#plan.segments) this.watch(segment);
-    this.events.emit("plan", state);
+    this.events.emit("plan", () => state);
   }
 
   /** What can change while it runs: retention, and segments to be watched. */
@@ -426,10 +429,11 @@ export class CollectorService {
       const looked = this.#journal?.spans.length ?? 0;
       this.#directions.resolve();
       // What could not be written goes first: while that fails nothing more is estimated, and no more is held.
-      this.counts.rows += await this.#rows.write();
+      const fenceOf = (row: SegmentRow) => this.#fenceOf(row);
+      this.counts.rows += await this.#rows.write(fenceOf);
       await this.#pairing.work();
       const { cluster } = this.#options;
-      this.counts.rows += await this.#rows.write((row) => cluster?.admits(row) ?? true);
+      this.counts.rows += await this.#rows.write(fenceOf);
       cluster?.written();
       await this.#journal?.settle(
         looked,
@@ -444,6 +448,12 @@ export class CollectorService {
       if (message !== this.#trouble) this.#log(`results cannot be written: ${message}`);
       this.#trouble = message;
     }
+  }
+
+  /** One collector on its own writes all of its rows. */
+  #fenceOf(row: SegmentRow): number | null {
+    const { cluster } = this.#options;
+    return cluster ? cluster.fenceOf(row) : 0;
   }
 
   async #maintain(): Promise<void> {

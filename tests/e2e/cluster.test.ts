@@ -1,6 +1,7 @@
 /**
- * Three brokers, two workers, and ClickHouse where it is installed: kill -9 of a worker, of brokers (the stream's leader among them) and of ClickHouse at random moments under load. Nothing that was
- * acknowledged is lost, nothing counts twice, answers are those of one collector. HOPTIME_CLUSTER_ROUNDS sets the number of rounds (30 in the long form).
+ * Three brokers, two workers, and ClickHouse where it is installed: kill -9 of a worker, of brokers (the stream's leader among them) and of ClickHouse at random moments under load; a worker that is
+ * stopped past its lease and goes on, one that is cut off from the brokers. Nothing that was acknowledged is lost, nothing counts twice, answers are those of one collector. HOPTIME_CLUSTER_ROUNDS
+ * sets the number of rounds (30 in the long form).
  */
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -15,11 +16,13 @@ import { NatsSink } from "../../src/transport/nats/nats-sink.ts";
 import { CLICKHOUSE_SERVER, ClickhouseServer, NO_CLICKHOUSE } from "../support/clickhouse-server.ts";
 import { clusterLoad, framed, type Load } from "../support/cluster-load.ts";
 import { type CollectProcess, runHoptime, startCollect } from "../support/collect-process.ts";
+import { CutLine } from "../support/cut-line.ts";
 import { NatsServers, NO_NATS, untilReady } from "../support/nats-servers.ts";
 
-const ROUNDS = Number(process.env["HOPTIME_CLUSTER_ROUNDS"] ?? 2);
+const ROUNDS = Number(process.env["HOPTIME_CLUSTER_ROUNDS"] ?? 3);
 const EPOCHS = 20;
 const GROUP = "test";
+const LEASE_S = 3;
 const root = mkdtempSync(join(tmpdir(), "hoptime-cluster-"));
 const SEGMENTS = [
   { from: "A", to: "B", label: "" },
@@ -34,6 +37,8 @@ let servers: NatsServers;
 let load: Load;
 let clickhouse: ClickhouseServer | null = null;
 const workers: (CollectProcess | null)[] = [null, null];
+/** Between a worker and the brokers. */
+const lines: CutLine[] = [];
 
 if (NO_NATS) console.log(`skipped: cluster: ${NO_NATS}`);
 else if (CLICKHOUSE_SERVER === null)
@@ -45,11 +50,15 @@ describe.skipIf(NO_NATS)("a cluster of three brokers and two workers", () => {
     await untilReady(servers);
     if (CLICKHOUSE_SERVER !== null) clickhouse = await ClickhouseServer.start();
     load = await clusterLoad(SEGMENTS, ["lda"], 1_750_000_000_000_000_000n);
-    for (const i of [0, 1]) workers[i] = await startWorker(i);
+    for (const i of [0, 1]) {
+      lines[i] = await CutLine.to(servers.ports);
+      workers[i] = await startWorker(i);
+    }
   }, 60_000);
 
   afterAll(async () => {
     for (const worker of workers) await worker?.stop("kill");
+    for (const line of lines) line.close();
     await servers?.stop();
     await clickhouse?.close();
     rmSync(root, { recursive: true, force: true });
@@ -80,6 +89,7 @@ describe.skipIf(NO_NATS)("a cluster of three brokers and two workers", () => {
             expect(await runHoptime(["query", worker?.url ?? "", ...question])).toBe(expected);
         }
         await sameRows(alone.url);
+        await noneSetAside();
       } finally {
         await alone.stop("kill");
       }
@@ -90,21 +100,35 @@ describe.skipIf(NO_NATS)("a cluster of three brokers and two workers", () => {
 
 async function startWorker(i: number): Promise<CollectProcess> {
   const file = join(root, `worker-${i}.yaml`);
-  const nats = { url: servers.url, group: GROUP, lease: "3s", partitions: 4 };
+  const nats = { url: lines[i]?.url, group: GROUP, lease: `${LEASE_S}s`, partitions: 4 };
   const results = clickhouse ? { clickhouse: { url: `${clickhouse.origin}/hoptime` } } : {};
   writeFileSync(file, JSON.stringify({ nats, segments: WATCHED, ...results }));
   return await startCollect(join(root, `worker-${i}`), ["--config", file]);
 }
 
-const VICTIMS = [["worker"], ["leader", "clickhouse"], ["worker"], ["broker", "clickhouse"]];
+const VICTIMS = [
+  ["worker"],
+  ["leader", "clickhouse"],
+  ["stopped", "cut off"],
+  ["worker"],
+  ["broker", "clickhouse"],
+];
 
-/** One or two are killed while records come, and started again. */
+/** One or two are killed, or stopped, while records come; they come back. */
 async function disturb(round: number, random: Random): Promise<void> {
   const victims = VICTIMS[round % VICTIMS.length] ?? [];
   await Promise.all(victims.map((victim) => killOne(victim, random)));
 }
 
 async function killOne(victim: string, random: Random): Promise<void> {
+  if (victim === "stopped" || victim === "cut off") {
+    await sleep(random.float() * 1000);
+    const [begin, end] = victim === "stopped" ? stopping(0) : cutting(1);
+    begin();
+    await sleep(1000 * LEASE_S * (1.1 + random.float()));
+    end();
+    return;
+  }
   await sleep(300 + random.float() * 2500);
   if (victim === "clickhouse") {
     await clickhouse?.kill();
@@ -124,6 +148,18 @@ async function killOne(victim: string, random: Random): Promise<void> {
   await servers.killNode(i);
   await sleep(500 + random.float() * 3000);
   await servers.startNode(i);
+}
+
+type Pause = [begin: () => void, end: () => void];
+
+/** As when its host stands still: it knows of nothing, and goes on where it was. */
+function stopping(i: number): Pause {
+  const pid = workers[i]?.pid ?? 0;
+  return [() => process.kill(pid, "SIGSTOP"), () => process.kill(pid, "SIGCONT")];
+}
+
+function cutting(i: number): Pause {
+  return [() => lines[i]?.cut(), () => lines[i]?.mend()];
 }
 
 /** The two ends of a segment by two taps, as they come; every record is acknowledged when this resolves. */
@@ -165,6 +201,14 @@ async function settled(limitMs = 60_000 + 10_000 * ROUNDS): Promise<void> {
   } finally {
     await link.close();
   }
+}
+
+/** They were all good. */
+async function noneSetAside(): Promise<void> {
+  const link = await servers.connect();
+  const { state } = await link.streams.streams.info("HOPTIME_ASIDE");
+  await link.close();
+  expect(state.messages).toBe(0);
 }
 
 async function post(url: string, records: Parameters<typeof encodeRecord>[0][]): Promise<void> {

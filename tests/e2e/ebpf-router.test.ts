@@ -12,6 +12,7 @@ import { afterAll, afterEach, beforeEach, expect, test } from "vitest";
 import { programsAt } from "../../src/capture/ebpf/bpf-link.ts";
 import { findLibbpf } from "../../src/capture/ebpf/libbpf.ts";
 import { datapathMissing } from "../support/datapath.ts";
+import { buildDualRouter, DUAL_RECEIVER } from "../support/dual-router.ts";
 import { type ExactEpoch, exactEpochs } from "../support/exact-epochs.ts";
 import { NetworkLab, namespacesMissing } from "../support/namespaces.ts";
 
@@ -30,6 +31,11 @@ beforeEach(() => {
 afterEach(() => lab.close());
 
 const EPOCHS = Number(process.env["HOPTIME_EBPF_EPOCHS"] ?? 12);
+/**
+ * Epochs whose 95 % interval may miss: three standard deviations above 5 %. Of 12 epochs that is two; three or more are a chance of 0.02 for each of six pairs and estimators, at most 0.12 for
+ * all of them, and at most 0.002 three times in a row.
+ */
+const missesOf = (epochs: number) => Math.floor(0.05 * epochs + 3 * Math.sqrt(0.05 * 0.95 * epochs));
 const EPOCH_MS = 500;
 const EPOCH_NS = BigInt(EPOCH_MS) * 1_000_000n;
 const KILLS = Number(process.env["HOPTIME_EBPF_KILLS"] ?? 3);
@@ -43,11 +49,6 @@ const CLANG = [
 ];
 const CROSSING = "dst net 10.96.2.0/24 or dst net fd96:2::/64";
 
-const RECEIVER = `
-  const net = require("node:net"), dgram = require("node:dgram");
-  net.createServer((s) => s.resume()).listen(5000, "::", () => {
-    dgram.createSocket("udp4").bind(9000); dgram.createSocket({ type: "udp6", ipv6Only: true }).bind(9000, () => console.log("ready"));
-  });`;
 /** UDP over IPv4, IPv6 and the VLAN, and TCP, in bursts a little beyond what the queue drains. */
 const SENDER = `
   const net = require("node:net"), dgram = require("node:dgram");
@@ -70,20 +71,8 @@ const SENDER = `
   }, 2);`;
 
 function build(): void {
-  lab.addHost("a");
-  lab.addHost("r", { forwards: true });
-  lab.addHost("b");
-  lab.join(["a", "e0", "10.96.1.1/24"], ["r", "in", "10.96.1.254/24"]);
-  lab.join(["r", "out", "10.96.2.254/24"], ["b", "e0", "10.96.2.1/24"]);
+  buildDualRouter(lab, 96);
   lab.run("b", "ip", "addr", "add", "10.96.2.7/24", "dev", "e0");
-  lab.run("r", "sysctl", "-qw", "net.ipv6.conf.all.forwarding=1");
-  for (const [host, device, address] of [
-    ["a", "e0", "fd96:1::1/64"],
-    ["r", "in", "fd96:1::ff/64"],
-    ["r", "out", "fd96:2::ff/64"],
-    ["b", "e0", "fd96:2::1/64"],
-  ] as const)
-    lab.run(host, "ip", "addr", "add", address, "dev", device, "nodad");
   // A VLAN, on every kernel: programs put the tag on and take it off, in the frame itself as on a wire.
   const tag = join(scratch, "tag.bpf.o");
   execFileSync("clang", [...CLANG, "-c", join(import.meta.dirname, "..", "support", "tag.bpf.c"), "-o", tag]);
@@ -95,10 +84,6 @@ function build(): void {
     lab.run(host, "tc", "qdisc", "add", "dev", device, "clsact");
     lab.run(host, "tc", "filter", "add", "dev", device, way, "bpf", "da", "obj", tag, "sec", section);
   }
-  lab.route("a", "10.96.2.0/24", "10.96.1.254");
-  lab.route("b", "10.96.0.0/16", "10.96.2.254");
-  lab.run("a", "ip", "-6", "route", "add", "fd96:2::/64", "via", "fd96:1::ff");
-  lab.run("b", "ip", "-6", "route", "add", "fd96:1::/64", "via", "fd96:2::ff");
   lab.queue("r", "out", 8, 32);
 }
 
@@ -169,7 +154,7 @@ function judge(epochs: readonly Epoch[], exact: ReadonlyMap<string, ExactEpoch>)
     if (held) out.held++;
     else if (process.env["HOPTIME_SHOW"]) console.log(startNs, JSON.stringify({ latency, truth }));
     // Packets at either end are exact but for those seen right at a cut; what was lost lies within its bounds, but for those on their way at the cuts.
-    const off = Math.abs(sent - truth.sent) + Math.abs(received - truth.arrived);
+    const off = Math.abs(sent - truth.sent) + Math.abs(received - truth.received);
     const within = lostLow - truth.crossing <= truth.lost && truth.lost <= lostHigh + truth.crossing;
     if (off <= truth.atEdge && within) out.lossHeld++;
     else if (process.env["HOPTIME_SHOW"])
@@ -180,7 +165,7 @@ function judge(epochs: readonly Epoch[], exact: ReadonlyMap<string, ExactEpoch>)
 
 test.skipIf(missing !== null)(
   "records of eBPF programs pair with each other and with those of captures: loss exact, means within the bars",
-  { timeout: 240_000, retry: 2 },
+  { timeout: 200_000 + EPOCHS * EPOCH_MS * 3, retry: EPOCHS >= 100 ? 0 : 2 },
   async () => {
     build();
     const dir = mkdtempSync(join(scratch, "run-"));
@@ -209,7 +194,7 @@ test.skipIf(missing !== null)(
     lab.offload("r", "in", "gro", "off");
     await lab.capture("r", "in", "in", before);
     await lab.capture("r", "out", "out", after);
-    const receiver = lab.start("b", process.execPath, "-e", RECEIVER);
+    const receiver = lab.start("b", process.execPath, "-e", DUAL_RECEIVER);
     await new Promise((resolve) => receiver.stdout?.once("data", resolve));
     const sender = lab.start("a", process.execPath, "-e", SENDER);
     await sleep(EPOCH_MS * (EPOCHS + 3));
@@ -232,8 +217,7 @@ test.skipIf(missing !== null)(
         const text = `${from} ${to} ${estimator}: ${JSON.stringify(counts)}`;
         if (process.env["HOPTIME_SHOW"]) console.log(text);
         expect(counts.judged, text).toBeGreaterThanOrEqual(EPOCHS - 3);
-        // 95 % intervals: more misses than two of ten are a chance of 0.012; the test is repeated twice.
-        expect(counts.held, text).toBeGreaterThanOrEqual(0.8 * counts.judged);
+        expect(counts.held, text).toBeGreaterThanOrEqual(counts.judged - missesOf(counts.judged));
         expect(counts.lossHeld, text).toBe(counts.judged);
       }
   },

@@ -62,7 +62,7 @@ export class NatsServers {
     const routes = this.#routes.map((p) => `nats://127.0.0.1:${p}`).join(", ");
     const cluster =
       this.#routes.length > 0
-        ? `cluster { name: test, listen: "127.0.0.1:${this.#routes[i]}", routes: [${routes}] }`
+        ? `cluster { name: test, no_advertise: true, listen: "127.0.0.1:${this.#routes[i]}", routes: [${routes}] }`
         : "";
     const more = this.#more.replace("DIR", `"${join(this.#root, `node-${i}`)}"`);
     writeFileSync(file, `server_name: n${i}\nlisten: "127.0.0.1:${this.ports[i]}"\n${cluster}\n${more}\n`);

@@ -101,7 +101,7 @@ describe("sizes", () => {
     expect(median / answer.predictions[0]!.relativeError!).toBeLessThan(1.1);
   });
 
-  test("the wanted error is met on queues, busy and not", { timeout: 240_000 }, async () => {
+  test("the wanted error is met on queues, busy and not", async () => {
     const error = 0.03;
     const { parameters } = sizeMaple({ ...request, error });
     // Seeds that the size was not made from.

@@ -5,10 +5,19 @@ import { FLOW_COLUMNS, flowValues, SEGMENT_COLUMNS, segmentValues } from "../tab
 import { RowBinary } from "./row-binary.ts";
 
 const HOUR_NS = 3_600_000_000_000n;
-/** Of an epoch: an end that is missing gives way to the mark that it came, and that to the row of both. Of minutes and hours the last written counts. */
-const MISSING = 1;
-const CAME = 2;
-const WHOLE = 3;
+/** Of an epoch: an end that is missing gives way to the mark that it came, and that to the row of both; of two of the same kind, the one with the greater fence counts. Of minutes and hours the last written counts. */
+const MISSING = 1n;
+const CAME = 2n;
+const WHOLE = 3n;
+const KIND_SHIFT = 56n;
+
+export interface WriteSettings {
+  /** Rows that go. */
+  dropped: readonly SegmentRow[];
+  fenceOf: (segment: SegmentRow["segment"]) => number;
+  /** Rows in one statement. */
+  most: number;
+}
 
 export const segmentColumns = (): string[] => [
   ...SEGMENT_COLUMNS.map((c) => c[0]),
@@ -16,13 +25,11 @@ export const segmentColumns = (): string[] => [
   "version",
   "gone",
 ];
-export const flowColumns = (): string[] => [...FLOW_COLUMNS.map((c) => c[0]), "hour"];
+export const flowColumns = (): string[] => [...FLOW_COLUMNS.map((c) => c[0]), "hour", "version"];
 
-/** `dropped`: rows that go. */
 export function* writeSegments(
   rows: readonly SegmentRow[],
-  dropped: readonly SegmentRow[],
-  most: number,
+  { dropped, fenceOf, most }: WriteSettings,
 ): Generator<Uint8Array> {
   const all = [...rows.map((row) => ({ row, gone: 0 })), ...dropped.map((row) => ({ row, gone: 1 }))];
   for (let at = 0; at < all.length; at += most) {
@@ -30,13 +37,15 @@ export function* writeSegments(
     for (const { row, gone } of all.slice(at, at + most)) {
       for (const [i, value] of segmentValues(row).entries()) writeValue(out, i, value);
       out.int32(Number(row.startNs / HOUR_NS));
-      out.uint8(gone === 1 ? CAME : rowVersion(row)).uint8(gone);
+      out
+        .uint64(((gone === 1 ? CAME : kindOf(row)) << KIND_SHIFT) | BigInt(fenceOf(row.segment)))
+        .uint8(gone);
     }
     yield out.bytes;
   }
 }
 
-function rowVersion({ step, missing }: SegmentRow): number {
+function kindOf({ step, missing }: SegmentRow): bigint {
   return step === 0 && missing > 0 ? MISSING : WHOLE;
 }
 
@@ -51,7 +60,10 @@ function writeValue(out: RowBinary, i: number, value: Value): void {
 }
 
 /** The flows of one epoch are one row of arrays. */
-export function* writeFlows(flows: readonly FlowRow[], most: number): Generator<Uint8Array> {
+export function* writeFlows(
+  flows: readonly FlowRow[],
+  { fenceOf, most }: WriteSettings,
+): Generator<Uint8Array> {
   const sets = new Map<string, FlowRow[]>();
   for (const row of flows) {
     const { segment, estimator, step, startNs } = row;
@@ -63,7 +75,7 @@ export function* writeFlows(flows: readonly FlowRow[], most: number): Generator<
   let out = new RowBinary();
   let count = 0;
   for (const rows of sets.values()) {
-    writeSet(out, rows);
+    writeSet(out, rows, fenceOf);
     count += rows.length;
     if (count < most) continue;
     yield out.bytes;
@@ -73,7 +85,7 @@ export function* writeFlows(flows: readonly FlowRow[], most: number): Generator<
   if (out.bytes.length > 0) yield out.bytes;
 }
 
-function writeSet(out: RowBinary, rows: readonly FlowRow[]): void {
+function writeSet(out: RowBinary, rows: readonly FlowRow[], fenceOf: WriteSettings["fenceOf"]): void {
   const values = rows.map(flowValues);
   const [first] = rows;
   if (!first) return;
@@ -90,5 +102,5 @@ function writeSet(out: RowBinary, rows: readonly FlowRow[]): void {
       else out.blob(value as Uint8Array);
     }
   }
-  out.int32(Number(startNs / HOUR_NS));
+  out.int32(Number(startNs / HOUR_NS)).uint64(BigInt(fenceOf(segment)));
 }

@@ -2,7 +2,7 @@
  * The tables of results in ClickHouse, made and brought up to date on start. A migration is a list of statements that may run twice, so that workers that start together do no harm; which ones ran
  * is in the table `migrations`. A database of a newer hoptime is refused.
  *
- *   segments    one row per segment, estimator, step and start; `version` decides which of two rows of one key counts (rowVersion), `gone` marks one that was removed
+ *   segments    one row per segment, estimator, step and start; `version` decides which of two rows of one key counts (row-writer.ts), `gone` marks one that was removed
  *   flows       the flows of such a row, as arrays: one row, so that they are replaced together
  *   spans       which hours a segment and estimator has rows in, kept by a materialised view: the list of segments is read from it, not from all rows
  *   dirty       minutes and hours that are to be made again; each mark is one row, and is taken away by `gone`
@@ -71,18 +71,18 @@ const TABLES: readonly TableShape[] = [
     columns: [
       ...columnsOf(SEGMENT_COLUMNS),
       "hour Int32",
-      "version UInt8",
+      "version UInt64",
       "gone UInt8",
       "written DateTime DEFAULT now()",
     ],
     ...{ order: `step_s, hour, ${NAMES}, start_ns`, partition: BY_TIME },
   },
   {
-    ...{ name: "flows", kept: true, shard: NAMES },
+    ...{ name: "flows", version: "version", kept: true, shard: NAMES },
     columns: [
       ...KEY_COLUMNS,
       ...ARRAY_COLUMNS.map((c) => c.replace(/ (.*)$/, " Array($1)")),
-      ...["hour Int32", "written DateTime DEFAULT now()"],
+      ...["hour Int32", "version UInt64", "written DateTime DEFAULT now()"],
     ],
     ...{ order: `step_s, hour, ${NAMES}, start_ns`, partition: BY_TIME },
   },
@@ -120,7 +120,10 @@ const TABLES: readonly TableShape[] = [
   },
 ];
 
-/** Statements of each version of the schema, from 1 on. */
+/** The first schema that there is: 1 was never released. */
+const FIRST_SCHEMA = 2;
+
+/** Statements of each version of the schema, from the first on. */
 const MIGRATIONS: readonly ((place: Place) => string[])[] = [
   (place) => [
     ...TABLES.flatMap((table) => place.create(table)),
@@ -191,19 +194,31 @@ export async function prepareSchema(http: ClickhouseHttp, { cluster, keepS }: Sc
   );
   const [row] = await http.all("SELECT max(version) FROM migrations");
   const current = Number(row?.[0] ?? 0);
-  if (current > MIGRATIONS.length)
-    throw new UsageError(
-      "mismatch",
-      `ClickHouse database '${database}' is of a newer hoptime (schema ${current}; this one knows ${MIGRATIONS.length})`,
-      "use that hoptime, or another database",
-    );
+  checkSchema(database, current);
   for (const [i, statements] of MIGRATIONS.entries()) {
-    if (i < current) continue;
+    const schema = FIRST_SCHEMA + i;
+    if (schema <= current) continue;
     for (const statement of statements(place)) await http.run(statement);
-    await http.run("INSERT INTO migrations (version, hoptime) VALUES ($1, $2)", [i + 1, `schema ${i + 1}`]);
+    await http.run("INSERT INTO migrations (version, hoptime) VALUES ($1, $2)", [schema, `schema ${schema}`]);
   }
   if (keepS && version >= HAS_TTL) await expire(http, place, keepS);
   return place;
+}
+
+function checkSchema(database: string, current: number): void {
+  const newest = FIRST_SCHEMA + MIGRATIONS.length - 1;
+  const wrong = (what: string, hint: string) =>
+    new UsageError("mismatch", `ClickHouse database '${database}' is of ${what}`, hint);
+  if (current > newest)
+    throw wrong(
+      `a newer hoptime (schema ${current}; this one knows ${newest})`,
+      "use that hoptime, or another database",
+    );
+  if (current > 0 && current < FIRST_SCHEMA)
+    throw wrong(
+      `a hoptime before its first release (schema ${current})`,
+      "remove the database, or use another",
+    );
 }
 
 /** Rows that nobody removes, because no collector runs, go by themselves. By when they were written: times of replayed captures are long ago. */

@@ -1,6 +1,7 @@
 /**
  * Results in ClickHouse. There are no transactions: what is written together is written in an order that leaves no harm when it stops in the middle, and all of it again when the caller comes again.
- * Any number of workers may write; which of two rows of one key counts is decided by what they are (rowVersion) and then by which came last to the server, never by the clocks of workers.
+ * Any number of workers may write; which of two rows of one key counts is decided by what they are, then by the fence of who wrote them (row-writer.ts), then by which came last to the server, never by
+ * the clocks of workers.
  */
 import { createWriteStream } from "node:fs";
 import { pipeline } from "node:stream/promises";
@@ -23,7 +24,7 @@ import { csvLines } from "./csv.ts";
 import { ClickhouseHappenings } from "./happenings.ts";
 import { type ClickhouseAddress, ClickhouseHttp } from "./http.ts";
 import { Marks } from "./marks.ts";
-import { flowColumns, segmentColumns, writeFlows, writeSegments } from "./row-writer.ts";
+import { flowColumns, segmentColumns, type WriteSettings, writeFlows, writeSegments } from "./row-writer.ts";
 import { type Cluster, PARTITION_HOURS, type Place, prepareSchema } from "./schema.ts";
 
 export interface ClickhouseOptions extends ClickhouseAddress {
@@ -74,10 +75,14 @@ export class ClickhouseStore extends ResultsStore {
     }
   }
 
-  async write(segments: readonly SegmentRow[], flows: readonly FlowRow[]): Promise<void> {
+  async write(
+    segments: readonly SegmentRow[],
+    flows: readonly FlowRow[],
+    fenceOf?: (segment: SegmentRow["segment"]) => number,
+  ): Promise<void> {
     if (segments.length === 0 && flows.length === 0) return;
     const dropped = await this.#replacedMissing(segments);
-    await this.#insert(segments, flows, dropped);
+    await this.#insert(segments, flows, { dropped, fenceOf });
     await this.#marks.set(spansOf([...segments, ...dropped]));
     // A row of one end may have lost against what is there: it is read with the others.
     this.noteSegments(segments.filter((row) => row.missing === 0));
@@ -87,11 +92,11 @@ export class ClickhouseStore extends ResultsStore {
   async #insert(
     segments: readonly SegmentRow[],
     flows: readonly FlowRow[],
-    dropped: readonly SegmentRow[] = [],
+    { dropped = [], fenceOf = () => 0 }: Partial<WriteSettings> = {},
   ): Promise<void> {
-    for (const bytes of writeFlows(flows, ROWS_AT_ONCE))
-      await this.#http.insert("flows", flowColumns(), bytes);
-    for (const bytes of writeSegments(segments, dropped, ROWS_AT_ONCE))
+    const settings = { dropped, fenceOf, most: ROWS_AT_ONCE };
+    for (const bytes of writeFlows(flows, settings)) await this.#http.insert("flows", flowColumns(), bytes);
+    for (const bytes of writeSegments(segments, settings))
       await this.#http.insert("segments", segmentColumns(), bytes);
   }
 

@@ -10,7 +10,7 @@ import {
   PLAN_KEY,
   STREAM,
 } from "../../transport/nats/cluster.ts";
-import { connectNats, type NatsLink, refusal } from "../../transport/nats/connection.ts";
+import { connectNats, type NatsLink, patiently, refusal } from "../../transport/nats/connection.ts";
 import type { NatsEndpoint } from "../../transport/nats/nats-url.ts";
 import type { TapPlanState } from "../tap-plan.ts";
 import { Aside } from "./set-aside.ts";
@@ -47,10 +47,13 @@ export async function openClusterLink(options: ClusterOptions): Promise<ClusterL
   const { group, leaseMs = DEFAULT_LEASE_MS } = options;
   const link = await connectNats(options, { name: `hoptime collect ${group}` });
   try {
-    const cluster = await openCluster(link, options);
     const leaseBucket = `${BUCKET}-${group}`;
-    const leases = await link.bucket(leaseBucket, { ttl: leaseMs, history: 1, replicas: cluster.replicas });
-    const aside = await Aside.open(link, group, cluster.replicas);
+    const { cluster, leases, aside } = await patiently(link.connection, async () => {
+      const cluster = await openCluster(link, options);
+      const { replicas } = cluster;
+      const leases = await link.bucket(leaseBucket, { ttl: leaseMs, history: 1, replicas });
+      return { cluster, leases, aside: await Aside.open(link, group, replicas) };
+    });
     const worker = randomBytes(6).toString("hex");
     return {
       ...{ ...link, cluster, group, worker, leaseMs, leases, aside },

@@ -34,8 +34,8 @@ export interface ClusterPart {
   attach(parts: WorkerParts): void;
   /** A segment that is to be watched by whoever works its receiver. */
   watch(segment: CollectedSegment): void;
-  /** May the row be written by this worker, now? */
-  admits(row: SegmentRow): boolean;
+  /** The fence of the row (leases.ts), where this worker may write it now; else null. */
+  fenceOf(row: SegmentRow): number | null;
   /** A record came after its epoch was given up. */
   late(head: RecordHead): void;
   /** All rows of before have been written. */

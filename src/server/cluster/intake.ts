@@ -9,6 +9,7 @@ import { endsOfLabel, homeOf, subjectOf } from "../../transport/nats/subjects.ts
 import type { Ingested } from "../ingest.ts";
 import type { ClusterLink } from "./cluster-link.ts";
 import type { WorkerParts } from "./cluster-part.ts";
+import { Doubts } from "./doubts.ts";
 import { type IncomingRecord, RecordAssembly } from "./incoming.ts";
 import type { UnacknowledgedRecords } from "./unacknowledged.ts";
 
@@ -16,11 +17,16 @@ import type { UnacknowledgedRecords } from "./unacknowledged.ts";
 const MAX_OPEN = 20_000;
 const BATCH_RECORDS = 1000;
 const BATCH_BYTES = 32 << 20;
-/** Deliveries of a record without an end, before it is set aside: workers that it ends, one after the other. */
-const MAX_DELIVERIES = 8;
+/** After so many deliveries without an end a record is in doubt (doubts.ts). */
+const MAX_DELIVERIES = 4;
 /** Parts of a record that is not whole after this time are set aside. */
 const PARTS_MS = 600_000;
 const COPIES_AT_ONCE = 256;
+
+interface FencedRecord extends IncomingRecord {
+  /** Of the lease that it came under. */
+  fence: number;
+}
 
 interface Copy {
   subject: string;
@@ -33,8 +39,8 @@ export interface RecordIntakeOptions {
   unacknowledged: UnacknowledgedRecords;
   /** Null when the worker has ended. */
   parts: () => WorkerParts | null;
-  /** Is the partition this worker's, now? */
-  holds: (partition: number) => boolean;
+  /** Of the lease, where the partition is this worker's now (leases.ts). */
+  fenceOf: (partition: number) => number | null;
   /** A record of a point, with a label, has come. */
   discover: (point: string, label: string) => void;
   /** Partitions of the receivers that a point sends to. */
@@ -47,6 +53,7 @@ export interface RecordIntakeOptions {
 export class RecordIntake {
   readonly #options: RecordIntakeOptions;
   readonly #assembly = new RecordAssembly();
+  readonly #doubts: Doubts;
   #queue: JsMsg[] = [];
   #working: Promise<void> | null = null;
   #room: (() => void)[] = [];
@@ -54,6 +61,7 @@ export class RecordIntake {
 
   constructor(options: RecordIntakeOptions) {
     this.#options = options;
+    this.#doubts = new Doubts(options.link);
   }
 
   /** Rows were written: there may be room for more. */
@@ -92,7 +100,7 @@ export class RecordIntake {
         } catch (error) {
           // The disk, or the cluster: tried again while the messages are this worker's.
           this.#options.say((error as Error).message);
-          if (!this.#options.parts() || !batch.some((m) => this.#options.holds(partitionIn(m)))) break;
+          if (!this.#options.parts() || !batch.some((m) => this.#fenceOf(m) !== null)) break;
           await new Promise((resolve) => setTimeout(resolve, 1000));
         }
       }
@@ -108,57 +116,79 @@ export class RecordIntake {
   }
 
   async #workBatch(messages: readonly JsMsg[]): Promise<void> {
+    const isOld = (m: JsMsg) => m.info.deliveryCount > MAX_DELIVERIES;
+    const old = messages.filter((m) => isOld(m) && !this.#isKnown(m));
+    await this.#takeRecords(old.length === 0 ? messages : messages.filter((m) => !old.includes(m)));
+    if (old.length === 0) return;
+    const { work, aside } = await this.#doubts.judge(old.filter((m) => this.#fenceOf(m) !== null));
+    for (const { message, reason } of aside) await this.#setAside([message], reason);
+    for (const { messages: group, alone } of work) {
+      await this.#doubts.begin(group);
+      await this.#takeRecords(group);
+      const survived = this.#twoTicks(group).then(() => this.#doubts.end(group));
+      // With others beside it, nobody could tell which of them ended the worker.
+      if (alone) await survived;
+      else survived.catch(() => undefined);
+    }
+  }
+
+  /** Is it worked on here already? */
+  #isKnown(message: JsMsg): boolean {
+    const id = message.headers?.get("Nats-Msg-Id");
+    return id !== undefined && this.#options.unacknowledged.has(partitionIn(message), id);
+  }
+
+  /** Their rows are made and written when it resolves, or the partition is another worker's. */
+  async #twoTicks(messages: readonly JsMsg[]): Promise<void> {
+    const { parts, tick } = this.#options;
+    for (const until = tick() + 2; tick() < until; ) {
+      if (!parts() || !messages.some((m) => this.#fenceOf(m) !== null)) return;
+      await new Promise((resolve) => setTimeout(resolve, 100));
+    }
+  }
+
+  #fenceOf(message: JsMsg): number | null {
+    return this.#options.fenceOf(partitionIn(message));
+  }
+
+  async #takeRecords(messages: readonly JsMsg[]): Promise<void> {
     const parts = this.#options.parts();
     if (!parts) return;
-    const records: IncomingRecord[] = [];
+    const records: FencedRecord[] = [];
     for (const message of messages) {
-      if (!this.#options.holds(partitionIn(message))) continue;
-      if (message.info.deliveryCount > MAX_DELIVERIES) {
-        await this.#setAside([message], `delivered ${MAX_DELIVERIES} times, and no worker finished it`);
-        continue;
-      }
+      const fence = this.#fenceOf(message);
+      if (fence === null) continue;
       const taken = this.#assembly.take(message);
       if (taken.kind === "unusable") await this.#setAside([message], taken.reason);
       if (taken.kind !== "record") continue;
       const { partition, id, messages: own } = taken.record;
-      if (!this.#options.unacknowledged.again(partition, id, own)) records.push(taken.record);
+      if (!this.#options.unacknowledged.again(partition, id, own)) records.push({ ...taken.record, fence });
     }
     if (records.length === 0) return;
     await this.#ingest(parts, records);
     this.#options.say(null);
   }
 
-  async #ingest(parts: WorkerParts, records: readonly IncomingRecord[]): Promise<void> {
+  async #ingest(parts: WorkerParts, records: readonly FencedRecord[]): Promise<void> {
     const { partitions } = this.#options.link.cluster;
-    const known = records.map((record) => {
-      const [head] = headIn(record.bytes);
-      if (head) this.#options.discover(head.point, head.segment);
-      return {
-        record,
-        head,
-        atHome: !head || record.partition === homeOf(head.point, head.segment, partitions),
-      };
-    });
+    for (const { point, label } of records) this.#options.discover(point, label);
+    const isAtHome = ({ partition, point, label }: IncomingRecord) =>
+      partition === homeOf(point, label, partitions);
     // A copy for another partition does not count as one that came.
     for (const atHome of [true, false]) {
-      const own = known.filter((k) => k.atHome === atHome);
+      const own = records.filter((record) => isAtHome(record) === atHome);
       if (own.length === 0) continue;
-      const message = Buffer.concat(own.flatMap(({ record }) => frameRecord(record.bytes)));
-      const reports = new Map(
-        own.flatMap(({ record, head }) => (head && record.tap !== null ? [[head.point, record.tap]] : [])),
-      );
+      const message = Buffer.concat(own.flatMap(({ bytes }) => frameRecord(bytes)));
+      const reports = new Map(own.flatMap(({ point, tap }) => (tap !== null ? [[point, tap]] : [])));
       const ingested = await parts.take(message, { reports, counts: atHome });
-      await this.#taken(
-        own.map((k) => k.record),
-        ingested,
-      );
+      await this.#taken(own, ingested);
     }
   }
 
-  async #taken(records: readonly IncomingRecord[], { results, accepted }: Ingested): Promise<void> {
+  async #taken(records: readonly FencedRecord[], { results, accepted }: Ingested): Promise<void> {
     const taken = accepted.values();
     const copies: Copy[] = [];
-    const done: { record: IncomingRecord; head: RecordHead }[] = [];
+    const done: { record: FencedRecord; head: RecordHead }[] = [];
     for (const [i, record] of records.entries()) {
       const { outcome = "refused", reason = "not stored" } = results[i] ?? {};
       const next = outcome === "refused" ? null : taken.next().value;
@@ -171,9 +201,11 @@ export class RecordIntake {
     }
     await this.#copy(copies);
     for (const { record, head } of done) {
-      const { partition, messages, id } = record;
+      const { partition, messages, id, fence } = record;
+      // Another worker's meanwhile, or this one's once more: then it comes again.
+      if (this.#options.fenceOf(partition) !== fence) continue;
       const name = identityText(recordIdentity(head));
-      this.#options.unacknowledged.add(id, { partition, messages, name, tick: this.#options.tick() });
+      this.#options.unacknowledged.add(id, { partition, fence, messages, name, tick: this.#options.tick() });
     }
   }
 
@@ -213,8 +245,8 @@ export class RecordIntake {
   }
 
   keepAlive(): void {
-    for (const message of this.#queue) message.working();
-    this.#options.unacknowledged.keepAlive();
+    for (const message of this.#queue) if (this.#fenceOf(message) !== null) message.working();
+    this.#options.unacknowledged.keepAlive(this.#options.fenceOf);
   }
 }
 

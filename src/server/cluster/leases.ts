@@ -5,7 +5,8 @@
  *   lease.N      {"worker": ID | null}        renewed by its holder; null: given back
  *
  * A key is written only on top of the revision that its writer has read, so two workers never have one at a time by the cluster's account. By its own clock a worker stops earlier: a lease counts for
- * two thirds of its time from the moment before it was renewed. What a worker does that has lost one all the same (a process that was stopped in between) does no harm: rows are idempotent.
+ * two thirds of its time from the moment before it was renewed. One that has once not counted is lost, even if it could be renewed: what was refused meanwhile is not done. The revision of its claim is
+ * the lease's fence: it grows from owner to owner, and goes with every row, so that what a process writes late that was stopped in between never replaces a row of the owner after it.
  * Each takes its share, workers divided by partitions, and gives back what is beyond it when others join.
  */
 import type { KV } from "@nats-io/kv";
@@ -28,9 +29,13 @@ export interface LeaseOptions {
 
 interface Lease {
   revision: number;
+  /** Revision of the claim. */
+  fence: number;
   /** By performance.now(). */
   untilMs: number;
   releasing: boolean;
+  /** It was found to count no longer. */
+  lapsed: boolean;
 }
 
 export class Leases {
@@ -68,8 +73,15 @@ export class Leases {
 
   /** Does it count now, by this worker's own clock? */
   holds(partition: number): boolean {
+    return this.fenceOf(partition) !== null;
+  }
+
+  /** Of the lease, where it counts now: greater than that of every owner before. */
+  fenceOf(partition: number): number | null {
     const lease = this.#held.get(partition);
-    return lease !== undefined && performance.now() < lease.untilMs;
+    if (!lease) return null;
+    lease.lapsed ||= performance.now() >= lease.untilMs;
+    return lease.lapsed ? null : lease.fence;
   }
 
   /** Gives back everything. */
@@ -110,7 +122,8 @@ export class Leases {
       const revision = entry
         ? await bucket.update(key, value, entry.revision)
         : await bucket.create(key, value);
-      this.#held.set(partition, { revision, untilMs: atMs + (2 / 3) * lifeMs, releasing: false });
+      const untilMs = atMs + (2 / 3) * lifeMs;
+      this.#held.set(partition, { revision, fence: revision, untilMs, releasing: false, lapsed: false });
     } catch (error) {
       if (isOvertaken(error)) return;
       throw error;
@@ -123,10 +136,12 @@ export class Leases {
     if (!lease || lease.releasing) return;
     const { bucket, worker, lifeMs } = this.#options;
     const atMs = performance.now();
+    if (!this.holds(partition)) return this.#lose(partition, LATE);
     try {
       const value = JSON.stringify({ worker });
       lease.revision = await bucket.update(`lease.${partition}`, value, lease.revision);
-      lease.untilMs = atMs + (2 / 3) * lifeMs;
+      if (this.holds(partition)) lease.untilMs = atMs + (2 / 3) * lifeMs;
+      else this.#lose(partition, LATE);
     } catch (error) {
       if (!isOvertaken(error)) throw error;
       this.#lose(partition, "another worker has it");
@@ -135,8 +150,7 @@ export class Leases {
 
   /** Those that this worker's own clock has ended. */
   #expire(): void {
-    for (const [partition, { untilMs }] of this.#held)
-      if (performance.now() >= untilMs) this.#lose(partition, "its lease could not be renewed");
+    for (const partition of this.partitions) if (!this.holds(partition)) this.#lose(partition, LATE);
   }
 
   #lose(partition: number, why: string): void {
@@ -158,6 +172,8 @@ export class Leases {
       .catch(() => undefined);
   }
 }
+
+const LATE = "its lease could not be renewed in time";
 
 /** Somebody else has written the key since. */
 function isOvertaken(error: unknown): boolean {

@@ -1,5 +1,5 @@
 /**
- * Records that no worker can use: refused by the checks that every record passes, or delivered again and again without an end. They go to the stream HOPTIME_ASIDE with the reason, are named in the log,
+ * Records that no worker can use: refused by the checks that every record passes, or the last that was worked when workers died, again and again (doubts.ts). They go to the stream HOPTIME_ASIDE with the reason, are named in the log,
  * in /v1/health and in /metrics, and the stream goes on without them.
  */
 import { STREAM } from "../../transport/nats/cluster.ts";

@@ -3,6 +3,8 @@ import type { JsMsg } from "@nats-io/jetstream";
 
 export interface Unacknowledged {
   partition: number;
+  /** Of the lease that it came under. */
+  fence: number;
   /** Of the record (epoch/identity.ts). */
   name: string;
   messages: JsMsg[];
@@ -36,6 +38,10 @@ export class UnacknowledgedRecords {
     return n;
   }
 
+  has(partition: number, id: string): boolean {
+    return this.#records.has(`${partition} ${id}`);
+  }
+
   /** It is delivered again: the newer messages are those to acknowledge. */
   again(partition: number, id: string, messages: JsMsg[]): boolean {
     const known = this.#records.get(`${partition} ${id}`);
@@ -52,10 +58,18 @@ export class UnacknowledgedRecords {
     this.#messages += record.messages.length;
   }
 
-  /** Those that were handed over before this tick, and wait for nothing. */
-  settle(tick: number, waits: (record: Unacknowledged) => boolean): void {
+  /** Those that were handed over before this tick, and wait for nothing. What came under a lease that does not count any more is left to the next owner: its rows may not have been written. */
+  settle(
+    tick: number,
+    fenceOf: (partition: number) => number | null,
+    waits: (record: Unacknowledged) => boolean,
+  ): void {
     const now = Date.now();
     for (const [id, record] of this.#records) {
+      if (fenceOf(record.partition) !== record.fence) {
+        this.#remove(id, record);
+        continue;
+      }
       const open = record.tick >= tick || (waits(record) && now - record.sinceMs < LONGEST_MS);
       if (!open) {
         for (const message of record.messages) message.ack();
@@ -66,10 +80,10 @@ export class UnacknowledgedRecords {
   }
 
   /** However long rows take to be written: what is worked on is not delivered again. */
-  keepAlive(): void {
+  keepAlive(fenceOf: (partition: number) => number | null): void {
     const now = Date.now();
     for (const record of this.#records.values())
-      if (now - record.toldMs > this.#ackWaitMs / 4) {
+      if (now - record.toldMs > this.#ackWaitMs / 4 && fenceOf(record.partition) === record.fence) {
         for (const message of record.messages) message.working();
         record.toldMs = now;
       }

@@ -55,7 +55,7 @@ export class ClusterWorker implements ClusterPart {
     this.#intake = new RecordIntake({
       ...{ link, unacknowledged: this.#unacknowledged },
       parts: () => (this.#closed ? null : this.#parts),
-      holds: (partition) => this.#leases.holds(partition),
+      fenceOf: (partition) => this.#leases.fenceOf(partition),
       discover: (point, label) => this.#discover(point, label),
       receiversOf: (point) =>
         [...this.#segments.values()].flatMap(({ from, to }) =>
@@ -125,12 +125,11 @@ export class ClusterWorker implements ClusterPart {
     if (this.#ready(this.#partitionOf(to))) this.#learn(segment);
   }
 
-  admits(row: SegmentRow): boolean {
-    const partition = this.#partitionOf(row.segment.to);
-    if (!this.#leases.holds(partition)) return false;
-    if (row.missing === 0 || this.#isComplete(row.segment, row.startNs)) return true;
+  fenceOf(row: SegmentRow): number | null {
+    const fence = this.#leases.fenceOf(this.#partitionOf(row.segment.to));
+    if (fence === null || row.missing === 0 || this.#isComplete(row.segment, row.startNs)) return fence;
     this.#lookBack(row.segment, row.startNs, row);
-    return false;
+    return null;
   }
 
   late(head: RecordHead): void {
@@ -146,6 +145,7 @@ export class ClusterWorker implements ClusterPart {
     const waiting = new Set(this.#parts?.pairing.waitingNames ?? []);
     this.#unacknowledged.settle(
       this.#tick,
+      (partition) => this.#leases.fenceOf(partition),
       ({ name, partition }) => waiting.has(name) || this.#busy.has(partition),
     );
     this.#tick++;

@@ -26,6 +26,8 @@ export interface ConnectSettings {
 }
 
 const CONNECT_MS = 5000;
+/** How long servers that can be reached may take to agree who leads. */
+const ELECTION_MS = 30_000;
 
 export async function loadNats() {
   try {
@@ -81,7 +83,7 @@ export async function connectNats(endpoint: NatsEndpoint, settings: ConnectSetti
   try {
     const options = { timeout: 10_000 };
     const streams = await jetstream.jetstreamManager(connection, { ...options, checkAPI: false });
-    await streams.getAccountInfo();
+    await patiently(connection, () => streams.getAccountInfo());
     const stream = jetstream.jetstream(connection, options);
     const buckets = new kv.Kvm(stream);
     return {
@@ -92,6 +94,27 @@ export async function connectNats(endpoint: NatsEndpoint, settings: ConnectSetti
   } catch (cause) {
     await connection.close();
     throw refusal(address.shown, cause);
+  }
+}
+
+/** Tried again while the servers of a cluster elect a leader: one was just killed, or all have just started. */
+export async function patiently<T>(
+  connection: NatsConnection,
+  work: () => Promise<T>,
+  limitMs = ELECTION_MS,
+): Promise<T> {
+  for (const untilMs = performance.now() + limitMs; ; ) {
+    try {
+      return await work();
+    } catch (error) {
+      const { name, message } = error as Error;
+      const elects =
+        connection.info?.cluster !== undefined &&
+        (name === "NoRespondersError" ||
+          /timeout|temporarily unavailable|no responders|no suitable peers|503/i.test(message));
+      if (!elects || connection.isClosed() || performance.now() > untilMs) throw error;
+    }
+    await new Promise((resolve) => setTimeout(resolve, 500));
   }
 }
 

@@ -1,0 +1,106 @@
+/**
+ * Records that were delivered several times and never finished. Most have done nothing: workers were killed, or lost their leases, for reasons of their own. One of them may be what ends the workers. So
+ * before such a record is worked, that is written into the bucket `hoptime-GROUP-doubts`, and taken back when its rows are written. Whoever finds a worker there that is no longer alive counts a death;
+ * with each, fewer are worked at a time, in the end one. A record that was there for so many deaths is set aside.
+ */
+import type { JsMsg } from "@nats-io/jetstream";
+import type { KV } from "@nats-io/kv";
+import { BUCKET } from "../../transport/nats/cluster.ts";
+import type { ClusterLink } from "./cluster-link.ts";
+
+/** Workers that died with it before it is set aside. */
+const MAX_DEATHS = 3;
+/** Worked at a time, by deaths; after that alone. */
+const TOGETHER = [Number.POSITIVE_INFINITY, 16];
+/** Longer than it takes until a record of a worker that died is delivered to the next. */
+const KEPT_MS = 3_600_000;
+
+interface Doubt {
+  worker: string | null;
+  deaths: number;
+}
+
+export interface DoubtfulGroup {
+  messages: JsMsg[];
+  /** Nothing else is to be worked meanwhile. */
+  alone: boolean;
+}
+
+export interface Judged {
+  work: DoubtfulGroup[];
+  aside: { message: JsMsg; reason: string }[];
+}
+
+export class Doubts {
+  readonly #link: ClusterLink;
+  /** Of those that are worked: deaths, and the revision that says so. */
+  readonly #worked = new Map<number, { deaths: number; revision: number }>();
+  #bucket: Promise<KV> | null = null;
+
+  constructor(link: ClusterLink) {
+    this.#link = link;
+  }
+
+  async judge(messages: readonly JsMsg[]): Promise<Judged> {
+    const judged: Judged = { work: [], aside: [] };
+    if (messages.length === 0) return judged;
+    const alive = new Set([...(await this.#link.listWorkers()), this.#link.worker]);
+    const byDeaths = new Map<number, JsMsg[]>();
+    for (const message of messages) {
+      const { worker, deaths: before } = await this.#read(message.seq);
+      const deaths = before + (worker === null || alive.has(worker) ? 0 : 1);
+      this.#worked.set(message.seq, { deaths, revision: 0 });
+      if (deaths >= MAX_DEATHS)
+        judged.aside.push({ message, reason: `${deaths} workers died while they worked it` });
+      else byDeaths.set(deaths, [...(byDeaths.get(deaths) ?? []), message]);
+    }
+    for (const [deaths, own] of [...byDeaths].sort(([a], [b]) => a - b)) {
+      const most = Math.min(TOGETHER[deaths] ?? 1, own.length);
+      for (let at = 0; at < own.length; at += most)
+        judged.work.push({ messages: own.slice(at, at + most), alone: deaths > 0 });
+    }
+    return judged;
+  }
+
+  /** They are worked from now on. */
+  async begin(messages: readonly JsMsg[]): Promise<void> {
+    const bucket = await this.#open();
+    await Promise.all(
+      messages.map(async ({ seq }) => {
+        const { deaths } = this.#worked.get(seq) ?? { deaths: 0 };
+        const doubt: Doubt = { worker: this.#link.worker, deaths };
+        this.#worked.set(seq, { deaths, revision: await bucket.put(`${seq}`, JSON.stringify(doubt)) });
+      }),
+    );
+  }
+
+  /** They are worked no longer, and this worker lives. Where another has begun since, that stays. */
+  async end(messages: readonly JsMsg[]): Promise<void> {
+    const bucket = await this.#open();
+    await Promise.all(
+      messages.map(async ({ seq }) => {
+        const known = this.#worked.get(seq);
+        this.#worked.delete(seq);
+        const doubt: Doubt = { worker: null, deaths: known?.deaths ?? 0 };
+        if (known)
+          await bucket.update(`${seq}`, JSON.stringify(doubt), known.revision).catch(() => undefined);
+      }),
+    );
+  }
+
+  async #read(seq: number): Promise<Doubt> {
+    const entry = await (await this.#open()).get(`${seq}`);
+    return entry?.operation === "PUT" ? entry.json<Doubt>() : { worker: null, deaths: 0 };
+  }
+
+  #open(): Promise<KV> {
+    const { group, cluster } = this.#link;
+    this.#bucket ??= this.#link
+      .bucket(`${BUCKET}-${group}-doubts`, { ttl: KEPT_MS, history: 1, replicas: cluster.replicas })
+      .catch((error: unknown) => {
+        this.#bucket = null;
+        throw error;
+      });
+    return this.#bucket;
+  }
+}
