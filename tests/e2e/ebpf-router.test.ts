@@ -31,6 +31,11 @@ beforeEach(() => {
 afterEach(() => lab.close());
 
 const EPOCHS = Number(process.env["HOPTIME_EBPF_EPOCHS"] ?? 12);
+/**
+ * Epochs whose 95 % interval may miss: three standard deviations above 5 %. Of 12 epochs that is two; three or more are a chance of 0.02 for each of six pairs and estimators, at most 0.12 for
+ * all of them, and at most 0.002 three times in a row.
+ */
+const missesOf = (epochs: number) => Math.floor(0.05 * epochs + 3 * Math.sqrt(0.05 * 0.95 * epochs));
 const EPOCH_MS = 500;
 const EPOCH_NS = BigInt(EPOCH_MS) * 1_000_000n;
 const KILLS = Number(process.env["HOPTIME_EBPF_KILLS"] ?? 3);
@@ -149,7 +154,7 @@ function judge(epochs: readonly Epoch[], exact: ReadonlyMap<string, ExactEpoch>)
     if (held) out.held++;
     else if (process.env["HOPTIME_SHOW"]) console.log(startNs, JSON.stringify({ latency, truth }));
     // Packets at either end are exact but for those seen right at a cut; what was lost lies within its bounds, but for those on their way at the cuts.
-    const off = Math.abs(sent - truth.sent) + Math.abs(received - truth.arrived);
+    const off = Math.abs(sent - truth.sent) + Math.abs(received - truth.received);
     const within = lostLow - truth.crossing <= truth.lost && truth.lost <= lostHigh + truth.crossing;
     if (off <= truth.atEdge && within) out.lossHeld++;
     else if (process.env["HOPTIME_SHOW"])
@@ -160,7 +165,7 @@ function judge(epochs: readonly Epoch[], exact: ReadonlyMap<string, ExactEpoch>)
 
 test.skipIf(missing !== null)(
   "records of eBPF programs pair with each other and with those of captures: loss exact, means within the bars",
-  { timeout: 240_000, retry: 2 },
+  { timeout: 200_000 + EPOCHS * EPOCH_MS * 3, retry: EPOCHS >= 100 ? 0 : 2 },
   async () => {
     build();
     const dir = mkdtempSync(join(scratch, "run-"));
@@ -212,8 +217,7 @@ test.skipIf(missing !== null)(
         const text = `${from} ${to} ${estimator}: ${JSON.stringify(counts)}`;
         if (process.env["HOPTIME_SHOW"]) console.log(text);
         expect(counts.judged, text).toBeGreaterThanOrEqual(EPOCHS - 3);
-        // 95 % intervals: more misses than two of ten are a chance of 0.012; the test is repeated twice.
-        expect(counts.held, text).toBeGreaterThanOrEqual(0.8 * counts.judged);
+        expect(counts.held, text).toBeGreaterThanOrEqual(counts.judged - missesOf(counts.judged));
         expect(counts.lossHeld, text).toBe(counts.judged);
       }
   },
