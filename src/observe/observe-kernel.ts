@@ -226,7 +226,7 @@ class Running {
   /** A flow table has the keys of all flows. */
   #leftOut(): string[] {
     const { parts } = this.#of;
-    if (parts.some(({ plan }) => plan.estimator.flowList?.atSender)) return [];
+    if (parts.some(({ part }) => part.kind === "flows")) return [];
     return parts.flatMap(({ plan: { estimator, parameters } }) => {
       const what = estimator.kernel?.leavesOut?.(parameters) ?? null;
       return what === null

@@ -70,6 +70,13 @@ const SENDER = `
     if (tcp.writableLength < 20000 && sent % 2 === 0) tcp.write(payload);
   }, 2);`;
 
+/** 40 MB over TCP, as fast as it goes. */
+const JUMBO_SENDER = `
+  const tcp = require("node:net").connect(5000, "10.97.2.1"), bytes = Buffer.alloc(1e6);
+  let left = 40;
+  const next = () => left-- > 0 ? tcp.write(bytes, next) : tcp.end(() => process.exit());
+  tcp.on("connect", next);`;
+
 function build(): void {
   buildDualRouter(lab, 96);
   lab.run("b", "ip", "addr", "add", "10.96.2.7/24", "dev", "e0");
@@ -281,3 +288,51 @@ test.skipIf(missing !== null)(
     }
   },
 );
+
+interface Report {
+  captures: { packets: number; ipPackets: number; dropped: number }[];
+}
+
+test.skipIf(missing !== null)(
+  "jumbo frames under load: each is counted as it was on the wire; merged by GRO, as a capture counts them",
+  { timeout: 120_000, retry: 1 },
+  async () => {
+    buildDualRouter(lab, 97);
+    for (const [host, device] of [
+      ["a", "e0"],
+      ["r", "in"],
+      ["r", "out"],
+      ["b", "e0"],
+    ] as const)
+      lab.run(host, "ip", "link", "set", device, "mtu", "9000");
+    const to = ["--estimators", "lda", "--json", "--to", mkdtempSync(join(scratch, "jumbo-"))];
+    const observers = await Promise.all([
+      observe("r", "in", "--ebpf", "--at", "xdp", "--point", "X", ...to),
+      observe("r", "in", "--ebpf", "--at", "tc-ingress", "--point", "T", ...to),
+      observe("r", "in", "--direction", "in", "--point", "C", ...to),
+    ]);
+    lab.offload("a", "e0", "tso", "on", "gso", "on", "tx", "on");
+    lab.offload("r", "in", "gro", "on");
+    const receiver = lab.start("b", process.execPath, "-e", DUAL_RECEIVER);
+    await new Promise((resolve) => receiver.stdout?.once("data", resolve));
+    const sender = lab.start("a", process.execPath, "-e", JUMBO_SENDER);
+    await new Promise((resolve) => sender.once("exit", resolve));
+    const received = Number(lab.run("r", "cat", "/sys/class/net/in/statistics/rx_packets"));
+    await sleep(300);
+    await Promise.all(observers.map((observer) => observer.end()));
+    const [wire, merged, captured] = observers.map((observer) => reportOf(observer.text()));
+    if (process.env["HOPTIME_SHOW"]) console.log(JSON.stringify({ wire, merged, captured, received }));
+    // 40 MB in frames of up to 9000 bytes.
+    expect(wire?.packets).toBeGreaterThan(4400);
+    // But for what hosts sent before and after: neighbours that look for each other.
+    expect(Math.abs((wire?.packets ?? 0) - received)).toBeLessThan(50);
+    expect(merged?.packets).toBeLessThanOrEqual(wire?.packets ?? 0);
+    expect(Math.abs((merged?.packets ?? 0) - (captured?.packets ?? 0))).toBeLessThan(50);
+    expect([wire?.dropped, merged?.dropped, captured?.dropped]).toEqual([0, 0, 0]);
+  },
+);
+
+function reportOf(text: string): Report["captures"][number] | undefined {
+  const report = JSON.parse(text.slice(text.indexOf("{"))) as Report;
+  return report.captures[0];
+}
