@@ -1,170 +1,230 @@
 /**
- * A NATS cluster (docs/cluster.md): records of 10 to 1,000 points, LDA with 1 s epochs, published to a real nats-server and worked by one to three workers, until every record is acknowledged. The machine's cores
- * are shared by all of them, so what counts is the CPU time per record of each part, not the rate; and the lag with a second worker that joins. Arguments: records per run (default 12,000), points (default
- * 10,100,1000), workers (default 1,2,3), brokers (1 or 3, default 1).
+ * A NATS cluster (docs/cluster.md, docs/scaling.md): LDA records with 1 s epochs, published to a real nats-server, worked by real workers, until every record is acknowledged. All parts share the
+ * processors of one machine, so what counts is the CPU time per record of each part, not the rate.
+ *
+ *   node scripts/bench.mjs cluster cost [--points 10,100,1000] [--workers 1,2,3] [--records 20000]   cost per record by points, then by workers at the most points; after a warm-up
+ *   node scripts/bench.mjs cluster run [--points 1000] [--minutes 10] [--workers 1]                   a whole network for so many simulated minutes, as fast as it goes: throughput, lag, memory
+ *   node scripts/bench.mjs cluster join [--records 20000]                                             a backlog, with one worker, with a second that joins, and with one that is removed again
+ *
+ * --results duckdb|clickhouse (default clickhouse for run and join, where it is installed), --brokers 1|3 (default 1). Progress goes to stderr.
  */
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { mkdirSync, mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
-import { type EpochRecord, encodeRecord } from "../src/epoch/record.ts";
-import { openCluster, STREAM } from "../src/transport/nats/cluster.ts";
-import type { NatsLink } from "../src/transport/nats/connection.ts";
-import { messageId, publishPieces } from "../src/transport/nats/nats-sink.ts";
-import { homeOf, subjectOf } from "../src/transport/nats/subjects.ts";
-import { clusterLoad } from "../tests/support/cluster-load.ts";
-import { type CollectProcess, startCollect } from "../tests/support/collect-process.ts";
-import { NatsServers, NO_NATS, untilReady } from "../tests/support/nats-servers.ts";
+import { parseArgs } from "node:util";
+import type { EpochRecord } from "../src/epoch/record.ts";
+import { CLICKHOUSE_SERVER } from "../tests/support/clickhouse-server.ts";
+import { clusterLoad, type Load } from "../tests/support/cluster-load.ts";
+import { NO_NATS } from "../tests/support/nats-servers.ts";
+import { type PartsUsage, RunningCluster, type Usage } from "../tests/support/running-cluster.ts";
 
 if (NO_NATS) throw new Error(NO_NATS);
-const [records = 12_000, points = [10, 100, 1000], counts = [1, 2, 3], brokers = 1] = process.argv
-  .slice(2)
-  .map((text) => (text.includes(",") ? text.split(",").map(Number) : Number(text))) as [
-  number?,
-  (number | number[])?,
-  (number | number[])?,
-  number?,
-];
+const text = { type: "string" } as const;
+const { values: flags, positionals } = parseArgs({
+  allowPositionals: true,
+  options: {
+    ...{ points: text, workers: text, records: text, minutes: text, results: text, brokers: text },
+  },
+});
+const [what = "cost"] = positionals;
+const numbers = (given: string | undefined, others: string) => (given ?? others).split(",").map(Number);
+const brokers = flags.brokers === "3" ? 3 : 1;
 const root = mkdtempSync(join(tmpdir(), "hoptime-bench-cluster-"));
-const PARTITIONS = 12;
-const START_NS = 1_750_000_000_000_000_000n;
+/** A worker's time is spent on compiling and on making folders first. */
+const WARM_RECORDS = 6000;
+/** More than this is not published before some of it is worked: what taps would have in their spools. */
+const MOST_OPEN = 60_000;
+const PUBLISHED_AT_ONCE = 1000;
+let clusters = 0;
 
-/** CPU seconds of processes so far, and what they hold, MB. */
-function usage(pids: readonly number[]): { cpuS: number; rssMb: number } {
-  let [cpuS, rssMb] = [0, 0];
-  for (const pid of pids) {
-    const fields = readFileSync(`/proc/${pid}/stat`, "utf8").split(") ")[1]?.split(" ") ?? [];
-    cpuS += (Number(fields[11]) + Number(fields[12])) / 100;
-    rssMb += (Number(fields[21]) * 4096) / 1e6;
-  }
-  return { cpuS, rssMb };
-}
+const start = (clickhouse: boolean) => {
+  const folder = join(root, `${clusters++}`);
+  mkdirSync(folder);
+  return RunningCluster.start(folder, { brokers, clickhouse });
+};
+const inClickhouse = (otherwise: boolean) =>
+  flags.results === undefined ? otherwise && CLICKHOUSE_SERVER !== null : flags.results === "clickhouse";
 
-async function publishAll(link: NatsLink, all: readonly EpochRecord[]): Promise<void> {
-  const cluster = await openCluster(link);
-  const full = { ...link, cluster };
-  for (let at = 0; at < all.length; at += 256)
-    await Promise.all(
-      all.slice(at, at + 256).map((record) => {
-        const bytes = encodeRecord(record);
-        const { point, segment } = record;
-        const subject = subjectOf(homeOf(point, segment, cluster.partitions), point, segment);
-        return publishPieces(full, { subject, bytes, id: messageId(record, bytes), tap: null });
-      }),
-    );
-}
-
-/** Messages that are not acknowledged. */
-async function open(link: NatsLink, group: string): Promise<number> {
-  let n = 0;
-  for (let p = 0; p < PARTITIONS; p++) {
-    const info = await link.streams.consumers.info(STREAM, `${group}-${p}`).catch(() => null);
-    n += info ? info.num_pending + info.num_ack_pending : Number.NaN;
-  }
-  return Number.isNaN(n) ? Number.POSITIVE_INFINITY : n;
-}
-
-async function startWorker(url: string, group: string, name: string): Promise<CollectProcess> {
-  const file = join(root, `${name}.yaml`);
-  writeFileSync(file, JSON.stringify({ nats: { url, group, lease: "3s", partitions: PARTITIONS } }));
-  return await startCollect(join(root, name), ["--config", file]);
-}
-
-async function loadOf(count: number): Promise<EpochRecord[]> {
-  const segments = Array.from({ length: count / 2 }, (_, i) => ({
+/** Of epochs that end now, as what taps send does. */
+function loadOf(points: number, seconds: number): Promise<Load> {
+  const segments = Array.from({ length: points / 2 }, (_, i) => ({
     from: `s${i}`,
     to: `r${i}`,
     label: `s${i}:r${i}`,
   }));
-  const load = await clusterLoad(segments, ["lda"], START_NS);
-  const all: EpochRecord[] = [];
-  for (let e = 0; all.length < records; e++) all.push(...load.epoch(e));
-  return all;
+  const startNs = BigInt(Math.floor(Date.now() / 1000) - seconds) * 1_000_000_000n;
+  return clusterLoad(segments, ["lda"], startNs);
 }
 
-/** All partitions have a worker, and each worker its share. */
-async function shared(workers: readonly CollectProcess[]): Promise<void> {
-  const most = Math.ceil(PARTITIONS / workers.length);
-  for (let i = 0; i < 200; i++) {
-    const owned = await Promise.all(
-      workers.map(async ({ url }) => {
-        const health = (await (await fetch(`${url}/v1/health`)).json()) as { cluster: { owned: number[] } };
-        return health.cluster.owned.length;
-      }),
-    );
-    if (owned.every((n) => n <= most) && owned.reduce((a, b) => a + b, 0) === PARTITIONS) return;
-    await sleep(200);
-  }
-  throw new Error("the partitions are not shared");
+/** Of live taps: they say what observing took, and are packed as live ones are. */
+function epochs(load: Load, from: number, to: number): EpochRecord[] {
+  return Array.from({ length: to - from }, (_, i) => load.epoch(from + i))
+    .flat()
+    .map((record) => ({ ...record, effort: { cpuNs: 1_000_000, queue: 0 } }));
 }
 
-async function run(count: number, workerCount: number): Promise<void> {
-  const name = `p${count}-w${workerCount}`;
-  const servers = await NatsServers.start(join(root, name), brokers === 3 ? 3 : 1);
-  await untilReady(servers);
-  const workers: CollectProcess[] = [];
-  try {
-    const link = await servers.connect();
-    for (let i = 0; i < workerCount; i++) workers.push(await startWorker(servers.url, name, `${name}-${i}`));
-    await shared(workers);
-    const all = await loadOf(count);
-    const pids = workers.map((w) => w.pid);
-    const [before, brokersBefore, from] = [usage(pids), usage(servers.pids), performance.now()];
-    const publishing = publishAll(link, all);
-    let lag = 0;
-    let published = false;
-    void publishing.then(() => {
-      published = true;
-    });
-    for (let left = 1; left > 0 || !published; ) {
-      await sleep(250);
-      left = await open(link, name);
-      if (Number.isFinite(left)) lag = Math.max(lag, left);
+function progress(line: string): void {
+  process.stderr.write(`${new Date().toISOString().slice(11, 19)} ${line}\n`);
+}
+
+function since(before: PartsUsage, now: PartsUsage): PartsUsage {
+  const one = (a: Usage | undefined, b: Usage): Usage => ({ ...b, cpuS: b.cpuS - (a?.cpuS ?? 0) });
+  return {
+    workers: now.workers.map((w, i) => one(before.workers[i], w)),
+    brokers: one(before.brokers, now.brokers),
+    clickhouse: one(before.clickhouse, now.clickhouse),
+    publisher: one(before.publisher, now.publisher),
+  };
+}
+
+const cpu = (list: readonly Usage[]) => list.reduce((n, u) => n + u.cpuS, 0);
+const microseconds = (cpuS: number, records: number) => ((1e6 * cpuS) / records).toFixed(0);
+
+/** Publishes epochs and waits until they are acknowledged. */
+async function through(cluster: RunningCluster, load: Load, from: number, to: number, onOpen: () => void) {
+  const startedMs = performance.now();
+  let [most, open, published, saidMs] = [0, 1, false, startedMs];
+  const together = Math.max(1, Math.floor(PUBLISHED_AT_ONCE / load.segments.length / 2));
+  const publishing = (async () => {
+    for (let e = from; e < to; e += together) {
+      await cluster.publish(epochs(load, e, Math.min(to, e + together)));
+      while (Number.isFinite(open) && open > MOST_OPEN) await sleep(250);
     }
-    await publishing;
-    const seconds = (performance.now() - from) / 1000;
-    const [after, brokersAfter] = [usage(pids), usage(servers.pids)];
-    const us = (a: { cpuS: number }, b: { cpuS: number }) =>
-      ((1e6 * (a.cpuS - b.cpuS)) / all.length).toFixed(0);
-    console.log(
-      `${count} points, ${workerCount} worker${workerCount > 1 ? "s" : ""}: ${all.length} records in ${seconds.toFixed(1)} s (${Math.round(all.length / seconds)}/s), at most ${lag} open; CPU per record: workers ${us(after, before)} us, brokers ${us(brokersAfter, brokersBefore)} us; memory: ${(after.rssMb / workerCount).toFixed(0)} MB a worker, ${(brokersAfter.rssMb / servers.ports.length).toFixed(0)} MB a broker`,
-    );
-    await link.close();
+    published = true;
+  })();
+  while (open > 0) {
+    await Promise.race([sleep(500), publishing]);
+    if (published) await sleep(200);
+    const all = published;
+    open = await cluster.open();
+    most = Math.max(most, Number.isFinite(open) ? open : 0);
+    if (!all) open = Math.max(open, 1);
+    if (performance.now() - saidMs < 10_000) continue;
+    saidMs = performance.now();
+    progress(`${open} open of those published; ${((saidMs - startedMs) / 1000).toFixed(0)} s`);
+    onOpen();
+  }
+  await publishing;
+  return { seconds: (performance.now() - startedMs) / 1000, most };
+}
+
+async function cost(points: number, workers: number, records: number): Promise<void> {
+  const cluster = await start(inClickhouse(false));
+  try {
+    for (let i = 0; i < workers; i++) await cluster.addWorker();
+    await cluster.shared();
+    const warm = Math.ceil(WARM_RECORDS / points);
+    const to = warm + Math.ceil(records / points);
+    const load = await loadOf(points, to);
+    await through(cluster, load, 0, warm, () => undefined);
+    const before = cluster.usage();
+    const { seconds, most } = await through(cluster, load, warm, to, () => undefined);
+    const sent = (to - warm) * points;
+    const used = since(before, cluster.usage());
+    const cells = [
+      ...[points, workers, sent, Math.round(sent / seconds), most, microseconds(cpu(used.workers), sent)],
+      ...[microseconds(used.brokers.cpuS, sent), microseconds(used.clickhouse.cpuS, sent)],
+      ...[Math.max(...used.workers.map((w) => w.rssMb)).toFixed(0), used.brokers.rssMb.toFixed(0)],
+    ];
+    console.log(`| ${cells.join(" | ")} |`);
   } finally {
-    for (const worker of workers) await worker.stop("kill");
-    await servers.stop();
+    await cluster.stop();
   }
 }
 
-/** Records that wait, one worker; a second one joins or does not. */
-async function join2(joins: boolean): Promise<void> {
-  const name = joins ? "joins" : "alone";
-  const servers = await NatsServers.start(join(root, name), 1);
-  await untilReady(servers);
-  const workers: CollectProcess[] = [];
+async function run(points: number, minutes: number, workers: number): Promise<void> {
+  const cluster = await start(inClickhouse(true));
   try {
-    const link = await servers.connect();
-    await openCluster(link, { partitions: PARTITIONS });
-    await publishAll(link, await loadOf(100));
-    const from = performance.now();
-    workers.push(await startWorker(servers.url, name, `${name}-0`));
-    if (joins) workers.push(await startWorker(servers.url, name, `${name}-1`));
-    while ((await open(link, name)) > 0) await sleep(250);
-    const seconds = (performance.now() - from) / 1000;
+    for (let i = 0; i < workers; i++) await cluster.addWorker();
+    await cluster.shared();
+    const seconds = Math.round(60 * minutes);
+    const load = await loadOf(points, seconds);
+    const before = cluster.usage();
+    const peak = { workers: 0, brokers: 0, clickhouse: 0 };
+    const look = () => {
+      const now = cluster.usage();
+      peak.workers = Math.max(peak.workers, ...now.workers.map((w) => w.rssMb));
+      peak.brokers = Math.max(peak.brokers, now.brokers.rssMb);
+      peak.clickhouse = Math.max(peak.clickhouse, now.clickhouse.rssMb);
+    };
+    const { seconds: tookS, most } = await through(cluster, load, 0, seconds, look);
+    look();
+    const used = since(before, cluster.usage());
+    const sent = seconds * points;
+    const rows = await cluster.rows();
+    const us = (cpuS: number) => `${microseconds(cpuS, sent)} us`;
     console.log(
-      `a backlog of ${records} records, ${joins ? "a second worker joins" : "one worker"}: worked off after ${seconds.toFixed(1)} s`,
+      [
+        `${points} points, ${seconds} s of 1 s epochs, ${workers} worker${workers > 1 ? "s" : ""}: ${sent} records in ${tookS.toFixed(0)} s: ${Math.round(sent / tookS)} records/s by the clock`,
+        `rows in the results: ${rows} of ${(seconds * points) / 2}`,
+        `most open: ${most} records, ${(most / points).toFixed(1)} s of what the points send`,
+        `CPU per record: workers ${us(cpu(used.workers))}, brokers ${us(used.brokers.cpuS)}, ClickHouse ${us(used.clickhouse.cpuS)}, publisher ${us(used.publisher.cpuS)}`,
+        `processors for ${points} points in real time: workers ${((points * cpu(used.workers)) / sent).toFixed(2)}, brokers ${((points * used.brokers.cpuS) / sent).toFixed(2)}, ClickHouse ${((points * used.clickhouse.cpuS) / sent).toFixed(2)}`,
+        `most memory: ${peak.workers.toFixed(0)} MB a worker, ${peak.brokers.toFixed(0)} MB brokers, ${peak.clickhouse.toFixed(0)} MB ClickHouse`,
+      ].join("\n"),
     );
-    await link.close();
   } finally {
-    for (const worker of workers) await worker.stop("kill");
-    await servers.stop();
+    await cluster.stop();
+  }
+}
+
+/** A backlog, worked by those who are there: what each had to do is what it would take where each has a processor of its own. */
+async function backlog(kind: "one worker" | "a second joins" | "one of two leaves", records: number) {
+  const cluster = await start(inClickhouse(true));
+  const points = 100;
+  try {
+    const count = Math.ceil(records / points);
+    const load = await loadOf(points, count);
+    await cluster.publish(epochs(load, 0, count));
+    const startedMs = performance.now();
+    await cluster.addWorker();
+    if (kind !== "one worker") {
+      while ((await cluster.open()) > 0.9 * count * points) await sleep(200);
+      await cluster.addWorker();
+    }
+    let gone: { cpuS: number; acknowledged: number } | null = null;
+    if (kind === "one of two leaves") {
+      while (((await cluster.health())[1]?.cluster.acknowledged ?? 0) < 0.1 * count * points)
+        await sleep(200);
+      const [leaving] = cluster.workers;
+      const [health] = await cluster.health();
+      gone = { cpuS: cluster.usage().workers[0]?.cpuS ?? 0, acknowledged: health?.cluster.acknowledged ?? 0 };
+      await leaving?.stop("kill");
+      cluster.workers.shift();
+    }
+    await cluster.drained();
+    const seconds = (performance.now() - startedMs) / 1000;
+    const did = (await cluster.health()).map((h, i) => ({
+      acknowledged: h.cluster.acknowledged,
+      cpuS: cluster.usage().workers[i]?.cpuS ?? 0,
+    }));
+    const all = gone ? [gone, ...did] : did;
+    console.log(
+      `${kind}: ${count * points} records worked off after ${seconds.toFixed(1)} s by the clock; acknowledged by each worker: ${all.map((w) => w.acknowledged).join(" + ")}; CPU of each: ${all.map((w) => `${w.cpuS.toFixed(1)} s`).join(" + ")}; rows in the results: ${await cluster.rows()} of ${(count * points) / 2}`,
+    );
+  } finally {
+    await cluster.stop();
   }
 }
 
 try {
-  for (const count of [points].flat()) await run(count, 1);
-  for (const count of [counts].flat()) if (count > 1) await run([points].flat().at(-1) ?? 100, count);
-  for (const joins of [false, true]) await join2(joins);
+  if (what === "run") {
+    const [points = 1000] = numbers(flags.points, "1000");
+    await run(points, Number(flags.minutes ?? 10), Number(flags.workers ?? 1));
+  } else if (what === "join") {
+    for (const kind of ["one worker", "a second joins", "one of two leaves"] as const)
+      await backlog(kind, Number(flags.records ?? 20_000));
+  } else {
+    const counts = numbers(flags.points, "10,100,1000");
+    const records = Number(flags.records ?? 20_000);
+    console.log(
+      "| points | workers | records | records/s | most open | workers, us CPU/record | brokers, us | ClickHouse, us | MB a worker | MB brokers |\n| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |",
+    );
+    const [first = 1, ...more] = numbers(flags.workers, "1,2,3");
+    for (const points of counts) await cost(points, first, records);
+    for (const workers of more) await cost(counts.at(-1) ?? 100, workers, records);
+  }
 } finally {
   rmSync(root, { recursive: true, force: true });
 }

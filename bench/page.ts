@@ -83,7 +83,7 @@ try {
       for (let i = 0; i < perTick; i++) {
         const segment = told % segments;
         const round = BigInt(Math.floor(told / segments));
-        events.emit("epoch", rowEvent(row(segment, nowNs + round * SECOND_NS, 1n), null));
+        events.emit("epoch", () => rowEvent(row(segment, nowNs + round * SECOND_NS, 1n), null));
         told++;
       }
       await new Promise((resolve) => setTimeout(resolve, 50));

@@ -19,115 +19,8 @@
  * A packet belongs to the epoch in which it arrived, at all places. Sets of maps take turns: that of epoch e is e & 1; user space reads it
  * when all its packets have left or are lost, and opens it for epoch e + 2. What comes for a set that is not open is counted as late.
  */
-#include <linux/bpf.h>
-#include <linux/pkt_cls.h>
-#include <bpf/bpf_helpers.h>
-#include <bpf/bpf_core_read.h>
-#include <bpf/bpf_endian.h>
-#include <bpf/bpf_tracing.h>
-
-#define MAX_WAYS 4
-#define OLDEST_NS (60ULL * 1000000000) /* what is older is no stamp of ours */
-#define QUEUED 1ULL                    /* lowest bit of a stamp: the packet has reached its output */
-
-/* The part of the kernel's types that is read; offsets come from the running kernel (CO-RE). */
-#pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
-struct Qdisc_ops { char id[16]; };
-struct qdisc_skb_head { __u32 qlen; };
-struct gnet_stats_queue { __u32 backlog; };
-struct Qdisc { __u32 handle, parent; const struct Qdisc_ops *ops; struct qdisc_skb_head q; struct gnet_stats_queue qstats; };
-struct netdev_queue { struct Qdisc *qdisc; };
-struct ns_common { unsigned int inum; };
-struct net { struct ns_common ns; };
-typedef struct { struct net *net; } possible_net_t;
-struct net_device { int ifindex; struct netdev_queue *_tx; possible_net_t nd_net; };
-struct sk_buff { struct net_device *dev; void *sk; __s64 tstamp; unsigned int len, data_len; __u16 queue_mapping; __be16 protocol;
-	int skb_iif; __be16 vlan_proto; __u16 vlan_tci; __u16 network_header; unsigned int end; unsigned char *head, *data; };
-struct skb_shared_info { unsigned short gso_segs; };
-#pragma clang attribute pop
-
-/* Set before the programs are loaded; in a section of its own, so that its bytes are known. */
-SEC(".rodata.config") const volatile struct {
-	__u64 epoch_base;   /* monotonic ns of the start of epoch 0 */
-	__u64 epoch_length; /* ns */
-	__u32 keep_sums;    /* epochs: classes, queues, flows */
-	__u32 keep_packets; /* every packet into the rings */
-	__u32 by_mark;      /* departures are seen by segment_tap */
-	__u32 netns;        /* number of the network namespace: interfaces have their numbers within it */
-	__u32 output[MAX_WAYS]; /* ifindex of the output of each way; 0: none */
-} config = { 0, 1000000000, 1, 0, 0, 0, {} };
-
-/* Epoch that each set is open for; written by user space. */
-struct { __uint(type, BPF_MAP_TYPE_ARRAY); __uint(map_flags, BPF_F_MMAPABLE); __uint(max_entries, 2); __type(key, __u32); __type(value, __u64); } open_epochs SEC(".maps");
-
-/* ---- what is counted of a group of packets ---- */
-
-/* As src/base/math/log-histogram.ts: exact below 256, then 128 buckets per octave, up to 2^40 ns. */
-#define BUCKETS (256 + 32 * 128)
-struct sums {
-	__u64 in, in_bytes;      /* reached the output */
-	__u64 left, left_bytes;  /* behind the queue */
-	__u64 lost;              /* dropped in between */
-	__u64 total, min1, max;  /* delay, ns; min1 is the minimum + 1, 0 where there is none */
-	__u64 square_low, square_high; /* sum of squares = high * 2^32 + low */
-	__u64 before, before_max; /* of the delay, up to the output: forwarding */
-	__u64 queue;             /* handle << 32 | parent of the qdisc */
-	char kind[16];           /* its name */
-	__u64 backlog_max, length_max; /* bytes and packets behind one that left */
-	__u32 buckets[BUCKETS];
-};
-/* 0: all packets of a way; 1: by DSCP; 2: by transmit queue */
-struct group { __u8 way, kind; __u16 id; };
-struct flow { __u32 source[4], destination[4]; __be16 sport, dport; __u8 protocol, dscp, version, way; };
-struct flow_sums { __u64 in, in_bytes, left, total, min1, max, square_low, square_high, last, steps, jitter; };
-
-#define GROUPS(NAME) struct { __uint(type, BPF_MAP_TYPE_PERCPU_HASH); __uint(max_entries, 64); \
-	__type(key, struct group); __type(value, struct sums); } NAME SEC(".maps")
-GROUPS(groups_0);
-GROUPS(groups_1);
-#define FLOWS(NAME) struct { __uint(type, BPF_MAP_TYPE_PERCPU_HASH); __uint(max_entries, 16384); \
-	__type(key, struct flow); __type(value, struct flow_sums); } NAME SEC(".maps")
-FLOWS(flows_0);
-FLOWS(flows_1);
-
-/* Since the programs were attached, by way. */
-struct counts {
-	__u64 arrived;      /* stamped at the input, wherever they go */
-	__u64 unstamped;    /* reached the output from the input without a stamp: not IP, or there before */
-	__u64 late;         /* came when their epoch's set was not open any more, or not yet */
-	__u64 no_flow, no_group; /* the table was full */
-	__u64 merged;       /* packets that came as one large one (GRO), beyond the first */
-	__u64 ring_in, ring_left; /* not in the rings: no room */
-	__u64 marked;       /* have a mark of their own: not timed */
-};
-struct { __uint(type, BPF_MAP_TYPE_PERCPU_ARRAY); __uint(max_entries, MAX_WAYS); __type(key, __u32); __type(value, struct counts); } counted SEC(".maps");
-
-/* Drops by way, place (0: at the queue, 1: before it) and reason. Those of an input whose packets had no output yet are of its first way. */
-#define MAX_REASONS 4096
-struct drop { __u8 way, place; __u16 reason; };
-struct { __uint(type, BPF_MAP_TYPE_PERCPU_HASH); __uint(max_entries, 256); __type(key, struct drop); __type(value, __u64); } drops SEC(".maps");
-
-/* Interfaces that packets of a way come by (VLANs of the input too): bits of the ways. */
-struct { __uint(type, BPF_MAP_TYPE_HASH); __uint(max_entries, 8192); __type(key, __u32); __type(value, __u32); } inputs SEC(".maps");
-
-/* Marks that are not ours. */
-struct { __uint(type, BPF_MAP_TYPE_LRU_HASH); __uint(max_entries, 1024); __type(key, __u32); __type(value, __u8); } marks SEC(".maps");
-
-/* ---- every packet ---- */
-
-#define SNAP 144
-struct packet {
-	__u64 arrival, departure; /* monotonic ns; departure is 0 before the queue */
-	__u32 length, segments;
-	__u16 captured, vlan_tci;
-	__be16 vlan_proto; /* 0: no tag beside the frame */
-	__u8 way, reserved;
-	__u8 frame[SNAP];
-};
-struct { __uint(type, BPF_MAP_TYPE_RINGBUF); __uint(max_entries, 4096); } ring_in SEC(".maps");
-struct { __uint(type, BPF_MAP_TYPE_RINGBUF); __uint(max_entries, 4096); } ring_left SEC(".maps");
-
-static const struct sums no_sums = {};
+#include "segment.h"
+#include "flow.h"
 
 static __always_inline struct counts *counts_of(__u32 way) { return bpf_map_lookup_elem(&counted, &way); }
 
@@ -159,50 +52,6 @@ static __always_inline void add_square(__u64 *low, __u64 *high, __u64 ns, __u64 
 	}
 }
 
-/* ---- headers: read by FETCH(offset from the network header, into, bytes), which is 0 where it works ---- */
-
-#define PARSE(FETCH, F)                                                                                     \
-	({                                                                                                     \
-		int ok = -1;                                                                                       \
-		__u8 head[40] = {};                                                                                \
-		__u32 at = 0, ports = 0;                                                                           \
-		if (!(FETCH(0, head, 20))) {                                                                       \
-			(F)->version = head[0] >> 4;                                                                   \
-			if ((F)->version == 4) {                                                                       \
-				(F)->dscp = head[1] >> 2;                                                                  \
-				(F)->protocol = head[9];                                                                   \
-				__builtin_memcpy(&(F)->source[0], head + 12, 4);                                           \
-				__builtin_memcpy(&(F)->destination[0], head + 16, 4);                                      \
-				at = (head[0] & 15) * 4;                                                                   \
-				ports = ((head[6] & 0x1f) | head[7]) == 0;                                                 \
-				ok = 0;                                                                                    \
-			} else if ((F)->version == 6 && !(FETCH(0, head, 40))) {                                       \
-				(F)->dscp = ((head[0] & 15) << 2) | (head[1] >> 6);                                        \
-				__builtin_memcpy((F)->source, head + 8, 16);                                               \
-				__builtin_memcpy((F)->destination, head + 24, 16);                                         \
-				__u8 next = head[6];                                                                       \
-				at = 40;                                                                                   \
-				ports = 1;                                                                                 \
-				_Pragma("unroll") for (int i = 0; i < 4; i++) {                                            \
-					__u8 ext[8] = {};                                                                      \
-					if (next != 0 && next != 43 && next != 44 && next != 60) break;                        \
-					if (FETCH(at, ext, 8)) { ports = 0; break; }                                           \
-					if (next == 44) {                                                                      \
-						if ((ext[2] | (ext[3] & 0xf8)) != 0) ports = 0;                                    \
-						at += 8;                                                                           \
-					} else at += (ext[1] + 1) * 8;                                                         \
-					next = ext[0];                                                                         \
-					if (!ports) break;                                                                     \
-				}                                                                                          \
-				(F)->protocol = next;                                                                      \
-				ok = 0;                                                                                    \
-			}                                                                                              \
-			if (!ok && ports && ((F)->protocol == 6 || (F)->protocol == 17 || (F)->protocol == 132 || (F)->protocol == 33)) \
-				FETCH(at, &(F)->sport, 4);                                                                 \
-		}                                                                                                  \
-		ok;                                                                                                \
-	})
-
 /* ---- epochs ---- */
 
 /* The set of a stamp's epoch; -1 where it is not open. */
@@ -215,13 +64,37 @@ static __always_inline int set_of(__u64 stamp)
 	return open && *open == epoch ? (int)set : -1;
 }
 
-static __always_inline struct sums *group_of(int set, const struct group *g)
+static __always_inline struct class_sums *class_of(int set, __u32 way, __u32 dscp)
 {
-	struct sums *s = set ? bpf_map_lookup_elem(&groups_1, g) : bpf_map_lookup_elem(&groups_0, g);
-	if (s) return s;
-	if (set) bpf_map_update_elem(&groups_1, g, &no_sums, BPF_NOEXIST);
-	else bpf_map_update_elem(&groups_0, g, &no_sums, BPF_NOEXIST);
-	return set ? bpf_map_lookup_elem(&groups_1, g) : bpf_map_lookup_elem(&groups_0, g);
+	__u32 index = ((set * config.cpus + bpf_get_smp_processor_id()) * MAX_WAYS + way) * CLASSES + dscp;
+	return bpf_map_lookup_elem(&classes, &index);
+}
+
+static __always_inline struct group_sums *group_at(int set, __u32 slot)
+{
+	__u32 index = (set * config.cpus + bpf_get_smp_processor_id()) * config.groups + slot;
+	return bpf_map_lookup_elem(&groups, &index);
+}
+
+/* Number + 1 of the slot of a class (place: its DSCP) or a queue (place: CLASSES + its number) of a way; 0: all are given away. */
+static __always_inline __u32 slot_of(__u32 set, __u32 way, __u32 place)
+{
+	struct slots *s = bpf_map_lookup_elem(&slots, &set);
+	__u32 at = way * (CLASSES + QUEUES) + place;
+	if (!s || at >= MAX_WAYS * (CLASSES + QUEUES)) return 0;
+	__u32 slot = s->slot[at];
+	if (slot) return slot;
+	if (s->used >= config.groups) return 0;
+	__u64 mine = __sync_fetch_and_add(&s->used, 1);
+	if (mine >= config.groups) return 0;
+	slot = __sync_val_compare_and_swap(&s->slot[at], 0, (__u32)mine + 1);
+	return slot ? slot : mine + 1;
+}
+
+static __always_inline struct group_sums *queue_of(int set, __u32 way, __u32 number)
+{
+	__u32 slot = number < QUEUES ? slot_of(set, way, CLASSES + number) : 0;
+	return slot ? group_at(set, slot - 1) : NULL;
 }
 
 static __always_inline struct flow_sums *flow_of(int set, const struct flow *f)
@@ -234,28 +107,14 @@ static __always_inline struct flow_sums *flow_of(int set, const struct flow *f)
 	return set ? bpf_map_lookup_elem(&flows_1, f) : bpf_map_lookup_elem(&flows_0, f);
 }
 
-static __noinline int add_in(int set, struct group *g, __u64 before, __u32 bytes, __u32 n)
+static __always_inline void add_delay(struct delays *d, __u64 delay, __u32 bytes, __u32 n)
 {
-	if (!g) return 0;
-	struct sums *s = group_of(set, g);
-	if (!s) return -1;
-	s->in += n;
-	s->in_bytes += bytes;
-	s->before += before * n;
-	if (before > s->before_max) s->before_max = before;
-	return 0;
-}
-
-static __always_inline void add_delay(struct sums *s, __u64 delay, __u32 bytes, __u32 n)
-{
-	s->left += n;
-	s->left_bytes += bytes;
-	s->total += delay * n;
-	if (s->min1 == 0 || delay + 1 < s->min1) s->min1 = delay + 1;
-	if (delay > s->max) s->max = delay;
-	add_square(&s->square_low, &s->square_high, delay, n);
-	__u32 b = bucket_of(delay);
-	if (b < BUCKETS) s->buckets[b] += n;
+	d->left += n;
+	d->left_bytes += bytes;
+	d->total += delay * n;
+	if (d->min1 == 0 || delay + 1 < d->min1) d->min1 = delay + 1;
+	if (delay > d->max) d->max = delay;
+	add_square(&d->square_low, &d->square_high, delay, n);
 }
 
 /* ---- the way in ---- */
@@ -275,11 +134,9 @@ SEC("tc") int segment_in(struct __sk_buff *s)
 	__u64 *meta = (void *)(long)s->data_meta;
 	if ((void *)(meta + 1) <= (void *)(long)s->data && *meta <= now && now - *meta < OLDEST_NS) stamp = *meta;
 	if (bpf_skb_set_tstamp(s, stamp & ~QUEUED, BPF_SKB_TSTAMP_DELIVERY_MONO)) return TC_ACT_UNSPEC;
-	__u32 index = s->ifindex, *ways = bpf_map_lookup_elem(&inputs, &index);
-	if (!ways) return TC_ACT_UNSPEC;
-	__u32 n = s->gso_segs ? s->gso_segs : 1;
+	__u32 index = s->ifindex, n = s->gso_segs ? s->gso_segs : 1;
 	_Pragma("unroll") for (__u32 way = 0; way < MAX_WAYS; way++) {
-		struct counts *c = *ways & (1 << way) ? counts_of(way) : NULL;
+		struct counts *c = config.output[way] != 0 && config.input[way] == index ? counts_of(way) : NULL;
 		if (!c) continue;
 		c->arrived += n;
 		c->merged += n - 1;
@@ -292,7 +149,10 @@ static __always_inline int way_of(__u32 in, __u32 out)
 {
 	__u32 wanted = 0;
 	_Pragma("unroll") for (__u32 way = 0; way < MAX_WAYS; way++)
-		if (config.output[way] != 0 && config.output[way] == out) wanted |= 1 << way;
+		if (config.output[way] != 0 && config.output[way] == out) {
+			if (config.input[way] == in) return way;
+			wanted |= 1 << way;
+		}
 	__u32 *ways = wanted ? bpf_map_lookup_elem(&inputs, &in) : NULL;
 	if (!ways) return -1;
 	wanted &= *ways;
@@ -303,6 +163,7 @@ static __always_inline int is_stamp(__u64 stamp, __u64 now) { return stamp != 0 
 
 /* ---- at the output, before the queue ---- */
 
+#define ETHERNET 14
 #define FETCH_SKB(at, into, n) bpf_skb_load_bytes_relative(s, at, into, n, BPF_HDR_START_NET)
 
 static __always_inline void put(struct __sk_buff *s, __u32 way, __u64 stamp, __u64 departure, __u32 n, struct counts *c)
@@ -359,10 +220,17 @@ SEC("tc") int segment_out(struct __sk_buff *s)
 	int set = set_of(stamp);
 	if (set < 0) { c->late += n; return TC_ACT_UNSPEC; }
 	struct flow f = { .way = way };
-	PARSE(FETCH_SKB, &f);
-	struct group all = { .way = way }, class = { .way = way, .kind = 1, .id = f.dscp };
-	add_in(set, &all, now - stamp, bytes, n);
-	if (add_in(set, &class, now - stamp, bytes, n)) c->no_group += n;
+	const __u8 *data = (void *)(long)s->data;
+	if (!(s->protocol == bpf_htons(0x0800) && data + ETHERNET + PLAIN_BYTES <= (const __u8 *)(long)s->data_end && *(const __u16 *)(data + 12) == bpf_htons(0x0800) && plain_flow(data + ETHERNET, &f)))
+		PARSE(FETCH_SKB, &f);
+	struct class_sums *class = class_of(set, way, f.dscp & (CLASSES - 1));
+	if (class) {
+		__u64 before = now - stamp;
+		class->in += n;
+		class->in_bytes += bytes;
+		class->before += before * n;
+		if (before > class->before_max) class->before_max = before;
+	}
 	struct flow_sums *fs = flow_of(set, &f);
 	if (!fs) { c->no_flow += n; return TC_ACT_UNSPEC; }
 	fs->in += n;
@@ -393,37 +261,39 @@ static __always_inline void put_left(struct sk_buff *s, __u32 way, __u64 stamp, 
 
 static __always_inline __u32 segments_of(struct sk_buff *s)
 {
-	struct skb_shared_info *shared = (void *)(s->head + s->end);
-	unsigned short n = BPF_CORE_READ(shared, gso_segs);
+	unsigned short n = AS(struct skb_shared_info, s->head + s->end)->gso_segs;
 	return n ? n : 1;
 }
 
-static __always_inline void add_queue(int set, struct sk_buff *s, const struct net_device *dev, __u32 way, __u64 delay, __u32 bytes, __u32 n, struct counts *c)
+/* Which qdisc it waited in, and what waits there still. Its name is read when it is new. */
+static __always_inline void see_qdisc(struct group_sums *q, const struct net_device *dev, __u32 number)
 {
-	struct group g = { .way = way, .kind = 2, .id = s->queue_mapping };
-	struct sums *q = group_of(set, &g);
-	if (!q) { c->no_group += n; return; }
-	add_delay(q, delay, bytes, n);
-	struct netdev_queue *tx = (void *)dev->_tx;
-	__u32 size = bpf_core_type_size(struct netdev_queue);
-	struct Qdisc *qdisc = NULL;
-	bpf_probe_read_kernel(&qdisc, sizeof qdisc, (void *)tx + (__u64)g.id * size + bpf_core_field_offset(struct netdev_queue, qdisc));
+	const void *tx = (const void *)dev->_tx + (__u64)number * bpf_core_type_size(struct netdev_queue);
+	struct Qdisc *qdisc = AS(struct netdev_queue, tx)->qdisc;
 	if (!qdisc) return;
-	q->queue = (__u64)BPF_CORE_READ(qdisc, handle) << 32 | BPF_CORE_READ(qdisc, parent);
-	BPF_CORE_READ_INTO(&q->kind, qdisc, ops, id);
-	__u64 backlog = BPF_CORE_READ(qdisc, qstats.backlog), length = BPF_CORE_READ(qdisc, q.qlen);
+	if (q->qdisc != (__u64)qdisc) {
+		q->qdisc = (__u64)qdisc;
+		q->queue = (__u64)qdisc->handle << 32 | qdisc->parent;
+		BPF_CORE_READ_INTO(&q->kind, qdisc, ops, id);
+	}
+	__u64 backlog = qdisc->qstats.backlog, length = qdisc->q.qlen;
 	if (backlog > q->backlog_max) q->backlog_max = backlog;
 	if (length > q->length_max) q->length_max = length;
 }
 
-/* Counts a packet that has left, but for its queue. */
-static __always_inline void add_left(int set, struct flow *f, __u64 delay, __u32 bytes, __u32 n)
+/* Counts a packet that has left. */
+static __always_inline void add_left(int set, struct flow *f, struct group_sums *queue, __u64 delay, __u32 bytes, __u32 n, struct counts *c)
 {
-	struct group all = { .way = f->way }, class = { .way = f->way, .kind = 1, .id = f->dscp };
-	struct sums *sums = group_of(set, &all);
-	if (sums) add_delay(sums, delay, bytes, n);
-	sums = group_of(set, &class);
-	if (sums) add_delay(sums, delay, bytes, n);
+	__u32 bucket = bucket_of(delay), dscp = f->dscp & (CLASSES - 1), slot = slot_of(set, f->way, dscp);
+	struct class_sums *class = class_of(set, f->way, dscp);
+	struct group_sums *own = group_at(set, slot ? slot - 1 : f->way);
+	if (class) add_delay(&class->delays, delay, bytes, n);
+	if (own && bucket < BUCKETS) own->buckets[bucket] += n;
+	if (queue) {
+		add_delay(&queue->delays, delay, bytes, n);
+		if (bucket < BUCKETS) queue->buckets[bucket] += n;
+	}
+	if (!slot || !queue) c->no_group += n;
 	struct flow_sums *fs = flow_of(set, f);
 	if (!fs) return;
 	fs->total += delay * n;
@@ -441,7 +311,7 @@ static __always_inline void add_left(int set, struct flow *f, __u64 delay, __u32
 /* Tracepoints see the packets of all namespaces. */
 static __always_inline int is_here(const struct net_device *dev)
 {
-	return BPF_CORE_READ(dev, nd_net.net, ns.inum) == config.netns;
+	return dev->nd_net.net->ns.inum == config.netns;
 }
 
 SEC("tp_btf/net_dev_start_xmit") int BPF_PROG(segment_left, struct sk_buff *s, struct net_device *dev)
@@ -462,9 +332,10 @@ SEC("tp_btf/net_dev_start_xmit") int BPF_PROG(segment_left, struct sk_buff *s, s
 	if (set < 0) { c->late += n; return 0; }
 	struct flow f = { .way = way };
 	unsigned char *net = s->head + s->network_header;
-	PARSE(FETCH_NET, &f);
-	add_queue(set, s, dev, way, now - stamp, bytes, n, c);
-	add_left(set, &f, now - stamp, bytes, n);
+	if (!plain_flow_at(net, &f)) PARSE(FETCH_NET, &f);
+	struct group_sums *queue = queue_of(set, way, s->queue_mapping);
+	if (queue) see_qdisc(queue, dev, s->queue_mapping);
+	add_left(set, &f, queue, now - stamp, bytes, n, c);
 	return 0;
 }
 
@@ -486,47 +357,83 @@ SEC("socket") int segment_tap(struct __sk_buff *s)
 	int set = set_of(stamp);
 	if (set < 0) { c->late += n; return 0; }
 	struct flow f = { .way = way };
-	PARSE(FETCH_SKB, &f);
-	struct group g = { .way = way, .kind = 2, .id = s->queue_mapping };
-	struct sums *q = group_of(set, &g);
-	if (q) add_delay(q, delay, bytes, n);
-	else c->no_group += n;
-	add_left(set, &f, delay, bytes, n);
+	__u8 head[PLAIN_BYTES];
+	if (FETCH_SKB(0, head, PLAIN_BYTES) || !plain_flow(head, &f)) PARSE(FETCH_SKB, &f);
+	add_left(set, &f, queue_of(set, way, s->queue_mapping), delay, bytes, n, c);
 	return 0;
 }
 
 /* ---- dropped ---- */
 
+/* Ways of packets that came by an interface. */
+static __always_inline __u32 ways_from(__u32 in)
+{
+	__u32 ways = 0, *upper;
+	_Pragma("unroll") for (__u32 way = 0; way < MAX_WAYS; way++)
+		if (config.output[way] != 0 && config.input[way] == in) ways |= 1 << way;
+	if (ways) return ways;
+	upper = bpf_map_lookup_elem(&inputs, &in);
+	return upper ? *upper : 0;
+}
+
+static __always_inline void add_drop(const struct drop *d, __u64 n)
+{
+	__u64 *have = bpf_map_lookup_elem(&drops, d);
+	if (have) *have += n;
+	else bpf_map_update_elem(&drops, d, &n, BPF_NOEXIST);
+}
+
+/*
+ * A queue that cuts a large packet into its segments (tbf) and has no room for any of them frees the large one, and then each segment: they are counted as the large one was, and
+ * only say why.
+ */
+static __always_inline int is_part(const struct drop *d, __u64 stamp, __u32 n)
+{
+	__u32 zero = 0;
+	struct whole *w = bpf_map_lookup_elem(&wholes, &zero);
+	if (!w) return 0;
+	if (n > 1) {
+		w->stamp = stamp;
+		w->drop = *d;
+		w->left = n;
+		return 0;
+	}
+	if (w->left == 0 || w->stamp != stamp) return 0;
+	struct drop whole = w->drop;
+	w->left--;
+	add_drop(&whole, -1ULL);
+	add_drop(d, 1);
+	return 1;
+}
+
 SEC("tp_btf/kfree_skb") int BPF_PROG(segment_lost, struct sk_buff *s, void *location, int reason)
 {
-	__u32 in = s->skb_iif;
-	__u32 *ways = bpf_map_lookup_elem(&inputs, &in);
+	__u64 stamp = s->tstamp;
+	__u32 in = s->skb_iif, ways = stamp ? ways_from(in) : 0;
 	if (!ways) return 0;
-	__u64 now = bpf_ktime_get_ns(), stamp = s->tstamp;
 	struct net_device *dev = s->dev;
-	if (!is_stamp(stamp, now) || !dev || !is_here(dev)) return 0;
-	__u32 out = BPF_CORE_READ(dev, ifindex), n = segments_of(s);
+	if (!is_stamp(stamp, bpf_ktime_get_ns()) || !dev || !is_here(dev)) return 0;
+	__u32 out = dev->ifindex, n = segments_of(s);
 	struct drop d = { .reason = reason < MAX_REASONS ? reason : 0, .place = !(stamp & QUEUED) };
 	int way = way_of(in, out);
 	if (d.place == 1 && way < 0) {
 		/* Where it was dropped it belonged to the input: on its way to another output it is not ours. */
-		__u32 *own = bpf_map_lookup_elem(&inputs, &out);
-		if (!own || !(*own & *ways)) return 0;
-		way = *ways & 1 ? 0 : *ways & 2 ? 1 : *ways & 4 ? 2 : 3;
+		if (!(ways_from(out) & ways)) return 0;
+		way = ways & 1 ? 0 : ways & 2 ? 1 : ways & 4 ? 2 : 3;
 	}
 	if (way < 0) return 0;
-	int set = d.place == 0 && config.keep_sums ? set_of(stamp & ~QUEUED) : -1;
-	if (set >= 0) {
-		struct group all = { .way = way }, queue = { .way = way, .kind = 2, .id = s->queue_mapping };
-		struct sums *sums = group_of(set, &all);
-		if (sums) sums->lost += n;
-		sums = group_of(set, &queue);
-		if (sums) sums->lost += n;
-	}
 	d.way = way;
-	__u64 *have = bpf_map_lookup_elem(&drops, &d), one = n;
-	if (have) *have += n;
-	else bpf_map_update_elem(&drops, &d, &one, BPF_NOEXIST);
+	stamp &= ~QUEUED;
+	if (d.place == 0 && is_part(&d, stamp, n)) return 0;
+	int set = d.place == 0 && config.keep_sums ? set_of(stamp) : -1;
+	if (set >= 0) {
+		__u32 key = set;
+		struct slots *sums = bpf_map_lookup_elem(&slots, &key);
+		struct group_sums *queue = queue_of(set, way, s->queue_mapping);
+		if (sums) __sync_fetch_and_add(&sums->lost[way & (MAX_WAYS - 1)], n);
+		if (queue) queue->lost += n;
+	}
+	add_drop(&d, n);
 	return 0;
 }
 

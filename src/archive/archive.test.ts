@@ -318,9 +318,30 @@ describe("the archive", () => {
     expect(() => archive.readRecord(entry)).toThrow(FormatError);
     const known = new KnownRecords(100);
     for (let folder = 0; folder < 50; folder++)
-      for (let n = 0; n < 30; n++) known.add(join(root, `no-${folder}`), `${n}`, "file");
+      for (let n = 0; n < 30; n++) known.add(join(root, `no-${folder}`), numberedRecord(n), "file");
     expect(known.size).toBeLessThanOrEqual(100);
-    expect(known.find(join(root, "no-49"), "7")).toBe("file");
+    expect(known.find(join(root, "no-49"), numberedRecord(7))).toBe("file");
+  });
+
+  it("knows in turn of more folders than it remembers files of: what is later than all is not looked for", () => {
+    const folders = Array.from({ length: 20 }, (_, i) => join(root, `turn-${i}`));
+    for (const folder of folders) mkdirSync(folder, { recursive: true });
+    const nameOf = (n: number) => recordPath(numberedRecord(n)).at(-1) ?? "";
+    const known = new KnownRecords(10);
+    for (let n = 0; n < 5; n++)
+      for (const folder of folders) {
+        expect(known.find(folder, numberedRecord(n))).toBeUndefined();
+        writeFileSync(join(folder, nameOf(n)), "");
+        known.add(folder, numberedRecord(n), join(folder, nameOf(n)));
+      }
+    expect(known.size).toBeLessThanOrEqual(10);
+    const [first = ""] = folders;
+    expect(known.has(first)).toBe(false);
+    expect(known.find(first, numberedRecord(5))).toBeUndefined();
+    expect(known.has(first)).toBe(false);
+    // What is not later is looked for.
+    expect(known.find(first, numberedRecord(2))).toBe(join(first, nameOf(2)));
+    expect(known.has(first)).toBe(true);
   });
 
   it("refuses a directory that is missing, no archive, or of another format", async () => {

@@ -26,12 +26,16 @@ export class FileWriter {
   #worker: Worker | null = null;
   #next = 1;
 
-  constructor() {
+  /** When a write has ended, are the files on disk? Else on their way there: for who can have them again from elsewhere. */
+  readonly synced: boolean;
+
+  constructor({ synced = true }: { synced?: boolean } = {}) {
+    this.synced = synced;
     const file = fileURLToPath(new URL("./write-worker.js", import.meta.url));
     this.#program = existsSync(file) ? file : null;
   }
 
-  /** When it resolves those that were published are on disk. Rejects with the system's error; then none of the group is there. */
+  /** When it resolves those that were published are on disk, or on their way. Rejects with the system's error; then none of the group is there. */
   async write(folder: string, files: readonly NewFile[]): Promise<WrittenFile[]> {
     const written: WrittenFile[] = [];
     for (let at = 0; at < files.length; at += MAX_FILES) {
@@ -50,7 +54,8 @@ export class FileWriter {
     this.#fail(new Error("the writer was closed"));
   }
 
-  #send(work: Pick<FilesToWrite, "buffers" | "files">): Promise<Published[]> {
+  #send(files: Pick<FilesToWrite, "buffers" | "files">): Promise<Published[]> {
+    const work = { ...files, synced: this.synced };
     if (this.#program === null) return writeFiles(work);
     this.#worker ??= this.#start(this.#program);
     const id = this.#next++;

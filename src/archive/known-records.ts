@@ -1,14 +1,24 @@
-/** Which records are in the folders that a writer has looked into lately: identity to file. Bounded, whatever it writes for however long. */
+/**
+ * Which records are in the folders that a writer has looked into lately: identity to file. Bounded, whatever it writes for however long. Of folders beyond, only the start of the newest record is
+ * remembered: what starts later is not there, and that is what comes of a thousand points in turn. Anything else lists the folder again.
+ */
 import { readdirSync } from "node:fs";
 import { join } from "node:path";
+import { later } from "../base/time.ts";
 import { identity, parseFileName } from "./names.ts";
 
 /** Files remembered, of all folders together. */
 const MAX_FILES = 20_000;
+/** Folders of which the newest is remembered. */
+const MAX_FOLDERS = 200_000;
+
+type Name = Parameters<typeof identity>[0];
 
 export class KnownRecords {
   /** The folder used last is at the end. */
   readonly #folders = new Map<string, Map<string, string>>();
+  /** Start of the newest record in a folder that was looked into. */
+  readonly #newest = new Map<string, bigint>();
   readonly #most: number;
   #files = 0;
 
@@ -24,19 +34,45 @@ export class KnownRecords {
     return this.#folders.has(folder);
   }
 
-  find(folder: string, name: string): string | undefined {
-    return this.#look(folder).get(name);
+  find(folder: string, record: Name): string | undefined {
+    return this.#isLater(folder, record) ? undefined : this.#look(folder).get(identity(record));
   }
 
-  add(folder: string, name: string, file: string): void {
+  add(folder: string, record: Name, file: string): void {
+    if (this.#isLater(folder, record)) {
+      this.#newest.set(folder, record.epoch.startNs);
+      return;
+    }
     const known = this.#look(folder);
+    const name = identity(record);
     if (!known.has(name)) this.#files++;
     known.set(name, file);
+    this.#note(folder, record.epoch.startNs);
     this.#bound();
   }
 
   /** It may have changed: the next question looks again. */
   forget(folder: string): void {
+    this.#drop(folder);
+    this.#newest.delete(folder);
+  }
+
+  /** Of a folder whose files are not remembered: is it later than all of them? */
+  #isLater(folder: string, { epoch }: Name): boolean {
+    const newest = this.#newest.get(folder);
+    return newest !== undefined && !this.#folders.has(folder) && epoch.startNs > newest;
+  }
+
+  #note(folder: string, startNs: bigint): void {
+    const newest = this.#newest.get(folder);
+    if (newest === undefined || startNs > newest) this.#newest.set(folder, startNs);
+    for (const oldest of this.#newest.keys()) {
+      if (this.#newest.size <= MAX_FOLDERS) return;
+      this.#newest.delete(oldest);
+    }
+  }
+
+  #drop(folder: string): void {
     this.#files -= this.#folders.get(folder)?.size ?? 0;
     this.#folders.delete(folder);
   }
@@ -45,8 +81,10 @@ export class KnownRecords {
     let known = this.#folders.get(folder);
     if (known) this.#folders.delete(folder);
     else {
-      known = listFolder(folder);
+      const listed = listFolder(folder);
+      known = listed.known;
       this.#files += known.size;
+      this.#note(folder, listed.newestNs);
     }
     this.#folders.set(folder, known);
     this.#bound();
@@ -57,23 +95,28 @@ export class KnownRecords {
   #bound(): void {
     for (const folder of this.#folders.keys()) {
       if (this.#files <= this.#most || this.#folders.size <= 2) return;
-      this.forget(folder);
+      this.#drop(folder);
     }
   }
 }
 
-function listFolder(folder: string): Map<string, string> {
+const BEFORE_ALL = -(1n << 63n);
+
+function listFolder(folder: string): { known: Map<string, string>; newestNs: bigint } {
   const known = new Map<string, string>();
+  let newestNs = BEFORE_ALL;
   let names: string[];
   try {
     names = readdirSync(folder);
   } catch (error) {
-    if ((error as NodeJS.ErrnoException).code === "ENOENT") return known;
+    if ((error as NodeJS.ErrnoException).code === "ENOENT") return { known, newestNs };
     throw error;
   }
   for (const name of names) {
     const parsed = parseFileName(name);
-    if (parsed) known.set(identity(parsed), join(folder, name));
+    if (!parsed) continue;
+    known.set(identity(parsed), join(folder, name));
+    newestNs = later(newestNs, parsed.epoch.startNs);
   }
-  return known;
+  return { known, newestNs };
 }

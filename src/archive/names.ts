@@ -4,10 +4,13 @@
  * question that finds nothing in the page cache waits for every block of them. Version 1 had no MM. What names hold beyond letters, digits, dots and dashes is
  * written as %XX; no segment is `_`.
  */
+import { remembered } from "../base/remembered.ts";
 import { formatTime } from "../base/time.ts";
 import type { CutMode, EpochBounds, RecordHead, RecordRole } from "../epoch/record.ts";
 
 export const EXTENSION = ".hop";
+/** Names of points, segments and estimators. */
+const MAX_REMEMBERED = 50_000;
 
 /** What a path shows of a record. */
 export interface ArchiveEntry {
@@ -23,7 +26,7 @@ export interface ArchiveEntry {
 const MODE_LETTERS: Record<CutMode, string> = { aligned: "a", control: "c", delimited: "d" };
 const ROLE_LETTERS: Record<RecordRole, string> = { none: "n", sender: "s", receiver: "r" };
 
-export function folderName(name: string): string {
+export const folderName = remembered(MAX_REMEMBERED, (name) => {
   if (name === "") return "_";
   let out = "";
   for (const byte of new TextEncoder().encode(name)) {
@@ -33,7 +36,7 @@ export function folderName(name: string): string {
     out += plain ? letter : `%${byte.toString(16).toUpperCase().padStart(2, "0")}`;
   }
   return out;
-}
+});
 
 /** The inverse of folderName; null for a folder that no name makes. */
 export function parseFolderName(folder: string): string | null {

@@ -19,6 +19,8 @@ export interface FilesToWrite {
   /** What the files are parts of. */
   buffers: Uint8Array[];
   files: { temporary: string; path: string; buffer: number; offset: number; length: number }[];
+  /** Wait for the disk. */
+  synced: boolean;
 }
 
 /** `true`: written under its name; `false`: another has the name; null: its folder is gone, and the file waits under its temporary name. */
@@ -42,11 +44,8 @@ parentPort?.on("message", async (work: FilesToWrite) => {
   parentPort?.postMessage(answer);
 });
 
-/** All are on disk under their names, with their folders, or none is. */
-export async function writeFiles({
-  buffers,
-  files,
-}: Pick<FilesToWrite, "buffers" | "files">): Promise<Published[]> {
+/** All are there under their names, with their folders, or none is; on disk where they are synced. */
+export async function writeFiles({ buffers, files, synced }: Omit<FilesToWrite, "id">): Promise<Published[]> {
   const open: number[] = [];
   try {
     for (const { temporary, buffer, offset, length } of files) {
@@ -56,8 +55,8 @@ export async function writeFiles({
       for (let done = 0; done < length; ) done += writeSync(fd, bytes, offset + done, length - done);
     }
     // At the same time: disks sync many files in little more time than one. All have ended before any is closed.
-    const synced = await Promise.allSettled(open.map((fd) => sync(fd)));
-    for (const one of synced) if (one.status === "rejected") throw one.reason;
+    const syncs = synced ? await Promise.allSettled(open.map((fd) => sync(fd))) : [];
+    for (const one of syncs) if (one.status === "rejected") throw one.reason;
   } catch (error) {
     for (const { temporary } of files.slice(0, open.length)) unlinkSync(temporary);
     throw error;
@@ -65,7 +64,7 @@ export async function writeFiles({
     for (const fd of open) closeSync(fd);
   }
   const published = files.map(({ temporary, path }) => publish(temporary, path));
-  syncFolders(files.filter((_, i) => published[i]).map((f) => dirname(f.path)));
+  if (synced) syncFolders(files.filter((_, i) => published[i]).map((f) => dirname(f.path)));
   return published;
 }
 

@@ -5,10 +5,10 @@
  */
 import { rmSync } from "node:fs";
 import { dirname, join } from "node:path";
-import { writeFailure } from "../base/directory.ts";
+import { makeDirectory, writeFailure } from "../base/directory.ts";
 import { FormatError, UsageError } from "../base/errors.ts";
 import { formatTime } from "../base/time.ts";
-import { turns } from "../base/turn.ts";
+import { turnEvery } from "../base/turn.ts";
 import { measurementDifference } from "../epoch/compatible.ts";
 import { relationOf } from "../epoch/parts.ts";
 import { type EncodeOptions, type EpochRecord, encodeRecord } from "../epoch/record.ts";
@@ -40,6 +40,7 @@ export type MergeRecords = (stored: EpochRecord, record: EpochRecord) => EpochRe
 const PARALLEL = 32;
 /** Folders that retention removes between their making and their use are made again. */
 const ATTEMPTS = 10;
+const MAX_FOLDERS = 100_000;
 const UNCHANGED: StoreOutcome = { outcome: "unchanged", bytes: 0 };
 
 interface Fresh {
@@ -52,13 +53,15 @@ export class RecordWriter {
   readonly #directory: string;
   readonly #known = new KnownRecords();
   readonly #files: FileWriter | undefined;
+  /** Made by this writer. */
+  readonly #folders = new Set<string>();
 
   constructor(directory: string, files?: FileWriter) {
     this.#directory = directory;
     this.#files = files;
   }
 
-  /** What became of each; when it returns they are on disk. */
+  /** What became of each; when it returns they are on disk, or on their way there where the files are not synced. */
   async store(items: readonly StoreItem[], merge?: MergeRecords): Promise<StoreOutcome[]> {
     const outcomes: (StoreOutcome | null)[] = items.map(() => null);
     const fresh = new Map<string, Fresh>();
@@ -72,7 +75,7 @@ export class RecordWriter {
     else await this.#writeInGroups(list, outcomes);
     // Those that met another one, each on its own and in order.
     const done: StoreOutcome[] = [];
-    const turn = turns();
+    const turn = turnEvery(30);
     for (const [index, item] of items.entries()) {
       await turn();
       done.push(outcomes[index] ?? (await this.#reconcile(item, merge)));
@@ -86,7 +89,7 @@ export class RecordWriter {
     outcomes: (StoreOutcome | null)[],
   ): Promise<void> {
     const folder = join(this.#directory, TEMPORARY);
-    for (const path of new Set(list.map((f) => dirname(f.path)))) await makeFolder(this.#directory, path);
+    for (const path of new Set(list.map((f) => dirname(f.path)))) await this.#makeFolder(path, files.synced);
     const made = list.map(({ item, path }) => ({
       path,
       bytes: item.encoded ?? encodeRecord(item.record, item.options),
@@ -104,11 +107,20 @@ export class RecordWriter {
       // Its folder went while it was written.
       const late = published === null;
       const has = late ? await this.#publish(temporary, plan.path, false) : published;
-      if (late) await this.#sync([dirname(plan.path)]);
+      if (late && files.synced) await this.#sync([dirname(plan.path)]);
       if (!has) continue;
-      this.#known.add(dirname(plan.path), identity(plan.item.record), plan.path);
+      this.#known.add(dirname(plan.path), plan.item.record, plan.path);
       outcomes[plan.index] = { outcome: "stored", bytes };
     }
+  }
+
+  /** Each once: where retention has removed it since, publishing makes it again. */
+  async #makeFolder(path: string, synced: boolean): Promise<void> {
+    if (this.#folders.has(path)) return;
+    if (synced) await makeFolder(this.#directory, path);
+    else makeDirectory(path);
+    if (this.#folders.size >= MAX_FOLDERS) this.#folders.clear();
+    this.#folders.add(path);
   }
 
   async #writeInGroups(list: readonly Fresh[], outcomes: (StoreOutcome | null)[]): Promise<void> {
@@ -141,7 +153,7 @@ export class RecordWriter {
       const plan = group[i];
       if (!plan) continue;
       const published = await this.#publish(path, plan.path, false);
-      if (published) this.#known.add(dirname(plan.path), identity(plan.item.record), plan.path);
+      if (published) this.#known.add(dirname(plan.path), plan.item.record, plan.path);
       outcomes.push(published ? { outcome: "stored", bytes } : null);
     }
     return outcomes;
@@ -201,7 +213,7 @@ export class RecordWriter {
     const temporary = await writeTemporary(join(this.#directory, TEMPORARY), bytes);
     await this.#publish(temporary, path, true);
     if (former !== path) rmSync(former, { force: true });
-    this.#known.add(dirname(path), identity(record), path);
+    this.#known.add(dirname(path), record, path);
     await this.#sync([dirname(path), dirname(former)]);
     return { outcome, bytes: bytes.length };
   }
@@ -231,9 +243,8 @@ export class RecordWriter {
 
   /** In its folder, or as version 1 had it in that of its hour. */
   #find(record: EpochRecord, path: string): string | undefined {
-    const name = identity(record);
     const folder = dirname(path);
-    return this.#known.find(folder, name) ?? this.#known.find(dirname(folder), name);
+    return this.#known.find(folder, record) ?? this.#known.find(dirname(folder), record);
   }
 
   #conflict(record: EpochRecord, path: string, what: string): StoreOutcome {

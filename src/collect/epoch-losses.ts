@@ -4,14 +4,16 @@
  *   lost = S - R + x - y
  *
  * x and y are not counted. In the mean they are rate x delay (Little), and vary by as much as the delay does at a cut: for one epoch S - R alone passes for loss, or hides it. Over neighbours it does
- * not: what was in flight arrives in the next epoch. So packets that are missing are carried over the cuts, and are lost only where more would be in flight than a cut can hold, or than arrives
- * behind it; what is found lost then is that of the epochs since the account was even last, in the shares of what was missing in each. Each epoch has bounds too: all that x and y leave possible.
+ * not: what was in flight arrives in the next epoch, and what is lost stays missing. So what is missing is summed up from cut to cut, less what is expected in flight there: a level that only
+ * losses raise, and that each cut shows with the deviation of what is in flight. The rises of that level are the losses (`rising-levels.ts`). Each epoch has bounds too: all that x and y leave
+ * possible.
  *
  * Where an estimator's cells show which packets appeared at the receiver only, those are the ones that were in flight at the start, and x is known but for packets that share a cell.
  *
  * A delay that is negative (clocks apart) has packets arrive before they are sent: in flight with the other sign. Where nothing is known of the delay, nothing is lost for sure.
  */
 import type { CutMode } from "../epoch/record.ts";
+import { risesOf } from "./rising-levels.ts";
 
 export interface CountedEpoch {
   mode: CutMode;
@@ -33,10 +35,8 @@ export interface EpochLoss {
   high: number;
 }
 
-/** Deviations of the packets in flight at a cut, for bounds and where the next epoch is not there yet. */
+/** Deviations of the packets in flight at a cut: for bounds, and for what is lost beyond them. */
 const DEVIATIONS = 4;
-/** The same where the next epoch has shown what arrives. */
-const SEEN_DEVIATIONS = 2;
 /** Packets that appeared may be more than cells show, by this share. */
 const HIDDEN = 0.25;
 
@@ -45,6 +45,8 @@ interface Cut {
   expected: number;
   low: number;
   high: number;
+  /** By the packets that appeared behind it: known better than its bounds, which are for the worst case. */
+  shown?: boolean;
 }
 
 interface Chained {
@@ -80,7 +82,7 @@ function isCounted(epoch: CountedEpoch | undefined): boolean {
 }
 
 function follows(a: CountedEpoch | undefined, b: CountedEpoch | undefined): boolean {
-  return isCounted(a) && isCounted(b) && a?.endNs === b?.startNs;
+  return isCounted(a) && isCounted(b) && !a?.edge && !b?.edge && a?.endNs === b?.startNs;
 }
 
 function followChain(
@@ -90,65 +92,51 @@ function followChain(
   losses: (EpochLoss | null)[],
 ): void {
   const chain = chained(epochs, first, end);
-  const found = new Map<number, number>();
-  // What is missing since the account was even last, by epoch.
-  let open: { index: number; excess: number }[] = [];
-  let inFlight = chain[0]?.before.expected ?? 0;
-  // How far the first cut may be off stays in the account.
-  const unknown = chain[0] ? chain[0].before.high - chain[0].before.expected : 0;
+  const found = lostByEpoch(chain);
   for (const [i, { index, missing, before, after }] of chain.entries()) {
+    const lost = found[i] ?? 0;
     const next = chain[i + 1];
-    const arrivesNext = next ? Math.max(0, next.after.expected - next.missing) : 0;
-    inFlight += missing;
-    const excess = missing - (after.expected - before.expected);
-    if (excess > 0) open.push({ index, excess });
-    const wide = Math.hypot(after.high - after.expected, unknown);
-    const seen = next ? SEEN_DEVIATIONS / DEVIATIONS : 1;
-    const most = Math.max(after.expected + seen * wide, arrivesNext);
-    const least = after.expected - Math.hypot(after.expected - after.low, unknown);
-    if (inFlight > most) {
-      const target = Math.max(after.expected, arrivesNext);
-      share(open, inFlight - target, found);
-      inFlight = target;
-      open = [];
-    } else if (inFlight < least) {
-      takeBack(after.expected - inFlight, found);
-      inFlight = after.expected;
-    }
-    if (inFlight <= after.expected) open = [];
-  }
-  for (const [i, { index, missing, before, after }] of chain.entries()) {
-    const lost = Math.round(found.get(index) ?? 0);
-    const most = Math.max(after.high, -(chain[i + 1]?.missing ?? 0));
+    const most = Math.max(after.high, -(next?.missing ?? 0));
     const low = epochs[index]?.edge ? 0 : Math.max(0, Math.floor(missing + before.low - most));
     const high = Math.max(0, Math.ceil(missing + before.high - after.low));
     losses[index] = { lost, low: Math.min(low, lost), high: Math.max(high, lost) };
   }
 }
 
-function share(
-  open: readonly { index: number; excess: number }[],
-  lost: number,
-  found: Map<number, number>,
-): void {
-  const sum = open.reduce((total, o) => total + o.excess, 0);
-  for (const { index, excess } of open) found.set(index, (lost * excess) / sum);
+/** Whole packets for each epoch of a chain, by what is missing up to each cut beyond what is expected in flight there. */
+function lostByEpoch(chain: readonly Chained[]): number[] {
+  const first = chain[0]?.before;
+  if (!first) return [];
+  const levels = [{ level: -first.expected, deviation: deviationOf(first) }];
+  let missing = 0;
+  for (const epoch of chain) {
+    missing += epoch.missing;
+    levels.push({ level: missing - epoch.after.expected, deviation: deviationOf(epoch.after) });
+  }
+  return wholeSteps(risesOf(levels, DEVIATIONS));
 }
 
-/** More arrived than were in flight: what was taken for lost before was on its way, the newest first. */
-function takeBack(count: number, found: Map<number, number>): void {
-  let left = count;
-  for (const index of [...found.keys()].reverse()) {
-    if (left <= 0) return;
-    const lost = found.get(index) ?? 0;
-    found.set(index, Math.max(0, lost - left));
-    left -= lost;
-  }
+function deviationOf({ expected, low, high, shown }: Cut): number {
+  const wide = Math.max(high - expected, expected - low);
+  return Math.max(0.5, (shown ? wide / 2 - 1 : wide) / DEVIATIONS);
+}
+
+/** Rounded so that the sum is kept. */
+function wholeSteps(rises: readonly number[]): number[] {
+  let [sum, given] = [0, 0];
+  return rises.map((rise) => {
+    sum += rise;
+    const whole = Math.round(sum) - given;
+    given += whole;
+    return whole;
+  });
 }
 
 function chained(epochs: readonly CountedEpoch[], first: number, end: number): Chained[] {
   const own = epochs.slice(first, end);
   const shown = own.some((e) => appearedIn(e) > 0) ? own.map(appearedIn) : null;
+  const late = own.map((epoch, i) => Math.min(own[i - 1]?.lost ?? 0, appearedIn(epoch)));
+  const usual = [...late].sort((a, b) => a - b)[late.length >> 1] ?? 0;
   const chain: Chained[] = [];
   let meanNs: number | null = null;
   let before: Cut | null = null;
@@ -156,7 +144,14 @@ function chained(epochs: readonly CountedEpoch[], first: number, end: number): C
     const next = own[i + 1];
     meanNs = epoch.meanNs ?? meanNs;
     before ??= cutAt(cutBeside(epoch, undefined, meanNs), shown, i);
-    const after = cutAt(cutBeside(epoch, next, meanNs), shown, i + 1);
+    const byRate = cutBeside(epoch, next, meanNs);
+    // A burst over the cut is more than the mean delay allows: many more than usual are missing before it and appear behind it.
+    const burst = (1 + HIDDEN) * Math.max(0, (late[i + 1] ?? 0) - usual);
+    const after = cutAt(
+      byRate.expected < 0 ? byRate : { ...byRate, high: Math.max(byRate.high, burst) },
+      shown,
+      i + 1,
+    );
     // More appeared than can have been in flight: from elsewhere.
     const most = Math.max(Math.abs(before.low), Math.abs(before.high));
     const foreign = Math.max(0, appearedIn(epoch) - most);
@@ -183,7 +178,8 @@ function cutAt(byRate: Cut, shown: readonly number[] | null, i: number): Cut {
     own === undefined
       ? DEVIATIONS * Math.max(apart, Math.sqrt(mean)) + 2
       : HIDDEN * expected + DEVIATIONS * Math.sqrt(HIDDEN * expected) + 2;
-  return { expected, low: Math.max(0, expected - wide), high: Math.min(expected + wide, byRate.high) };
+  const high = own === undefined ? expected + wide : Math.min(expected + wide, byRate.high);
+  return { expected, low: Math.max(0, expected - wide), high, shown: own !== undefined };
 }
 
 /** `otherwiseNs`: the delay where neither epoch has one. */

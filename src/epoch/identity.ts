@@ -4,7 +4,10 @@
  *
  * `fingerprint` (compatible.ts) and `seed` are part of it: two taps at one point that differ in parameters, key or seed are two taps.
  */
+import { remembered } from "../base/remembered.ts";
 import type { EpochBounds, RecordHead, RecordRole } from "./record.ts";
+
+const encoded = remembered(50_000, encodeURIComponent);
 
 export interface RecordIdentity {
   readonly point: string;
@@ -34,7 +37,7 @@ export function recordIdentity(head: RecordHead): RecordIdentity {
 /** One text per identity: for maps, and for the message ids of a transport. */
 export function identityText(identity: RecordIdentity): string {
   const { mode, startNs, endNs, startId, endId } = identity.epoch;
-  return [tapText(identity), mode, startNs, endNs, startId.toString(16), endId.toString(16)].join("/");
+  return `${tapText(identity)}/${mode}/${startNs}/${endNs}/${startId.toString(16)}/${endId.toString(16)}`;
 }
 
 /** One text per tap: what is the same in all records that one tap writes, one after the other. */
@@ -47,6 +50,5 @@ export function tapText({
   seed,
 }: Omit<RecordIdentity, "epoch">): string {
   // Names may hold anything, slashes too.
-  const names = [point, segment, role, estimator].map(encodeURIComponent);
-  return [...names, fingerprint.toString(16), seed.toString(16)].join("/");
+  return `${encoded(point)}/${encoded(segment)}/${encoded(role)}/${encoded(estimator)}/${fingerprint.toString(16)}/${seed.toString(16)}`;
 }

@@ -83,7 +83,7 @@ describe("records that were written wrong", () => {
     expect(refused).toBeGreaterThan(MUTATIONS / 4);
     expect(refused).toBeLessThan(MUTATIONS);
     expect(highest).toBeLessThan(MEMORY);
-  }, 60_000);
+  });
 
   it("do not unpack to more than they may, whatever they promise", () => {
     // A megabyte that unpacks to a gigabyte: said, said wrong, and not said.

@@ -15,9 +15,7 @@ function named(name: string, estimators: readonly string[]): CoverageCase {
   return { ...one, estimators };
 }
 
-it("the mean of a segment lies in its interval over a whole question, also over cuts by time and in congestion", {
-  timeout: 240_000,
-}, async () => {
+it("the mean of a segment lies in its interval over a whole question, also over cuts by time and in congestion", async () => {
   const kernels = new Kernels();
   let [runs, inside] = [0, 0];
   for (const name of [
@@ -35,9 +33,7 @@ it("the mean of a segment lies in its interval over a whole question, also over 
   expect(inside).toBeGreaterThanOrEqual(27);
 });
 
-it("the means of flows lie in theirs, and nearly all packets are answered for", {
-  timeout: 240_000,
-}, async () => {
+it("the means of flows lie in theirs, and nearly all packets are answered for", async () => {
   const one = named("overload, aligned", ["lda", "flows", "lds", "sds", "maple"]);
   const rows = await measureCoverage(new Kernels(), one, { seeds: seeds(9200, 1) });
   const many = rows.filter((r: CoverageRow) => r.class !== "segment" && r.withMean >= 50);

@@ -17,7 +17,7 @@ async function ask(seed: number, ratePps: number, path: Hop[], cut: CutPlan, est
 }
 
 /** Flow answers added up were too low by 0.4 %: drawn to a common mean that hardly follows slow flows. */
-test("lds: the mean of all packets is not drawn to that of most flows", { timeout: 120_000 }, async () => {
+test("lds: the mean of all packets is not drawn to that of most flows", async () => {
   const errors: number[] = [];
   let inside = 0;
   for (let seed = 61_001; seed <= 61_008; seed++) {
@@ -47,7 +47,6 @@ test("lds: the mean of all packets is not drawn to that of most flows", { timeou
 /** A queue of 200 packets that overflows: a quarter is lost, and up to a third of an epoch's packets were in flight when it began, far slower than those sent in it. */
 test.each(["lda"])(
   "%s: each epoch's interval holds the mean of what arrived in it, also where a long queue was under way at the cut",
-  { timeout: 120_000 },
   async (name) => {
     let [inside, epochs, low] = [0, 0, 0];
     for (let seed = 62_001; seed <= 62_010; seed++) {

@@ -3,9 +3,7 @@ import { expect, test } from "vitest";
 import { Kernels } from "../base/kernels.ts";
 import { measureClaims } from "./size-claims.ts";
 
-test("what a size claims for flows is what they show, and not far below it", {
-  timeout: 240_000,
-}, async () => {
+test("what a size claims for flows is what they show, and not far below it", async () => {
   const claims = await measureClaims(() => new Kernels(), { loss: 0, seeds: [6301] });
   const judged = claims.filter(({ quantity, count }) => quantity !== "mean" && count >= 50);
   expect(new Set(judged.map((c) => c.estimator))).toEqual(new Set(["lds", "sds", "colate", "maple"]));

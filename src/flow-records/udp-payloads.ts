@@ -17,13 +17,16 @@ export interface Datagram {
 
 const UDP = 17;
 const IPV6_HEADER = 40;
+/** Files are read one after the other: with the same kernels, which take longer to make than a small file to read. */
+let idle: Kernels | null = null;
 
 /** Ends with the number of packets that are not UDP, or fragments of it. A capture that is cut or damaged is a FormatError behind what it holds. */
 export async function* capturedDatagrams(
   bytes: Uint8Array,
   file: string,
 ): AsyncGenerator<Datagram, number, undefined> {
-  const kernels = new Kernels();
+  const kernels = idle ?? new Kernels();
+  idle = null;
   const reader = await CaptureReader.of(kernels, new MemorySource(file, bytes));
   let found = 0;
   try {
@@ -44,6 +47,7 @@ export async function* capturedDatagrams(
   } finally {
     reader.close();
     reader.free();
+    idle = kernels;
   }
 }
 

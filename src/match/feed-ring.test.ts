@@ -161,8 +161,8 @@ describe("the ring of strides", () => {
     expect(performance.now() - started).toBeGreaterThan(10);
     writer.writeEnd(0, null);
     const again = performance.now();
-    reader.wait(5000);
-    expect(performance.now() - again).toBeLessThan(2500);
+    reader.wait(120_000);
+    expect(performance.now() - again).toBeLessThan(60_000);
   });
 
   test("a writer that has to wait learns how far the reader's memory is in use", () => {

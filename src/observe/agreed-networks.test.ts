@@ -57,7 +57,8 @@ test("points that chose differently change to the same when they hear of each ot
     const unwatch = agreed.watch(own, () => {
       changed = true;
     });
-    await new Promise((resolve) => setTimeout(resolve, 60));
+    // It asks every 5 ms: one of the two hears of something better, the other never.
+    for (let i = 0; i < 50 && !changed; i++) await new Promise((resolve) => setTimeout(resolve, 5));
     unwatch();
     return changed ? agreed.better : own;
   };

@@ -150,14 +150,15 @@ describe("observing", () => {
     const kernels = new Kernels();
     const endless = simulate(kernels, weibullDelays({ seed: 3, packets: 500_000_000 }));
     const ending = new AbortController();
-    setTimeout(() => ending.abort(), 50);
     const from = simulatedSource(endless, { originNs: START, signal: ending.signal });
+    const looking = setInterval(() => from.totals().frames > 0 && ending.abort(), 20);
     const result = await observe({
       ...common(kernels),
       source: from,
       sink: new MemorySink(),
       bothWays: true,
     });
+    clearInterval(looking);
     expect(result.epochs).toBeGreaterThan(0);
   });
 
@@ -181,7 +182,7 @@ describe("a directory as the sink", () => {
     const sink = new DirectorySink({ directory, point: "A", maxAgeMs: 200 });
     expect(() => RecordArchive.open(directory)).toThrow(/no such directory/);
     const durable = sink.put(numberedRecord(1));
-    expect(await Promise.race([durable, sleep(10_000)])).toMatchObject({ outcome: "stored" });
+    expect(await Promise.race([durable, sleep(100_000)])).toMatchObject({ outcome: "stored" });
     expect(RecordArchive.open(directory).list().entries).toHaveLength(1);
     await sink.close();
   });
@@ -197,7 +198,7 @@ describe("a directory as the sink", () => {
     expect(sink.removed).toBeGreaterThan(1000);
     await sink.close();
     expect(RecordArchive.open(directory).list().entries).toHaveLength(101);
-  }, 60_000);
+  });
 
   it("rejects every record after a failure, and says why", async () => {
     const sink = new DirectorySink({ directory: "/proc/none/such", point: "A" });

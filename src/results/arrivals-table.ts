@@ -1,5 +1,6 @@
 /** What came of each point, minute by minute of the epochs' time: records, late ones, duplicates, refused. Counted in memory and written every few seconds: a kill loses the counts of that time, never records. */
-import type { Questions } from "./dialect.ts";
+import type { ColumnType, Questions } from "./dialect.ts";
+import type { Database } from "./duckdb.ts";
 import type { Statements } from "./happenings.ts";
 
 export interface ArrivalCounts {
@@ -98,25 +99,18 @@ export abstract class ArrivalsTable {
 }
 
 export class DuckdbArrivals extends ArrivalsTable {
-  readonly #statements: Statements;
+  readonly #statements: Statements & Pick<Database, "append">;
 
-  constructor(statements: Statements) {
+  constructor(statements: Statements & Pick<Database, "append">) {
     super(statements);
     this.#statements = statements;
   }
 
   protected async add(arrivals: readonly MinuteArrivals[]): Promise<void> {
-    for (let at = 0; at < arrivals.length; at += 100) {
-      const part = arrivals.slice(at, at + 100);
-      const width = 4 + COUNTS.length;
-      const rows = part.map(
-        (_, i) => `(${Array.from({ length: width }, (__, k) => `$${i * width + k + 1}`).join(", ")})`,
-      );
-      await this.#statements.run(
-        `INSERT INTO arrivals VALUES ${rows.join(", ")}`,
-        part.flatMap(({ key, counts }) => [...key, ...COUNTS.map((c) => counts[c])]),
-      );
-    }
+    if (arrivals.length === 0) return;
+    const rows = arrivals.map(({ key, counts }) => [...key, ...COUNTS.map((c) => counts[c])]);
+    const types: ColumnType[] = ["text", "text", "text", "bigint", ...COUNTS.map(() => "double" as const)];
+    await this.#statements.append("arrivals", rows, types);
   }
 
   async tidy(beforeNs: bigint): Promise<void> {

@@ -14,6 +14,13 @@ import {
 import type { FlowRow, SegmentRow, Step } from "./rows.ts";
 import { ADDED, FLOW_COLUMNS, flowValues, KEY, SEGMENT_COLUMNS, segmentValues } from "./tables.ts";
 
+/** Names of spans that are remembered: forgotten ones are looked for in the table. */
+const MAX_DIRTY = 100_000;
+const KEY_TYPES = KEY.map((name) => SEGMENT_COLUMNS.find(([column]) => column === name)?.[2] ?? "text");
+const SAME_SPAN = KEY.map((name) => `dirty.${name} = i.${name}`).join(" AND ");
+
+const dirtyName = (span: OpenSpan) => keyOf(span).join("\n");
+
 type Dropped = Pick<SegmentRow, "segment" | "estimator" | "startNs">;
 
 export class DuckdbStore extends ResultsStore {
@@ -25,6 +32,8 @@ export class DuckdbStore extends ResultsStore {
   readonly #writing: Line;
   readonly #reading: Line;
   readonly #all: ReadRows;
+  /** Spans that are in the table `dirty`, as far as this process has written them: a row of the same minute marks nothing anew. */
+  readonly #dirty = new Set<string>();
 
   private constructor(db: Database) {
     const reading = new Line();
@@ -41,7 +50,10 @@ export class DuckdbStore extends ResultsStore {
     };
     this.incidents = new DuckdbHappenings("incidents", statements);
     this.alerts = new DuckdbHappenings("alerts", statements);
-    this.arrivals = new DuckdbArrivals(statements);
+    this.arrivals = new DuckdbArrivals({
+      ...statements,
+      append: (table, rows, types) => this.#alone(() => db.append(table, rows, types)),
+    });
   }
 
   static async open(path: string): Promise<DuckdbStore> {
@@ -61,6 +73,7 @@ export class DuckdbStore extends ResultsStore {
     await db.run(
       "CREATE TABLE IF NOT EXISTS dirty (from_point VARCHAR, to_point VARCHAR, label VARCHAR, estimator VARCHAR, step_s INTEGER, start_ns BIGINT)",
     );
+    await db.run("CREATE TEMP TABLE incoming_dirty AS SELECT * FROM dirty LIMIT 0");
     for (const table of ["incidents", "alerts"])
       await db.run(
         `CREATE TABLE IF NOT EXISTS ${table} (id VARCHAR, opened_ns BIGINT, closed_ns BIGINT, body VARCHAR)`,
@@ -71,14 +84,16 @@ export class DuckdbStore extends ResultsStore {
 
   async write(segments: readonly SegmentRow[], flows: readonly FlowRow[]): Promise<void> {
     if (segments.length === 0 && flows.length === 0) return;
-    await this.#alone(() =>
-      this.#db.transaction(async () => {
+    await this.#alone(async () => {
+      const marked = await this.#db.transaction(async () => {
         const improved = await this.#dropMissing(segments);
         await this.#replace("segments", segments.map(segmentValues), SEGMENT_COLUMNS);
         await this.#replace("flows", flows.map(flowValues), FLOW_COLUMNS);
-        await this.#markDirty(spansOf([...segments, ...improved]));
-      }),
-    );
+        return await this.#markDirty(spansOf([...segments, ...improved]));
+      });
+      if (this.#dirty.size > MAX_DIRTY) this.#dirty.clear();
+      for (const name of marked) this.#dirty.add(name);
+    });
     this.noteSegments(segments);
   }
 
@@ -126,17 +141,16 @@ export class DuckdbStore extends ResultsStore {
     await db.run(`DELETE FROM incoming_${table}`);
   }
 
-  async #markDirty(spans: readonly OpenSpan[]): Promise<void> {
-    const same = KEY.map((name) => `dirty.${name} = d.${name}`).join(" AND ");
-    for (const part of pieces(spans, 100)) {
-      const rowsOf = part
-        .map((_, i) => `(${KEY.map((__, k) => `$${KEY.length * i + k + 1}`).join(", ")})`)
-        .join(", ");
-      await this.#db.run(
-        `INSERT INTO dirty SELECT * FROM (VALUES ${rowsOf}) d(${KEY.join(", ")}) WHERE NOT EXISTS (SELECT 1 FROM dirty WHERE ${same})`,
-        part.flatMap(keyOf),
-      );
-    }
+  /** Returns those that are there when the transaction is over. */
+  async #markDirty(spans: readonly OpenSpan[]): Promise<string[]> {
+    const fresh = spans.filter((span) => !this.#dirty.has(dirtyName(span)));
+    if (fresh.length === 0) return [];
+    await this.#db.append("incoming_dirty", fresh.map(keyOf), KEY_TYPES);
+    await this.#db.run(
+      `INSERT INTO dirty SELECT * FROM incoming_dirty i WHERE NOT EXISTS (SELECT 1 FROM dirty WHERE ${SAME_SPAN})`,
+    );
+    await this.#db.run("DELETE FROM incoming_dirty");
+    return fresh.map(dirtyName);
   }
 
   protected async openSpans(step: Step, untilNs: bigint, most: number): Promise<OpenSpan[]> {
@@ -155,8 +169,11 @@ export class DuckdbStore extends ResultsStore {
       this.#db.transaction(async () => {
         await this.#replace("segments", segments.map(segmentValues), SEGMENT_COLUMNS);
         await this.#replace("flows", flows.map(flowValues), FLOW_COLUMNS);
-        const where = KEY.map((name, i) => `${name} = $${i + 1}`).join(" AND ");
-        for (const span of spans) await this.#db.run(`DELETE FROM dirty WHERE ${where}`, keyOf(span));
+        await this.#db.append("incoming_dirty", spans.map(keyOf), KEY_TYPES);
+        await this.#db.run(`DELETE FROM dirty USING incoming_dirty i WHERE ${SAME_SPAN}`);
+        await this.#db.run("DELETE FROM incoming_dirty");
+        // Whatever becomes of the transaction: at worst a span is marked that is marked already.
+        for (const span of spans) this.#dirty.delete(dirtyName(span));
       }),
     );
   }
@@ -224,8 +241,4 @@ class Line {
 
 function keyOf({ from, to, label, estimator, step, startNs }: OpenSpan): Value[] {
   return [from, to, label, estimator, step, startNs];
-}
-
-function* pieces<T>(list: readonly T[], length: number): Generator<T[]> {
-  for (let at = 0; at < list.length; at += length) yield list.slice(at, at + length);
 }

@@ -54,7 +54,7 @@ beforeAll(async () => {
   await store.write(segments, flows);
   // The last ones are not rolled up yet.
   await store.rollUp(START_NS + BigInt(EPOCHS - 20) * EPOCH_NS);
-}, 60_000);
+});
 
 afterAll(async () => {
   await store.close();

@@ -2,7 +2,8 @@
 export interface ServerEvent {
   id: number;
   type: string;
-  data: unknown;
+  /** Made when the first listener gets it: most rows have none. */
+  data: () => unknown;
 }
 
 const KEPT = 1000;
@@ -22,7 +23,7 @@ export class Events {
     return this.#listeners.size >= MAX_LISTENERS;
   }
 
-  emit(type: string, data: unknown): void {
+  emit(type: string, data: () => unknown): void {
     this.#kept.push({ id: this.#next++, type, data });
     if (this.#kept.length > KEPT) this.#kept.shift();
     for (const wake of this.#listeners) wake();
@@ -44,7 +45,7 @@ export class Events {
           yield `event: gap\ndata: {"lost":${first.id - last - 1}}\n\n`;
         for (const { id, type, data } of waiting) {
           last = id;
-          yield `id: ${id}\nevent: ${type}\ndata: ${JSON.stringify(data)}\n\n`;
+          yield `id: ${id}\nevent: ${type}\ndata: ${JSON.stringify(data())}\n\n`;
         }
         if (this.#kept.some((e) => e.id > last)) continue;
         const beat = await new Promise<boolean>((resolve) => {

@@ -6,8 +6,9 @@ import type { RecordArchive } from "../archive/archive.ts";
 import type { ArchiveEntry } from "../archive/names.ts";
 import type { StoreItem, StoreOutcome } from "../archive/writer.ts";
 import { FormatError, UsageError } from "../base/errors.ts";
+import { remembered } from "../base/remembered.ts";
 import { formatTime } from "../base/time.ts";
-import { turns } from "../base/turn.ts";
+import { turnEvery } from "../base/turn.ts";
 import { FlowKeySpec } from "../capture/flow/flow-key.ts";
 import { geometryFingerprint } from "../epoch/compatible.ts";
 import { type EpochRecord, payloadIn, type RecordHead, verifyRecord } from "../epoch/record.ts";
@@ -62,12 +63,15 @@ export interface Ingested {
 const MAX_TEXT = 4096;
 const MAX_REASONS = 64;
 const DAY_NS = 86_400_000_000_000n;
+const MAX_SETTINGS = 1000;
 
 export class Ingest {
   readonly #archive: RecordArchive;
   readonly #table: readonly Estimator[];
   readonly #limits: IngestLimits;
   readonly #now: () => bigint;
+  /** What is wrong with the settings of a tap, by all of them: they are the same in each of its records. */
+  readonly #settings: (text: string) => CheckedSettings;
 
   constructor(
     archive: RecordArchive,
@@ -81,6 +85,7 @@ export class Ingest {
     this.#table = table;
     this.#limits = limits;
     this.#now = now;
+    this.#settings = remembered(MAX_SETTINGS, (text) => checkSettings(JSON.parse(text) as Settings, table));
   }
 
   /** When it resolves, what was not refused is on disk. `point`: the only one whose records are taken; null: any. Rejects where the disk does not take them. */
@@ -89,7 +94,7 @@ export class Ingest {
     const results: (IngestResult | null)[] = records.map(() => null);
     const items: StoreItem[] = [];
     const places: number[] = [];
-    const turn = turns();
+    const turn = turnEvery(30);
     for (const [i, slice] of records.entries()) {
       await turn();
       const checked = this.#check(slice, point);
@@ -152,15 +157,11 @@ export class Ingest {
     if (payloadBytes > this.#limits.maxPayloadBytes)
       throw bad(`a payload of ${payloadBytes} bytes (expected at most ${this.#limits.maxPayloadBytes})`);
     this.#checkTimes(head);
-    const estimator = this.#table.find((e) => e.name === head.estimator);
-    if (!estimator) throw bad(`this collector does not know estimator '${head.estimator.slice(0, 64)}'`);
-    if (!readsVersion(estimator, head.payloadVersion))
-      throw bad(`this collector does not read version ${head.payloadVersion} of ${estimator.name}`);
-    FlowKeySpec.parse(head.key);
-    // Parameters out of their bounds are geometries that nobody has room for.
-    parseParameters(estimator, head.parameters);
-    if (head.fingerprint !== geometryFingerprint(head))
-      throw bad("its fingerprint is not that of its settings");
+    const { estimator, payloadVersion, parameters, key, cover, inner } = head;
+    const settings: Settings = [estimator, payloadVersion, parameters, key, cover, inner];
+    const checked = this.#settings(JSON.stringify(settings));
+    if (checked.problem) throw checked.problem;
+    if (head.fingerprint !== checked.fingerprint) throw bad("its fingerprint is not that of its settings");
   }
 
   #checkTimes({ epoch }: RecordHead): void {
@@ -172,6 +173,41 @@ export class Ingest {
       throw bad(
         `its epoch ends at ${formatTime(endNs)}, ahead of the collector's clock: check the clock of the point`,
       );
+  }
+}
+
+/** As JSON, a text for each. */
+type Settings = [
+  estimator: string,
+  payloadVersion: number,
+  parameters: string,
+  key: string,
+  cover: number,
+  inner: boolean,
+];
+type CheckedSettings = { problem: UsageError } | { problem: null; fingerprint: bigint };
+
+function checkSettings(
+  [name, payloadVersion, parameters, key, cover, inner]: Settings,
+  table: readonly Estimator[],
+): CheckedSettings {
+  try {
+    const estimator = table.find((e) => e.name === name);
+    if (!estimator)
+      throw new UsageError("mismatch", `this collector does not know estimator '${name.slice(0, 64)}'`);
+    if (!readsVersion(estimator, payloadVersion))
+      throw new UsageError(
+        "mismatch",
+        `this collector does not read version ${payloadVersion} of ${estimator.name}`,
+      );
+    FlowKeySpec.parse(key);
+    // Parameters out of their bounds are geometries that nobody has room for.
+    parseParameters(estimator, parameters);
+    const settings = { estimator: name, payloadVersion, parameters, key, cover, inner };
+    return { problem: null, fingerprint: geometryFingerprint(settings) };
+  } catch (error) {
+    if (error instanceof UsageError) return { problem: error };
+    throw error;
   }
 }
 

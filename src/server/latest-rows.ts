@@ -5,8 +5,8 @@ import { countedEpoch } from "../results/series.ts";
 
 export interface LatestRow {
   row: SegmentRow;
-  /** Beyond what may be in flight; null where nobody counted. */
-  loss: EpochLoss | null;
+  /** Beyond what may be in flight, by those that are known around it; null where nobody counted. */
+  loss: () => EpochLoss | null;
 }
 
 /** Epochs that are remembered: as many as it takes until a small loss is more than what may be in flight. */
@@ -15,18 +15,18 @@ const REMEMBERED = 32;
 export class LatestRows {
   readonly #rows = new Map<string, LatestRow & { before: CountedEpoch[] }>();
 
-  /** In any order; returns the loss of the row, by those that are known around it. */
-  add(row: SegmentRow): EpochLoss | null {
+  /** In any order; returns the loss of the row, by those that are known around it: worked out when it is asked for, which is not for most. */
+  add(row: SegmentRow): LatestRow["loss"] {
     const { from, to, label } = row.segment;
     const key = JSON.stringify([from, to, label, row.estimator]);
     const known = this.#rows.get(key);
     const own = countedEpoch(row);
     const before = [...(known?.before ?? []).filter((e) => e.startNs !== own.startNs), own];
     before.sort((a, b) => (a.startNs < b.startNs ? -1 : 1));
-    const losses = epochLosses(before);
-    const loss = losses[before.indexOf(own)] ?? null;
+    const at = before.indexOf(own);
+    const loss = () => epochLosses(before)[at] ?? null;
     const newest = !known || row.endNs >= known.row.endNs;
-    const last = newest ? { row, loss } : { row: known.row, loss: losses.at(-1) ?? null };
+    const last = newest ? { row, loss } : { row: known.row, loss: () => epochLosses(before).at(-1) ?? null };
     this.#rows.set(key, { ...last, before: before.slice(-REMEMBERED) });
     return loss;
   }

@@ -1,6 +1,7 @@
 /**
  * Metrics for Prometheus, in base units (seconds, bytes). Labels are routes, points and segments, of which there are at most so many here; never flows. Those beyond are counted, not named.
  */
+import type { EpochLoss } from "../collect/epoch-losses.ts";
 import type { SegmentRow } from "../results/rows.ts";
 import type { ClusterState } from "./cluster/cluster-part.ts";
 import type { LatestRow } from "./latest-rows.ts";
@@ -276,8 +277,8 @@ function tapMetrics(out: MetricSink, taps: Record<string, TapState>): void {
 
 function segmentMetrics(out: MetricSink, latest: Iterable<LatestRow>): void {
   const all = [...latest];
-  const rows = all.slice(0, MAX_LABELLED);
-  const each = (value: (row: SegmentRow, loss: LatestRow["loss"]) => number | null) =>
+  const rows = all.slice(0, MAX_LABELLED).map(({ row, loss }) => ({ row, loss: loss() }));
+  const each = (value: (row: SegmentRow, loss: EpochLoss | null) => number | null) =>
     rows.map(({ row, loss }): [Labels, number | null] => {
       const { from, to, label } = row.segment;
       return [{ from, to, label, estimator: row.estimator }, value(row, loss)];

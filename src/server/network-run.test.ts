@@ -85,7 +85,7 @@ describe("a simulated network", () => {
     } finally {
       await server.close();
     }
-  }, 60_000);
+  });
 
   it("names what is wrong with its file in one line", () => {
     const file = join(root, "bad.json");

@@ -291,9 +291,8 @@ describe("a webhook", () => {
     const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
     const webhook = new Webhook({ name: "x", url, timeoutMs: 50, retries: 0 });
     webhook.send({});
-    const from = performance.now();
-    await webhook.close(5000);
-    expect(performance.now() - from).toBeLessThan(4000);
+    // Would it wait for the limit of the close, the test would end first.
+    await webhook.close(3_600_000);
     expect(webhook.counts).toMatchObject({ sent: 0, failed: 1 });
     server.closeAllConnections();
   });

@@ -14,7 +14,7 @@ import {
   type PairingState,
   type Span,
 } from "./pairing.ts";
-import type { OfferedRecord, PairingOrder, PairingReport, PairingWorkerData } from "./pairing-worker.ts";
+import type { CrossingRecord, PairingOrder, PairingReport, PairingWorkerData } from "./pairing-worker.ts";
 
 /** What the service needs of it. */
 export type PairingPart = Pick<
@@ -37,6 +37,7 @@ export type PairingPart = Pick<
 
 /** Larger records are read from the disk instead of crossing to the thread. */
 const MAX_CROSSING = 16e6;
+const YOUNG_MB = 96;
 
 export function openPairing(options: PairingOptions): PairingPart {
   const file = fileURLToPath(new URL("./pairing-worker.js", import.meta.url));
@@ -65,7 +66,11 @@ class PairingThread implements PairingPart {
     const workerData: PairingWorkerData = {
       ...{ directory: archive.directory, latenessNs, topFlows, namesWaiting },
     };
-    this.#worker = new Worker(program, { workerData });
+    // Records wait for their other ends: with more room for what is young, most are gone before they are moved.
+    this.#worker = new Worker(program, {
+      workerData,
+      resourceLimits: { maxYoungGenerationSizeMb: YOUNG_MB },
+    });
     this.#worker.on("message", (report: PairingReport) => this.#take(report));
     this.#worker.on("error", (error) => this.#fail(error));
     this.#worker.on("exit", () => this.#fail(new Error("the thread that estimates has ended")));
@@ -110,19 +115,14 @@ class PairingThread implements PairingPart {
   }
 
   offer(accepted: readonly Accepted[]): void {
-    const records = accepted.map(({ head, encoded, bytes, outcome, settled }): OfferedRecord => {
-      // A copy (slice() of a Buffer is none): a part of a message would take the whole message with it.
+    const crossing: Uint8Array[] = [];
+    const records = accepted.map(({ head, encoded, bytes, outcome, settled }): CrossingRecord => {
       const crosses = outcome === "stored" && encoded && encoded.length <= MAX_CROSSING;
-      return {
-        head: plainHead(head),
-        bytes,
-        outcome,
-        settled,
-        encoded: crosses ? new Uint8Array(encoded) : null,
-      };
+      if (crosses) crossing.push(encoded);
+      return { head: crosses ? null : plainHead(head), bytes, outcome, settled };
     });
-    const buffers = records.flatMap((r) => (r.encoded ? [r.encoded.buffer as ArrayBuffer] : []));
-    this.#send({ kind: "offer", records }, buffers);
+    const encoded = joined(crossing);
+    this.#send({ kind: "offer", records, encoded }, [encoded.buffer as ArrayBuffer]);
   }
 
   resume(segment: CollectedSegment, latestNs: bigint): void {
@@ -160,7 +160,7 @@ class PairingThread implements PairingPart {
   }
 
   #take(report: PairingReport): void {
-    if (report.kind === "rows") this.#options.onRows(report.row, report.flows);
+    if (report.kind === "rows") for (const { row, flows } of report.rows) this.#options.onRows(row, flows);
     else if (report.kind === "refused") this.#options.onRefused(report.file, report.reason);
     else if (report.kind === "late") this.#options.onLate?.(report.head);
     else {
@@ -180,6 +180,17 @@ class PairingThread implements PairingPart {
     for (const { reject } of this.#waiting.values()) reject(error);
     this.#waiting.clear();
   }
+}
+
+/** In memory of its own, which crosses to the thread whole. */
+function joined(parts: readonly Uint8Array[]): Uint8Array {
+  const all = new Uint8Array(parts.reduce((n, part) => n + part.length, 0));
+  let at = 0;
+  for (const part of parts) {
+    all.set(part, at);
+    at += part.length;
+  }
+  return all;
 }
 
 /** Without what is unpacked when it is asked for. */

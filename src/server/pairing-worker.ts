@@ -2,11 +2,11 @@
 import { parentPort, workerData } from "node:worker_threads";
 import { RecordArchive } from "../archive/archive.ts";
 import type { CollectedSegment } from "../collect/collector.ts";
-import { decodeRecord, type RecordHead } from "../epoch/record.ts";
+import { decodeHead, payloadIn, type RecordHead } from "../epoch/record.ts";
 import { ESTIMATORS } from "../estimators/table.ts";
 import type { FlowRow, SegmentRow } from "../results/rows.ts";
 import type { Accepted } from "./ingest.ts";
-import { Pairing, type PairingState, type Span } from "./pairing.ts";
+import { type OfferedRecord, Pairing, type PairingState, type Span } from "./pairing.ts";
 
 export interface PairingWorkerData {
   directory: string;
@@ -15,39 +15,51 @@ export interface PairingWorkerData {
   namesWaiting: boolean;
 }
 
-export interface OfferedRecord extends Pick<Accepted, "head" | "bytes" | "outcome" | "settled"> {
-  /** As it came; null where it is to be read from the archive. */
-  encoded: Uint8Array | null;
+export interface CrossingRecord extends Pick<Accepted, "bytes" | "outcome" | "settled"> {
+  /** Null where it is among `encoded`. */
+  head: RecordHead | null;
 }
 
 export type PairingOrder =
   | { kind: "watch"; segment: CollectedSegment }
   | { kind: "unwatch"; segment: CollectedSegment }
-  | { kind: "offer"; records: OfferedRecord[] }
+  /** `encoded`: records without a head, as they came and were checked, one behind the other; the others are read from the archive. */
+  | { kind: "offer"; records: CrossingRecord[]; encoded: Uint8Array }
   | { kind: "resume"; segment: CollectedSegment; latestNs: bigint }
   | { kind: "again"; point: string; label: string; span: Span }
   | { kind: "work"; id: number };
 
 export type PairingReport =
-  | { kind: "rows"; row: SegmentRow; flows: FlowRow[] }
+  | { kind: "rows"; rows: { row: SegmentRow; flows: FlowRow[] }[] }
   | { kind: "refused"; file: string; reason: string }
   | { kind: "late"; head: RecordHead }
   | { kind: "worked"; id: number; state: PairingState; error: string | null };
+
+/** Rows that cross at a time. */
+const MAX_ROWS = 200;
 
 const port = parentPort;
 if (port) {
   const { directory, ...options } = workerData as PairingWorkerData;
   const report = (message: PairingReport) => port.postMessage(message);
+  let rows: { row: SegmentRow; flows: FlowRow[] }[] = [];
+  const reportRows = () => {
+    if (rows.length > 0) report({ kind: "rows", rows });
+    rows = [];
+  };
   const pairing = new Pairing({
     ...{ ...options, archive: RecordArchive.open(directory), table: ESTIMATORS },
-    onRows: (row, flows) => report({ kind: "rows", row, flows }),
+    onRows: (row, flows) => {
+      rows.push({ row, flows });
+      if (rows.length >= MAX_ROWS) reportRows();
+    },
     onRefused: (file, reason) => report({ kind: "refused", file, reason }),
     onLate: (head) => report({ kind: "late", head }),
   });
   port.on("message", async (order: PairingOrder) => {
     if (order.kind === "watch") pairing.watch(order.segment);
     else if (order.kind === "unwatch") pairing.unwatch(order.segment);
-    else if (order.kind === "offer") pairing.offer(order.records.map(accepted));
+    else if (order.kind === "offer") pairing.offer(offered(order.records, order.encoded));
     else if (order.kind === "resume") pairing.resume(order.segment, order.latestNs);
     else if (order.kind === "again") pairing.again(order.point, order.label, order.span);
     else {
@@ -57,17 +69,26 @@ if (port) {
       } catch (cause) {
         error = (cause as Error).stack ?? String(cause);
       }
+      reportRows();
       report({ kind: "worked", id: order.id, state: pairing.state(), error });
     }
   });
 }
 
-function accepted({ head, bytes, outcome, settled, encoded }: OfferedRecord) {
-  const record = encoded && {
-    ...head,
-    get payload() {
-      return decodeRecord(encoded).payload;
-    },
-  };
-  return { head, record, bytes, outcome, settled };
+function offered(records: readonly CrossingRecord[], encoded: Uint8Array): OfferedRecord[] {
+  let at = 0;
+  return records.map(({ head, bytes, outcome, settled }) => {
+    if (head) return { head, record: null, bytes, outcome, settled };
+    // Its own memory: the others of the message go when they are done.
+    const own = encoded.slice(at, at + bytes);
+    at += bytes;
+    const decoded = decodeHead(own);
+    const record = {
+      ...decoded.head,
+      get payload() {
+        return payloadIn(own, decoded.layout, { file: "record", offset: 0 });
+      },
+    };
+    return { head: decoded.head, record, bytes, outcome, settled };
+  });
 }

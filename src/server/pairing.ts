@@ -3,9 +3,9 @@
  * late, replaces another record, or was left over by a crash is estimated again from the archive, for its own time: rows are replaced by better ones.
  */
 import { join } from "node:path";
-import { setImmediate as nextTurn } from "node:timers/promises";
 import type { RecordArchive } from "../archive/archive.ts";
 import { recordPath } from "../archive/names.ts";
+import { turnEvery } from "../base/turn.ts";
 import { openHandle } from "../collect/archive-records.ts";
 import { type Collected, type CollectedSegment, Collector } from "../collect/collector.ts";
 import type { RecordHandle } from "../collect/record-handle.ts";
@@ -79,6 +79,7 @@ interface Watched extends WatchedState {
 const CHUNK_NS = 600_000_000_000n;
 /** Epochs that are cut by packets are known by their neighbours: so far around they are looked at. */
 const AROUND_NS = 60_000_000_000n;
+const TURN_MS = 5;
 export const MAX_SEGMENTS = 10_000;
 
 export class Pairing {
@@ -216,10 +217,11 @@ export class Pairing {
 
   async #advance(): Promise<void> {
     const { latenessNs } = this.#options;
+    const turn = turnEvery(TURN_MS);
     for (const watched of this.#watched.values()) {
       for (const event of watched.collector.advance(watched.latestNs - latenessNs)) {
         if (watched.resumedNs === null || spanOf(event).startNs >= watched.resumedNs) this.#take(event);
-        await nextTurn();
+        await turn();
       }
       for (let span = watched.again.shift(); span; span = watched.again.shift()) {
         // In pieces, so that a long outage is no long silence.
@@ -233,6 +235,7 @@ export class Pairing {
   async #estimateAgain({ segment, latestNs }: Watched, { startNs, endNs }: Span): Promise<void> {
     const openNs = latestNs - this.#options.latenessNs;
     const collector = this.#collector(segment);
+    const turn = turnEvery(TURN_MS);
     for (const handle of this.#stored(segment, { startNs: startNs - AROUND_NS, endNs: endNs + AROUND_NS }))
       collector.offer(handle);
     for (const event of collector.finish()) {
@@ -240,7 +243,7 @@ export class Pairing {
       const within = at.endNs > startNs && at.startNs < endNs;
       // What may still change is left to the collector that waits for it.
       if (within && (at.endNs <= openNs || isFinal(event))) this.#take(event);
-      await nextTurn();
+      await turn();
     }
   }
 

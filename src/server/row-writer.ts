@@ -80,7 +80,10 @@ export class RowWriter {
       if (rows.size < MAX_UNWRITTEN) this.#unwritten = new Map([...rows, ...this.#unwritten]);
       throw error;
     }
-    for (const row of written) this.#events.emit("epoch", rowEvent(row, this.#latest.add(row)));
+    for (const row of written) {
+      const loss = this.#latest.add(row);
+      this.#events.emit("epoch", () => rowEvent(row, loss()));
+    }
     if (list.length > 0) await this.#each((follower) => follower.take(written));
     return list.length;
   }

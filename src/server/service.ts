@@ -194,7 +194,8 @@ export class CollectorService {
       );
     }
     const lock = await lockDirectory(data, "collector");
-    const files = new FileWriter();
+    // What a worker of a cluster loses with its machine is in the stream.
+    const files = new FileWriter({ synced: options.cluster === undefined });
     let results: ResultsStore | null = null;
     try {
       const archive = await RecordArchive.create(join(data, "records"), files);
@@ -391,7 +392,7 @@ export class CollectorService {
 
   #planned(state: TapPlanState): void {
     for (const segment of this.#plan.segments) this.watch(segment);
-    this.events.emit("plan", state);
+    this.events.emit("plan", () => state);
   }
 
   /** What can change while it runs: retention, and segments to be watched. */

@@ -20,7 +20,7 @@ let server: ClickhouseServer;
 beforeAll(async () => {
   if (CLICKHOUSE_SERVER === null) console.warn(`skipped: ${NO_CLICKHOUSE}`);
   else server = await ClickhouseServer.start();
-}, 30_000);
+});
 afterAll(async () => {
   for (const store of open) await store.close();
   await server?.close();
@@ -175,7 +175,7 @@ describe.skipIf(CLICKHOUSE_SERVER === null)("ClickHouse and DuckDB", () => {
     await clickhouse.export("segments", join(root, "b.csv"), "csv");
     const rows = (file: string) => readFileSync(join(root, file), "utf8").split("\n").length;
     expect(rows("b.csv")).toBe(rows("a.csv"));
-  }, 180_000);
+  });
 
   it("take away what an end that came late replaces, where packets cut epochs", async () => {
     const pair = storeRows(0, 1)
@@ -240,7 +240,7 @@ describe.skipIf(CLICKHOUSE_SERVER === null)("workers on one ClickHouse", () => {
     await alone.write(segments, flows);
     await alone.rollUp(END_NS);
     await expectSame(alone, workers[1] as ResultsStore, true);
-  }, 60_000);
+  });
 
   it("keep the rows of a segment's owner, whatever an owner before writes late", async () => {
     const store = await inClickhouse("fenced");

@@ -1,6 +1,7 @@
 /** What is known of each tap: when it was heard of, what its last records said, what it says of itself. Bounded, whatever names come. */
 import Type from "typebox";
 import { Check } from "typebox/schema";
+import { remembered } from "../base/remembered.ts";
 import type { ClockState } from "../capture/source/clock-state.ts";
 import type { RecordHead } from "../epoch/record.ts";
 
@@ -88,11 +89,15 @@ function shareOf(cpuNs: number, { startNs, endNs }: RecordHead["epoch"]): number
 
 /** Null where it is not what a tap would say. */
 function readReport(text: string | null): SpoolReport | null {
-  if (text === null || text.length > MAX_REPORT) return null;
+  return text === null || text.length > MAX_REPORT ? null : parseReport(text);
+}
+
+/** Taps at rest say the same with every record. */
+const parseReport = remembered(MAX_TAPS, (text): SpoolReport | null => {
   try {
     const value: unknown = JSON.parse(text);
     return Check(SPOOL, value) ? (value as SpoolReport) : null;
   } catch {
     return null;
   }
-}
+});

@@ -11,9 +11,10 @@ import { encodeRecord, headLength } from "../../src/epoch/record.ts";
 import { type RunningServer, startServer } from "../../src/server/server.ts";
 import { BATCH_TYPE, frameRecord } from "../../src/transport/batch.ts";
 import { message, observedRecords, POINTS } from "../support/collector-records.ts";
+import { rounds } from "../support/rounds.ts";
 
 const root = mkdtempSync(join(tmpdir(), "hoptime-hostile-"));
-const BODIES = 10_000;
+const BODIES = rounds(2500, 10_000);
 let server: RunningServer;
 const logged: string[] = [];
 beforeAll(async () => {
@@ -109,7 +110,8 @@ async function exchange(text: string): Promise<string> {
     });
     socket.on("close", () => resolve(out));
     socket.on("error", () => resolve(out));
-    setTimeout(() => socket.destroy(), 1500);
+    // Connections that stay open are closed some time after the answer.
+    socket.once("data", () => setTimeout(() => socket.destroy(), 500));
     socket.write(text);
   });
 }
@@ -123,10 +125,10 @@ it("serves others while slow clients hold their connections", async () => {
     );
   }
   for (let n = 0; n < 20; n++) {
-    const from = performance.now();
     expect((await fetch(`${server.url}/v1/points`)).status).toBe(200);
-    expect(performance.now() - from).toBeLessThan(1000);
   }
+  // They still hold them.
+  expect(slow.filter((socket) => socket.destroyed || socket.readableEnded)).toEqual([]);
   for (const socket of slow) socket.destroy();
 });
 
@@ -141,10 +143,10 @@ it("refuses more at once than it has memory for, before reading it", async () =>
     );
   }
   await expect
-    .poll(() => replies.filter((r) => r.startsWith("HTTP/1.1 503")).length, { timeout: 10_000 })
+    .poll(() => replies.filter((r) => r.startsWith("HTTP/1.1 503")).length)
     .toBeGreaterThanOrEqual(3);
   for (const socket of holding) socket.destroy();
-  await expect.poll(async () => (await send(Buffer.alloc(1000))).status, { timeout: 10_000 }).toBe(400);
+  await expect.poll(async () => (await send(Buffer.alloc(1000))).status).toBe(400);
 });
 
 it("refuses huge headers, bodies without a length, other protocols, and paths that lead elsewhere", async () => {

@@ -81,7 +81,6 @@ describe.skipIf(!hasBrowser)("the page in a browser", () => {
   async function show(hash: string, options = {}): Promise<WatchedPage> {
     const watched = await watchedPage(browser, `${url}/${hash}`, options);
     open.push(watched);
-    watched.page.setDefaultTimeout(20_000);
     await watched.page.waitForSelector("main h1");
     return watched;
   }

@@ -81,7 +81,7 @@ describe.skipIf(!hasBrowser)("comparing in a browser", () => {
     expect(await accessibilityFindings(page)).toEqual([]);
     expect(problems.filter((p) => !p.startsWith("request: file:"))).toEqual([]);
     await page.close();
-  }, 120_000);
+  });
 
   test("options of the form are those of the command line, and a wrong one is named", async () => {
     const { page, problems } = await watchedPage(browser, pathToFileURL(PAGE).href);
@@ -102,7 +102,7 @@ describe.skipIf(!hasBrowser)("comparing in a browser", () => {
     );
     expect(problems.filter((p) => !p.startsWith("request: file:"))).toEqual([]);
     await page.close();
-  }, 120_000);
+  });
 
   test("plain captures, damaged ones and ones that are none", async () => {
     const frames = readFrames(DEMO.before);
@@ -131,7 +131,7 @@ describe.skipIf(!hasBrowser)("comparing in a browser", () => {
     expect(await page.textContent(".state .warning")).toContain("noise.pcap");
     expect(problems.filter((p) => !p.startsWith("request: file:"))).toEqual([]);
     await page.close();
-  }, 180_000);
+  });
 
   test("`hoptime page` serves it, in the dark and on a phone, and its policy is kept", async () => {
     const served = spawn(process.execPath, [CLI, "page", "--listen", "127.0.0.1:0"], {
@@ -161,5 +161,5 @@ describe.skipIf(!hasBrowser)("comparing in a browser", () => {
     } finally {
       served.kill();
     }
-  }, 120_000);
+  });
 });

@@ -76,15 +76,24 @@ const FORMATS = {
 };
 type Format = keyof typeof FORMATS;
 
+/** A list is written once, however often it is compared. */
+const written = new Map<Format, WeakMap<PlainPacket[], string>>();
 let files = 0;
+function fileOf(packets: PlainPacket[], format: Format): string {
+  const known = written.get(format) ?? new WeakMap<PlainPacket[], string>();
+  written.set(format, known);
+  const file = known.get(packets) ?? path(`${files++}.${format}`);
+  if (!known.has(packets)) writeFileSync(file, FORMATS[format](packets));
+  known.set(packets, file);
+  return file;
+}
+
 async function compare(
   { before, after }: Pair,
   format: Format = "pcap",
   options: { epochNs?: number; windowNs?: number; parallel?: boolean } = {},
 ): Promise<CompareReport> {
-  const pair = { before: path(`${files++}.${format}`), after: path(`${files++}.${format}`) };
-  writeFileSync(pair.before, FORMATS[format](before));
-  writeFileSync(pair.after, FORMATS[format](after));
+  const pair = { before: fileOf(before, format), after: fileOf(after, format) };
   return await compareCaptures({ ...pair, windowNs: WINDOW_NS, parallel: false, ...options });
 }
 
@@ -93,6 +102,16 @@ function others({ segment, flows }: CompareReport) {
   const { matched, latency, reordered, duplicates } = segment;
   const byFlow = Object.fromEntries(flows.map((f) => [JSON.stringify(f.key), f.latency]));
   return { matched, latency, reordered, duplicates, byFlow };
+}
+
+/** What a comparison is without some packets, whatever their times are in others: made once. */
+const bare = new Map<string, Promise<CompareReport>>();
+function compareWithout(pair: Pair, side: keyof Pair, at: number, count: number, format: Format) {
+  const key = JSON.stringify([pair.before.length, side, at, count, format]);
+  const known =
+    bare.get(key) ?? compare({ ...pair, [side]: bend(pair[side], at, count, "left out") }, format);
+  bare.set(key, known);
+  return known;
 }
 
 async function expectAsWithout(
@@ -105,7 +124,7 @@ async function expectAsWithout(
 ): Promise<CompareReport> {
   const at = from < 0 ? pair[side].length + from : from;
   const outlier = await compare({ ...pair, [side]: bend(pair[side], at, count, byNs) }, format);
-  const without = await compare({ ...pair, [side]: bend(pair[side], at, count, "left out") }, format);
+  const without = await compareWithout(pair, side, at, count, format);
   expect(others(outlier)).toEqual(others(without));
   expect(outlier.segment[side === "before" ? "sent" : "received"]).toBe(pair[side].length);
   // The packet itself is lost at one end and new at the other; without it at an end, its partner is outside the capture, and so are those lost there.

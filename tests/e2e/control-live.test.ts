@@ -53,7 +53,6 @@ const FILTER = "udp dst port 9000";
 
 test.skipIf(missing !== null)(
   "epochs that the sender's tap cuts hold the same packets at both ends",
-  { timeout: 120_000 },
   async () => {
     lab.addHost("a");
     lab.addHost("r", { forwards: true });

@@ -15,7 +15,7 @@ function evaluate(...words: string[]) {
   return spawnSync(process.execPath, [main, "evaluate", ...words], { encoding: "utf8", cwd: ROOT });
 }
 
-test("names the estimator to take for each budget, in words and as JSON", { timeout: 60_000 }, () => {
+test("names the estimator to take for each budget, in words and as JSON", () => {
   const words = [
     "demo/router-in.pcap.gz",
     "--memory",
@@ -40,9 +40,7 @@ test("names the estimator to take for each budget, in words and as JSON", { time
   expect([fits, wireBits > 0 && wireBits <= 1.1 * 12]).toEqual([true, true]);
 });
 
-test("takes the exact match of two captures as the truth, and refuses what they cannot have", {
-  timeout: 60_000,
-}, () => {
+test("takes the exact match of two captures as the truth, and refuses what they cannot have", () => {
   const captures = ["demo/router-in.pcap.gz", "demo/router-out.pcap.gz"];
   const { budgets } = JSON.parse(
     evaluate(...captures, "--memory", "64kB", "--estimators", "lda,lds,sds", "--json").stdout,
@@ -69,9 +67,7 @@ test("takes the exact match of two captures as the truth, and refuses what they 
   ]);
 });
 
-test("says which part of a damaged capture was used, and refuses what is not there", {
-  timeout: 60_000,
-}, () => {
+test("says which part of a damaged capture was used, and refuses what is not there", () => {
   const cut = join(scratch, "cut.pcap");
   const whole = gunzipSync(readFileSync(join(ROOT, "demo/router-in.pcap.gz")));
   writeFileSync(cut, whole.subarray(0, 300_001));

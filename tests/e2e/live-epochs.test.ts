@@ -10,6 +10,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { afterAll, afterEach, beforeEach, expect, test } from "vitest";
 import { findLibc } from "../../src/capture/source/interface/libc.ts";
 import type { Series, SeriesPoint } from "../../src/results/series.ts";
+import { buildDualRouter, DUAL_RECEIVER } from "../support/dual-router.ts";
 import { type ExactEpoch, exactEpochs } from "../support/exact-epochs.ts";
 import { NetworkLab, namespacesMissing } from "../support/namespaces.ts";
 
@@ -35,11 +36,6 @@ const URL = "http://127.0.0.1:8787";
 const CROSSING = "dst net 10.95.2.0/24 or dst net fd95:2::/64";
 const ESTIMATORS = ["lda", "lds", "rli", "maple"] as const;
 
-const RECEIVER = `
-  const net = require("node:net"), dgram = require("node:dgram");
-  net.createServer((s) => s.resume()).listen(5000, "::", () => {
-    dgram.createSocket("udp4").bind(9000); dgram.createSocket({ type: "udp6", ipv6Only: true }).bind(9000, () => console.log("ready"));
-  });`;
 /** Rates that change from second to second, bursts a little beyond what the queue drains: delay and loss of epochs differ, and most packets arrive. */
 const SENDER = `
   const net = require("node:net"), dgram = require("node:dgram");
@@ -60,23 +56,7 @@ const SENDER = `
   }, 2);`;
 
 function build(): void {
-  lab.addHost("a");
-  lab.addHost("r", { forwards: true });
-  lab.addHost("b");
-  lab.join(["a", "e0", "10.95.1.1/24"], ["r", "in", "10.95.1.254/24"]);
-  lab.join(["r", "out", "10.95.2.254/24"], ["b", "e0", "10.95.2.1/24"]);
-  lab.run("r", "sysctl", "-qw", "net.ipv6.conf.all.forwarding=1");
-  for (const [host, device, address] of [
-    ["a", "e0", "fd95:1::1/64"],
-    ["r", "in", "fd95:1::ff/64"],
-    ["r", "out", "fd95:2::ff/64"],
-    ["b", "e0", "fd95:2::1/64"],
-  ] as const)
-    lab.run(host, "ip", "addr", "add", address, "dev", device, "nodad");
-  lab.route("a", "10.95.0.0/16", "10.95.1.254");
-  lab.route("b", "10.95.0.0/16", "10.95.2.254");
-  lab.route("a", "fd95::/16", "fd95:1::ff");
-  lab.route("b", "fd95::/16", "fd95:2::ff");
+  buildDualRouter(lab, 95);
   lab.queue("r", "out", DRAIN_MBIT, 32);
 }
 
@@ -190,7 +170,7 @@ async function run(dir: string): Promise<void> {
       ...to("pair").slice(0, -2),
     ),
   ];
-  const receiver = lab.start("b", process.execPath, "-e", RECEIVER);
+  const receiver = lab.start("b", process.execPath, "-e", DUAL_RECEIVER);
   await new Promise((resolve) => receiver.stdout?.once("data", resolve));
   const sender = lab.start("a", process.execPath, "-e", SENDER);
   await sleep(Number((EPOCH_NS * BigInt(EPOCHS + 4)) / 1_000_000n));
@@ -227,10 +207,11 @@ test.skipIf(missing !== null)(
       const text = `${name}: ${JSON.stringify(counts)}, median width ${width}`;
       if (process.env["HOPTIME_SHOW"]) console.log(text);
       expect(counts.judged, text).toBeGreaterThanOrEqual(EPOCHS - 6);
-      // 95 % intervals: more misses than a sixth are a chance of 0.0006 in 60 epochs.
-      expect(counts.held, text).toBeGreaterThanOrEqual((5 / 6) * counts.judged);
-      // Loss without bars is exact but for the packets on their way at the cuts.
+      // 95 % intervals: more misses than one in nine are a chance of 0.01 in 64 epochs, of a millionth in three runs. References of a busy machine come late, in bursts: one in six.
+      expect(counts.held, text).toBeGreaterThanOrEqual((name === "rli" ? 5 / 6 : 8 / 9) * counts.judged);
+      // Loss of an epoch is exact but for the packets on their way at its cuts, and that of the run but for those at its ends: LDS knows these, LDA by rate and delay.
       expect(counts.lossHeld, text).toBe(counts.lossJudged);
+      expect(Math.abs(counts.lost - counts.trulyLost), text).toBeLessThanOrEqual(name === "lda" ? 16 : 4);
       // Bars that hold everything would say nothing.
       expect(width, text).toBeLessThan(MAX_WIDTH[name]);
     }
@@ -251,12 +232,14 @@ interface Judged {
   held: number;
   lossJudged: number;
   lossHeld: number;
+  lost: number;
+  trulyLost: number;
   widths: number[];
 }
 
 function judge(name: string, points: readonly SeriesPoint[], exact: ReadonlyMap<string, ExactEpoch>): Judged {
-  const out: Judged = { judged: 0, held: 0, lossJudged: 0, lossHeld: 0, widths: [] };
-  for (const { startNs, latency, lost, edges, missing, dropped, reason } of points) {
+  const out: Judged = { judged: 0, held: 0, lossJudged: 0, lossHeld: 0, lost: 0, trulyLost: 0, widths: [] };
+  for (const { startNs, latency, lost, lostLow, lostHigh, edges, missing, dropped, reason } of points) {
     const truth = exact.get(startNs);
     // What a capture dropped is in no record and in no truth: nothing can be said of it.
     if (!truth || edges + missing > 0 || (dropped ?? 0) > 0 || truth.arrived < 100) continue;
@@ -267,10 +250,13 @@ function judge(name: string, points: readonly SeriesPoint[], exact: ReadonlyMap<
     if (low <= meanNs && meanNs <= high) out.held++;
     else if (process.env["HOPTIME_SHOW"]) console.log(name, JSON.stringify({ latency, reason, truth }));
     if (latency) out.widths.push((latency.highNs - latency.lowNs) / meanNs);
-    if (lost === null) continue;
+    if (lost === null || lostLow === null || lostHigh === null) continue;
     out.lossJudged++;
-    if (Math.abs(lost - truth.lost) <= truth.crossing) out.lossHeld++;
-    else if (process.env["HOPTIME_SHOW"]) console.log(name, "lost", lost, JSON.stringify(truth));
+    out.lost += lost;
+    out.trulyLost += truth.lost;
+    if (lostLow - truth.atEdge <= truth.lost && truth.lost <= lostHigh + truth.atEdge) out.lossHeld++;
+    else if (process.env["HOPTIME_SHOW"])
+      console.log(name, "lost", JSON.stringify({ lost, lostLow, lostHigh, truth }));
   }
   out.widths.sort((a, b) => a - b);
   return out;

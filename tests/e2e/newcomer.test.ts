@@ -42,7 +42,7 @@ test("hoptime estimators, compare and evaluate list it", async () => {
     expect(command.options.some((o) => o.long === "--newcomer")).toBe(true);
 });
 
-test("the race and the frontier have it", { timeout: 60_000 }, async () => {
+test("the race and the frontier have it", async () => {
   expect(racing().map((e) => e.name)).toContain("newcomer");
   const kernels = new Kernels();
   const scenario = independentFlows({ seed: 5, traffic: { durationS: 0.02 } });

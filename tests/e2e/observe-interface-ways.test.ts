@@ -63,7 +63,6 @@ interface Answer {
 
 test.skipIf(missing !== null)(
   "taps that are given an interface, a point and a collector separate both directions alike",
-  { timeout: 120_000 },
   async () => {
     lab.addHost("a");
     lab.addHost("r", { forwards: true });

@@ -9,6 +9,7 @@ import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { afterAll, afterEach, beforeEach, expect, test } from "vitest";
 import { findLibc } from "../../src/capture/source/interface/libc.ts";
+import { buildDualRouter, DUAL_RECEIVER } from "../support/dual-router.ts";
 import { NetworkLab, namespacesMissing, udpSender } from "../support/namespaces.ts";
 
 const cli = join(import.meta.dirname, "..", "..", "dist", "cli", "main.js");
@@ -60,11 +61,7 @@ async function observeBy(program: string, host: string, ...args: string[]): Prom
 }
 
 /** Bursts of UDP over both versions, and TCP that is read on the other side. */
-const RECEIVER = `
-  const net = require("node:net"), dgram = require("node:dgram");
-  net.createServer((s) => s.resume()).listen(5000, "::", () => {
-    dgram.createSocket("udp4").bind(9000); dgram.createSocket({ type: "udp6", ipv6Only: true }).bind(9000, () => console.log("ready"));
-  });`;
+
 const SENDER = `
   const net = require("node:net"), dgram = require("node:dgram");
   const [u4, u6] = [dgram.createSocket("udp4"), dgram.createSocket("udp6")];
@@ -84,28 +81,12 @@ const SENDER = `
   }, 2);`;
 
 async function build(): Promise<void> {
-  lab.addHost("a");
-  lab.addHost("r", { forwards: true });
-  lab.addHost("b");
-  lab.join(["a", "e0", "10.94.1.1/24"], ["r", "in", "10.94.1.254/24"]);
-  lab.join(["r", "out", "10.94.2.254/24"], ["b", "e0", "10.94.2.1/24"]);
-  lab.run("r", "sysctl", "-qw", "net.ipv6.conf.all.forwarding=1");
-  for (const [host, device, address] of [
-    ["a", "e0", "fd94:1::1/64"],
-    ["r", "in", "fd94:1::ff/64"],
-    ["r", "out", "fd94:2::ff/64"],
-    ["b", "e0", "fd94:2::1/64"],
-  ] as const)
-    lab.run(host, "ip", "addr", "add", address, "dev", device, "nodad");
-  lab.route("a", "10.94.0.0/16", "10.94.1.254");
-  lab.route("b", "10.94.0.0/16", "10.94.2.254");
-  lab.route("a", "fd94::/16", "fd94:1::ff");
-  lab.route("b", "fd94::/16", "fd94:2::ff");
+  buildDualRouter(lab, 94);
   lab.queue("r", "out", 6, 120);
 }
 
 async function traffic(): Promise<void> {
-  const receiver = lab.start("b", process.execPath, "-e", RECEIVER);
+  const receiver = lab.start("b", process.execPath, "-e", DUAL_RECEIVER);
   await new Promise((resolve) => receiver.stdout?.once("data", resolve));
   const sender = lab.start("a", process.execPath, "-e", SENDER);
   await new Promise((resolve) => sender.on("exit", resolve));

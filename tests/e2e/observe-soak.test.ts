@@ -10,10 +10,10 @@ import { afterAll, describe, expect, it } from "vitest";
 import { RecordArchive } from "../../src/archive/archive.ts";
 import { Random } from "../../src/base/random.ts";
 import type { ObservationReport } from "../../src/observe/observe-point.ts";
-import { busy } from "../support/busy.ts";
 import { outputOf } from "../support/cli.ts";
 import { ROOT } from "../support/demo-captures.ts";
 import { pipePacket, writeEpochs } from "../support/pipe-traffic.ts";
+import { rounds } from "../support/rounds.ts";
 import { pcapHeader } from "../support/small-pcap.ts";
 
 // Below the package, so that the kernels are found.
@@ -86,7 +86,7 @@ describe("observe, for days", () => {
       expect(held(line)).toBeLessThan(1.05 * held(first));
       expect(line["rss"]).toBeLessThan(1.05 * (first?.["rss"] ?? 0));
     }
-  }, 120_000);
+  });
 });
 
 function observePipe(point: string, directory: string, epoch: string, more: string[] = []): ChildProcess {
@@ -121,7 +121,7 @@ describe("observe, live", () => {
       const records = existsSync(join(directory, "A")) ? recordsOf(directory, "A") : [];
       return records.length > 10 && (records.at(-1)?.epoch.endNs ?? 0n) > lastNs + 5n * lengthNs;
     };
-    await expect.poll(sealed, { timeout: 6000 * busy(), interval: 200 }).toBe(true);
+    await expect.poll(sealed, { interval: 200 }).toBe(true);
     const before = recordsOf(directory, "A");
     expect(before.reduce((n, r) => n + r.counters.packets, 0)).toBe(20);
     for (const [i, record] of before.entries()) {
@@ -131,7 +131,8 @@ describe("observe, live", () => {
     }
     // Then a packet again: it is not late.
     child.stdin?.write(pipePacket(99, NOW_MS()));
-    await sleep(300 * busy());
+    const stored = () => recordsOf(directory, "A").reduce((n, r) => n + r.counters.packets, 0);
+    await expect.poll(stored, { interval: 200 }).toBe(21);
     child.kill("SIGTERM");
     const { status, out, err } = await ended;
     expect({ status, err }).toEqual({ status: 0, err: "" });
@@ -140,7 +141,7 @@ describe("observe, live", () => {
     const after = recordsOf(directory, "A");
     expect(after.reduce((n, r) => n + r.counters.packets, 0)).toBe(21);
     expect(after.reduce((n, r) => n + r.counters.backward, 0)).toBe(0);
-  }, 60_000);
+  });
 
   it("loses nothing that it had read when SIGTERM or SIGINT ends it at any moment", async () => {
     const directory = join(root, "signals");
@@ -198,10 +199,11 @@ describe("observe, live", () => {
         expect(mine.map((r) => r.epoch.cutTail)).toEqual(mine.map((_, i) => i === mine.length - 1));
       }
     };
-    for (let n = 0; n < 50; n += 5) await Promise.all([0, 1, 2, 3, 4].map((i) => round(n + i)));
-    expect(inside).toBeGreaterThan(25);
+    const lives = rounds(20, 50);
+    for (let n = 0; n < lives; n += 5) await Promise.all([0, 1, 2, 3, 4].map((i) => round(n + i)));
+    expect(inside).toBeGreaterThan(lives / 2);
     expect(readdirSync(join(directory, ".tmp"))).toEqual([]);
-  }, 180_000);
+  });
 
   it("ends at once at the second signal", async () => {
     const directory = join(root, "second");
@@ -215,5 +217,5 @@ describe("observe, live", () => {
     const { status } = await ended;
     // Either the first was done before the second was heard, or it was cut off.
     expect([0, 130, 143]).toContain(status);
-  }, 60_000);
+  });
 });

@@ -235,7 +235,7 @@ function delaysOf({ before, after, left }: Awaited<ReturnType<typeof measured>>)
   });
 }
 
-describe.skipIf(missing !== null)("one box, measured in its kernel", { timeout: 120_000, retry: 1 }, () => {
+describe.skipIf(missing !== null)("one box, measured in its kernel", { retry: 1 }, () => {
   beforeAll(build, 60_000);
   afterAll(takeDown);
 

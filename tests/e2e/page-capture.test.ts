@@ -32,7 +32,7 @@ beforeAll(async () => {
   ]);
   await server.service.settle();
   browser = await launchBrowser();
-}, 120_000);
+});
 
 afterAll(async () => {
   await browser?.close();
@@ -80,5 +80,5 @@ describe.skipIf(!hasBrowser)("a capture on the packets screen", () => {
     expect(await accessibilityFindings(page)).toEqual([]);
     expect(problems).toEqual([]);
     await page.close();
-  }, 180_000);
+  });
 });

@@ -29,7 +29,7 @@ beforeAll(async () => {
     station: { topology: lab(), listen: "127.0.0.1:0" },
   });
   browser = await launchBrowser();
-}, 60_000);
+});
 
 afterAll(async () => {
   await browser?.close();
@@ -57,5 +57,5 @@ describe.skipIf(!hasBrowser)("the plan on the map", () => {
     expect(await accessibilityFindings(page)).toEqual([]);
     expect(problems).toEqual([]);
     await page.close();
-  }, 60_000);
+  });
 });

@@ -50,7 +50,7 @@ const BURSTS = `
 
 test.skipIf(missing !== null)(
   "per-flow delays from references are those that both captures tell",
-  { timeout: 240_000, retry: 2 },
+  { retry: 2 },
   async () => {
     lab.addHost("a");
     lab.addHost("r", { forwards: true });

@@ -8,7 +8,6 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { afterAll, describe, expect, it } from "vitest";
-import { busy } from "../support/busy.ts";
 import { CLI, freePort, outputOf } from "../support/cli.ts";
 import { DEMO } from "../support/demo-captures.ts";
 
@@ -75,18 +74,17 @@ describe.each(Object.entries(commands))("%s", (name, run) => {
     if (name === "reference") expect(out).toMatch(/references to 127\.0\.0\.1/);
     if (name === "simulate" && existsSync(join(scratch, `${name}-once`)))
       expect(readdirSync(join(scratch, `${name}-once`))).toEqual([]);
-  }, 90_000);
+  });
 
   it("ends at once at the second", async () => {
     const { child, ended } = await run(`${name}-twice`);
     child.kill("SIGINT");
     await sleep(5);
-    const at = performance.now();
     child.kill("SIGTERM");
     const { status, signal } = await ended;
     expect(signal).toBeNull();
     // Of the second signal, unless the first was done already.
     expect([0, 130, 143]).toContain(status);
-    expect(performance.now() - at).toBeLessThan(1000 * busy());
-  }, 90_000);
+    // Left alone, they would run for minutes or hours: longer than the test.
+  });
 });

@@ -11,6 +11,7 @@ import { type LinkFrame, validFrame } from "../support/arbitrary-frames.ts";
 import { readFrames } from "../support/capture-rows.ts";
 import { encapsulations } from "../support/encapsulations.ts";
 import { PcapngWriter } from "../support/pcap-writer.ts";
+import { FULL } from "../support/rounds.ts";
 import { filesUnder, sharedTraces, unpackCorpus } from "../support/shared-traces.ts";
 import { tsharkConfig, tsharkVersion } from "../support/tshark.ts";
 import { EXCEPTIONS } from "../support/tshark-exceptions.ts";
@@ -23,7 +24,6 @@ const version = tsharkVersion();
 if (!version) console.log("tshark matrix: skipped, tshark is not installed");
 const config = version ? tsharkConfig(scratch) : "";
 const traces = version ? sharedTraces("tshark matrix on the shared captures") : null;
-const full = process.env["HOPTIME_FULL"] === "1";
 /** Files of the corpus in a normal run: every n-th. HOPTIME_FULL=1 takes all (ten minutes). */
 const SAMPLE_STEP = 17;
 
@@ -74,18 +74,18 @@ describe.skipIf(!traces)("tshark and we read the shared captures alike", () => {
   const files = traces ? unpackCorpus(traces, scratch) : [];
 
   test("robustness corpus", { timeout: 900_000 }, async () => {
-    const chosen = full ? files : files.filter((_, i) => i % SAMPLE_STEP === 0);
+    const chosen = FULL ? files : files.filter((_, i) => i % SAMPLE_STEP === 0);
     const tally = await compareAll(chosen, config, EXCEPTIONS);
-    console.log(`robustness corpus (${full ? "all" : "sample"}): ${describeTally(tally)}`);
+    console.log(`robustness corpus (${FULL ? "all" : "sample"}): ${describeTally(tally)}`);
     expect(tally.unexplained.length).toBe(0);
   });
 
   test("replay and two-point captures", { timeout: 900_000 }, async () => {
     const all = [...filesUnder(join(traces!, "replay")), ...filesUnder(join(traces!, "twopoint"))];
     const captures = all.filter((f) => /\.(pcap|pcapng|erf)(\.gz)?$/.test(f));
-    const chosen = full ? captures : captures.filter((f) => /mawi|waikato.*pcapng|det6g|quic-ns3/.test(f));
+    const chosen = FULL ? captures : captures.filter((f) => /mawi|waikato.*pcapng|det6g|quic-ns3/.test(f));
     const tally = await compareAll(chosen, config, EXCEPTIONS);
-    console.log(`replay and two-point (${full ? "all" : "some"}): ${describeTally(tally)}`);
+    console.log(`replay and two-point (${FULL ? "all" : "some"}): ${describeTally(tally)}`);
     expect(tally.unexplained.length).toBe(0);
   });
 });

@@ -60,9 +60,7 @@ describe("vectors that would overflow", () => {
     ],
   };
 
-  it("are sealed before, at instants that both ends share or that pairing makes good", {
-    timeout: 240_000,
-  }, async () => {
+  it("are sealed before, at instants that both ends share or that pairing makes good", async () => {
     const { of } = await observe(scenario, text);
     const senders = of("colate", "A");
     const receivers = of("colate", "B");
@@ -90,9 +88,7 @@ describe("vectors that would overflow", () => {
 });
 
 describe("a question over many epochs", () => {
-  it("has intervals that hold as often as they say: what repeats from epoch to epoch adds as it is", {
-    timeout: 240_000,
-  }, async () => {
+  it("has intervals that hold as often as they say: what repeats from epoch to epoch adds as it is", async () => {
     const text = "n=2048,m=2,vectors=1";
     const scenario: Scenario = {
       seed: 3,

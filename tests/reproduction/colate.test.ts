@@ -46,11 +46,9 @@ describe("on the reference traffic, each flow with a latency of its own, 65,536 
   let run: FlowRun;
   beforeAll(async () => {
     run = await runFlows(kernels, independentFlows(), [pairOf(lossless)]);
-  }, 120_000);
+  });
 
-  it("large flows are within 1 %, 93 of 100 within 5 %, those of hundreds of packets within 7 %", {
-    timeout: 240_000,
-  }, () => {
+  it("large flows are within 1 %, 93 of 100 within 5 %, those of hundreds of packets within 7 %", () => {
     const answer = ask(lossless, run.sealed[0]!, run.flows);
     const [hundreds, thousands] = scoreFlows(run, answer, [
       [100, 999],
@@ -92,7 +90,7 @@ describe("on the reference traffic, each flow with a latency of its own, 65,536 
     expect(bytes.length).toBeLessThan(payload.length + 500);
   });
 
-  it("with only the large flows known, they are still found, by either decoder", { timeout: 240_000 }, () => {
+  it("with only the large flows known, they are still found, by either decoder", () => {
     const known = largeFlows(run, 100);
     for (const decoder of ["blup", "quick"]) {
       const answer = ask(`${lossless},decoder=${decoder}`, run.sealed[0]!, known.flows);
@@ -104,9 +102,7 @@ describe("on the reference traffic, each flow with a latency of its own, 65,536 
 });
 
 describe("with loss", () => {
-  it("four vectors answer for large flows at 0.1 % and 1 %, one vector does not", {
-    timeout: 240_000,
-  }, async () => {
+  it("four vectors answer for large flows at 0.1 % and 1 %, one vector does not", async () => {
     // As many packets per counter as 65,536 have in ten seconds.
     const four = "n=26214,m=2";
     const one = "n=26214,m=2,vectors=1";
@@ -131,7 +127,7 @@ describe("with loss", () => {
 });
 
 describe("sizes", () => {
-  it("predict the error and the reliability of flows by their size", { timeout: 240_000 }, async () => {
+  it("predict the error and the reliability of flows by their size", async () => {
     for (const [text, fixed, loss] of [
       ["n=16384,m=2,vectors=1", { n: 16_384, m: 2, vectors: [1] }, 0],
       ["n=32768,m=4", { n: 32_768, m: 4, vectors: [0.75, 0.2, 0.04, 0.01] }, 0.001],
@@ -167,7 +163,7 @@ describe("sizes", () => {
     }
   });
 
-  it("satisfy a wanted reliability, with fewer counters for larger flows", { timeout: 240_000 }, () => {
+  it("satisfy a wanted reliability, with fewer counters for larger flows", () => {
     const request = {
       packets: 1e6,
       flows: 1e5,
@@ -201,7 +197,7 @@ describe("in a triangle of senders and receivers", () => {
   let answers: Record<TriangleCase, TriangleAnswer>;
   beforeAll(async () => {
     answers = await runTriangle(kernels, SEED);
-  }, 120_000);
+  });
 
   it("a vector per peer answers as if there were one sender; it costs its memory once per peer", () => {
     const own = answers["a vector per peer"];
@@ -243,7 +239,7 @@ const missing = !existsSync(folder);
 if (missing) console.log(`skipped: ${folder} is not there (HOPTIME_SHARED names the folder)`);
 
 describe.skipIf(missing)("on a real router that lost 5 % of its packets", () => {
-  it("the six largest flows have intervals that contain the exact means", { timeout: 240_000 }, async () => {
+  it("the six largest flows have intervals that contain the exact means", async () => {
     const captures = {
       before: join(folder, "router-busy-in.pcap.gz"),
       after: join(folder, "router-busy-out.pcap.gz"),

@@ -35,6 +35,7 @@ export async function watchedPage(
   options: BrowserContextOptions = {},
 ): Promise<WatchedPage> {
   const page = await browser.newPage({ viewport: { width: 1360, height: 900 }, ...options });
+  page.setDefaultTimeout(120_000);
   const problems: string[] = [];
   page.on("console", (message) => {
     // That a test reads a canvas back is no fault of the page.

@@ -10,7 +10,18 @@ export function stack(layers: readonly Layer[], payload: Uint8Array = new Uint8A
 }
 
 export function bytes(...parts: (number | Uint8Array)[]): Uint8Array {
-  return Buffer.concat(parts.map((p) => (typeof p === "number" ? Buffer.from([p]) : p)));
+  let length = 0;
+  for (const part of parts) length += typeof part === "number" ? 1 : part.length;
+  const out = Buffer.alloc(length);
+  let at = 0;
+  for (const part of parts) {
+    if (typeof part === "number") out[at++] = part;
+    else {
+      out.set(part, at);
+      at += part.length;
+    }
+  }
+  return out;
 }
 export function be16(v: number): Uint8Array {
   return Uint8Array.of(v >>> 8, v);

@@ -19,61 +19,70 @@ export interface PcapOptions {
 /** Packets are cut to the snap length. */
 export function pcapFile(packets: readonly PlainPacket[], options: PcapOptions = {}): Buffer {
   const { nano = false, bigEndian = false, modified = false, link = 1, snapLength = 65_535 } = options;
-  const parts: Buffer[] = [];
-  const head = new ByteWriter(bigEndian);
-  head.u32(modified ? 0xa1b2cd34 : nano ? 0xa1b23c4d : 0xa1b2c3d4);
-  head.u16(2).u16(4).u32(0).u32(0).u32(snapLength).u32(link);
-  parts.push(head.done());
+  const out = new ByteWriter(bigEndian, 24 + packets.reduce((n, p) => n + 24 + p.frame.length, 0));
+  out.u32(modified ? 0xa1b2cd34 : nano ? 0xa1b23c4d : 0xa1b2c3d4);
+  out.u16(2).u16(4).u32(0).u32(0).u32(snapLength).u32(link);
   for (const { timeNs, frame, wire } of packets) {
     const captured = Math.min(frame.length, snapLength);
-    const record = new ByteWriter(bigEndian);
     const fraction = timeNs % 1_000_000_000n;
-    record.u32(Number(timeNs / 1_000_000_000n)).u32(Number(nano ? fraction : fraction / 1000n));
-    record.u32(captured).u32(wire ?? frame.length);
-    if (modified) record.u32(3).u16(0x0800).u16(0);
-    parts.push(record.bytes(frame.subarray(0, captured)).done());
+    out.u32(Number(timeNs / 1_000_000_000n)).u32(Number(nano ? fraction : fraction / 1000n));
+    out.u32(captured).u32(wire ?? frame.length);
+    if (modified) out.u32(3).u16(0x0800).u16(0);
+    out.bytes(captured === frame.length ? frame : frame.subarray(0, captured));
   }
-  return Buffer.concat(parts);
+  return out.done();
 }
 
-/** Numbers in one byte order. */
+/** Numbers in one byte order, in one buffer that grows. */
 export class ByteWriter {
   readonly #big: boolean;
-  readonly #parts: Buffer[] = [];
-  constructor(bigEndian = false) {
+  #buffer: Buffer;
+  #length = 0;
+  constructor(bigEndian = false, expected = 64) {
     this.#big = bigEndian;
+    this.#buffer = Buffer.alloc(expected);
+  }
+  /** Where so many bytes go. */
+  #take(bytes: number): number {
+    const at = this.#length;
+    this.#length += bytes;
+    if (this.#length > this.#buffer.length) {
+      const grown = Buffer.alloc(Math.max(this.#length, 2 * this.#buffer.length));
+      this.#buffer.copy(grown);
+      this.#buffer = grown;
+    }
+    return at;
   }
   u8(v: number): this {
-    this.#parts.push(Buffer.from([v]));
+    const at = this.#take(1);
+    this.#buffer[at] = v;
     return this;
   }
   u16(v: number): this {
-    const b = Buffer.alloc(2);
-    if (this.#big) b.writeUInt16BE(v);
-    else b.writeUInt16LE(v);
-    this.#parts.push(b);
+    const at = this.#take(2);
+    if (this.#big) this.#buffer.writeUInt16BE(v, at);
+    else this.#buffer.writeUInt16LE(v, at);
     return this;
   }
   u32(v: number): this {
-    const b = Buffer.alloc(4);
-    if (this.#big) b.writeUInt32BE(v >>> 0);
-    else b.writeUInt32LE(v >>> 0);
-    this.#parts.push(b);
+    const at = this.#take(4);
+    if (this.#big) this.#buffer.writeUInt32BE(v >>> 0, at);
+    else this.#buffer.writeUInt32LE(v >>> 0, at);
     return this;
   }
   u64(v: bigint): this {
-    const b = Buffer.alloc(8);
-    if (this.#big) b.writeBigUInt64BE(BigInt.asUintN(64, v));
-    else b.writeBigUInt64LE(BigInt.asUintN(64, v));
-    this.#parts.push(b);
+    const at = this.#take(8);
+    if (this.#big) this.#buffer.writeBigUInt64BE(BigInt.asUintN(64, v), at);
+    else this.#buffer.writeBigUInt64LE(BigInt.asUintN(64, v), at);
     return this;
   }
   bytes(b: Uint8Array): this {
-    this.#parts.push(Buffer.from(b));
+    const at = this.#take(b.length);
+    this.#buffer.set(b, at);
     return this;
   }
   done(): Buffer {
-    return Buffer.concat(this.#parts);
+    return this.#buffer.subarray(0, this.#length);
   }
 }
 
@@ -180,7 +189,8 @@ export class PcapngWriter {
   }
 }
 
-function padded(bytes: Uint8Array): Buffer {
+function padded(bytes: Uint8Array): Uint8Array {
+  if (bytes.length % 4 === 0) return bytes;
   return Buffer.concat([bytes, Buffer.alloc((4 - (bytes.length % 4)) % 4)]);
 }
 

@@ -169,7 +169,7 @@ describe("k-medians in one dimension", () => {
     for (const attempt of tries) expect(attempt).toThrow(RangeError);
   });
 
-  // The budget is 1 s; 4 s here, because the machines that run tests are shared and slow.
+  // The budget is 1 s. CPU time, and 4 s of it: the machines that run tests are shared and slow.
   test("handles 4,096 values and 1,024 centres quickly, light and heavy weights alike", () => {
     const r = new Random(2);
     const logs = Float64Array.from({ length: 4096 }, () => Math.log(r.pareto(1.1, 100))).sort();
@@ -182,9 +182,9 @@ describe("k-medians in one dimension", () => {
     for (const [name, weightOf] of Object.entries(shapes)) {
       const weights = Float64Array.from({ length: 4096 }, (_, i) => weightOf(i));
       for (const k of [2, 64, 1024]) {
-        const start = performance.now();
+        const start = process.cpuUsage();
         const { centres } = kMedians1d(logs, weights, k);
-        const elapsedMs = performance.now() - start;
+        const elapsedMs = process.cpuUsage(start).user / 1000;
         expect(centres.length).toBe(k);
         expect([name, k, elapsedMs < 4000]).toEqual([name, k, true]);
       }

@@ -1,5 +1,5 @@
 /** What datapath/segment.bpf.c counts, from bytes: structures as they are written there, little-endian, one value per possible CPU added up. */
-import { LogHistogram } from "../../base/math/log-histogram.ts";
+import type { LogHistogram } from "../../base/math/log-histogram.ts";
 import { META_HIGH } from "../batch.ts";
 
 /** Of a group of packets: those that reached the output (`in`), left it, or were lost between. ns. */
@@ -21,7 +21,7 @@ export interface PacketSums {
 export interface GroupSums extends PacketSums {
   way: number;
   kind: "all" | "class" | "queue";
-  /** DSCP of a class; number of a transmit queue. */
+  /** DSCP of a class; number of a transmit queue; 0 of all. */
   id: number;
   histogram: LogHistogram;
   /** Of a transmit queue: its qdisc, and the most that was found waiting when a packet left. */
@@ -58,7 +58,6 @@ export interface WayCounts {
   marked: number;
 }
 
-export const GROUP_KEY_BYTES = 4;
 export const FLOW_KEY_BYTES = 40;
 export const DROP_KEY_BYTES = 4;
 export const MAX_WAYS = 4;
@@ -75,12 +74,14 @@ export const PACKET = {
   way: 30,
   frame: 32,
 } as const;
-const BUCKETS = 256 + 32 * 128;
-const BUCKETS_AT = 136;
-const KINDS = ["all", "class", "queue"] as const;
 const TWO_32 = 4294967296;
 
 const wide = (view: DataView, at: number) => view.getUint32(at, true) + view.getUint32(at + 4, true) * TWO_32;
+
+/** DSCPs of a way, each with sums of its own. */
+export const CLASSES = 64;
+/** struct group_sums. */
+export const GROUP_BYTES = 17_520;
 
 /** One u64 after the other of `values`, added over CPUs. */
 function sumOf(values: DataView, stride: number, at: number): number {
@@ -104,49 +105,6 @@ function smallestOf(values: DataView, stride: number, at: number): number {
     if (value > 0) smallest = Math.min(smallest, value - 1);
   }
   return smallest;
-}
-
-/** struct sums, `stride` bytes per CPU. */
-export function readGroup(key: DataView, values: DataView, stride: number): GroupSums {
-  const sum = (at: number) => sumOf(values, stride, at);
-  const histogram = new LogHistogram();
-  for (let cpu = 0; cpu < values.byteLength; cpu += stride)
-    for (let bucket = 0; bucket < BUCKETS; bucket++) {
-      const count = values.getUint32(cpu + BUCKETS_AT + 4 * bucket, true);
-      if (count > 0) histogram.addBucket(bucket, count);
-    }
-  return {
-    way: key.getUint8(0),
-    kind: KINDS[key.getUint8(1)] ?? "all",
-    id: key.getUint16(2, true),
-    ...{ in: sum(0), inBytes: sum(8), left: sum(16), leftBytes: sum(24), lost: sum(32), total: sum(40) },
-    min: smallestOf(values, stride, 48),
-    max: largestOf(values, stride, 56),
-    squares: sum(64) + sum(72) * TWO_32,
-    before: sum(80),
-    beforeMax: largestOf(values, stride, 88),
-    histogram,
-    qdisc: qdiscOf(values, stride),
-    backlogBytes: largestOf(values, stride, 120),
-    backlogPackets: largestOf(values, stride, 128),
-  };
-}
-
-/** The sums alone of how many came, left and were lost: whether any is still under way. */
-export function underWay(values: DataView, stride: number): number {
-  return sumOf(values, stride, 0) - sumOf(values, stride, 16) - sumOf(values, stride, 32);
-}
-
-function qdiscOf(values: DataView, stride: number): GroupSums["qdisc"] {
-  for (let cpu = 0; cpu < values.byteLength; cpu += stride) {
-    const bytes = new Uint8Array(values.buffer, values.byteOffset + cpu + 104, 16);
-    const end = bytes.indexOf(0);
-    const kind = new TextDecoder().decode(bytes.subarray(0, end < 0 ? 16 : end));
-    const parent = values.getUint32(cpu + 96, true);
-    const handle = values.getUint32(cpu + 100, true);
-    if (kind !== "") return { kind, handle, parent };
-  }
-  return null;
 }
 
 /** struct flow and struct flow_sums. */

@@ -4,7 +4,7 @@ import { UsageError } from "../../base/errors.ts";
 import { attach, attachTracepoint, interfaceIndex, type XdpMode } from "./bpf-link.ts";
 import { Datapath } from "./datapath.ts";
 import { type Libbpf, loadLibbpf } from "./libbpf.ts";
-import { MAX_WAYS } from "./segment-layout.ts";
+import { CLASSES, GROUP_BYTES, MAX_WAYS } from "./segment-layout.ts";
 
 /** Where a packet's arrival is timed: at tc, when the kernel has a packet buffer; or at XDP, as the driver takes it. */
 export const ARRIVALS = ["tc", "xdp"] as const;
@@ -34,7 +34,6 @@ export const LOST = "segment_lost";
 /** What the tables of groups and flows may take, each of two of them. */
 const GROUPS_BYTES = 32 << 20;
 const FLOWS_BYTES = 32 << 20;
-const SUMS_BYTES = 17_544;
 const FLOW_SUMS_BYTES = 88;
 const [MIN_GROUPS, MAX_GROUPS] = [24, 256];
 const [MIN_FLOWS, MAX_FLOWS] = [1024, 65_536];
@@ -95,7 +94,7 @@ function configOf(
   baseNs: bigint,
   departure: Departure,
 ): Uint8Array {
-  const config = new DataView(new ArrayBuffer(32 + 4 * MAX_WAYS));
+  const config = new DataView(new ArrayBuffer(40 + 8 * MAX_WAYS));
   config.setBigUint64(0, baseNs, true);
   config.setBigUint64(8, BigInt(epochNs ?? DEFAULT_EPOCH_NS), true);
   config.setUint32(16, epochNs === undefined ? 0 : 1, true);
@@ -104,8 +103,14 @@ function configOf(
   // "net:[4026531840]"
   const space = readlinkSync("/proc/self/ns/net").replace(/\D/g, "");
   config.setUint32(28, Number(space), true);
-  for (const [i, { output }] of ways.entries())
-    config.setUint32(32 + 4 * i, Number(readFileSync(`/sys/class/net/${output}/ifindex`, "utf8")), true);
+  const indexOf = (name: string) => Number(readFileSync(`/sys/class/net/${name}/ifindex`, "utf8"));
+  for (const [i, { input, output }] of ways.entries()) {
+    config.setUint32(32 + 4 * i, indexOf(output), true);
+    config.setUint32(32 + 4 * (MAX_WAYS + i), indexOf(input), true);
+  }
+  const cpus = possibleCpus();
+  config.setUint32(32 + 8 * MAX_WAYS, cpus, true);
+  config.setUint32(36 + 8 * MAX_WAYS, groupsOf(cpus), true);
   return new Uint8Array(config.buffer);
 }
 
@@ -178,21 +183,27 @@ function uppersOf(name: string, seen = new Set<string>()): string[] {
   return [...seen];
 }
 
+/** Histograms of one set of one CPU. */
+function groupsOf(cpus: number): number {
+  return Math.max(MIN_GROUPS, Math.min(MAX_GROUPS, Math.floor(GROUPS_BYTES / (GROUP_BYTES * cpus))));
+}
+
 function entriesOf({ epochNs, ringBytes }: SegmentPlan): Record<string, number> {
-  const cpus = possibleCpus();
-  const entriesWithin = (bytes: number, each: number, low: number, high: number) =>
-    epochNs === undefined ? 1 : Math.max(low, Math.min(high, Math.floor(bytes / (each * cpus))));
-  const groups = entriesWithin(GROUPS_BYTES, SUMS_BYTES, MIN_GROUPS, MAX_GROUPS);
-  const flows = entriesWithin(FLOWS_BYTES, FLOW_SUMS_BYTES, MIN_FLOWS, MAX_FLOWS);
   const ring = ringBytes ?? NO_RING_BYTES;
+  const rings = { ring_in: ring, ring_left: ring };
+  if (epochNs === undefined) return { ...rings, flows_0: 1, flows_1: 1 };
+  const cpus = possibleCpus();
+  const flows = Math.max(MIN_FLOWS, Math.min(MAX_FLOWS, Math.floor(FLOWS_BYTES / (FLOW_SUMS_BYTES * cpus))));
   return {
-    ...{ groups_0: groups, groups_1: groups, flows_0: flows, flows_1: flows },
-    ...{ ring_in: ring, ring_left: ring },
+    ...rings,
+    ...{ flows_0: flows, flows_1: flows },
+    groups: 2 * cpus * groupsOf(cpus),
+    classes: 2 * cpus * MAX_WAYS * CLASSES,
   };
 }
 
 /** "0-3" or "0,2-5". */
-function possibleCpus(): number {
+export function possibleCpus(): number {
   const text = readFileSync("/sys/devices/system/cpu/possible", "utf8").trim();
   return Math.max(...text.split(/[,-]/).map(Number)) + 1;
 }

@@ -9,12 +9,9 @@ import {
   DROP_KEY_BYTES,
   FLOW_KEY_BYTES,
   type FlowSums,
-  GROUP_KEY_BYTES,
   type GroupSums,
   readCounts,
   readFlow,
-  readGroup,
-  underWay,
   type WayCounts,
 } from "./segment-layout.ts";
 import {
@@ -26,6 +23,7 @@ import {
   LOST,
   type Loaded,
   load,
+  possibleCpus,
   refused,
   type SegmentPlan,
   setInputs,
@@ -33,6 +31,7 @@ import {
   wallOffset,
   withFallback,
 } from "./segment-load.ts";
+import { SegmentSums } from "./segment-sums.ts";
 
 export interface Drop {
   way: number;
@@ -57,7 +56,8 @@ export class SegmentDatapath {
   readonly epochNs: number;
   readonly #open: BigUint64Array;
   readonly #links: { close(): void }[];
-  readonly #stride: number;
+  /** Where epochs are counted. */
+  readonly #sums: SegmentSums | null;
   #reasons: ReadonlyMap<number, string> | null = null;
 
   private constructor(plan: SegmentPlan, loaded: Loaded, attached: AttachedPrograms) {
@@ -73,7 +73,7 @@ export class SegmentDatapath {
     this.#open = new BigUint64Array(datapath.map("open_epochs").memory(), 0, 2);
     // Sets are open for no epoch yet.
     this.#open.fill(NO_EPOCH);
-    this.#stride = (datapath.map("groups_0").valueBytes + 7) & ~7;
+    this.#sums = plan.epochNs === undefined ? null : new SegmentSums(datapath, possibleCpus());
   }
 
   /** Measures when this resolves. UsageError where it cannot: what is missing, and what to do. */
@@ -101,29 +101,19 @@ export class SegmentDatapath {
 
   /** Packets of an epoch that have reached the output, and neither left nor were lost. */
   underWay(epoch: number): number {
-    const map = this.datapath.map(`groups_${epoch & 1}`);
-    const key = new Uint8Array(GROUP_KEY_BYTES);
-    const values = new Uint8Array(this.#stride * this.datapath.bpf.possibleCpus());
-    let packets = 0;
-    for (const way of this.ways.keys()) {
-      key[0] = way;
-      if (map.lookup(key, values)) packets += underWay(new DataView(values.buffer), this.#stride);
-    }
-    return packets;
+    return this.#sums?.underWay(epoch & 1, this.ways.length) ?? 0;
   }
 
   /** What was counted of an epoch; its set of maps is open for epoch `next` then. */
   take(epoch: number, next: number): { groups: GroupSums[]; flows: FlowSums[] } {
     const set = epoch & 1;
-    const groups: GroupSums[] = [];
     const flows: FlowSums[] = [];
     Atomics.store(this.#open, set, NO_EPOCH);
-    this.#each(`groups_${set}`, GROUP_KEY_BYTES, (key, values, stride) => {
-      groups.push(readGroup(key, values, stride));
-    });
+    const groups = this.#sums?.read(set, this.ways.length) ?? [];
     this.#each(`flows_${set}`, FLOW_KEY_BYTES, (key, values, stride) => {
       flows.push(readFlow(key, values, stride));
     });
+    this.#sums?.clear(set);
     Atomics.store(this.#open, set, BigInt(next));
     return { groups, flows };
   }

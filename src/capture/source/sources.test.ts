@@ -20,8 +20,7 @@ const packets = (from: number, to: number) =>
 const capture = (from: number, to: number) => Buffer.concat([pcapHeader(), ...packets(from, to)]);
 
 /** Identifications of the packets in the order they come, which number them. */
-async function drain(source: Source): Promise<number[]> {
-  const out: number[] = [];
+async function drain(source: Source, out: number[] = []): Promise<number[]> {
   for (let got = await source.next(); got; got = await source.next())
     out.push(...got.batch.ipid.subarray(0, got.batch.count));
   return out;
@@ -35,15 +34,17 @@ describe("a file that grows", () => {
     writeFileSync(file, bytes.subarray(0, 30));
     const ending = new AbortController();
     const source = followCapture(new Kernels(), file, { signal: ending.signal });
-    const read = drain(source);
+    const read: number[] = [];
+    const drained = drain(source, read);
     for (let at = 30; at < bytes.length - 7; at += 997) {
       appendFileSync(file, bytes.subarray(at, Math.min(at + 997, bytes.length - 7)));
       await sleep(20);
     }
-    await sleep(300);
+    await expect.poll(() => read.length).toBe(49);
     ending.abort();
+    await drained;
     // All but the last one, of which seven bytes are missing.
-    expect(await read).toEqual(upTo(49));
+    expect(read).toEqual(upTo(49));
     expect(source.statistics()).toMatchObject([{ packets: 49, partial: null }]);
     source.close();
     expect(source.totals()).toMatchObject({ frames: 49 });
@@ -60,7 +61,8 @@ describe("files that a capture rotates through", () => {
     mkdirSync(folder);
     const ending = new AbortController();
     const source = followFiles(new Kernels(), folder, { signal: ending.signal, pollMs: 10 });
-    const read = drain(source);
+    const read: number[] = [];
+    const drained = drain(source, read);
     for (const [i, name] of names.entries()) {
       // What is no capture yet, or never will be, is passed over.
       if (i === 1) writeFileSync(join(folder, "notes"), "hello");
@@ -68,11 +70,12 @@ describe("files that a capture rotates through", () => {
       for (const part of [0, 10]) {
         appendFileSync(join(folder, name), Buffer.concat(packets(20 * i + part, 20 * i + part + 10)));
         await sleep(60);
+        await expect.poll(() => read.length, { interval: 10 }).toBe(20 * i + part + 10);
       }
     }
-    await sleep(200);
     ending.abort();
-    expect(await read).toEqual(upTo(80));
+    await drained;
+    expect(read).toEqual(upTo(80));
     expect(source.statistics().map((s) => s.packets)).toEqual([20, 20, 20, 20]);
     expect(source.totals().frames).toBe(80);
     source.close();
@@ -85,10 +88,12 @@ describe("files that a capture rotates through", () => {
       writeFileSync(join(folder, name), capture(10 * i, 10 * i + 10));
     const ending = new AbortController();
     const source = followFiles(new Kernels(), join(folder, "a*.pcap"), { signal: ending.signal, pollMs: 10 });
-    const read = drain(source);
-    await sleep(300);
+    const read: number[] = [];
+    const drained = drain(source, read);
+    await expect.poll(() => read.length).toBe(20);
     ending.abort();
-    expect(await read).toEqual([...upTo(10), ...upTo(30).slice(20)]);
+    await drained;
+    expect(read).toEqual([...upTo(10), ...upTo(30).slice(20)]);
     source.close();
   });
 });

@@ -32,13 +32,14 @@ const ORDINARY_SCORE = 1.5;
 
 /** `values` in time order. `floor` keeps the scale above the resolution of the values (error bars, timestamps) where they hardly vary. */
 export function baselineOf(values: ArrayLike<number>, floor: number): Baseline {
-  let sorted = Float64Array.from(values).sort();
+  let sorted = new Float64Array(values).sort();
   for (let round = 0; round < 2; round++) {
     const median = quantileOfSorted(sorted, 0.5);
     const spread = Math.max(floor, medianDeviation(sorted, median)) / NORMAL_MAD;
-    const kept = sorted.filter((x) => x <= median + OUTLIER_DEVIATIONS * spread);
-    if (kept.length === sorted.length) break;
-    sorted = kept;
+    let kept = sorted.length;
+    while (kept > 0 && sorted[kept - 1]! > median + OUTLIER_DEVIATIONS * spread) kept--;
+    if (kept === sorted.length) break;
+    sorted = sorted.subarray(0, kept);
   }
   const median = quantileOfSorted(sorted, 0.5);
   const mad = Math.max(floor, medianDeviation(sorted, median));
@@ -103,6 +104,22 @@ export function quantileOfSorted(sorted: ArrayLike<number>, p: number): number {
   return sorted[low]! + (at - low) * (sorted[high]! - sorted[low]!);
 }
 
+/** The distances of either side are in order already: merged from the median outwards, up to the middle one. */
 function medianDeviation(sorted: Float64Array, median: number): number {
-  return quantileOfSorted(sorted.map((x) => Math.abs(x - median)).sort(), 0.5);
+  const { length } = sorted;
+  let above = length >> 1;
+  while (above > 0 && sorted[above - 1]! >= median) above--;
+  while (above < length && sorted[above]! < median) above++;
+  let below = above - 1;
+  const middle = (length - 1) / 2;
+  let [low, high] = [Number.NaN, Number.NaN];
+  for (let rank = 0; rank <= Math.ceil(middle); rank++) {
+    const left = below >= 0 ? median - sorted[below]! : Number.POSITIVE_INFINITY;
+    const right = above < length ? sorted[above]! - median : Number.POSITIVE_INFINITY;
+    if (left < right) below--;
+    else above++;
+    if (rank <= middle) low = Math.min(left, right);
+    high = Math.min(left, right);
+  }
+  return low + (middle - Math.floor(middle)) * (high - low);
 }

@@ -1,5 +1,6 @@
 /** Blame over seeded paths: loss, delay and loss together, and whether the confidence is what it says. */
 import { describe, expect, it } from "vitest";
+import { rounds } from "../../../tests/support/rounds.ts";
 import { binomialCdf } from "../../base/math/special.ts";
 import {
   anyDelay,
@@ -51,10 +52,11 @@ describe("confidence", () => {
    * cases. Six bins: a false alarm at other seeds in about 1 of 80.
    */
   it.each([
-    ["delay", (i: number) => delayTrial(`calibration ${i}`, anyDelay), false],
-    ["loss", (i: number) => lossTrial(`calibration ${i}`, anyLoss), true],
-  ] as const)("in blame for %s is as often right as it says, in coarse bins", (_, make, loss) => {
-    const said = Array.from({ length: 500 }, (_, i) => make(i)).flatMap((trial) => {
+    ["delay", (i: number) => delayTrial(`calibration ${i}`, anyDelay), false, rounds(250, 500)],
+    // Of loss few statements are in doubt: fewer trials leave the first bin empty.
+    ["loss", (i: number) => lossTrial(`calibration ${i}`, anyLoss), true, 500],
+  ] as const)("in blame for %s is as often right as it says, in coarse bins", (_, make, loss, trials) => {
+    const said = Array.from({ length: trials }, (_, i) => make(i)).flatMap((trial) => {
       const { spikes, lossSpikes } = judge(trial);
       return statements(trial, loss ? lossSpikes : spikes);
     });
@@ -70,7 +72,7 @@ describe("confidence", () => {
       expect(binomialCdf(right, bin.length, mean)).toBeGreaterThan(0.001);
       expect(1 - binomialCdf(right - 1, bin.length, mean)).toBeGreaterThan(0.001);
     }
-    expect(said.filter((s) => s.confidence >= 0.98).length).toBeGreaterThan(100);
+    expect(said.filter((s) => s.confidence >= 0.98).length).toBeGreaterThan(trials / 5);
   });
 });
 

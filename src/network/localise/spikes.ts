@@ -173,7 +173,7 @@ export function findSpikes(
   settings: SpikeSettings,
 ): { spikes: SeriesSpike[]; baselines: (Baseline | null)[] } {
   const tracker = new SpikeTracker(settings);
-  const known = series.flatMap((epoch, i) => (epoch.value === null ? [] : [i]));
+  const known = Float64Array.from(series.flatMap(({ value }) => value ?? []));
   const floor = errorFloor(series, settings.resolution);
   const baselines: (Baseline | null)[] = [];
   const { windowEpochs, minEpochs } = settings;
@@ -181,17 +181,17 @@ export function findSpikes(
   const stride = Math.max(1, Math.floor(windowEpochs / 30));
   let current: Baseline | null = null;
   let computedAt = Number.NEGATIVE_INFINITY;
+  // Known ones before this epoch.
   let rank = 0;
   for (const [i, epoch] of series.entries()) {
-    while (rank < known.length && entryAt(known, rank) < i) rank++;
     if (known.length >= minEpochs && (i - computedAt >= stride || current === null)) {
       const start = Math.max(0, Math.min(rank - (windowEpochs >> 1), known.length - windowEpochs));
-      const window = known.slice(start, start + windowEpochs).flatMap((k) => series[k]?.value ?? []);
-      current = baselineOf(window, floor);
+      current = baselineOf(known.subarray(start, start + windowEpochs), floor);
       computedAt = i;
     }
     baselines.push(current);
     tracker.push(epoch, current);
+    if (epoch.value !== null) rank++;
   }
   return { spikes: tracker.spikes, baselines };
 }

@@ -249,7 +249,8 @@ export class Alerts implements RowFollower {
   async #tell(change: "began" | "ended", alert: Alert, to: readonly string[]): Promise<void> {
     const { id, sinceNs, endedNs } = alert;
     this.#options.onLog?.(`alert ${alert.name} ${change}: ${alert.summary}`);
-    this.#options.events.emit("alert", { change, ...alert });
+    const changed = { change, ...alert };
+    this.#options.events.emit("alert", () => changed);
     for (const webhook of this.#webhooks) if (to.includes(webhook.name)) webhook.send({ change, ...alert });
     await this.#options.results.alerts.write({
       ...{ id, startNs: BigInt(sinceNs), closedNs: endedNs === null ? null : BigInt(endedNs) },

@@ -6,6 +6,9 @@ import { parseSubject } from "../../transport/nats/subjects.ts";
 
 export interface IncomingRecord {
   partition: number;
+  /** As its subject names them. */
+  point: string;
+  label: string;
   /** Message id of the whole, or what stands for it. */
   id: string;
   bytes: Uint8Array;
@@ -35,7 +38,7 @@ export class RecordAssembly {
     const id = message.headers?.get("Nats-Msg-Id") || `#${message.seq}`;
     const named = message.headers?.get(PART_HEADER);
     if (!named)
-      return { kind: "record", record: { partition, id, bytes: message.data, messages: [message], tap } };
+      return { kind: "record", record: { ...subject, id, bytes: message.data, messages: [message], tap } };
     const part = parsePart(named);
     if (!part) return { kind: "unusable", reason: `'${named.slice(0, 100)}' names no part of a record` };
     // Of a copy for another partition, the parts are its own.
@@ -47,7 +50,7 @@ export class RecordAssembly {
     if (!whole) return { kind: "part" };
     return {
       kind: "record",
-      record: { partition, id: part.record, bytes: whole.bytes, messages: whole.from, tap },
+      record: { ...subject, id: part.record, bytes: whole.bytes, messages: whole.from, tap },
     };
   }
 

@@ -171,28 +171,17 @@ export class RecordIntake {
 
   async #ingest(parts: WorkerParts, records: readonly FencedRecord[]): Promise<void> {
     const { partitions } = this.#options.link.cluster;
-    const known = records.map((record) => {
-      const [head] = headIn(record.bytes);
-      if (head) this.#options.discover(head.point, head.segment);
-      return {
-        record,
-        head,
-        atHome: !head || record.partition === homeOf(head.point, head.segment, partitions),
-      };
-    });
+    for (const { point, label } of records) this.#options.discover(point, label);
+    const isAtHome = ({ partition, point, label }: IncomingRecord) =>
+      partition === homeOf(point, label, partitions);
     // A copy for another partition does not count as one that came.
     for (const atHome of [true, false]) {
-      const own = known.filter((k) => k.atHome === atHome);
+      const own = records.filter((record) => isAtHome(record) === atHome);
       if (own.length === 0) continue;
-      const message = Buffer.concat(own.flatMap(({ record }) => frameRecord(record.bytes)));
-      const reports = new Map(
-        own.flatMap(({ record, head }) => (head && record.tap !== null ? [[head.point, record.tap]] : [])),
-      );
+      const message = Buffer.concat(own.flatMap(({ bytes }) => frameRecord(bytes)));
+      const reports = new Map(own.flatMap(({ point, tap }) => (tap !== null ? [[point, tap]] : [])));
       const ingested = await parts.take(message, { reports, counts: atHome });
-      await this.#taken(
-        own.map((k) => k.record),
-        ingested,
-      );
+      await this.#taken(own, ingested);
     }
   }
 

@@ -9,7 +9,7 @@ import { join } from "node:path";
 import type { JsMsg } from "@nats-io/jetstream";
 import { recordPath } from "../../archive/names.ts";
 import { FormatError } from "../../base/errors.ts";
-import { turns } from "../../base/turn.ts";
+import { turnEvery } from "../../base/turn.ts";
 import { decodeHead } from "../../epoch/record.ts";
 import { frameRecord } from "../../transport/batch.ts";
 import { STREAM } from "../../transport/nats/cluster.ts";
@@ -71,7 +71,7 @@ export class PastRecords {
   /** Into the archive, whatever is wrong with some of them: those are named where they are worked. */
   async store(messages: readonly JsMsg[], assembly: RecordAssembly): Promise<void> {
     const records: Uint8Array[] = [];
-    const turn = turns();
+    const turn = turnEvery(30);
     for (const message of messages) {
       await turn();
       const taken = assembly.take(message);

@@ -197,7 +197,8 @@ export class NetworkMonitor implements RowFollower {
     if (!due) return;
     await this.#write(reported);
     await this.#options.onChange?.(change, reported);
-    this.#options.events.emit("incident", { change, ...incidentJson(reported) });
+    const changed = { change, ...incidentJson(reported) };
+    this.#options.events.emit("incident", () => changed);
     if (change !== "updated") this.#options.onLog?.(`incident ${change}: ${incidentLine(reported)}`);
   }
 

@@ -29,7 +29,7 @@ beforeAll(async () => {
   await server.service.settle();
   ({ paths } = await ask<{ paths: typeof paths }>("/docs/openapi.json"));
   expectDescribed("/v1/records", "post", await response.json());
-}, 60_000);
+});
 
 afterAll(async () => {
   await server.close();

@@ -7,7 +7,11 @@
  * partition. Other records (no label, a class, a direction) are published to the partition of their own point; the worker there copies them to the partitions of those that the point is a sender to.
  */
 
+import { remembered } from "../../base/remembered.ts";
+
 export const SUBJECT_ROOT = "hoptime.records";
+/** Points, and subjects: the same come with every epoch. */
+const MAX_REMEMBERED = 50_000;
 
 /** Which segment a label A:B is of; null where it names none, or the point is neither of the two. */
 export function endsOfLabel(label: string, point: string): { from: string; to: string } | null {
@@ -16,14 +20,17 @@ export function endsOfLabel(label: string, point: string): { from: string; to: s
   return { from, to };
 }
 
-/** FNV-1a of the name's UTF-8, folded: the same in every program that publishes. */
 export function partitionOf(point: string, partitions: number): number {
+  return hashOf(point) % partitions;
+}
+
+/** FNV-1a of the name's UTF-8, folded: the same in every program that publishes. */
+const hashOf = remembered(MAX_REMEMBERED, (point) => {
   let hash = 0x811c9dc5;
   for (const byte of new TextEncoder().encode(point)) hash = Math.imul(hash ^ byte, 0x01000193) >>> 0;
   hash = Math.imul(hash ^ (hash >>> 16), 0x85ebca6b) >>> 0;
-  hash = (hash ^ (hash >>> 13)) >>> 0;
-  return hash % partitions;
-}
+  return (hash ^ (hash >>> 13)) >>> 0;
+});
 
 /** The partition that a tap publishes to. */
 export function homeOf(point: string, label: string, partitions: number): number {
@@ -45,7 +52,7 @@ export interface SubjectParts {
 }
 
 /** Null where it is no subject of records. */
-export function parseSubject(subject: string): SubjectParts | null {
+export const parseSubject = remembered(MAX_REMEMBERED, (subject): SubjectParts | null => {
   const [root, records, partition = "", point = "", label = "", ...more] = subject.split(".");
   if (`${root}.${records}` !== SUBJECT_ROOT || more.length > 0) return null;
   if (!/^\d{1,5}$/.test(partition) || point === "" || label === "") return null;
@@ -54,7 +61,7 @@ export function parseSubject(subject: string): SubjectParts | null {
   } catch {
     return null;
   }
-}
+});
 
 /** Names may hold anything, dots too. */
 function nameToken(name: string): string {
