@@ -1,5 +1,5 @@
 /**
- * What sketching a packet costs in the kernel: an empty XDP program, LDA, LDS and both at XDP, beside tcpdump -s 96 and an AF_PACKET tap (hoptime observe without --ebpf), all in one run, in turn.
+ * What sketching a packet costs in the kernel: an empty XDP program, one that only reads the clock, LDA, LDS and both at XDP, beside tcpdump -s 96 and an AF_PACKET tap (hoptime observe without --ebpf), all in one run, in turn.
  * A generator puts live frames (BPF_F_TEST_XDP_LIVE_FRAMES) of 256 flows through a veth pair. "program" is the run time per packet by the kernel's own statistics, which cost the
  * same in every program; CPU is that of the whole machine above an idle one, generator and stack included. Needs root, clang, libbpf and tcpdump.
  *
@@ -56,21 +56,25 @@ interface Contender {
 
 const bpf = (await Datapath.load({ what: "bench", object: "empty", programs: ["empty_xdp"] })).bpf;
 
-const empty: Contender = {
-  name: "empty XDP program",
-  async start() {
-    const datapath = await Datapath.load({ what: TO, object: "empty", programs: ["empty_xdp"] });
-    const program = datapath.program("empty_xdp");
-    const attached = attach(bpf, TO, "xdp", program);
-    const end = async () => {
-      const { runs } = runsOf(bpf, program);
-      attached.close();
-      datapath.close();
-      return runs;
-    };
-    return { program, end };
-  },
-};
+function without(name: string, which: "empty_xdp" | "clock_xdp"): Contender {
+  return {
+    name,
+    async start() {
+      const datapath = await Datapath.load({ what: TO, object: "empty", programs: [which] });
+      const program = datapath.program(which);
+      const attached = attach(bpf, TO, "xdp", program);
+      const end = async () => {
+        const { runs } = runsOf(bpf, program);
+        attached.close();
+        datapath.close();
+        return runs;
+      };
+      return { program, end };
+    },
+  };
+}
+
+const empty = without("empty XDP program", "empty_xdp");
 
 function sketch(name: string, ...estimators: string[]): Contender {
   return {
@@ -146,6 +150,7 @@ const observe = [
 ];
 const contenders: Contender[] = [
   empty,
+  without("clock alone", "clock_xdp"),
   sketch("XDP + lda", "lda"),
   sketch("XDP + lds", "lds"),
   sketch("XDP + lda + lds", "lda", "lds"),

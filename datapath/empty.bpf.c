@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR GPL-2.0
-/* Programs that do nothing but count, at each place: what every program costs, for benchmarks; and what the loader is tested with. */
+/* Programs that do nothing, read the clock, or count, at each place: what every program costs, for benchmarks; and what the loader is tested with. */
 #include <linux/bpf.h>
 #include <bpf/bpf_helpers.h>
 
@@ -39,6 +39,12 @@ static __always_inline void count(void)
 SEC("xdp.frags") int empty_xdp(struct xdp_md *ctx)
 {
 	return XDP_PASS;
+}
+
+/* What no timestamp is to be had without. */
+SEC("xdp.frags") int clock_xdp(struct xdp_md *ctx)
+{
+	return bpf_ktime_get_tai_ns() == 0 ? XDP_ABORTED : XDP_PASS;
 }
 
 SEC("xdp.frags") int count_xdp(struct xdp_md *ctx)

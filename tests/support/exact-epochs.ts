@@ -11,6 +11,8 @@ export interface ExactEpoch {
   arrivedMeanNs: number;
   within: number;
   withinMeanNs: number;
+  /** Seen at the receiver, wherever they come from: a router sends packets of its own (neighbour solicitations). */
+  received: number;
   /** Packets on their way when it began, and when it ended: aligned cuts count them at different sides. */
   crossing: number;
   /** Packets seen this close to a cut (EDGE_NS): another clock, or another place on the same interface, may see them beyond it. */
@@ -51,6 +53,7 @@ export async function exactEpochs(options: {
         arrivedMeanNs: 0,
         within: 0,
         withinMeanNs: 0,
+        received: 0,
         crossing: 0,
         atEdge: 0,
       };
@@ -61,6 +64,7 @@ export async function exactEpochs(options: {
   for (const { timeNs } of [...sent, ...received])
     for (const near of [timeNs - EDGE_NS, timeNs + EDGE_NS])
       if (at(near) !== at(timeNs)) for (const epoch of [at(near), at(timeNs)]) epoch.atEdge++;
+  for (const { timeNs } of received) at(timeNs).received++;
   for (const { digest, timeNs } of sent) {
     const epoch = at(timeNs);
     epoch.sent++;

@@ -3,7 +3,7 @@
  * shares with others. Goes beyond the paper, whose decoders look at one flow at a time.
  *
  * Model: y_c = S_c - mean N_c = sum over the flows g of the cell of a_gc theta_g + noise_c, theta_g = a flow's mean delay - the common mean, prior
- * N(0, V + s^2 / packets). a_gc: packets of g in the cell. Where every packet of a flow falls into one cell of the row (k = 1, rate 1) a is known and there
+ * N(0, V + s^2 / packets^0.75). a_gc: packets of g in the cell. Where every packet of a flow falls into one cell of the row (k = 1, rate 1) a is known and there
  * is no noise. Elsewhere a flow's packets spread by chance: given the cell's count N_c, flow g has N_c pi_g of them in the mean, pi_g its
  * share of what is expected; the noise is jitter within flows, s^2 N_c, and chance in the allocation, V N_c (1 - sum pi_g^2), which is
  * small where one flow dominates. Packets of flows not in the list are noise like any background.
@@ -42,6 +42,8 @@ export interface Beliefs {
 
 /** Mean square of the last changes over the prior variance above which there is no answer. */
 const UNSETTLED = 1e-3;
+/** Packets of a flow come in bursts that a queue delays alike: jitter averages out as over p^0.75 packets that are independent. */
+const ALIKE = 0.75;
 /** Standard errors of the fit. */
 const CLEARLY_SMALLER = 3;
 /** With fewer cells than this even a little that flows show of their jitter counts. */
@@ -173,7 +175,8 @@ function problemOf({ sketch, flows, background, graph }: Setting, prior: Prior):
   for (let f = 0; f < flows.count; f++) {
     const within = jitter?.variance[f] ?? packetVariance;
     const weight = flows.weights?.[f] ?? 1;
-    priorVariance[f] = (ofFlows?.[f] ?? flowVariance) + within / Math.max(1, flows.packets[f]!) + 1e-6;
+    priorVariance[f] =
+      (ofFlows?.[f] ?? flowVariance) + within / Math.max(1, flows.packets[f]!) ** ALIKE + 1e-6;
     jitterVariance[f] = weight * within;
     for (let e = starts[f]!; e < starts[f + 1]!; e++) {
       const share = sketch.shares[Math.floor(cell[e]! / sketch.geometry.columns)]!;

@@ -19,12 +19,33 @@ export interface CellEstimate {
   prior: number;
 }
 
+/** A size within so many deviations of zero may be another flow's. */
+const NOT_ITS_OWN = 3;
+
+/**
+ * What a wrong size adds to an answer's variance, over that between flows. `guess`: variance of the size over its square; `followed`: weight of the cells in the answer. A size that is about right
+ * scales the flow's distance from the common mean. One that may be that of others, as most flows are small, makes the answer follow others: it is off by the flow's own distance and by theirs.
+ */
+function wrongSize(guess: number, followed: number): number {
+  const others = Math.min(1, (NOT_ITS_OWN ** 2 * guess) ** 2);
+  return Math.max(Math.min(1, guess), 2 * followed * others);
+}
+
+/** Variance of each flow's mean before any cell was looked at. */
+export interface FlowPriors {
+  /** As sizes of flows show it; cells alone mix flows and vary less. */
+  readonly known?: Float64Array | undefined;
+  /** As large as it may be where sizes are unknown: answers are not drawn less for it, but may be off by more. */
+  readonly most?: Float64Array | undefined;
+}
+
 export class CellRules {
   readonly #sketch: DelaySketch;
   readonly #flows: FlowSet;
   readonly #background: Background;
   /** Variance of a packet around its flow's mean, per flow or one for all. */
   readonly #packetVariance: number | Float64Array;
+  readonly #priors: FlowPriors;
   readonly #flow: FlowCells;
 
   constructor(
@@ -33,12 +54,19 @@ export class CellRules {
     cells: FlowCells,
     background: Background,
     packetVariance: number | Float64Array,
+    priors: FlowPriors = {},
   ) {
     this.#sketch = sketch;
     this.#flows = flows;
     this.#background = background;
     this.#packetVariance = packetVariance;
+    this.#priors = priors;
     this.#flow = cells;
+  }
+
+  /** Cells that mix many flows have similar means, however far flows are apart: what sizes of flows show counts where it is more. */
+  #prior(flow: number): number {
+    return Math.max(this.#background.flowVariance, this.#priors.known?.[flow] ?? 0);
   }
 
   smallest(flow: number): CellEstimate | null {
@@ -52,7 +80,8 @@ export class CellRules {
   background(flow: number): CellEstimate | null {
     const own = this.#flow;
     own.read(flow);
-    const { meanNs, flowVariance } = this.#background;
+    const { meanNs } = this.#background;
+    const flowVariance = this.#prior(flow);
     let precision = 1 / (flowVariance + 1e-6);
     let weighted = 0;
     let seen = 0;
@@ -83,12 +112,13 @@ export class CellRules {
       weighted += (rowPrecision * products) / squares;
     }
     if (seen === 0) return null;
-    // A wrong size scales the flow's distance from the common mean.
     const guess = this.#flows.doubt[flow]! / this.#flows.packets[flow]! ** 2;
+    const drawn = 1 / precision / (flowVariance + 1e-6);
+    const beyond = drawn * drawn * Math.max(0, (this.#priors.most?.[flow] ?? 0) - flowVariance);
     return {
       meanNs: meanNs + weighted / precision,
-      variance: 1 / precision + flowVariance * Math.min(1, guess),
-      prior: flowVariance,
+      variance: 1 / precision + flowVariance * wrongSize(guess, 1 - drawn) + beyond,
+      prior: flowVariance + beyond,
     };
   }
 
@@ -105,7 +135,7 @@ export class CellRules {
     const within =
       typeof this.#packetVariance === "number" ? this.#packetVariance : this.#packetVariance[flow]!;
     const jitter = (1 - share) * weight * within * own.own[j]!;
-    return 2 * this.#background.flowVariance * own.doubt[j]! + jitter + (own.own[j]! + own.others[j]!) / 6;
+    return 2 * this.#prior(flow) * own.doubt[j]! + jitter + (own.own[j]! + own.others[j]!) / 6;
   }
 
   #pooled(flow: number, alpha: number): CellEstimate | null {
@@ -140,7 +170,7 @@ export class CellRules {
     }
     // The others pull towards their own mean: the flow's distance from the common one enters by their share.
     const pull = others / packets;
-    const pulled = pull * pull * this.#background.flowVariance;
+    const pulled = pull * pull * Math.max(this.#prior(flow), this.#priors.most?.[flow] ?? 0);
     const variance = noise / (packets * packets) + pulled;
     // Of it the pull is the same in all epochs: as if it were drawn from a prior of variance^2 / pull.
     return { meanNs: sum / packets, variance, prior: pulled > 0 ? (variance * variance) / pulled : Infinity };

@@ -16,6 +16,7 @@ import type {
 import { unansweredSegment } from "../unanswered.ts";
 import { type Beliefs, propagateBeliefs } from "./belief.ts";
 import { type CellEstimate, CellRules } from "./cell-rules.ts";
+import { crowdedSpread } from "./crowded.ts";
 import { type DelaySketch, delaysOf, differenceOf } from "./difference.ts";
 import { FlowCells } from "./flow-cells.ts";
 import { meanOfFlows } from "./flow-mean.ts";
@@ -63,7 +64,7 @@ function estimateSketch(input: EstimateInput<SketchParameters>, sketch: DelaySke
     return { ...answer, segment: answer.segment && { ...answer.segment, notes }, notes };
   }
   const cells = usableCells(sketch);
-  const background = fitBackground({ cells, delaySumNs: sketch.delaySumNs, packets: sketch.received });
+  const background = backgroundOf(sketch, cells);
   const flows = input.flows
     ? estimateFlows(input, sketch, input.flows, { background, cells: cells.length }, notes)
     : null;
@@ -71,6 +72,13 @@ function estimateSketch(input: EstimateInput<SketchParameters>, sketch: DelaySke
   const segment = estimateSegment(input, sketch, edge, flows?.mean ?? null, notes);
   const answers = flows && input.flows ? flowsInFlight(flows.flows, input.flows, segment.mean, edge) : [];
   return { segment, flows: answers, notes };
+}
+
+/** Crowded cells are alike, however far flows are apart: the spread of flows is then read from counts. */
+function backgroundOf(sketch: DelaySketch, cells: Uint32Array): Background {
+  const found = fitBackground({ cells, delaySumNs: sketch.delaySumNs, packets: sketch.received });
+  const { betweenFlows } = crowdedSpread(sketch, found.meanNs);
+  return { ...found, flowVariance: Math.max(found.flowVariance, betweenFlows) };
 }
 
 function edgeEvidence(
@@ -156,7 +164,10 @@ function estimateFlows(
   const packetVariance = jitter?.variance ?? beliefs?.packetVariance ?? background.flowVariance;
   const freedom = freedomOf(sketch, flows, jitter, Math.max(1, usable - 2));
   const cells = new FlowCells(sketch, flows);
-  const rules = new CellRules(sketch, flows, cells, background, packetVariance);
+  const rules = new CellRules(sketch, flows, cells, background, packetVariance, {
+    known: beliefs?.priorVariance,
+    most: beliefs ? undefined : widestPriors(sketch, flows, background),
+  });
   const losses = sender ? new LossMiner(sketch, flows) : null;
   const decode = decoderOf(parameters, beliefs, rules);
   // Of how packets vary one cell says nothing, unless it holds all of them.
@@ -203,6 +214,15 @@ function estimateFlows(
     flows: estimates,
     mean: beliefs && flows.complete && !alone ? meanOfFlows(sketch, flows, beliefs) : null,
   };
+}
+
+/** Variances of flows' means where nobody knows whether flows or packets differ: either may be all of it. */
+function widestPriors(sketch: DelaySketch, flows: FlowSet, background: Background): Float64Array {
+  const { betweenPackets } = crowdedSpread(sketch, background.meanNs);
+  return flows.packets.map((packets, f) => {
+    const least = Math.max(1, flows.atLeast[f]!, packets - 4 * Math.sqrt(flows.doubt[f]!));
+    return Math.max(background.flowVariance, betweenPackets / least);
+  });
 }
 
 /** How packets vary within flows, as the flows asked for show it; null where they do not: it is then taken to be as large as that between flows. */
