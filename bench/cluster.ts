@@ -4,7 +4,7 @@
  *
  *   node scripts/bench.mjs cluster cost [--points 10,100,1000] [--workers 1,2,3] [--records 20000]   cost per record by points, then by workers at the most points; after a warm-up
  *   node scripts/bench.mjs cluster run [--points 1000] [--minutes 10] [--workers 1] [--limit S]       a whole network for so many simulated minutes, as fast as it goes: throughput, lag, memory
- *   node scripts/bench.mjs cluster join [--records 20000]                                             a backlog, with one worker, with a second that joins, and with one that is removed again
+ *   node scripts/bench.mjs cluster join [--records 6000]                                              so many records with one worker, after a second has joined, and after one of the two was killed
  *
  * --results duckdb|clickhouse (default clickhouse for run and join, where it is installed), --brokers 1|3 (default 1). Progress goes to stderr.
  */
@@ -175,43 +175,49 @@ async function run(points: number, minutes: number, workers: number): Promise<vo
   }
 }
 
-/** A backlog, worked by those who are there: what each had to do is what it would take where each has a processor of its own. */
-async function backlog(kind: "one worker" | "a second joins" | "one of two leaves", records: number) {
+/** The same number of records with one worker, after a second has joined, and after one of the two was killed under load. */
+async function joining(records: number): Promise<void> {
   const cluster = await start(inClickhouse(true));
   const points = 100;
+  const count = Math.ceil(records / points);
   try {
-    const count = Math.ceil(records / points);
-    const load = await loadOf(points, count);
-    await cluster.publish(epochs(load, 0, count));
-    const startedMs = performance.now();
+    const load = await loadOf(points, 3 * count);
     await cluster.addWorker();
-    if (kind !== "one worker") {
-      while ((await cluster.open()) > 0.9 * count * points) await sleep(200);
-      await cluster.addWorker();
-    }
-    let gone: { cpuS: number; acknowledged: number } | null = null;
-    if (kind === "one of two leaves") {
-      while (((await cluster.health())[1]?.cluster.acknowledged ?? 0) < 0.1 * count * points)
-        await sleep(200);
-      const [leaving] = cluster.workers;
-      const [health] = await cluster.health();
-      gone = { cpuS: cluster.usage().workers[0]?.cpuS ?? 0, acknowledged: health?.cluster.acknowledged ?? 0 };
-      await leaving?.stop("kill");
-      cluster.workers.shift();
-    }
-    await cluster.drained();
-    const seconds = (performance.now() - startedMs) / 1000;
-    const did = (await cluster.health()).map((h, i) => ({
-      acknowledged: h.cluster.acknowledged,
-      cpuS: cluster.usage().workers[i]?.cpuS ?? 0,
-    }));
-    const all = gone ? [gone, ...did] : did;
-    console.log(
-      `${kind}: ${count * points} records worked off after ${seconds.toFixed(1)} s by the clock; acknowledged by each worker: ${all.map((w) => w.acknowledged).join(" + ")}; CPU of each: ${all.map((w) => `${w.cpuS.toFixed(1)} s`).join(" + ")}; rows in the results: ${await cluster.rows()} of ${(count * points) / 2}`,
-    );
+    await cluster.shared();
+    await phase(cluster, "one worker", epochs(load, 0, count));
+    await cluster.addWorker();
+    await cluster.shared();
+    await phase(cluster, "a second has joined", epochs(load, count, 2 * count));
+    await phase(cluster, "one of the two is killed", epochs(load, 2 * count, 3 * count), async () => {
+      await cluster.workers.shift()?.stop("kill");
+    });
+    console.log(`rows in the results: ${await cluster.rows()} of ${(3 * count * points) / 2}`);
   } finally {
     await cluster.stop();
   }
+}
+
+/** What the busiest worker had to do is how long the records wait where each has a processor of its own. */
+async function phase(
+  cluster: RunningCluster,
+  name: string,
+  records: readonly EpochRecord[],
+  meanwhile = async () => {},
+): Promise<void> {
+  const before = [await cluster.health(), cluster.usage().workers] as const;
+  const half = Math.ceil(records.length / 2);
+  await cluster.publish(records.slice(0, half));
+  const killed = cluster.workers.length;
+  await meanwhile();
+  const gone = killed - cluster.workers.length;
+  await cluster.publish(records.slice(half));
+  await cluster.drained();
+  const [health, usage] = [await cluster.health(), cluster.usage().workers];
+  const did = health.map((h, i) => h.cluster.acknowledged - (before[0][i + gone]?.cluster.acknowledged ?? 0));
+  const cpuS = usage.map((u, i) => u.cpuS - (before[1][i + gone]?.cpuS ?? 0));
+  console.log(
+    `${name}: ${records.length} records; acknowledged by each worker: ${did.join(" + ")}; CPU of each: ${cpuS.map((s) => `${s.toFixed(1)} s`).join(" + ")}`,
+  );
 }
 
 try {
@@ -219,8 +225,7 @@ try {
     const [points = 1000] = numbers(flags.points, "1000");
     await run(points, Number(flags.minutes ?? 10), Number(flags.workers ?? 1));
   } else if (what === "join") {
-    for (const kind of ["one worker", "a second joins", "one of two leaves"] as const)
-      await backlog(kind, Number(flags.records ?? 20_000));
+    await joining(Number(flags.records ?? 6000));
   } else {
     const counts = numbers(flags.points, "10,100,1000");
     const records = Number(flags.records ?? 20_000);
