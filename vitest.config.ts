@@ -1,4 +1,5 @@
 import { defineConfig } from "vitest/config";
+import { FileOrder } from "./tests/support/file-order.ts";
 
 export default defineConfig({
   test: {
@@ -10,5 +11,6 @@ export default defineConfig({
     pool: "forks",
     // More than two processors: tests that wait for time to pass leave them idle.
     maxWorkers: 3,
+    sequence: { sequencer: FileOrder },
   },
 });

@@ -3,6 +3,7 @@
  * about a point from seed to seed, and the bounds are ten of that away from what was seen or are one-sided: no false alarm in 10,000 runs.
  */
 import { expect, test } from "vitest";
+import { FULL } from "../../tests/support/rounds.ts";
 import { Kernels } from "../base/kernels.ts";
 import { sds } from "../estimators/lab/sds/sds.ts";
 import { maple } from "../estimators/maple/maple.ts";
@@ -46,9 +47,10 @@ async function coverage(utilisation: number, seeds: readonly number[]) {
 test.each([0.1, 0.3, 0.55, 0.88])(
   "at a utilisation of %f the intervals hold what interpolation misses",
   async (utilisation) => {
-    const [mapleShares, sdsShares] = await coverage(utilisation, [21, 22]);
+    const seeds = FULL ? [21, 22] : [21];
+    const [mapleShares, sdsShares] = await coverage(utilisation, seeds);
     for (const shares of [mapleShares!, sdsShares!]) {
-      expect(shares.flows).toBeGreaterThan(1000);
+      expect(shares.flows).toBeGreaterThan(500 * seeds.length);
       expect(shares.widened).toBeGreaterThan(0.93);
     }
     // MAPLE stores the delays it is given exactly; the question here is how far those are off.

@@ -220,6 +220,22 @@ class Running {
   }
 
   #warnings(): string[] {
+    return [...this.#leftOut(), ...this.#mergedPackets()];
+  }
+
+  /** A flow table has the keys of all flows. */
+  #leftOut(): string[] {
+    const { parts } = this.#of;
+    if (parts.some(({ part }) => part.kind === "flows")) return [];
+    return parts.flatMap(({ plan: { estimator, parameters } }) => {
+      const what = estimator.kernel?.leavesOut?.(parameters) ?? null;
+      return what === null
+        ? []
+        : [`${estimator.name}: no ${what}, which programs in the kernel do not keep; observe ‘with-flows’`];
+    });
+  }
+
+  #mergedPackets(): string[] {
     const { merged } = this.#epochs.sums;
     const { mtu, plan } = this.#of.sketch;
     if (merged === 0) return [];

@@ -70,6 +70,13 @@ const SENDER = `
     if (tcp.writableLength < 20000 && sent % 2 === 0) tcp.write(payload);
   }, 2);`;
 
+/** 40 MB over TCP, as fast as it goes. */
+const JUMBO_SENDER = `
+  const tcp = require("node:net").connect(5000, "10.97.2.1"), bytes = Buffer.alloc(1e6);
+  let left = 40;
+  const next = () => left-- > 0 ? tcp.write(bytes, next) : tcp.end(() => process.exit());
+  tcp.on("connect", next);`;
+
 function build(): void {
   buildDualRouter(lab, 96);
   lab.run("b", "ip", "addr", "add", "10.96.2.7/24", "dev", "e0");
@@ -127,7 +134,7 @@ interface Epoch {
   lostHigh: number;
 }
 
-function query(dir: string, from: string, to: string, estimator: string): Epoch[] {
+function query(dir: string, from: string, to: string, estimator = "lda"): Epoch[] {
   const args = ["query", dir, "--between", from, to, "--series", "--estimator", estimator, "--json"];
   const text = execFileSync(process.execPath, [cli, ...args], { encoding: "utf8", maxBuffer: 1 << 26 });
   return JSON.parse(text).estimates[estimator].series;
@@ -163,6 +170,19 @@ function judge(epochs: readonly Epoch[], exact: ReadonlyMap<string, ExactEpoch>)
   return out;
 }
 
+function judgeCuts(kernel: readonly Epoch[], captured: readonly Epoch[]): void {
+  const whole = (epochs: readonly Epoch[]) => epochs.filter(({ edge }) => !edge);
+  const text = (epochs: readonly Epoch[]) => epochs.map((e) => `${e.sent}/${e.received}`).join(" ");
+  if (process.env["HOPTIME_SHOW"]) console.log(text(kernel), "|", text(captured));
+  const pairs = new Set(whole(captured).map((e) => `${e.sent} ${e.received}`));
+  const equal = whole(kernel).filter((e) => pairs.has(`${e.sent} ${e.received}`));
+  expect(whole(kernel).length).toBeGreaterThan(3);
+  // Packets that two CPUs work on change places between the program and the packet socket: a cut may fall one later.
+  expect(equal.length, `${text(kernel)} | ${text(captured)}`).toBeGreaterThanOrEqual(
+    whole(kernel).length / 2,
+  );
+}
+
 test.skipIf(missing !== null)(
   "records of eBPF programs pair with each other and with those of captures: loss exact, means within the bars",
   { timeout: 200_000 + EPOCHS * EPOCH_MS * 3, retry: EPOCHS >= 100 ? 0 : 2 },
@@ -180,11 +200,15 @@ test.skipIf(missing !== null)(
       "--to",
       records,
     ];
+    const [cuts, truth] = [join(dir, "cuts"), join(dir, "truth")];
+    const delimited = ["--estimators", "lda", "--epoch", "256p", "--filter", CROSSING];
     const observers = await Promise.all([
       observe("r", "in", "--ebpf", "--point", "A", ...common),
       observe("r", "out", "--ebpf", "--direction", "out", "--point", "B", ...common),
       observe("r", "in", "--direction", "in", "--point", "A2", ...common),
       observe("r", "out", "--direction", "out", "--point", "B2", ...common),
+      observe("r", "in", "--ebpf", "--at", "tc-ingress", "--point", "A", ...delimited, "--to", cuts),
+      observe("r", "out", "--ebpf", "--direction", "out", "--point", "B", ...delimited, "--to", cuts),
     ]);
     expect(observers[0]?.text()).toContain(
       "observing in: packets received, in the kernel by eBPF at xdp (native XDP)",
@@ -220,6 +244,13 @@ test.skipIf(missing !== null)(
         expect(counts.held, text).toBeGreaterThanOrEqual(counts.judged - missesOf(counts.judged));
         expect(counts.lossHeld, text).toBe(counts.judged);
       }
+    // Epochs from delimiter to delimiter: those that the captures are cut into by the same packets.
+    for (const [point, file] of [
+      ["A", before],
+      ["B", after],
+    ] as const)
+      execFileSync(process.execPath, [cli, "observe", file, "--point", point, ...delimited, "--to", truth]);
+    judgeCuts(query(cuts, "A", "B"), query(truth, "A", "B"));
   },
 );
 
@@ -257,3 +288,51 @@ test.skipIf(missing !== null)(
     }
   },
 );
+
+interface Report {
+  captures: { packets: number; ipPackets: number; dropped: number }[];
+}
+
+test.skipIf(missing !== null)(
+  "jumbo frames under load: each is counted as it was on the wire; merged by GRO, as a capture counts them",
+  { timeout: 120_000, retry: 1 },
+  async () => {
+    buildDualRouter(lab, 97);
+    for (const [host, device] of [
+      ["a", "e0"],
+      ["r", "in"],
+      ["r", "out"],
+      ["b", "e0"],
+    ] as const)
+      lab.run(host, "ip", "link", "set", device, "mtu", "9000");
+    const to = ["--estimators", "lda", "--json", "--to", mkdtempSync(join(scratch, "jumbo-"))];
+    const observers = await Promise.all([
+      observe("r", "in", "--ebpf", "--at", "xdp", "--point", "X", ...to),
+      observe("r", "in", "--ebpf", "--at", "tc-ingress", "--point", "T", ...to),
+      observe("r", "in", "--direction", "in", "--point", "C", ...to),
+    ]);
+    lab.offload("a", "e0", "tso", "on", "gso", "on", "tx", "on");
+    lab.offload("r", "in", "gro", "on");
+    const receiver = lab.start("b", process.execPath, "-e", DUAL_RECEIVER);
+    await new Promise((resolve) => receiver.stdout?.once("data", resolve));
+    const sender = lab.start("a", process.execPath, "-e", JUMBO_SENDER);
+    await new Promise((resolve) => sender.once("exit", resolve));
+    const received = Number(lab.run("r", "cat", "/sys/class/net/in/statistics/rx_packets"));
+    await sleep(300);
+    await Promise.all(observers.map((observer) => observer.end()));
+    const [wire, merged, captured] = observers.map((observer) => reportOf(observer.text()));
+    if (process.env["HOPTIME_SHOW"]) console.log(JSON.stringify({ wire, merged, captured, received }));
+    // 40 MB in frames of up to 9000 bytes.
+    expect(wire?.packets).toBeGreaterThan(4400);
+    // But for what hosts sent before and after: neighbours that look for each other.
+    expect(Math.abs((wire?.packets ?? 0) - received)).toBeLessThan(50);
+    expect(merged?.packets).toBeLessThanOrEqual(wire?.packets ?? 0);
+    expect(Math.abs((merged?.packets ?? 0) - (captured?.packets ?? 0))).toBeLessThan(50);
+    expect([wire?.dropped, merged?.dropped, captured?.dropped]).toEqual([0, 0, 0]);
+  },
+);
+
+function reportOf(text: string): Report["captures"][number] | undefined {
+  const report = JSON.parse(text.slice(text.indexOf("{"))) as Report;
+  return report.captures[0];
+}

@@ -63,7 +63,19 @@ test.skipIf(missing !== null)(
       const observe = start(
         ...["observe", "--ebpf-segment", "in:out", "--segment", "A:B", ...estimators, "--to", records],
       );
-      await until(() => [top, observe].every(({ text }) => text.err.includes("measuring")), "measuring");
+      // The same to a collector, by a second hoptime beside the first.
+      lab.run("r", "ip", "link", "set", "lo", "up");
+      const listen = ["--listen", "127.0.0.1:8094", "--segment", "A:B"];
+      const collect = start("collect", "--data", `${records}-collected`, ...listen);
+      await until(() => collect.text.err.includes("collecting at"), "collecting");
+      const sending = start(
+        ...["observe", "--ebpf-segment", "in:out", "--segment", "A:B", ...estimators],
+        ...["--to", "http://127.0.0.1:8094"],
+      );
+      await until(
+        () => [top, observe, sending].every(({ text }) => text.err.includes("measuring")),
+        "measuring",
+      );
       const [before, after] = [join(scratch, "in.pcap"), join(scratch, "out.pcap")];
       await lab.capture("r", "in", "in", before);
       await lab.capture("r", "out", "out", after);
@@ -91,7 +103,12 @@ test.skipIf(missing !== null)(
       await lab.stopCaptures();
       observe.child.kill("SIGINT");
       top.child.kill("SIGINT");
-      expect([await top.ended, await observe.ended]).toEqual([0, 0]);
+      sending.child.kill("SIGINT");
+      expect([await top.ended, await observe.ended, await sending.ended]).toEqual([0, 0, 0]);
+      const question = ["query", "http://127.0.0.1:8094", "--between", "A", "B", "--json"];
+      const collected = JSON.parse(lab.run("r", process.execPath, cli, ...question));
+      collect.child.kill("SIGTERM");
+      await collect.ended;
 
       const there = seconds().filter((s) => s.way === "in:out");
       const back = seconds().filter((s) => s.way === "out:in");
@@ -119,6 +136,8 @@ test.skipIf(missing !== null)(
       const { lda, maple } = json("query", records, "--between", "A", "B").estimates;
       expect(lda).toMatchObject({ sent: 1200, received: left, lost });
       expect(maple).toMatchObject({ received: left });
+      expect(collected.estimates.lda).toMatchObject({ sent: 1200, received: left, lost });
+      expect(collected.estimates.maple).toMatchObject({ received: left });
       // The captures' timestamps are taken a few hundred instructions from the programs'.
       expect(Math.abs(maple.latency.meanNs - flow.latency.meanNs)).toBeLessThan(100_000);
       expect(lda.latency.lowNs).toBeLessThanOrEqual(mean + 100_000);

@@ -140,7 +140,7 @@ it("routers announce themselves, taps follow, segments are estimated; a crash fo
     "--station",
     "127.0.0.1:0",
     "--station-hold",
-    "20s",
+    "12s",
     "--probe",
     "D:C[eth1]=127.0.0.1:18862",
   ];
@@ -189,6 +189,10 @@ it("routers announce themselves, taps follow, segments are estimated; a crash fo
   expect(upgrades.links).toContainEqual({ from: "C", to: "D" });
   expect(upgrades.plan.steps[0]?.segments.meanHops).toBe(1);
 
+  // They go on announcing themselves, however long the rest takes.
+  const announcing = setInterval(() => {
+    for (const router of ["A", "B", "C"]) void announce(router);
+  }, 1000);
   // Taps that know nothing but their point and the collector.
   const exact = captures();
   const url = collector.url;
@@ -220,6 +224,7 @@ it("routers announce themselves, taps follow, segments are estimated; a crash fo
   // Heard again, and on disk: what a crash forgets is the last few seconds.
   for (const router of ["A", "B", "C"]) await announce(router);
   await new Promise((resolve) => setTimeout(resolve, 4000));
+  clearInterval(announcing);
   await collector.stop("kill");
   collector = await startCollect(data, args);
   const after = await get<StationJson>("/v1/station");

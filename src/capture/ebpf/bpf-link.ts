@@ -3,7 +3,7 @@
  * An XDP program that is there already is never replaced.
  */
 import { UsageError } from "../../base/errors.ts";
-import type { Libbpf } from "./libbpf.ts";
+import { type Libbpf, NEEDED_RIGHTS } from "./libbpf.ts";
 
 /** Where a program sees packets: received, before or after the kernel made a packet buffer of them; sent, before the queue; either, where captures see them. */
 export const PLACES = ["xdp", "tc-ingress", "tc-egress", "socket"] as const;
@@ -79,7 +79,7 @@ export function attachTracepoint(bpf: Libbpf, what: string, program: number): { 
     throw new UsageError(
       "not-supported",
       `${what}: attaching a program to a tracepoint failed: errno ${-fd}`,
-      "run as root, or with CAP_BPF, CAP_PERFMON and CAP_NET_ADMIN",
+      NEEDED_RIGHTS,
     );
   return { close: () => void bpf.libc.close(fd) };
 }
@@ -116,7 +116,7 @@ function attachSocket(bpf: Libbpf, name: string, index: number, program: number)
     libc.close(fd);
     throw attachError(name, "socket", errno);
   }
-  const alive = () => libc.indexOf(name) === index;
+  const alive = () => libc.hasIndex(index);
   return { place: "socket", mode: null, alive, close: () => void libc.close(fd) };
 }
 
@@ -169,7 +169,7 @@ function problemOf(place: Place, errno: number): [problem: string, hint: string]
   switch (errno) {
     case EPERM:
     case EACCES:
-      return [`no right to attach a program (${place})`, "run as root, or with CAP_BPF and CAP_NET_ADMIN"];
+      return [`no right to attach a program (${place})`, NEEDED_RIGHTS];
     case EBUSY:
       return [
         "another XDP program is attached, and stays",

@@ -5,7 +5,7 @@
 import { UsageError } from "../../base/errors.ts";
 import { findPackageFile } from "../../base/package-file.ts";
 import { BpfMap } from "./bpf-map.ts";
-import { type Handle, type Libbpf, loadLibbpf } from "./libbpf.ts";
+import { type Handle, type Libbpf, loadLibbpf, NEEDED_RIGHTS } from "./libbpf.ts";
 
 export interface DatapathPlan {
   /** Whose it is, for messages: the interface. */
@@ -120,13 +120,9 @@ export class Datapath {
   }
 
   #refusal(errno: number, log: string): Error {
-    // EACCES is the verifier's answer, too; then it has written why.
-    if (errno === EPERM || (errno === EACCES && log === ""))
-      return new UsageError(
-        "not-supported",
-        `${this.#what}: no right to load eBPF programs`,
-        "run as root, or with CAP_BPF and CAP_NET_ADMIN",
-      );
+    // EACCES is the verifier's answer, too; then it has written why: without CAP_PERFMON it takes no arithmetic on addresses.
+    if (errno === EPERM || (errno === EACCES && (log === "" || log.includes("for !root"))))
+      return new UsageError("not-supported", `${this.#what}: no right to load eBPF programs`, NEEDED_RIGHTS);
     if (errno === ENOMEM || errno === E2BIG)
       return new UsageError(
         "out-of-memory",

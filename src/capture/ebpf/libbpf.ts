@@ -6,6 +6,9 @@ import { UsageError } from "../../base/errors.ts";
 import { findLibc, type Libc } from "../source/interface/libc.ts";
 
 /** What libbpf hands out: an object, a program or a map of its. */
+/** Of the kernel's rights: to load programs, to attach them, and for what the verifier lets those of others not do. */
+export const NEEDED_RIGHTS = "run as root, or with CAP_BPF, CAP_NET_ADMIN and CAP_PERFMON";
+
 export type Handle = unknown;
 
 type Call = (...args: unknown[]) => never;

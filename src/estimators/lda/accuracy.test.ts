@@ -3,6 +3,7 @@
  * number of packets. So 500,000 packets per epoch show the errors of 5 million (bench/lda.ts runs those) in a tenth of the time.
  */
 import { beforeAll, describe, expect, it } from "vitest";
+import { rounds } from "../../../tests/support/rounds.ts";
 import { Kernels } from "../../base/kernels.ts";
 import { binomialCdf, lgamma } from "../../base/math/special.ts";
 import { runBothEnds } from "../../evaluate/both-ends.ts";
@@ -13,7 +14,7 @@ import { lda } from "./lda.ts";
 import { predict, weibullKurtosis } from "./size.ts";
 
 const PACKETS = 500_000;
-const RUNS = 60;
+const RUNS = rounds(30, 60);
 const LOSSES = [0.001, 0.01, 0.1] as const;
 /** Two banks of 512 tuned to 0.5 % and 10 %. */
 const TUNED = `packets=${PACKETS}`;

@@ -57,6 +57,7 @@ export const lds: Estimator<LdsParameters> = {
   kernel: {
     part: (parameters) => kernelPart(geometryOf(parameters), parameters.bytes),
     places: (parameters, seed, salt) => kernelPlaces(geometryOf(parameters), seed, salt),
+    leavesOut: ({ keys }) => (keys > 0 ? "keys of heavy flows" : null),
   },
   flowList: {
     atSender: true,

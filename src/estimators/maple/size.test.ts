@@ -113,7 +113,7 @@ describe("sizes", () => {
       [0.95, 25],
     ] as const) {
       const kernels = new Kernels();
-      const scenario = referenceQueue(utilisation, { seed, traffic: { durationS: 0.3 } });
+      const scenario = referenceQueue(utilisation, { seed, traffic: { durationS: 0.15 } });
       const tap = maple.createTap({ kernels, role: "receiver", seed: 1n }, parameters);
       tap.begin(0);
       const asked: { digests: BigUint64Array; delays: Float64Array }[] = [];

@@ -28,6 +28,8 @@ export interface Libc {
   addressOf(bytes: Uint8Array): bigint;
   /** The number of an interface; 0: there is none of that name. */
   indexOf(name: string): number;
+  /** There is an interface of this number, whatever its name is by now. */
+  hasIndex(index: number): boolean;
   /** Asks about an interface: the 24 bytes of the answer, null where there is none. */
   ask(fd: number, request: number, name: string): Uint8Array | null;
   /** Asks for a setting that is given by its address. */
@@ -44,6 +46,8 @@ export interface Libc {
 
 const SOL_SOCKET = 1;
 const SO_ATTACH_FILTER = 26;
+/** IF_NAMESIZE. */
+const INTERFACE_NAME_BYTES = 16;
 const INSTRUCTION_BYTES = 8;
 const MAP_FAILED = 0xffff_ffff_ffff_ffffn;
 
@@ -87,6 +91,7 @@ async function load(): Promise<Libc> {
   const attach = call("int setsockopt(int, int, int, hoptime_fprog *, uint32)");
   const ask = call("int ioctl(int, ulong, _Inout_ uint8 *)") as (...args: unknown[]) => number;
   const readClock = call("int clock_gettime(int, void *)");
+  const nameOfIndex = call("void *if_indextoname(uint32, _Out_ uint8 *)");
   const demand = call("int ioctl(int, ulong, hoptime_ifreq *)");
   return {
     socket: call("int socket(int, int, int)"),
@@ -102,6 +107,7 @@ async function load(): Promise<Libc> {
     addressOf: (bytes) => koffi.address(copyNothing(bytes, bytes, 0)),
     munmap: call("int munmap(void *, size_t)"),
     indexOf: call("uint32 if_nametoindex(const char *)"),
+    hasIndex: (index) => nameOfIndex(index, new Uint8Array(INTERFACE_NAME_BYTES)) !== null,
     ask(fd, request, name) {
       const bytes = new Uint8Array(40);
       bytes.set(new TextEncoder().encode(name).subarray(0, 15));

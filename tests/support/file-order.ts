@@ -1,0 +1,51 @@
+/**
+ * The order of test files: those that take long first, so that no worker is left alone with one at the end; those that measure a real network in real time last, beside
+ * each other, which mostly wait, and not beside those that compute.
+ */
+import { BaseSequencer, type TestSpecification } from "vitest/node";
+
+/** Half a minute and more. */
+const LONG = [
+  "src/estimators/conformance",
+  "src/estimators/lds/decoders",
+  "tests/e2e/collector-page",
+  "tests/reproduction/colate",
+  "tests/e2e/cluster",
+  "tests/e2e/report-page",
+  "tests/e2e/observe-soak",
+  "src/network/localise/blame",
+  "tests/reproduction/maple-thresholds",
+  "src/evaluate/rli-experiment",
+  "tests/e2e/station",
+  "tests/e2e/collect-crash",
+  "tests/e2e/compare-timestamps",
+  "tests/e2e/cli",
+];
+
+const REAL_TIME = [
+  "tests/e2e/live-epochs",
+  "tests/e2e/ebpf-router",
+  "tests/e2e/observe-interface",
+  "tests/e2e/offload-router",
+  "tests/e2e/demo-live",
+  "tests/e2e/one-box",
+  "tests/e2e/localise-routers",
+  "tests/e2e/top",
+  "tests/e2e/observe-interface-ways",
+  "tests/e2e/control-live",
+  "tests/e2e/one-box-router",
+  "tests/e2e/rli-router",
+];
+
+export class FileOrder extends BaseSequencer {
+  override async sort(files: TestSpecification[]): Promise<TestSpecification[]> {
+    const sorted = await super.sort(files);
+    const placeOf = ({ moduleId }: TestSpecification) => {
+      const last = REAL_TIME.findIndex((name) => moduleId.endsWith(`/${name}.test.ts`));
+      if (last >= 0) return LONG.length + 1 + last;
+      const first = LONG.findIndex((name) => moduleId.endsWith(`/${name}.test.ts`));
+      return first >= 0 ? first : LONG.length;
+    };
+    return sorted.sort((a, b) => placeOf(a) - placeOf(b));
+  }
+}
