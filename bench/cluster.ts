@@ -3,8 +3,8 @@
  * processors of one machine, so what counts is the CPU time per record of each part, not the rate.
  *
  *   node scripts/bench.mjs cluster cost [--points 10,100,1000] [--workers 1,2,3] [--records 20000]   cost per record by points, then by workers at the most points; after a warm-up
- *   node scripts/bench.mjs cluster run [--points 1000] [--minutes 10] [--workers 1]                   a whole network for so many simulated minutes, as fast as it goes: throughput, lag, memory
- *   node scripts/bench.mjs cluster join [--records 20000]                                             a backlog, with one worker, with a second that joins, and with one that is removed again
+ *   node scripts/bench.mjs cluster run [--points 1000] [--minutes 10] [--workers 1] [--limit S]       a whole network for so many simulated minutes, as fast as it goes: throughput, lag, memory
+ *   node scripts/bench.mjs cluster join [--records 6000]                                              so many records with one worker, after a second has joined, and after one of the two was killed
  *
  * --results duckdb|clickhouse (default clickhouse for run and join, where it is installed), --brokers 1|3 (default 1). Progress goes to stderr.
  */
@@ -25,10 +25,13 @@ const { values: flags, positionals } = parseArgs({
   allowPositionals: true,
   options: {
     ...{ points: text, workers: text, records: text, minutes: text, results: text, brokers: text },
+    ...{ limit: text },
   },
 });
 const [what = "cost"] = positionals;
 const numbers = (given: string | undefined, others: string) => (given ?? others).split(",").map(Number);
+/** Of the time that epochs are published for, s: what is done by then is reported. */
+const limitS = Number(flags.limit ?? Number.POSITIVE_INFINITY);
 const brokers = flags.brokers === "3" ? 3 : 1;
 const root = mkdtempSync(join(tmpdir(), "hoptime-bench-cluster-"));
 /** A worker's time is spent on compiling and on making folders first. */
@@ -84,10 +87,11 @@ const microseconds = (cpuS: number, records: number) => ((1e6 * cpuS) / records)
 /** Publishes epochs and waits until they are acknowledged. */
 async function through(cluster: RunningCluster, load: Load, from: number, to: number, onOpen: () => void) {
   const startedMs = performance.now();
-  let [most, open, published, saidMs] = [0, 1, false, startedMs];
+  let [most, open, published, saidMs, done] = [0, 1, false, startedMs, from];
   const together = Math.max(1, Math.floor(PUBLISHED_AT_ONCE / load.segments.length / 2));
   const publishing = (async () => {
-    for (let e = from; e < to; e += together) {
+    for (let e = from; e < to && performance.now() - startedMs < 1000 * limitS; e += together) {
+      done = Math.min(to, e + together);
       await cluster.publish(epochs(load, e, Math.min(to, e + together)));
       while (Number.isFinite(open) && open > MOST_OPEN) await sleep(250);
     }
@@ -102,11 +106,13 @@ async function through(cluster: RunningCluster, load: Load, from: number, to: nu
     if (!all) open = Math.max(open, 1);
     if (performance.now() - saidMs < 10_000) continue;
     saidMs = performance.now();
-    progress(`${open} open of those published; ${((saidMs - startedMs) / 1000).toFixed(0)} s`);
+    progress(
+      `${done - from} of ${to - from} epochs published, ${open} records open; ${((saidMs - startedMs) / 1000).toFixed(0)} s`,
+    );
     onOpen();
   }
   await publishing;
-  return { seconds: (performance.now() - startedMs) / 1000, most };
+  return { seconds: (performance.now() - startedMs) / 1000, most, epochs: done - from };
 }
 
 async function cost(points: number, workers: number, records: number): Promise<void> {
@@ -138,8 +144,8 @@ async function run(points: number, minutes: number, workers: number): Promise<vo
   try {
     for (let i = 0; i < workers; i++) await cluster.addWorker();
     await cluster.shared();
-    const seconds = Math.round(60 * minutes);
-    const load = await loadOf(points, seconds);
+    const asked = Math.round(60 * minutes);
+    const load = await loadOf(points, asked);
     const before = cluster.usage();
     const peak = { workers: 0, brokers: 0, clickhouse: 0 };
     const look = () => {
@@ -148,7 +154,7 @@ async function run(points: number, minutes: number, workers: number): Promise<vo
       peak.brokers = Math.max(peak.brokers, now.brokers.rssMb);
       peak.clickhouse = Math.max(peak.clickhouse, now.clickhouse.rssMb);
     };
-    const { seconds: tookS, most } = await through(cluster, load, 0, seconds, look);
+    const { seconds: tookS, most, epochs: seconds } = await through(cluster, load, 0, asked, look);
     look();
     const used = since(before, cluster.usage());
     const sent = seconds * points;
@@ -156,7 +162,7 @@ async function run(points: number, minutes: number, workers: number): Promise<vo
     const us = (cpuS: number) => `${microseconds(cpuS, sent)} us`;
     console.log(
       [
-        `${points} points, ${seconds} s of 1 s epochs, ${workers} worker${workers > 1 ? "s" : ""}: ${sent} records in ${tookS.toFixed(0)} s: ${Math.round(sent / tookS)} records/s by the clock`,
+        `${points} points, ${seconds} of ${asked} s of 1 s epochs, ${workers} worker${workers > 1 ? "s" : ""}: ${sent} records in ${tookS.toFixed(0)} s: ${Math.round(sent / tookS)} records/s by the clock`,
         `rows in the results: ${rows} of ${(seconds * points) / 2}`,
         `most open: ${most} records, ${(most / points).toFixed(1)} s of what the points send`,
         `CPU per record: workers ${us(cpu(used.workers))}, brokers ${us(used.brokers.cpuS)}, ClickHouse ${us(used.clickhouse.cpuS)}, publisher ${us(used.publisher.cpuS)}`,
@@ -169,43 +175,49 @@ async function run(points: number, minutes: number, workers: number): Promise<vo
   }
 }
 
-/** A backlog, worked by those who are there: what each had to do is what it would take where each has a processor of its own. */
-async function backlog(kind: "one worker" | "a second joins" | "one of two leaves", records: number) {
+/** The same number of records with one worker, after a second has joined, and after one of the two was killed under load. */
+async function joining(records: number): Promise<void> {
   const cluster = await start(inClickhouse(true));
   const points = 100;
+  const count = Math.ceil(records / points);
   try {
-    const count = Math.ceil(records / points);
-    const load = await loadOf(points, count);
-    await cluster.publish(epochs(load, 0, count));
-    const startedMs = performance.now();
+    const load = await loadOf(points, 3 * count);
     await cluster.addWorker();
-    if (kind !== "one worker") {
-      while ((await cluster.open()) > 0.9 * count * points) await sleep(200);
-      await cluster.addWorker();
-    }
-    let gone: { cpuS: number; acknowledged: number } | null = null;
-    if (kind === "one of two leaves") {
-      while (((await cluster.health())[1]?.cluster.acknowledged ?? 0) < 0.1 * count * points)
-        await sleep(200);
-      const [leaving] = cluster.workers;
-      const [health] = await cluster.health();
-      gone = { cpuS: cluster.usage().workers[0]?.cpuS ?? 0, acknowledged: health?.cluster.acknowledged ?? 0 };
-      await leaving?.stop("kill");
-      cluster.workers.shift();
-    }
-    await cluster.drained();
-    const seconds = (performance.now() - startedMs) / 1000;
-    const did = (await cluster.health()).map((h, i) => ({
-      acknowledged: h.cluster.acknowledged,
-      cpuS: cluster.usage().workers[i]?.cpuS ?? 0,
-    }));
-    const all = gone ? [gone, ...did] : did;
-    console.log(
-      `${kind}: ${count * points} records worked off after ${seconds.toFixed(1)} s by the clock; acknowledged by each worker: ${all.map((w) => w.acknowledged).join(" + ")}; CPU of each: ${all.map((w) => `${w.cpuS.toFixed(1)} s`).join(" + ")}; rows in the results: ${await cluster.rows()} of ${(count * points) / 2}`,
-    );
+    await cluster.shared();
+    await phase(cluster, "one worker", epochs(load, 0, count));
+    await cluster.addWorker();
+    await cluster.shared();
+    await phase(cluster, "a second has joined", epochs(load, count, 2 * count));
+    await phase(cluster, "one of the two is killed", epochs(load, 2 * count, 3 * count), async () => {
+      await cluster.workers.shift()?.stop("kill");
+    });
+    console.log(`rows in the results: ${await cluster.rows()} of ${(3 * count * points) / 2}`);
   } finally {
     await cluster.stop();
   }
+}
+
+/** What the busiest worker had to do is how long the records wait where each has a processor of its own. */
+async function phase(
+  cluster: RunningCluster,
+  name: string,
+  records: readonly EpochRecord[],
+  meanwhile = async () => {},
+): Promise<void> {
+  const before = [await cluster.health(), cluster.usage().workers] as const;
+  const half = Math.ceil(records.length / 2);
+  await cluster.publish(records.slice(0, half));
+  const killed = cluster.workers.length;
+  await meanwhile();
+  const gone = killed - cluster.workers.length;
+  await cluster.publish(records.slice(half));
+  await cluster.drained();
+  const [health, usage] = [await cluster.health(), cluster.usage().workers];
+  const did = health.map((h, i) => h.cluster.acknowledged - (before[0][i + gone]?.cluster.acknowledged ?? 0));
+  const cpuS = usage.map((u, i) => u.cpuS - (before[1][i + gone]?.cpuS ?? 0));
+  console.log(
+    `${name}: ${records.length} records; acknowledged by each worker: ${did.join(" + ")}; CPU of each: ${cpuS.map((s) => `${s.toFixed(1)} s`).join(" + ")}`,
+  );
 }
 
 try {
@@ -213,8 +225,7 @@ try {
     const [points = 1000] = numbers(flags.points, "1000");
     await run(points, Number(flags.minutes ?? 10), Number(flags.workers ?? 1));
   } else if (what === "join") {
-    for (const kind of ["one worker", "a second joins", "one of two leaves"] as const)
-      await backlog(kind, Number(flags.records ?? 20_000));
+    await joining(Number(flags.records ?? 6000));
   } else {
     const counts = numbers(flags.points, "10,100,1000");
     const records = Number(flags.records ?? 20_000);

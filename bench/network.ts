@@ -24,6 +24,17 @@ function ring(count: number): string {
   return file;
 }
 
+/** Until nothing waits to be estimated or written: two looks in a row that show the same. */
+async function rowsWritten(url: string, name: string): Promise<void> {
+  for (let before = -1, same = 0; same < 2; ) {
+    await sleep(700);
+    const { records } = (await (await fetch(`${url}/v1/health`)).json()) as { records: { rows: number } };
+    same = records.rows === before ? same + 1 : 0;
+    before = records.rows;
+    process.stderr.write(`${name}: ${before} rows written\n`);
+  }
+}
+
 async function round(count: number, store: string): Promise<string> {
   const server = store === "clickhouse" ? await ClickhouseServer.start() : null;
   const data = join(root, `${store}-${count}`);
@@ -45,14 +56,7 @@ async function round(count: number, store: string): Promise<string> {
     ];
     const run = JSON.parse(await runHoptime(args)) as { packets: number; records: number; bytes: number };
     const sentS = (performance.now() - startedMs) / 1000;
-    const want = (run.records - 2 * count) / 2;
-    for (;;) {
-      const health = (await (await fetch(`${collect.url}/v1/health`)).json()) as {
-        records: { rows: number };
-      };
-      if (health.records.rows >= want) break;
-      await sleep(100);
-    }
+    await rowsWritten(collect.url, `${store}, ${count} points`);
     const allS = (performance.now() - startedMs) / 1000;
     const now = usage(collect.pid);
     const own = (1e6 * (now.cpuS - before.cpuS)) / run.records;

@@ -53,6 +53,10 @@ export async function simulateNetwork(file: string, flags: NetworkFlags): Promis
     const run = await runNetwork({
       ...{ network, taps, epochNs, durationS, seed: flags.seed, originNs, sink, signal: endingSignal() },
       onEpochs: (link, epochs) => truth?.write(truthLines(link, epochs)),
+      onProgress: (links, of, { records }) =>
+        process.stderr.write(
+          `${formatCount(links)} of ${formatCount(of)} segments simulated, ${formatCount(records)} records so far\n`,
+        ),
     });
     await sink.close();
     const seconds = (performance.now() - startedMs) / 1000;

@@ -27,6 +27,8 @@ export interface NetworkRunOptions {
   originNs: bigint;
   sink: RecordSink;
   onEpochs: (link: NetworkLink, epochs: readonly EpochTruth[]) => void;
+  /** Every few seconds: links that are over, of how many, and what has come of them and of those under way. */
+  onProgress?: ((links: number, of: number, run: Readonly<NetworkRun>) => void) | undefined;
   signal?: AbortSignal | undefined;
 }
 
@@ -55,10 +57,12 @@ const AT_ONCE = 64;
 /** Records that wait to become durable. */
 const MAX_WAITING = 4096;
 const QUEUE_PACKETS = 200;
+const PROGRESS_MS = 5000;
 
 /** When it resolves all records are durable where they went. */
 export async function runNetwork(options: NetworkRunOptions): Promise<NetworkRun> {
-  const { network, sink, signal } = options;
+  const { network, sink, signal, onProgress } = options;
+  let saidMs = performance.now();
   const run: NetworkRun = { packets: 0, records: 0, bytes: 0 };
   const outbox = new Outbox(sink, run);
   for (let at = 0; at < network.links.length; at += AT_ONCE) {
@@ -73,6 +77,9 @@ export async function runNetwork(options: NetworkRunOptions): Promise<NetworkRun
           if (signal?.aborted) return run;
           if (await link.step(run)) next.push(link);
           await outbox.room();
+          if (performance.now() - saidMs < PROGRESS_MS) continue;
+          saidMs = performance.now();
+          onProgress?.(at + group.length - open.length, network.links.length, run);
         }
         open = next;
       }

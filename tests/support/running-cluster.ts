@@ -67,7 +67,8 @@ export class RunningCluster {
   async addWorker(): Promise<CollectProcess> {
     const name = `worker-${this.#started++}`;
     const file = join(this.#root, `${name}.yaml`);
-    const nats = { url: this.#servers.url, group: "bench", partitions: PARTITIONS };
+    // Leases are longer than the default: all parts share the processors of one machine.
+    const nats = { url: this.#servers.url, group: "bench", partitions: PARTITIONS, lease: "30s" };
     writeFileSync(file, JSON.stringify({ nats }));
     const results = this.#clickhouse ? ["--clickhouse", `${this.#clickhouse.origin}/bench`] : [];
     const worker = await startCollect(join(this.#root, name), ["--config", file, ...results]);

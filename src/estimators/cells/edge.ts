@@ -100,8 +100,8 @@ export function withPacketsInFlight(mean: Interval, evidence: EdgeEvidence): Int
   return towardsCut(widened(moved, half), half, evidence);
 }
 
-/** What is known of the delay at the cut, and of how many packets it held, is low by up to half: losses thin out those in flight. */
-const DRAWN = 1.4;
+/** What is known of the delay at the cut, and of how many packets it held, is low by up to half each: losses thin out those in flight (measured). */
+const DRAWN = 2;
 
 /**
  * A queue that was long at the cut and is short afterwards: the packets that were in it are far slower than all that both ends have in this epoch, more than those let expect. As many of them
@@ -115,6 +115,17 @@ function towardsCut(mean: Interval, modelledNs: number, { atCutNs, epochNs }: Ed
   return drawnNs > 0
     ? { ...mean, highNs: valueNs + further(highNs - valueNs) }
     : { ...mean, lowNs: valueNs - further(valueNs - lowNs) };
+}
+
+/** Of the mean: packets in flight at the cut that may draw it up by more are worth a note. */
+const MUCH_DRAWN = 0.05;
+
+/** Null where packets in flight at the cut make little of a difference. */
+export function drawnNote(mean: Interval, { atCutNs, epochNs }: EdgeEvidence): string | null {
+  if (!atCutNs || !(epochNs > 0)) return null;
+  const drawnNs = Math.min(1, atCutNs / epochNs) * (atCutNs - mean.valueNs);
+  if (!(drawnNs > MUCH_DRAWN * Math.abs(mean.valueNs))) return null;
+  return "packets in flight when an epoch began are far slower than those that both ends have in it: its mean is rather too low, and the interval reaches up for it; longer epochs, or epochs cut by packets (delimited), are free of it";
 }
 
 /**

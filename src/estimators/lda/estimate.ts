@@ -2,7 +2,7 @@
 
 import { countOf, formatCount } from "../../base/quantity.ts";
 import { delayAtCut } from "../cells/crossing.ts";
-import { deviationWithPacketsInFlight, withPacketsInFlight } from "../cells/edge.ts";
+import { deviationWithPacketsInFlight, drawnNote, withPacketsInFlight } from "../cells/edge.ts";
 import { foreignNote } from "../cells/foreign.ts";
 import { outlierNote, UNTRUSTED } from "../cells/outliers.ts";
 import type { EstimateInput, EstimatorAnswer, Interval, NoAnswer, SegmentEstimate } from "../estimator.ts";
@@ -48,7 +48,8 @@ export function estimateLda(input: EstimateInput<LdaParameters>): EstimatorAnswe
   const refusal = refuse(check, rows);
   if (refusal) return none(refusal, lost);
   const own = Math.max(rows.sample, receiver.packets - check.foreign);
-  const answer = delays(input, before, after, rows, own, check);
+  const { note, ...answer } = delays(input, before, after, rows, own, check);
+  if (note) notes.push(note);
   const segment: SegmentEstimate = {
     ...answer,
     sent: sender.packets,
@@ -68,7 +69,7 @@ function delays(
   rows: UsableRows,
   own: number,
   { foreign }: StreamCheck,
-): { mean: Interval | NoAnswer; stdev: Interval | NoAnswer } {
+): { mean: Interval | NoAnswer; stdev: Interval | NoAnswer; note?: string | null } {
   const { parameters, confidence, epochNs, cutInFlight, cutByPackets } = input;
   const moments = momentsOf(rows);
   if (!moments) {
@@ -89,13 +90,14 @@ function delays(
   const atCutNs = delayAtCut({ timesNs, epochNs });
   const edge = { cutInFlight, cutByPackets, ...counts, epochNs, varianceNs2, atCutNs, confidence };
   const mean = withPacketsInFlight(meanInterval(moments, rows, own, confidence, parameters.interval), edge);
+  const note = drawnNote(mean, edge);
   if (parameters.deviation === "residual") {
     const stdev = residualDeviation(moments, rows, confidence);
-    return { mean, stdev: deviationWithPacketsInFlight(stdev, mean, edge) };
+    return { mean, stdev: deviationWithPacketsInFlight(stdev, mean, edge), note };
   }
   const meanErrorNs = Math.sqrt((moments.varianceNs2 / rows.sample) * Math.max(0, 1 - rows.sample / own));
   const stdev = collapsedDeviation(moments.meanNs, meanErrorNs, collapsedRows(before, after), confidence);
-  return { mean, stdev: deviationWithPacketsInFlight(stdev, mean, edge) };
+  return { mean, stdev: deviationWithPacketsInFlight(stdev, mean, edge), note };
 }
 
 /** Why there is no mean, if there is none. */

@@ -31,6 +31,8 @@ export interface ClusterLink extends NatsLink {
   leases: KV;
   aside: Aside;
   listWorkers: () => Promise<string[]>;
+  /** Closes the connection of the leases. */
+  endBeats: () => Promise<void>;
   shareSegment(segment: CollectedSegment): Promise<void>;
   sharePlan(state: TapPlanState): Promise<void>;
   shared(): Promise<{ segments: CollectedSegment[]; plan: TapPlanState | null }>;
@@ -46,18 +48,21 @@ const ATTEMPTS = 20;
 export async function openClusterLink(options: ClusterOptions): Promise<ClusterLink> {
   const { group, leaseMs = DEFAULT_LEASE_MS } = options;
   const link = await connectNats(options, { name: `hoptime collect ${group}` });
+  // Of their own: leases are to be renewed however many records are on their way to this worker.
+  const beats = await connectNats(options, { name: `hoptime collect ${group} leases` });
   try {
     const leaseBucket = `${BUCKET}-${group}`;
     const { cluster, leases, aside } = await patiently(link.connection, async () => {
       const cluster = await openCluster(link, options);
       const { replicas } = cluster;
-      const leases = await link.bucket(leaseBucket, { ttl: leaseMs, history: 1, replicas });
+      const leases = await beats.bucket(leaseBucket, { ttl: leaseMs, history: 1, replicas });
       return { cluster, leases, aside: await Aside.open(link, group, replicas) };
     });
     const worker = randomBytes(6).toString("hex");
     return {
       ...{ ...link, cluster, group, worker, leaseMs, leases, aside },
-      listWorkers: () => workersIn(link, leaseBucket),
+      endBeats: () => beats.close(),
+      listWorkers: () => workersIn(beats, leaseBucket),
       shareSegment: (segment) => addSegment(cluster.bucket, segment),
       sharePlan: async (state) => {
         await cluster.bucket.put(PLAN_KEY, JSON.stringify(state));
@@ -66,12 +71,14 @@ export async function openClusterLink(options: ClusterOptions): Promise<ClusterL
       lagOf: (partitions) => lagOf(link, group, partitions),
     };
   } catch (error) {
+    await beats.close();
     await link.close();
     throw refusal(link.url, error);
   }
 }
 
-export async function closeCluster({ connection }: ClusterLink): Promise<void> {
+export async function closeCluster({ connection, endBeats }: ClusterLink): Promise<void> {
+  await endBeats().catch(() => undefined);
   // Acknowledgements that are on their way are to arrive.
   await connection.drain().catch(() => connection.close());
 }

@@ -15,7 +15,7 @@ import type { UnacknowledgedRecords } from "./unacknowledged.ts";
 
 /** Messages that may wait here for their turn, or for their rows. */
 const MAX_OPEN = 20_000;
-const BATCH_RECORDS = 1000;
+const BATCH_RECORDS = 500;
 const BATCH_BYTES = 32 << 20;
 /** After so many deliveries without an end a record is in doubt (doubts.ts). */
 const MAX_DELIVERIES = 4;

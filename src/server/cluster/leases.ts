@@ -91,8 +91,7 @@ export class Leases {
 
   async #look(): Promise<void> {
     const { bucket, worker, partitions, listWorkers } = this.#options;
-    await bucket.put(`worker.${worker}`, "{}");
-    await Promise.all(this.partitions.map((p) => this.#renew(p)));
+    await Promise.all([bucket.put(`worker.${worker}`, "{}"), ...this.partitions.map((p) => this.#renew(p))]);
     const workers = new Set([...(await listWorkers()), worker]);
     this.#workers = workers.size;
     const most = Math.ceil(partitions / workers.size);

@@ -6,8 +6,8 @@ import { partitionFilter } from "../../transport/nats/subjects.ts";
 import { readPast } from "./stream-reader.ts";
 
 const MAX_ACK_PENDING = 5000;
-/** Messages that are asked for at a time. */
-const PULL = 1000;
+/** Messages that are asked for at a time: of all partitions together, what a worker does in seconds. */
+const PULL = 250;
 const RETRY_MS = 1000;
 
 export interface PartitionOptions {

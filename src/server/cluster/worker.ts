@@ -219,12 +219,15 @@ export class ClusterWorker implements ClusterPart {
   #resume(number: number, open: readonly RecordHead[], ends: ReadonlyMap<string, bigint>): void {
     const { pairing } = this.#parts ?? {};
     if (!pairing) return;
-    for (const segment of this.#segments.values())
-      if (this.#partitionOf(segment.to) === number && pairing.watch(segment)) {
-        const { from, to, label } = segment;
-        const latest = [from, to].map((point) => ends.get(endKey(point, label)) ?? 0n).reduce(later);
-        if (latest > 0n) pairing.resume(segment, latest);
-      }
+    for (const segment of this.#segments.values()) {
+      if (this.#partitionOf(segment.to) !== number) continue;
+      // Records that were on their way to the pairing when the partition was lost may have it watched again, without those that they belong to.
+      pairing.unwatch(segment);
+      pairing.watch(segment);
+      const { from, to, label } = segment;
+      const latest = [from, to].map((point) => ends.get(endKey(point, label)) ?? 0n).reduce(later);
+      if (latest > 0n) pairing.resume(segment, latest);
+    }
     for (const { point, segment, epoch } of open) pairing.again(point, segment, epoch);
   }
 
