@@ -87,7 +87,8 @@ export class RecordCopies {
   }
 
   #advance(): void {
-    while (this.#working.size < AT_ONCE && !this.#closed) {
+    // Those that are worked on still wait: no more at once than there are.
+    while (this.#working.size < Math.min(AT_ONCE, this.#waiting.size) && !this.#closed) {
       const [next] = this.#waiting;
       if (!next) break;
       const [name, what] = next;
@@ -99,7 +100,6 @@ export class RecordCopies {
         this.#advance();
       });
       this.#working.add(work);
-      if (this.#working.size >= this.#waiting.size) break;
     }
     if (Date.now() - this.#markedMs > MARK_MS) this.#mark();
   }
