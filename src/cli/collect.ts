@@ -108,25 +108,6 @@ export function collectCommand(): Command {
     .addOption(text("--keep-minutes <time>", "keep results of minutes this long", "duration", "90d"))
     .addOption(text("--keep-hours <time>", "keep results of hours this long", "duration", "1825d"))
     .addOption(text("--question-time <time>", "longest time of one question", "duration", "30s"))
-    .addOption(
-      text(
-        "--clickhouse <url>",
-        "keep results in ClickHouse: http://USER@HOST:8123/DATABASE, https:// for TLS; password: HOPTIME_CLICKHOUSE_PASSWORD",
-        "clickhouse",
-      ),
-    )
-    .option("--clickhouse-ca <file>", "with https: certificates of this authority count, PEM")
-    .option("--clickhouse-cluster <name>", "spread rows over the shards of this cluster of the server")
-    .addOption(
-      text(
-        "--records <s3://bucket/prefix>",
-        "copy records to an S3 object store, and read there what DIR has no longer; keys: AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY",
-        "objects",
-      ),
-    )
-    .addOption(
-      text("--s3-endpoint <url>", "address of the object store (default: $AWS_ENDPOINT_URL_S3)", "url"),
-    )
     .option("--topology <file>", "map of the network, in any format that hoptime plan reads")
     .option(
       "--station [address]",
@@ -152,7 +133,31 @@ export function collectCommand(): Command {
     .option("--json", "log as lines of JSON")
     .addHelpText("after", EXAMPLES)
     .action(run);
-  return addNatsOptions(command);
+  return addNatsOptions(addStoreOptions(command));
+}
+
+/** Where results and records are, beside the directory. */
+function addStoreOptions(command: Command): Command {
+  return command
+    .addOption(
+      text(
+        "--clickhouse <url>",
+        "keep results in ClickHouse: http://USER@HOST:8123/DATABASE, https:// for TLS; password: HOPTIME_CLICKHOUSE_PASSWORD",
+        "clickhouse",
+      ),
+    )
+    .option("--clickhouse-ca <file>", "with https: certificates of this authority count, PEM")
+    .option("--clickhouse-cluster <name>", "spread rows over the shards of this cluster of the server")
+    .addOption(
+      text(
+        "--records <s3://bucket/prefix>",
+        "copy records to an S3 object store, and read there what DIR has no longer; keys: AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY",
+        "objects",
+      ),
+    )
+    .addOption(
+      text("--s3-endpoint <url>", "address of the object store (default: $AWS_ENDPOINT_URL_S3)", "url"),
+    );
 }
 
 /** Where it is one of several workers. */
