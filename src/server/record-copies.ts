@@ -45,12 +45,8 @@ export class RecordCopies {
     this.#options = options;
   }
 
-  get waiting(): number {
-    return this.#waiting.size;
-  }
-
-  get trouble(): string | null {
-    return this.#trouble;
+  get state(): { waiting: number; copied: number; trouble: string | null } {
+    return { waiting: this.#waiting.size, copied: this.copied, trouble: this.#trouble };
   }
 
   /** UsageError where there is no such bucket, or it may not be used. What an earlier run has left goes first. */

@@ -17,7 +17,8 @@ import { groupFlows } from "../query/segment/row-groups.ts";
 import { DuckdbStore } from "../results/duckdb-store.ts";
 import type { RowSelection } from "../results/segment-reader.ts";
 import { flowSeries, latencySeries, oneFlow, topFlows } from "../results/series.ts";
-import { CollectorService, type ServiceOptions } from "./service.ts";
+import { CollectorService } from "./service.ts";
+import type { ServiceOptions } from "./service-options.ts";
 
 const root = mkdtempSync(join(tmpdir(), "hoptime-results-"));
 const open: CollectorService[] = [];

@@ -15,7 +15,8 @@ import { type OtlpOptions, OtlpPush } from "./otlp.ts";
 import { routesOf } from "./routes/all.ts";
 import { pageRoutes } from "./routes/page.ts";
 import type { Parts } from "./routes/route.ts";
-import { CollectorService, type ServiceOptions } from "./service.ts";
+import { CollectorService } from "./service.ts";
+import type { ServiceOptions } from "./service-options.ts";
 import { Station, type StationOptions } from "./station.ts";
 import type { TapPlan } from "./tap-plan.ts";
 

@@ -15,97 +15,48 @@
  *                           └─▶ Pairing ─▶ rows ─▶ ResultsStore ─▶ roll-ups, events
  */
 
-import { mkdirSync } from "node:fs";
 import { join } from "node:path";
-import { RecordArchive } from "../archive/archive.ts";
-import { type DirectoryLock, lockDirectory } from "../archive/exclusive.ts";
-import { FileWriter } from "../archive/file-writer.ts";
+import type { RecordArchive } from "../archive/archive.ts";
 import { listSegments } from "../archive/listing.ts";
-import type { ObjectPlace } from "../archive/objects/object-place.ts";
 import { ObjectStorage } from "../archive/objects/object-storage.ts";
-import { UsageError } from "../base/errors.ts";
 import { VERSION } from "../base/version.ts";
 import type { CollectedSegment } from "../collect/collector.ts";
-import { networksOfLabels } from "../epoch/direction-label.ts";
-import type { Estimator } from "../estimators/estimator.ts";
 import { ESTIMATORS } from "../estimators/table.ts";
 import { mergeBy } from "../observe/directory-sink.ts";
-import type { ArrivalCounts } from "../results/arrivals-table.ts";
 import type { ResultsStore } from "../results/results-store.ts";
+import { countArrivals } from "./arrivals.ts";
 import { Asker, type AskingClient } from "./asker.ts";
-import type { Arrival, ClusterPart, ClusterState } from "./cluster/cluster-part.ts";
+import type { Arrival, ClusterState } from "./cluster/cluster-part.ts";
+import { type CollectorData, closeData, openData } from "./collector-data.ts";
 import { DirectionWatch } from "./direction-watch.ts";
 import { Events } from "./events.ts";
-import { type Accepted, Ingest, type Ingested } from "./ingest.ts";
+import { Ingest, type Ingested } from "./ingest.ts";
 import { Journal } from "./journal.ts";
 import type { LatestRow } from "./latest-rows.ts";
-import type { AnsweringLimits } from "./limits.ts";
 import type { RowFollower } from "./monitor/follower.ts";
 import { openPairing, type PairingPart } from "./pairing-thread.ts";
 import type { AnswerPiece, ArchiveQuestion } from "./questions.ts";
 import { copiesFile, RecordCopies } from "./record-copies.ts";
 import { estimateAll, recover } from "./recovery.ts";
 import { openResultsFile } from "./results-file.ts";
-import { type Retention, retainKept } from "./retention.ts";
 import { OPEN_GATE, RowWriter } from "./row-writer.ts";
+import { LATENESS_NS, type ServiceCounts, type ServiceOptions } from "./service-options.ts";
 import { type TapPlan, type TapPlanState, TapPlanStore } from "./tap-plan.ts";
+import { TapPlans } from "./tap-plans.ts";
 import { type TapState, TapStates } from "./tap-states.ts";
 import { TokenStore, tokenFile } from "./tokens.ts";
-
-export interface ServiceOptions {
-  /** Made where it is missing. */
-  data: string;
-  table?: readonly Estimator[];
-  /** Where results are kept (default: a file of DuckDB in the directory). */
-  openResults?: (() => Promise<ResultsStore>) | undefined;
-  now?: () => bigint;
-  /** Longest time of one question, ms (default 30 s). */
-  questionMs?: number;
-  /** What one client may have of the time of answering. */
-  answering?: AnsweringLimits | undefined;
-  /** Segments to watch, beside those that labels A:B name. */
-  segments?: readonly CollectedSegment[];
-  /** How long an epoch waits for its other end (default 30 s). */
-  latenessNs?: bigint | undefined;
-  retention?: Retention | undefined;
-  /** How often rows are made and written, ms (default 500). */
-  tickMs?: number;
-  /** Records are copied there, and asked for there too. */
-  objects?: ObjectPlace | undefined;
-  /** Where it is a worker of a cluster. */
-  cluster?: ClusterPart | undefined;
-  onLog?: (text: string) => void;
-}
-
-export interface ServiceCounts {
-  messages: number;
-  stored: number;
-  unchanged: number;
-  replaced: number;
-  merged: number;
-  refused: number;
-  bytes: number;
-  questions: number;
-  failedQuestions: number;
-  rows: number;
-  rolledUp: number;
-}
+import { Upkeep } from "./upkeep.ts";
 
 const QUESTION_MS = 30_000;
-const LATENESS_NS = 30_000_000_000n;
 const MAX_WAITING = 64;
 const TICK_MS = 500;
 const TOP_FLOWS = 50;
-const ROLL_MS = 5000;
-const RETAIN_MS = 600_000;
 const MAX_PROBLEMS = 100;
-/** Records that are to be removed must be in the object store, where there is one. */
-const RETAIN_WAIT_MS = 60_000;
 
 export class CollectorService {
   readonly tokens: TokenStore;
   readonly results: ResultsStore;
-  readonly #plan: TapPlanStore;
+  readonly #plans: TapPlans;
   readonly #directions: DirectionWatch;
   readonly events = new Events();
   readonly counts: ServiceCounts = {
@@ -114,8 +65,7 @@ export class CollectorService {
   };
   #options: ServiceOptions;
   readonly #archive: RecordArchive;
-  readonly #lock: DirectoryLock;
-  readonly #files: FileWriter;
+  readonly #kept: CollectorData;
   readonly #ingest: Ingest;
   readonly #asker: Asker;
   /** A worker of a cluster has none: what is not in the results is in the stream. */
@@ -127,23 +77,21 @@ export class CollectorService {
   /** What is wrong with files, the last few. */
   readonly #problems: string[] = [];
   readonly #rows: RowWriter;
+  readonly #upkeep: Upkeep;
   #timer: NodeJS.Timeout | null = null;
   #ticking: Promise<void> = Promise.resolve();
-  #rolledMs = Number.NEGATIVE_INFINITY;
-  #retainedMs = performance.now();
   #closed = false;
   #trouble: string | null = null;
 
   private constructor(
     options: ServiceOptions,
-    parts: { archive: RecordArchive; lock: DirectoryLock; results: ResultsStore; files: FileWriter },
+    { results, ...kept }: CollectorData & { results: ResultsStore },
   ) {
     const { data, table = ESTIMATORS, now, questionMs = QUESTION_MS, onLog } = options;
-    const { archive, lock, results, files } = parts;
-    this.#files = files;
+    const { archive } = kept;
+    this.#kept = kept;
     this.#options = options;
     this.#archive = archive;
-    this.#lock = lock;
     this.results = results;
     this.tokens = new TokenStore(tokenFile(data));
     this.#ingest = new Ingest(archive, table, now ? { now } : {});
@@ -151,7 +99,12 @@ export class CollectorService {
     const gate = cluster?.gate ?? OPEN_GATE;
     this.#rows = new RowWriter(results, this.events, gate, (text) => this.#problem(text));
     this.#journal = cluster ? null : new Journal(join(data, "pending.jsonl"));
-    this.#plan = new TapPlanStore(join(data, "plan.json"), now);
+    this.#plans = new TapPlans({
+      ...{ store: new TapPlanStore(join(data, "plan.json"), now), cluster, events: this.events },
+      points: () => this.#pointNames(),
+      labelsOf: (point) => cluster?.labels.get(point) ?? listSegments(archive.directory, point),
+      watch: (segment) => this.watch(segment),
+    });
     this.#asker = new Asker({
       ...{ archive: { directory: archive.directory, objects: options.objects ?? null }, limitMs: questionMs },
       ...{ maxWaiting: MAX_WAITING, maxOfClient: MAX_WAITING / 4, answering: options.answering },
@@ -176,41 +129,33 @@ export class CollectorService {
           onTrouble: (text) => this.#log(text ?? "records are copied to the object store again"),
         })
       : null;
+    this.#upkeep = new Upkeep({
+      ...{ archive, results, copies: this.#copies },
+      now: now ?? (() => BigInt(Date.now()) * 1_000_000n),
+      settings: () => this.#options,
+      log: (text) => this.#log(text),
+    });
     const segments = () => this.#pairing.segments;
     this.#directions = new DirectionWatch({ archive, table, segments, watch: (s) => this.watch(s) });
   }
 
   /** UsageError where another collector has the directory, or it cannot be written. */
   static async open(options: ServiceOptions): Promise<CollectorService> {
-    const { data } = options;
-    try {
-      mkdirSync(data, { recursive: true, mode: 0o750 });
-    } catch (cause) {
-      throw new UsageError(
-        "not-writable",
-        `${data}: cannot be made (${(cause as Error).message})`,
-        undefined,
-        { cause },
-      );
-    }
-    const lock = await lockDirectory(data, "collector");
+    const { data, openResults, cluster, onLog } = options;
     // What a worker of a cluster loses with its machine is in the stream.
-    const files = new FileWriter({ synced: options.cluster === undefined });
+    const kept = await openData(data, { synced: cluster === undefined });
     let results: ResultsStore | null = null;
     try {
-      const archive = await RecordArchive.create(join(data, "records"), files);
-      const { openResults } = options;
       results = openResults
         ? await openResults()
-        : await openResultsFile(join(data, "results.duckdb"), options.onLog);
-      const service = new CollectorService(options, { archive, lock, results, files });
+        : await openResultsFile(join(data, "results.duckdb"), onLog);
+      const service = new CollectorService(options, { ...kept, results });
       await service.#begin();
       service.#schedule();
       return service;
     } catch (error) {
       await results?.close();
-      await files.close();
-      await lock.release();
+      await closeData(kept);
       throw error;
     }
   }
@@ -219,7 +164,7 @@ export class CollectorService {
   async #begin(): Promise<void> {
     const { data, cluster, segments = [] } = this.#options;
     const [archive, results, journal, pairing] = [this.#archive, this.results, this.#journal, this.#pairing];
-    const watched = [...segments, ...this.#plan.segments];
+    const watched = [...segments, ...this.#plans.segments];
     this.#copies?.start();
     const onProblem = (text: string) => this.#problem(text);
     const onLog = (text: string) => this.#log(text);
@@ -231,7 +176,7 @@ export class CollectorService {
       ...{ archive, pairing, latenessNs: this.#options.latenessNs ?? LATENESS_NS },
       store: (message) => this.#ingest.take(message, null),
       take: (message, arrival) => this.#take(message, null, arrival),
-      adoptPlan: (state) => this.#adoptPlan(state),
+      adoptPlan: (state) => this.#plans.adopt(state),
       ...{ problem: onProblem, log: onLog },
     });
     for (const segment of watched) cluster?.watch(segment);
@@ -252,23 +197,15 @@ export class CollectorService {
     this.counts.bytes += message.length;
     for (const { outcome } of ingested.results) this.counts[outcome]++;
     if (from === null || typeof from === "string") {
-      this.#countArrivals(ingested, false);
+      countArrivals(this.results, ingested, false);
       this.#taps.take(heads, from);
     } else if (from.counts) {
-      this.#countArrivals(ingested, true);
+      countArrivals(this.results, ingested, true);
       for (const head of heads) this.#taps.take([head], from.reports.get(head.point) ?? null);
     }
     for (const { head } of ingested.accepted) this.#directions.hear(head.point, head.segment);
     this.#pairing.offer(ingested.accepted);
     return ingested;
-  }
-
-  /** `redelivered`: what was there before is no duplicate of the tap's, it has come from the stream once more. */
-  #countArrivals({ accepted, refused }: Ingested, redelivered: boolean): void {
-    for (const { head, outcome, bytes } of accepted)
-      if (!redelivered || outcome !== "unchanged")
-        this.results.arrivals.count(head, arrivalOf(outcome, bytes));
-    for (const head of refused) this.results.arrivals.count(head, { refused: 1 });
   }
 
   ask(asked: ArchiveQuestion, client: AskingClient): Promise<string> {
@@ -352,7 +289,7 @@ export class CollectorService {
         pending: this.#journal?.spans.length ?? 0,
       },
       ...(this.cluster ? { cluster: this.cluster } : {}),
-      ...(this.#copies ? { objects: objectState(this.#copies) } : {}),
+      ...(this.#copies ? { objects: this.#copies.state } : {}),
       memory: { rss, heapUsed },
       taps: this.#taps.all(),
       problems: this.#problems,
@@ -366,33 +303,12 @@ export class CollectorService {
   }
 
   get plan(): TapPlanState {
-    const { labels } = this.#options.cluster ?? {};
-    const labelsOf = (point: string) => labels?.get(point) ?? listSegments(this.#archive.directory, point);
-    const directions = this.#pointNames().flatMap((point) =>
-      networksOfLabels([...labelsOf(point)]).map((networks) => ({ point, networks })),
-    );
-    return directions.length === 0 ? this.#plan.state : { ...this.#plan.state, directions };
+    return this.#plans.state;
   }
 
   /** What the taps are to keep from the next whole minute on. Its segments are watched. */
-  async setPlan(plan: TapPlan): Promise<TapPlanState> {
-    const state = await this.#plan.set(plan);
-    await this.#options.cluster?.sharePlan(state);
-    this.#planned(state);
-    return state;
-  }
-
-  /** What was set at another worker. */
-  async #adoptPlan(state: TapPlanState): Promise<void> {
-    const { version, next } = this.#plan.state;
-    if ((state.next?.version ?? state.version) <= (next?.version ?? version)) return;
-    await this.#plan.adopt(state);
-    this.#planned(this.#plan.state);
-  }
-
-  #planned(state: TapPlanState): void {
-    for (const segment of this.#plan.segments) this.watch(segment);
-    this.events.emit("plan", () => state);
+  setPlan(plan: TapPlan): Promise<TapPlanState> {
+    return this.#plans.set(plan);
   }
 
   /** What can change while it runs: retention, and segments to be watched. */
@@ -430,10 +346,8 @@ export class CollectorService {
     await this.#pairing.close();
     await this.#journal?.close();
     await this.#copies?.close();
-    await this.#files.close();
     await this.results.close();
-    this.#archive.close();
-    await this.#lock.release();
+    await closeData(this.#kept);
   }
 
   #schedule(): void {
@@ -459,7 +373,7 @@ export class CollectorService {
         ({ point, segment, ...span }) => !this.#pairing.isSettled(point, segment, span),
       );
       await this.#rows.tick();
-      await this.#maintain();
+      this.counts.rolledUp += await this.#upkeep.tend(this.#closed);
       if (this.#trouble !== null) this.#log("results are written again");
       this.#trouble = null;
     } catch (error) {
@@ -469,31 +383,9 @@ export class CollectorService {
     }
   }
 
-  async #maintain(): Promise<void> {
-    const nowMs = performance.now();
-    if (nowMs - this.#rolledMs >= ROLL_MS || this.#closed) {
-      this.#rolledMs = nowMs;
-      await this.results.arrivals.flush();
-      this.counts.rolledUp += await this.results.rollUp(
-        this.#now() - (this.#options.latenessNs ?? LATENESS_NS),
-      );
-    }
-    if (nowMs - this.#retainedMs < RETAIN_MS) return;
-    this.#retainedMs = nowMs;
-    await this.retain();
-  }
-
   /** Removes what is older or more than is to be kept. */
-  async retain(): Promise<void> {
-    if (this.#copies && !(await this.#copies.settle(RETAIN_WAIT_MS))) {
-      this.#log("records are not removed: some are not in the object store yet");
-      return;
-    }
-    await retainKept(this.#archive, this.results, this.#options.retention ?? {}, this.#now());
-  }
-
-  #now(): bigint {
-    return this.#options.now?.() ?? BigInt(Date.now()) * 1_000_000n;
+  retain(): Promise<void> {
+    return this.#upkeep.retain();
   }
 
   #problem(text: string): void {
@@ -505,13 +397,4 @@ export class CollectorService {
   #log(text: string): void {
     this.#options.onLog?.(text);
   }
-}
-
-function objectState({ waiting, copied, trouble }: RecordCopies) {
-  return { waiting, copied, trouble };
-}
-
-function arrivalOf(outcome: Accepted["outcome"], bytes: number): Partial<ArrivalCounts> {
-  if (outcome === "unchanged") return { duplicate: 1 };
-  return outcome === "stored" ? { records: 1, bytes } : { changed: 1, bytes };
 }

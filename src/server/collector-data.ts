@@ -1,0 +1,39 @@
+/** A collector's directory, held by one at a time, with the archive of records in it. */
+import { mkdirSync } from "node:fs";
+import { join } from "node:path";
+import { RecordArchive } from "../archive/archive.ts";
+import { type DirectoryLock, lockDirectory } from "../archive/exclusive.ts";
+import { FileWriter } from "../archive/file-writer.ts";
+import { UsageError } from "../base/errors.ts";
+
+export interface CollectorData {
+  archive: RecordArchive;
+  files: FileWriter;
+  lock: DirectoryLock;
+}
+
+/** UsageError where another collector has the directory, or it cannot be written. */
+export async function openData(data: string, { synced }: { synced: boolean }): Promise<CollectorData> {
+  try {
+    mkdirSync(data, { recursive: true, mode: 0o750 });
+  } catch (cause) {
+    throw new UsageError("not-writable", `${data}: cannot be made (${(cause as Error).message})`, undefined, {
+      cause,
+    });
+  }
+  const lock = await lockDirectory(data, "collector");
+  const files = new FileWriter({ synced });
+  try {
+    return { archive: await RecordArchive.create(join(data, "records"), files), files, lock };
+  } catch (error) {
+    await files.close();
+    await lock.release();
+    throw error;
+  }
+}
+
+export async function closeData({ archive, files, lock }: CollectorData): Promise<void> {
+  await files.close();
+  archive.close();
+  await lock.release();
+}
