@@ -56,13 +56,16 @@ const offloads = (device: string, state: "on" | "off", host: string) =>
 
 function build(): void {
   for (const host of [A, B]) ip("netns", "add", host);
-  ip("link", "add", BRIDGE, "type", "bridge");
+  ip("link", "add", BRIDGE, "type", "bridge", "mcast_snooping", "0");
+  // What the bridge says itself waits in the queue too, and has not come in.
+  ip("link", "set", BRIDGE, "addrgenmode", "none");
   ip("link", "set", BRIDGE, "up");
   for (const [port, host, n] of [
     [IN, A, 1],
     [OUT, B, 2],
   ] as const) {
     ip("link", "add", port, "type", "veth", "peer", "name", "e0", "netns", host);
+    ip("link", "set", port, "addrgenmode", "none");
     ip("link", "set", port, "master", BRIDGE, "up");
     spawnSync("ethtool", ["-K", port, "tso", "off", "gso", "off", "gro", "off", "tx", "off"]);
     offloads("e0", "off", host);
