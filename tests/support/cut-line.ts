@@ -1,4 +1,4 @@
-/** Lines to servers on this host that can be cut: nothing gets through either way, and neither side is told, as when a cable is pulled. */
+/** Lines to servers on this host that can be cut: nothing gets through either way, and neither side learns of it, as when a cable is pulled. */
 import { connect, createServer, type Server, type Socket } from "node:net";
 
 export class CutLine {

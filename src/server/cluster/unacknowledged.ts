@@ -12,8 +12,8 @@ export interface Unacknowledged {
   /** Ticks that had passed when it was handed to the pairing. */
   tick: number;
   sinceMs: number;
-  /** When the cluster was last told that it is still worked on. */
-  toldMs: number;
+  /** When it was last reported to the cluster as worked on. */
+  reportedMs: number;
 }
 
 /** A record waits this long for its other end in the stream; after that it waits in the archive alone. */
@@ -49,13 +49,13 @@ export class UnacknowledgedRecords {
     if (!known) return false;
     this.#messages += messages.length - known.messages.length;
     known.messages = messages;
-    known.toldMs = Date.now();
+    known.reportedMs = Date.now();
     return true;
   }
 
-  add(id: string, record: Omit<Unacknowledged, "sinceMs" | "toldMs">): void {
+  add(id: string, record: Omit<Unacknowledged, "sinceMs" | "reportedMs">): void {
     const now = Date.now();
-    this.#records.set(`${record.partition} ${id}`, { ...record, sinceMs: now, toldMs: now });
+    this.#records.set(`${record.partition} ${id}`, { ...record, sinceMs: now, reportedMs: now });
     this.#messages += record.messages.length;
   }
 
@@ -87,9 +87,9 @@ export class UnacknowledgedRecords {
   keepAlive(fenceOf: (partition: number) => number | null): void {
     const now = Date.now();
     for (const record of this.#records.values())
-      if (now - record.toldMs > this.#ackWaitMs / 4 && fenceOf(record.partition) === record.fence) {
+      if (now - record.reportedMs > this.#ackWaitMs / 4 && fenceOf(record.partition) === record.fence) {
         for (const message of record.messages) message.working();
-        record.toldMs = now;
+        record.reportedMs = now;
       }
   }
 

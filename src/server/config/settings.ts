@@ -1,6 +1,6 @@
 /**
  * What can be set in `hoptime.yaml`, as one schema: the file is checked by it, docs/config.md is made of it, and the command line's defaults are its own. Three annotations beside those of JSON Schema:
- * `reads`: how a text is understood (reading.ts), `reload`: false where a change counts after a restart only, `example`: a value for the page.
+ * `reads`: how a text is understood (reading.ts), `reload`: false where a change counts after a restart only, `example`: a value for the page. Past 400 lines because the schema is one list, read from top to bottom.
  */
 import Type, { type Static, type TProperties, type TSchemaOptions } from "typebox";
 import { TAP_PLAN } from "../tap-plan.ts";
