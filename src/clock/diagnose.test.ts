@@ -224,6 +224,35 @@ test("a step seen in one direction is ambiguous, in both it is the clock's, in o
   expect(route.trust).toBe("good");
 });
 
+test.each([0.02, 0.05, 0.96, 0.985])("so it is near the ends, at %d of the capture, with its size", (at) => {
+  const step: Clock = (t) => (t > at * SPAN ? -1e5 : 0);
+  const both = judge(forward(7, hardware, step), backward(7, hardware, step));
+  expect(both.steps).toHaveLength(1);
+  expect(both.steps[0]).toMatchObject({ kind: "clock" });
+  expect(Math.abs(both.steps[0]!.sizeNs + 1e5)).toBeLessThan(1000);
+  expect(clockUncertainty(both, "deskew").totalNs).toBeLessThan(12_000);
+  const route = judge(
+    forward(7, hardware, step),
+    backward(7, hardware, () => 0),
+  );
+  expect(route.steps[0]).toMatchObject({ kind: "delay" });
+});
+
+test.each([0.3, 0.5, 0.6])("a step at %d of the capture has its size, whatever a line makes of it", (at) => {
+  const step: Clock = (t) => (t > at * SPAN ? 1e5 : 0);
+  const both = judge(forward(7, hardware, step), backward(7, hardware, step));
+  expect(Math.abs(both.steps[0]!.sizeNs - 1e5)).toBeLessThan(1000);
+});
+
+test.each([2.3, 9, 40])("a clock that wanders %d times to and fro is recognised", (times) => {
+  const wander: Clock = (t) => 2e4 * Math.sin((2 * Math.PI * times * t) / SPAN);
+  const verdict = judge(forward(3, hardware, wander), backward(3, hardware, wander));
+  expect(Math.abs(verdict.drift.wanderNs! - 4e4)).toBeLessThan(4e3);
+  expect(verdict.trust).toMatch(/doubtful|unusable/);
+  expect(verdict.lines.join()).toMatch(/A clock wanders/);
+  expect(verdict.lines.join()).not.toMatch(/matched rightly/);
+});
+
 test("a backward jump in a capture's own timestamps names the clock that was set", () => {
   const there = forward(8, hardware, (t) => (t > 0.5 * SPAN ? -1e8 : 0));
   const observer = new ClockObserver();

@@ -7,7 +7,7 @@ import type { CorrectionMode } from "./correction.ts";
 import { blockMinima, type Envelope, type EnvelopePoints } from "./envelope.ts";
 import type { ClockObserver } from "./observer.ts";
 import { judgeOffset, LONGEST_DELAY_NS, type OffsetVerdict, recogniseOffset } from "./offset.ts";
-import { fitPieces } from "./pieces.ts";
+import { fitPieces, sizedSteps } from "./pieces.ts";
 import { quantile } from "./quantile.ts";
 import { resolutionNs } from "./resolution.ts";
 import { sentences } from "./sentences.ts";
@@ -44,18 +44,15 @@ export function diagnose(input: DiagnoseInput): ClockVerdict {
   const { forward, reverse } = input.observer;
   const points = forward.points();
   const back = reverse.points();
-  const resolution = {
-    before: before?.resolutionNs ?? null,
-    after: after?.resolutionNs ?? null,
-  };
+  const resolution = { before: before?.resolutionNs ?? null, after: after?.resolutionNs ?? null };
   const quantumNs = quantumOf(resolution.before, resolution.after, points);
 
-  const steps = judgeSteps(points, back, quantumNs, before, after);
-  const cuts = steps.map((s) => s.atNs);
+  const shifts = judgeSteps(points, back, quantumNs, before, after);
+  const cuts = shifts.map((s) => s.atNs);
   const pieces = cutAt(points, cuts);
   const backPieces = cutAt(
     back,
-    steps.filter((s) => s.kind !== "delay").map((s) => s.atNs),
+    shifts.filter((s) => s.kind !== "delay").map((s) => s.atNs),
   );
   const found = claimed(
     combineDirections(estimateSkew(pieces, quantumNs), estimateSkew(backPieces, quantumNs)),
@@ -69,6 +66,17 @@ export function diagnose(input: DiagnoseInput): ClockVerdict {
 
   const floorNs = lowest(points, slope, originNs);
   const levelNs = levelOf(points, slope, originNs);
+  const spanNs = lastNs - originNs;
+  const clockPieces = fitPieces({
+    forward: points,
+    reverse: back,
+    steps: shifts,
+    slope,
+    originNs,
+    spanNs,
+    quantumNs,
+  });
+  const steps = sizedSteps(shifts, clockPieces);
   // A step would make the bounds of the offset contradict each other: it is judged between steps.
   const [fromNs, toNs] = longestPart(originNs, lastNs, steps);
   const offset = offsetOf(
@@ -81,7 +89,7 @@ export function diagnose(input: DiagnoseInput): ClockVerdict {
     mode: forward.packets === 0 ? "no-pairs" : reverse.packets === 0 ? "one-way" : "two-way",
     pairs: { forward: forward.packets, reverse: reverse.packets },
     originNs: Number.isFinite(originNs) ? originNs : 0,
-    spanNs: Math.max(0, lastNs - originNs),
+    spanNs: Math.max(0, spanNs),
     negative: negativeOf(forward, quantumNs),
     floor:
       floorNs === null || levelNs === null
@@ -92,15 +100,7 @@ export function diagnose(input: DiagnoseInput): ClockVerdict {
     skew: found && skewVerdict(found),
     noSkewReason: found ? null : noSkewReason(forward, points),
     steps,
-    pieces: fitPieces({
-      forward: points,
-      reverse: back,
-      steps,
-      slope,
-      originNs,
-      spanNs: lastNs - originNs,
-      quantumNs,
-    }),
+    pieces: clockPieces,
     drift: {
       residualNs: found?.residualNs ?? null,
       constant: found && first && second ? sameSlope(found, first, second) : null,

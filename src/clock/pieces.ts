@@ -89,6 +89,25 @@ function allPieces({
   });
 }
 
+/** Steps as large as the pieces on either side of them are apart: what finds a step takes it for smaller where a line fits a part of it. */
+export function sizedSteps(steps: readonly StepVerdict[], pieces: readonly ClockPiece[]): StepVerdict[] {
+  if (pieces.length === 0) return [...steps];
+  let i = 0;
+  return steps.map((step) => {
+    if (step.kind === "delay") return step;
+    const [before, after] = [pieces[i], pieces[i + 1]];
+    i++;
+    if (!before || !after) return step;
+    const [from, to] = [middleOf(before), middleOf(after)];
+    const apartNs = from !== null && to !== null ? to - from : stepBetween(before, after);
+    return apartNs === 0 ? step : { ...step, sizeNs: apartNs };
+  });
+}
+
+function middleOf({ offset: { lowNs, highNs } }: ClockPiece): number | null {
+  return lowNs === null || highNs === null ? null : (lowNs + highNs) / 2;
+}
+
 /** The smallest of all; and the median of the smallest of parts above it. */
 function levelOf(
   points: EnvelopePoints,

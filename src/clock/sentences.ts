@@ -19,7 +19,7 @@ export function sentences(verdict: ClockVerdict, ignored: number, mode: Correcti
     ...offsetLines(verdict),
     ...stepLines(verdict, mode),
     ...negativeLines(verdict),
-    ...skewLines(verdict),
+    ...skewLines(verdict, mode),
     ...wanderLines(verdict),
   ];
   for (const side of ["before", "after"] as const) all.push(...captureLines(verdict, side));
@@ -27,7 +27,7 @@ export function sentences(verdict: ClockVerdict, ignored: number, mode: Correcti
   return all;
 }
 
-function offsetLines({ offset, mode, floor, swapped }: ClockVerdict): string[] {
+function offsetLines({ offset, mode, floor, swapped, drift }: ClockVerdict): string[] {
   if (swapped) {
     return [
       "BEFORE and AFTER seem to be swapped: all forward delays are negative, and look like delays with the opposite sign. " +
@@ -67,7 +67,11 @@ function offsetLines({ offset, mode, floor, swapped }: ClockVerdict): string[] {
       ];
     case "unknown":
       if (mode === "two-way") {
-        return [`Clock offset: ${offset.explanation}${bounds}. Check that packets were matched rightly.`];
+        const cause =
+          drift.wanderNs === null
+            ? "Check that packets were matched rightly."
+            : "The clocks do not keep one.";
+        return [`Clock offset: ${offset.explanation}${bounds}. ${cause}`];
       }
       return [
         `Clock offset: the smallest delay is ${formatDuration(offset.highNs ?? 0)}; ${offset.explanation}. ` +
@@ -118,7 +122,7 @@ function wanderLines({ drift: { wanderNs } }: ClockVerdict): string[] {
   ];
 }
 
-function skewLines(verdict: ClockVerdict): string[] {
+function skewLines(verdict: ClockVerdict, mode: CorrectionMode): string[] {
   const { skew, drift } = verdict;
   if (!skew) return [`Clock skew: unknown, ${verdict.noSkewReason}.`];
   const digits = skew.highPpm - skew.lowPpm;
@@ -166,7 +170,7 @@ function skewLines(verdict: ClockVerdict): string[] {
       }
       return [
         `The minimum delay ${skew.ppm > 0 ? "rises" : "falls"} by ${ppm(Math.abs(skew.ppm), digits)} ppm (95 %: ${interval}), ${formatDuration(driftNs)} over the capture: ` +
-          "clock skew or load, not distinguishable from one direction. Not corrected; the detrend correction removes it where the load was constant.",
+          `clock skew or load, not distinguishable from one direction. ${mode === "detrend" ? "The correction removes it, which is right where the load was constant." : "Not corrected; the detrend correction removes it where the load was constant."}`,
       ];
     case "step-fits-better":
       return [

@@ -3,7 +3,7 @@
  * own timestamps.
  */
 import type { EnvelopePoints } from "./envelope.ts";
-import { findShifts, type LevelShift, shiftAround } from "./steps.ts";
+import { findShifts, type LevelShift, shiftAround, shiftNearEnd } from "./steps.ts";
 import type { TimestampReport } from "./timestamp-quality.ts";
 import type { StepVerdict } from "./verdict.ts";
 
@@ -46,7 +46,7 @@ function judge(
 ): StepVerdict {
   const jump = jumpOf(shift, spanNs, before, after);
   if (jump) return { ...shift, kind: "clock", evidence: jump };
-  const other = shiftAround(reverse, shift.atNs);
+  const other = shiftAround(reverse, shift.atNs) ?? shiftNearEnd(reverse, shift.atNs);
   if (other && other.noiseNs < Math.abs(shift.sizeNs) / 2) {
     // Reverse values are negated, so a clock step shows with the opposite sign.
     if (alike(-other.sizeNs, shift.sizeNs)) {
@@ -56,11 +56,11 @@ function judge(
       return { ...shift, kind: "delay", evidence: "the reverse direction does not step" };
     }
   }
-  return {
-    ...shift,
-    kind: "ambiguous",
-    evidence: "from one direction a clock step and a path change look the same",
-  };
+  const evidence =
+    reverse.length === 0
+      ? "from one direction a clock step and a path change look the same"
+      : "the other direction has too few packets there, or such as vary by more, to show which";
+  return { ...shift, kind: "ambiguous", evidence };
 }
 
 /**

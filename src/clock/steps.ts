@@ -167,6 +167,37 @@ export function shiftAround(
   return best;
 }
 
+/** Runs of the longer side that a step near an end is held against, and the share of moments nearest to it that may be of either side. */
+const RUNS = 16;
+const EITHER_SIDE = 0.1;
+
+/**
+ * The same near an end, where blocks are too few: the smallest value of the shorter side held against the smallest of as many moments of the longer one, run by run. Null with fewer than
+ * MIN_OUTSIDE moments there, or fewer than three runs.
+ */
+export function shiftNearEnd(
+  points: EnvelopePoints,
+  atNs: number,
+): { sizeNs: number; noiseNs: number } | null {
+  if (points.length < MIN_POINTS) return null;
+  const { slope } = detrended(points);
+  const values = points.valueNs.map((v, i) => v - slope * points.timeNs[i]!);
+  let at = 0;
+  while (at < points.length && points.timeNs[at]! < atNs) at++;
+  const atStart = at < points.length / 2;
+  if (!atStart) values.reverse();
+  const shorter = atStart ? at : points.length - at;
+  const margin = Math.ceil(EITHER_SIDE * shorter);
+  const outside = values.subarray(0, shorter - margin);
+  if (outside.length < MIN_OUTSIDE) return null;
+  const inside = values.subarray(shorter + margin, shorter + margin + RUNS * outside.length);
+  const minima = minimaOf(inside, outside.length);
+  if (minima.length < 3) return null;
+  const { low, high } = extremes(minima);
+  const sizeNs = quantile(minima, 0.5) - extremes(outside).low;
+  return { sizeNs: atStart ? sizeNs : -sizeNs, noiseNs: high - low };
+}
+
 /** The points of an envelope with times in [fromNs, toNs). */
 export function cut(points: EnvelopePoints, fromNs: number, toNs: number): EnvelopePoints {
   let from = 0;

@@ -6,7 +6,8 @@
  */
 import type { EnvelopePoints } from "./envelope.ts";
 
-const SLICES = 16;
+/** Slices of the time in which both directions were seen: fine ones follow clocks that move fast, coarse ones have packets in each. */
+const SLICES = [16, 64, 256, 1024];
 /** Slices in which both directions must have been seen. */
 const MIN_SLICES = 8;
 /** The variances' ratio that 8 or more independent slices exceed with a probability below 0.001 (F of 7 and 7 degrees: 15). */
@@ -24,28 +25,63 @@ export function wanderOf(
   const fromNs = Math.max(forward.timeNs[0] ?? 0, reverse.timeNs[0] ?? 0);
   const toNs = Math.min(lastOf(forward), lastOf(reverse));
   if (!(toNs > fromNs)) return null;
-  const [there, back] = [minima(forward, slope, fromNs, toNs), minima(reverse, -slope, fromNs, toNs)];
+  let best: Wander | null = null;
+  for (const slices of SLICES) {
+    const found = wanderIn(forward, reverse, slope, { fromNs, toNs, slices, quantumNs });
+    if (found && found.ratio > (best?.ratio ?? RATIO)) best = found;
+  }
+  return best?.wanderNs ?? null;
+}
+
+interface Wander {
+  wanderNs: number;
+  /** Of the variance of the clocks to that of the path: the slices that show most of the one and least of the other are those to go by. */
+  ratio: number;
+}
+
+interface Slices {
+  fromNs: number;
+  toNs: number;
+  slices: number;
+  quantumNs: number;
+}
+
+function wanderIn(
+  forward: EnvelopePoints,
+  reverse: EnvelopePoints,
+  slope: number,
+  { fromNs, toNs, slices, quantumNs }: Slices,
+): Wander | null {
+  const [there, back] = [
+    minima(forward, slope, fromNs, toNs, slices),
+    minima(reverse, -slope, fromNs, toNs, slices),
+  ];
   const seen = there.flatMap((a, i) => {
     const b = back[i];
     return Number.isFinite(a) && b !== undefined && Number.isFinite(b)
       ? [{ clock: (a - b) / 2, path: (a + b) / 2 }]
       : [];
   });
-  if (seen.length < MIN_SLICES) return null;
+  if (seen.length < Math.max(MIN_SLICES, slices / 2)) return null;
   const clock = seen.map((s) => s.clock);
   const noise = variance(seen.map((s) => s.path)) + quantumNs * quantumNs;
-  if (variance(clock) <= RATIO * noise) return null;
-  return Math.max(...clock) - Math.min(...clock);
+  return { wanderNs: Math.max(...clock) - Math.min(...clock), ratio: variance(clock) / noise };
 }
 
 const lastOf = (points: EnvelopePoints) => points.timeNs[points.length - 1] ?? 0;
 
 /** The smallest value of each slice, without the line. */
-function minima(points: EnvelopePoints, slope: number, fromNs: number, toNs: number): number[] {
-  const low = new Array<number>(SLICES).fill(Number.POSITIVE_INFINITY);
+function minima(
+  points: EnvelopePoints,
+  slope: number,
+  fromNs: number,
+  toNs: number,
+  slices: number,
+): number[] {
+  const low = new Array<number>(slices).fill(Number.POSITIVE_INFINITY);
   for (let i = 0; i < points.length; i++) {
     const timeNs = points.timeNs[i]!;
-    const slice = Math.min(SLICES - 1, Math.floor((SLICES * (timeNs - fromNs)) / (toNs - fromNs)));
+    const slice = Math.min(slices - 1, Math.floor((slices * (timeNs - fromNs)) / (toNs - fromNs)));
     if (slice < 0 || timeNs > toNs) continue;
     low[slice] = Math.min(low[slice] ?? 0, points.valueNs[i]! - slope * (timeNs - fromNs));
   }

@@ -28,6 +28,8 @@ export interface BuildInput {
   key: FlowKeySpec;
   flowKey: FlowKeySpec;
   notes: string[];
+  /** Why the loss is probably not real. */
+  lossCause: string | null;
   options: Record<string, unknown>;
   epochNs: number;
 }
@@ -90,6 +92,7 @@ export function buildReport(input: BuildInput): {
       return intervals().heat();
     },
     ...rest,
+    ...(input.lossCause === null ? {} : { lossCause: input.lossCause }),
   });
   const { packets: log, originNs, plan } = result;
   const packets =

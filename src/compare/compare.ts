@@ -6,7 +6,6 @@
  */
 import { invalidValue, oneOf } from "../base/errors.ts";
 import { Kernels } from "../base/kernels.ts";
-import { formatDuration } from "../base/time.ts";
 import { compileFilter } from "../capture/filter/filter.ts";
 import { FlowKeySpec } from "../capture/flow/flow-key.ts";
 import { DEFAULT_COVER, DEFAULT_SEED } from "../capture/reader.ts";
@@ -20,6 +19,7 @@ import type { ExactMatcher } from "../match/matcher.ts";
 import { FeedThread } from "../match/parallel-feed.ts";
 import { sampleAlignment } from "./alignment.ts";
 import { buildReport } from "./build.ts";
+import { stepBeyondWindow } from "./clock-step.ts";
 import { ComparedPackets } from "./compared-packets.ts";
 import { directionsOf, findDirections } from "./direction.ts";
 import { DEFAULT_EPOCH_NS } from "./epoch-length.ts";
@@ -39,7 +39,7 @@ import {
   showsNoAnswers,
 } from "./plan.ts";
 import type { CompareReport, ReportView } from "./report.ts";
-import { unmatchedCauses } from "./unmatched.ts";
+import { type UnmatchedCauses, unmatchedCauses } from "./unmatched.ts";
 import { orientUnmatched } from "./unmatched-ways.ts";
 import { unmended } from "./unmended.ts";
 
@@ -72,8 +72,6 @@ export const SMALL_CAPTURES_BYTES = 128 << 20;
 export const DEFAULT_WINDOW_NS = 10e9;
 /** Coverage, alignment, repeats, directions, lead and correction may each ask for one more, and a look ahead before. */
 const MAX_PASSES = 9;
-/** Above this share of packets without a partner, in the capture with fewer, a clock that was set is looked for. */
-const MANY_UNMATCHED = 0.2;
 /** Below this share of those that matched, packets without a partner are too few to have a cause in common (MIN_UNMATCHED in unmatched.ts is above it). */
 const FEW_UNMATCHED = 0.02;
 /** Offsets above this are taken out of what estimators see, and put back into what they answer. */
@@ -282,13 +280,15 @@ async function conclude(run: Run, { plan, result, evidence, decision }: Outcome)
   }
   const back = orientUnmatched(result.matcher, directions.twoWay);
   notes.push(...(await explainUnmatched(run.kernels, options, pass.capture, result, pass.windowNs)));
-  notes.push(...(await commonCauses(run, result)));
+  const causes = await commonCauses(run, result);
+  notes.push(...causes.notes);
   if (directions.matched === 0) {
     observeAdded(result);
     directions.matched = result.matcher.pairCount;
   }
-  const searched = plan.settled.alignment || evidence.alignment.kind === "sampled";
-  const stepped = searched ? null : await clockStep(run, plan, result, directions.matched);
+  const stepped = causes.beyondWindow
+    ? null
+    : await stepBeyondWindow(result, directions.matched, pass.windowNs, () => sampleOf(run, plan, result));
   if (stepped !== null) notes.push(stepped);
   const judged = stepped === null ? evidence.verdict() : stepBeyondPairs(evidence.verdict());
   const verdict = directions.open ? openDirections(judged) : judged;
@@ -305,6 +305,7 @@ async function conclude(run: Run, { plan, result, evidence, decision }: Outcome)
     key,
     flowKey: run.flowKey,
     notes,
+    lossCause: stepped ?? causes.lossCause,
     options: describeOptions(options, plan, key, result.epochNs),
     epochNs: result.epochNs,
   });
@@ -343,9 +344,10 @@ function observeAdded({ matcher, observer, plan }: PassResult): void {
 }
 
 /** What packets without a partner have in common, where they are so many that there may be something. */
-async function commonCauses({ kernels, options, pass }: Run, result: PassResult): Promise<string[]> {
+async function commonCauses({ kernels, options, pass }: Run, result: PassResult): Promise<UnmatchedCauses> {
   const { matcher } = result;
-  if (matcher.aloneCount < FEW_UNMATCHED * matcher.pairCount) return [];
+  if (matcher.aloneCount < FEW_UNMATCHED * matcher.pairCount)
+    return { notes: [], lossCause: null, beyondWindow: false };
   return unmatchedCauses({
     kernels,
     files: options,
@@ -378,22 +380,4 @@ function describeOptions(
     digestCoverBytes: plan.cover,
     alignedByNs: plan.alignNs,
   };
-}
-
-/** A clock that was set during the capture by more than the window leaves a good part of the packets in common without a partner. */
-async function clockStep(
-  run: Run,
-  plan: PassPlan,
-  result: PassResult,
-  matched: number,
-): Promise<string | null> {
-  const { before, after, rereadable } = result;
-  const maximum = (1 - MANY_UNMATCHED) * Math.min(before.ipPackets, after.ipPackets);
-  if (!rereadable || matched === 0 || matched > maximum) return null;
-  const found = await sampleOf(run, plan, result);
-  if (!found) return null;
-  const rivalNs = found.runnerUp > MANY_UNMATCHED * found.total ? (found.runnerUpNs ?? 0) : 0;
-  const apartNs = Math.max(Math.abs(found.offsetNs), Math.abs(rivalNs));
-  if (apartNs <= run.pass.windowNs) return null;
-  return `the timestamps of many packets differ by ${formatDuration(apartNs)} between the captures, more than the window: a clock was set during the capture; compare the parts before and after it separately (editcap -A and -B split by time)`;
 }

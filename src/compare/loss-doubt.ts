@@ -22,6 +22,7 @@ export function lossDoubt(
       ? null
       : `no packet of the ${near} capture was found in the ${far}: addresses or ports are rewritten (NAT), one point sees a tunnel (‘inner’), or the captures are of different traffic or times`;
   }
+  if (way === "forward" && report.lossCause !== undefined) return report.lossCause;
   if (Math.min(lost, appeared) > MUCH_UNMATCHED * Math.min(sent, received)) {
     return `${formatCount(appeared)} packets are only in the ${far} capture, and ${formatCount(lost)} are missing there: part of the traffic is rewritten on the way (NAT), merged or split (offload), or in a tunnel at one point (‘inner’)`;
   }

@@ -152,6 +152,8 @@ export interface CompareReport {
   translations?: Translation[];
   /** Sentences about what limits these numbers (partial files, snap lengths, offload, ambiguity …). */
   notes: string[];
+  /** Why the loss of 'segment' is probably not real, as one of the notes says; only where there is a cause. */
+  lossCause?: string;
   /** Estimates beside the exact values, by estimator; only where some were asked for. */
   estimates?: Record<string, unknown>;
 }

@@ -28,7 +28,16 @@ export interface UnmatchedInput {
   windowNs: number;
 }
 
-export async function unmatchedCauses(input: UnmatchedInput): Promise<string[]> {
+/** What was found: sentences, and which of them say that the loss is none. */
+export interface UnmatchedCauses {
+  notes: string[];
+  /** Why the loss of the first way is probably not real. */
+  lossCause: string | null;
+  /** Packets take longer than the window, before and after others that do not. */
+  beyondWindow: boolean;
+}
+
+export async function unmatchedCauses(input: UnmatchedInput): Promise<UnmatchedCauses> {
   const { result, capture } = input;
   const { matcher, before, after, rereadable, limited } = result;
   const { forward, reverse } = matcher.flows.survey(true);
@@ -36,17 +45,26 @@ export async function unmatchedCauses(input: UnmatchedInput): Promise<string[]> 
   const only = [forward.lost + reverse.lost, forward.appeared + reverse.appeared] as const;
   const share = (n: number) => n / Math.max(1, n + matched);
   // Where as many come up as are missing, something else explains both. Walking all flows takes time: only where much is missing.
-  const notes = [
+  const [sampledBefore, sampledAfter] =
+    share(Math.max(only[0], only[1])) > MIN_SAMPLED_OUT ? sampled(matcher, [before, after]) : [[], []];
+  const ofLoss = [
     ...(share(only[0]) > MIN_UNMATCHED && only[1] < 0.1 * only[0] ? ways(matcher, 0) : []),
-    ...(share(only[1]) > MIN_UNMATCHED && only[0] < 0.1 * only[1] ? ways(matcher, 1) : []),
-    ...(share(Math.max(only[0], only[1])) > MIN_SAMPLED_OUT ? sampled(matcher, [before, after]) : []),
+    ...sampledAfter,
   ];
+  const notes = [
+    ...ofLoss,
+    ...(share(only[1]) > MIN_UNMATCHED && only[0] < 0.1 * only[1] ? ways(matcher, 1) : []),
+    ...sampledBefore,
+  ];
+  const causes = (more: string | null, beyondWindow = false): UnmatchedCauses => {
+    const all = more === null ? notes : [...notes, more];
+    return { notes: all, lossCause: ofLoss[0] ?? more, beyondWindow };
+  };
   if (!rereadable || limited || share(only[0]) < MIN_UNMATCHED || share(only[1]) < MIN_UNMATCHED)
-    return notes;
+    return causes(null);
   const late = await beyondWindow(input);
-  if (late !== null) return [...notes, late];
-  const nat = capture.nat ? null : await translated(input, matched);
-  return nat === null ? notes : [...notes, nat];
+  if (late !== null) return causes(late, true);
+  return causes(capture.nat ? null : await translated(input, matched));
 }
 
 interface Sampled {
@@ -161,29 +179,41 @@ function ways(matcher: ExactMatcher, side: 0 | 1): string[] {
   ];
 }
 
-/** A point that holds every n-th packet of every flow. */
+/** A point that holds every n-th packet of every flow: a sentence of the first point, and of the second. */
 function sampled(
   matcher: ExactMatcher,
   [before, after]: [PassResult["before"], PassResult["after"]],
-): string[] {
+): [string[], string[]] {
   const shares: [number[], number[]] = [[], []];
+  const packets = [
+    { kept: 0, all: 0 },
+    { kept: 0, all: 0 },
+  ];
   for (let id = 0; id < matcher.flowCount; id++) {
     const { sent, received, matched, lost, appeared } = matcher.flow(id);
-    if (matched < 5) continue;
-    if (sent >= 50 && appeared === 0 && lost > 0.4 * sent) shares[1].push(matched / sent);
-    if (received >= 50 && lost === 0 && appeared > 0.4 * received) shares[0].push(matched / received);
+    const note = (side: 0 | 1, all: number) => {
+      shares[side].push(matched / all);
+      packets[side]!.kept += matched;
+      packets[side]!.all += all;
+    };
+    if (sent >= 50 && appeared === 0 && lost > 0.4 * sent) note(1, sent);
+    if (received >= 50 && lost === 0 && appeared > 0.4 * received) note(0, received);
   }
-  return shares.flatMap((list, side) => {
-    const other = matcher.flowCount;
-    if (list.length < 3 || other === 0) return [];
-    const mean = list.reduce((n, s) => n + s, 0) / list.length;
+  const noteOf = (side: 0 | 1): string[] => {
+    const list = shares[side];
+    if (list.length < 3) return [];
+    const { kept, all } = packets[side]!;
+    const mean = kept / all;
     const n = Math.round(1 / mean);
-    // All flows alike: loss takes more of some than of others.
+    // All flows alike, but for chance: loss takes more of some than of others.
     const spread = Math.sqrt(list.reduce((v, s) => v + (s - mean) ** 2, 0) / list.length);
-    if (n < 2 || Math.abs(mean * n - 1) > 0.1 || spread > 0.35 * mean) return [];
+    const byChance = Math.sqrt((mean * (1 - mean) * list.length) / all);
+    if (kept < MIN_PAIRS || n < 2 || Math.abs(mean * n - 1) > 0.1) return [];
+    if (spread > Math.max(0.35 * mean, 1.5 * byChance)) return [];
     const file = side === 1 ? after.file : before.file;
     return [
       `${file} contains about 1 in ${formatCount(n)} packets of every flow: it looks like a sampled capture, and the packets it left out are counted as ${side === 1 ? "lost" : "appeared"}`,
     ];
-  });
+  };
+  return [noteOf(0), noteOf(1)];
 }

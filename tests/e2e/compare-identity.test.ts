@@ -506,6 +506,34 @@ describe("what loss does not explain is named", () => {
     expect(wide.notes.join("\n")).not.toMatch(/further apart/);
   });
 
+  test("delays beyond the window of more than half the packets", async () => {
+    const [before, after]: [Frame[], Frame[]] = [[], []];
+    for (let i = 0; i < 5000; i++) {
+      const frame = udpData(i % 20, i * 11, 80, i);
+      before.push({ us: i * 1000, frame });
+      after.push({ us: i * 1000 + (i % 5 < 3 ? 300_000 : 5000), frame });
+    }
+    const { notes, clock, lossCause } = await compare(before, after, { windowNs: 100e6 });
+    expect(lossCause).toMatch(/60\.\d % of the packets .* beyond the window/);
+    expect([...notes, ...clock.lines].join("\n")).not.toMatch(/clock was set/);
+  });
+
+  test.each([
+    ["start", 0.02, 15e6],
+    ["end", 0.97, 15e6],
+    ["end", 0.99, -900e6],
+  ])("a clock that was set by more than the window near the %s", async (_end, at, stepUs) => {
+    const [before, after]: [Frame[], Frame[]] = [[], []];
+    for (let i = 0; i < 4000; i++) {
+      const frame = udpData(i % 20, i * 11, 80, i);
+      before.push({ us: i * 20_000, frame });
+      after.push({ us: i * 20_000 + 5000 + (i > at * 4000 ? stepUs : 0), frame });
+    }
+    const { clock, lossCause } = await compare(before, after);
+    expect(clock.trust).toMatch(/doubtful|unusable/);
+    expect(lossCause).toMatch(/a clock was set during the capture/);
+  });
+
   test("flows that take another path", async () => {
     const [before, after]: [Frame[], Frame[]] = [[], []];
     for (let i = 0; i < 4000; i++) {
