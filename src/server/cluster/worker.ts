@@ -158,13 +158,13 @@ export class ClusterWorker implements ClusterPart {
     }
   }
 
-  written(): void {
+  written(receivers: ReadonlySet<string>): void {
     const waiting = new Set(this.#parts?.pairing.waitingNames ?? []);
-    this.#unacknowledged.settle(
-      this.#tick,
-      this.#leases,
-      ({ name, partition }) => waiting.has(name) || this.#busy.has(partition),
-    );
+    const unwritten = new Set([...receivers].map((to) => this.#partitionOf(to)));
+    this.#unacknowledged.settle(this.#tick, this.#leases, {
+      waits: ({ name, partition }) => waiting.has(name) || this.#busy.has(partition),
+      isUnwritten: ({ partition }) => unwritten.has(partition),
+    });
     this.#tick++;
     this.#intake.letIn();
   }
