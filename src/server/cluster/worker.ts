@@ -114,6 +114,11 @@ export class ClusterWorker implements ClusterPart {
     return this.#leases.holds(this.#partitionOf(point));
   }
 
+  /** One of the group's workers at a time: who has the first partition. */
+  get ownsPaths(): boolean {
+    return this.#leases.holds(0);
+  }
+
   state(): ClusterState {
     const { url, group, worker, cluster, aside } = this.#link;
     return {
