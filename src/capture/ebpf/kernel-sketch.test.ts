@@ -263,8 +263,7 @@ describe.skipIf(missing)("programs in the kernel", () => {
         const program = sketch.datapath.program("observe_xdp");
         const send = () => testRun(sketch.datapath.bpf, program, plainFrame());
         const startNs = realNs() - 1_000_000n;
-        if (below === null)
-          sketch.setWindow(0, { startNs, endNs: startNs + EPOCH_NS, baseNs: startNs });
+        if (below === null) sketch.setWindow(0, { startNs, endNs: startNs + EPOCH_NS, baseNs: startNs });
         send();
         for (const step of [1_000_000_000n, -2_000_000_000n]) {
           stepNs += step;
@@ -279,7 +278,11 @@ describe.skipIf(missing)("programs in the kernel", () => {
         // A second behind by now.
         if (below === null) {
           sketch.setWindow(0, null);
-          sketch.setWindow(1, { startNs: realNs() - 2n * 10n ** 9n, endNs: realNs() - 10n ** 8n, baseNs: startNs });
+          sketch.setWindow(1, {
+            startNs: realNs() - 2n * 10n ** 9n,
+            endNs: realNs() - 10n ** 8n,
+            baseNs: startNs,
+          });
         } else expect(sketch.cutNow(0n)).toBe(true);
         send();
         const after = sketch.counts(1);
