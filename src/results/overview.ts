@@ -47,6 +47,7 @@ export interface OverviewQuestion {
   toNs: bigint | null;
   /** Without `fromNs`: how long before the end it begins, instead of an hour. */
   lengthNs?: bigint | undefined;
+  /** 0: none, and no sums; the newest answers alone are quick. */
   steps: number;
   /** Which estimator stands for a segment: the first of these that it has. */
   preferred: readonly string[];
@@ -66,12 +67,12 @@ export async function overview(
   const newestNs = all.map((s) => s.lastNs).reduce(later, 0n);
   const toNs = question.toNs ?? newestNs;
   const fromNs = question.fromNs ?? toNs - (question.lengthNs ?? HOUR_NS);
-  const stepNs = niceStepNs((toNs - fromNs) / BigInt(question.steps));
+  const stepNs = niceStepNs((toNs - fromNs) / BigInt(Math.max(1, question.steps)));
   const startNs = fromNs - (fromNs % stepNs);
-  const length = Number((toNs - startNs + stepNs - 1n) / stepNs);
+  const length = question.steps === 0 ? 0 : Number((toNs - startNs + stepNs - 1n) / stepNs);
   const [normal, steps, newest] = await Promise.all([
-    normals.before(toNs),
-    store.steps({ fromNs: startNs, toNs, stepNs, step: stepBelow(stepNs) }),
+    normals.before(toNs, { old: length === 0 }),
+    length === 0 ? [] : store.steps({ fromNs: startNs, toNs, stepNs, step: stepBelow(stepNs) }),
     store.newestRows(fromNs, toNs),
   ]);
   const segments = new Map<string, SegmentOverview>();

@@ -32,7 +32,7 @@ const VALUES: Readonly<Record<string, (s: Segment, nowMs: number) => number | st
 };
 
 export function OverviewScreen() {
-  const asked = useSegments();
+  const asked = useSegments(60, true);
   return (
     <>
       <h1>Overview</h1>
