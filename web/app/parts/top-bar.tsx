@@ -10,8 +10,6 @@ import { agoText, spanText, timeTitle } from "./text.ts";
 const SEARCHED = new Set(["overview", "flows", "taps", "map"]);
 
 export function TopBar() {
-  const { fromMs, toMs } = timeRange.value;
-  const fixed = param("since") !== null;
   return (
     <header class="top-bar">
       <input
@@ -27,22 +25,7 @@ export function TopBar() {
           if (e.key === "Escape") e.currentTarget.blur();
         }}
       />
-      <select
-        aria-label="Time range"
-        value={fixed ? "fixed" : chosenLast.value}
-        onChange={(e) => e.currentTarget.value !== "fixed" && showLast(e.currentTarget.value)}
-      >
-        {LASTS.map(([name]) => (
-          <option key={name} value={name}>
-            Last {name}
-          </option>
-        ))}
-        {fixed && <option value="fixed">Chosen span</option>}
-      </select>
-      <span class="range" title={`${timeTitle(fromMs)} to ${timeTitle(toMs)}`}>
-        {spanText(fromMs, toMs)}
-      </span>
-      <Live fixed={fixed} />
+      {screenName.value !== "compare" && <Range />}
       <span class="spread" />
       <button
         type="button"
@@ -71,6 +54,31 @@ export function TopBar() {
         ?
       </button>
     </header>
+  );
+}
+
+function Range() {
+  const { fromMs, toMs } = timeRange.value;
+  const fixed = param("since") !== null;
+  return (
+    <>
+      <select
+        aria-label="Time range"
+        value={fixed ? "fixed" : chosenLast.value}
+        onChange={(e) => e.currentTarget.value !== "fixed" && showLast(e.currentTarget.value)}
+      >
+        {LASTS.map(([name]) => (
+          <option key={name} value={name}>
+            Last {name}
+          </option>
+        ))}
+        {fixed && <option value="fixed">Chosen span</option>}
+      </select>
+      <span class="range" title={`${timeTitle(fromMs)} to ${timeTitle(toMs)}`}>
+        {spanText(fromMs, toMs)}
+      </span>
+      <Live fixed={fixed} />
+    </>
   );
 }
 

@@ -3,9 +3,10 @@ import { useMemo, useRef } from "preact/hooks";
 import { get } from "../api/client.ts";
 import type { KnownSegment, Normal, Overview, SegmentName, SeriesPoint } from "../api/types.ts";
 import { useAnswer, useOwnSignal, useTicksUntil } from "../api/use-answer.ts";
-import { Actions, collectorUrl, csvOf, savePng, shellWord } from "../parts/actions.tsx";
+import { Actions, collectorUrl, csvOf, shellWord } from "../parts/actions.tsx";
 import { DelayDistribution } from "../parts/delay-distribution.tsx";
 import { FlowTable } from "../parts/flow-table.tsx";
+import { savePng } from "../parts/picture.ts";
 import { LINE_COLOURS, SegmentCharts } from "../parts/segment-charts.tsx";
 import { SegmentTiles } from "../parts/segment-tiles.tsx";
 import { SeriesTable, seriesCsv } from "../parts/series-table.tsx";
@@ -88,7 +89,7 @@ function SegmentView({
                   name={name}
                   command={commandOf(segment, shown)}
                   csv={() => csvOf(seriesCsv(list))}
-                  png={() => savePng(charts.current, `${name}, ${shown.join(", ")}`)}
+                  png={() => void savePng(charts.current, `${name}, ${shown.join(", ")}`)}
                 />
               </div>
               <Charts list={list} round={asked.round} names={shown} label={name} />
