@@ -138,6 +138,20 @@ describe("an overview", () => {
     ]);
   });
 
+  it("ends with the newest that may be now: a clock that is a day ahead moves nothing out of sight", async () => {
+    await store.write([row("ahead", 86_400, 1e6)], []);
+    const nowNs = BEGIN_NS + 320n * SECOND_NS;
+    const asked = { from: null, to: null, fromNs: null, toNs: null, steps: 0, preferred: ["lda"], nowNs };
+    const { toNs, segments } = await overview(store, new Normals(store), asked);
+    expect(BigInt(toNs)).toBe(BEGIN_NS + 311n * SECOND_NS);
+    expect(segments.map((s) => [s.label, s.latest !== null])).toEqual([
+      ["", true],
+      ["ahead", false],
+      ["gold", true],
+    ]);
+    expect(BigInt(segments[1]?.lastNs ?? 0)).toBe(BEGIN_NS + 86_401n * SECOND_NS);
+  });
+
   it("of one segment has that one alone", async () => {
     const one = await overview(store, new Normals(store), {
       ...{ from: "A", to: "C", fromNs: null, toNs: null, steps: 1, preferred: [] },

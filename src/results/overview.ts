@@ -16,6 +16,8 @@ export interface SegmentOverview {
   label: string;
   estimator: string;
   estimators: string[];
+  /** End of its newest row, which may lie behind the time asked for: in the future, where clocks are wrong. */
+  lastNs: string;
   latest: SeriesPoint | null;
   /** Null where there is too little to know. */
   normal: Normal | null;
@@ -49,6 +51,8 @@ export interface OverviewQuestion {
   lengthNs?: bigint | undefined;
   /** 0: none, and no sums; the newest answers alone are quick. */
   steps: number;
+  /** Default: the clock of this machine. */
+  nowNs?: bigint;
   /** Which estimator stands for a segment: the first of these that it has. */
   preferred: readonly string[];
 }
@@ -64,7 +68,10 @@ export async function overview(
   const all = await store.segments();
   const only = (name: string | null, own: string) => name === null || name === own;
   const known = all.filter((s) => only(question.from, s.from) && only(question.to, s.to));
-  const newestNs = all.map((s) => s.lastNs).reduce(later, 0n);
+  const newestNs = newestOf(
+    all.map((s) => s.lastNs),
+    question.nowNs ?? BigInt(Date.now()) * 1_000_000n,
+  );
   const toNs = question.toNs ?? newestNs;
   const fromNs = question.fromNs ?? toNs - (question.lengthNs ?? HOUR_NS);
   const stepNs = niceStepNs((toNs - fromNs) / BigInt(Math.max(1, question.steps)));
@@ -76,11 +83,12 @@ export async function overview(
     store.newestRows(fromNs, toNs),
   ]);
   const segments = new Map<string, SegmentOverview>();
-  for (const { from, to, label, estimators } of known) {
+  for (const { from, to, label, estimators, lastNs } of known) {
     const estimator = question.preferred.find((e) => estimators.includes(e)) ?? estimators[0] ?? "";
     const empty = () => new Array<number | null>(length).fill(null);
     segments.set(normalKey(from, to, label, estimator), {
-      ...{ from, to, label, estimator, estimators, latest: null, sent: null, lost: null },
+      ...{ from, to, label, estimator, estimators, lastNs: `${lastNs}` },
+      ...{ latest: null, sent: null, lost: null },
       normal: normal.get(normalKey(from, to, label, estimator)) ?? null,
       ...{ epochs: 0, missing: 0, refused: 0 },
       ...{ meanNs: empty(), lowNs: empty(), highNs: empty(), lossRate: empty() },
@@ -129,6 +137,15 @@ export async function overview(
       );
   const list = [...segments.values()];
   return { fromNs: `${fromNs}`, toNs: `${toNs}`, stepNs: `${stepNs}`, segments: list };
+}
+
+/** Clocks of taps may be ahead by so much. */
+const AHEAD_NS = 60n * SECOND_NS;
+
+/** The newest end that may be now: one point whose clock is wrong does not move all others out of sight. */
+function newestOf(ends: readonly bigint[], nowNs: bigint): bigint {
+  const past = ends.filter((ns) => ns <= nowNs + AHEAD_NS);
+  return (past.length > 0 ? past : ends).reduce(later, 0n);
 }
 
 function exactPoint(row: SegmentRow): SeriesPoint | null {

@@ -110,6 +110,8 @@ describe.skipIf(!hasBrowser)("the page in a browser", () => {
     expect(names).toEqual(["r2 → r3", "r1 → r2", "r3 → r4"]);
     const state = (await texts(page, "tr.row.slow .badge .wide-only"))[0];
     expect(state).toMatch(/^slow: 5\.\d+\u202fms, normally \d+\u202fµs$/);
+    // Lines over time come after what is newest.
+    await page.waitForSelector("tr.row .spark");
     expect(await texts(page, "tr.row .spark title")).toHaveLength(3);
     await page.fill("#search", "r3 → r4");
     await page.waitForFunction(() => document.querySelectorAll("tr.row").length === 1);
@@ -266,7 +268,7 @@ describe.skipIf(!hasBrowser)("the page in a browser", () => {
 
   test("what arrives is shown without asking again", async () => {
     const { page, problems } = await show("#/overview?last=5m");
-    await page.waitForSelector("tr.row.slow");
+    await page.waitForSelector("tr.row.slow .spark");
     await page.waitForSelector(".live.live");
     const before = await page.$$eval("tr.row:not(.slow) .number", (n) => n.map((e) => e.textContent).join());
     const asked: string[] = [];

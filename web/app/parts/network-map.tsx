@@ -131,12 +131,19 @@ export function NetworkMap({
             </text>
           )}
           <text y="26" text-anchor="middle">
-            {node.name}
+            {shortened(node.name)}
           </text>
+          <title>{node.name}</title>
         </g>
       ))}
     </svg>
   );
+}
+
+const NAME_LENGTH = 18;
+function shortened(name: string): string {
+  const letters = [...name];
+  return letters.length <= NAME_LENGTH ? name : `${letters.slice(0, NAME_LENGTH - 1).join("")}…`;
 }
 
 function useWidth(svg: { current: SVGSVGElement | null }): number {

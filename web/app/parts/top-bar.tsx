@@ -1,5 +1,6 @@
 /** Time range, search, live or paused, zone and colours. */
 import { liveReason, liveState } from "../api/live.ts";
+import { collectorNowMs } from "../state/clock.ts";
 import { go, hrefTo, param, screenName, setParams } from "../state/location.ts";
 import { theme, utc } from "../state/settings.ts";
 import { chosenLast, LASTS, newestMs, pausedAtMs, showLast, timeRange } from "../state/time-range.ts";
@@ -93,7 +94,7 @@ function Live({ fixed }: { fixed: boolean }) {
     );
   const state = liveState.value;
   const paused = pausedAtMs.value !== null;
-  const old = newestMs.value > 0 && Date.now() - newestMs.value > OLD_MS;
+  const old = newestMs.value > 0 && collectorNowMs() - newestMs.value > OLD_MS;
   const words = paused
     ? "Paused"
     : state !== "live"
@@ -101,7 +102,7 @@ function Live({ fixed }: { fixed: boolean }) {
         ? "Connecting"
         : "Not connected"
       : old
-        ? `Newest data ${agoText(newestMs.value)}`
+        ? `Newest data ${agoText(newestMs.value, collectorNowMs())}`
         : "Live";
   return (
     <>

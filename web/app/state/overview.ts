@@ -39,7 +39,7 @@ async function askOverview(
   signal: AbortSignal,
 ): Promise<Overview> {
   const answer = await get<Overview>("/v1/overview", { ...span, steps }, signal);
-  heardOf(answer.segments.reduce((newest, s) => Math.max(newest, s.latest ? msOf(s.latest.endNs) : 0), 0));
+  for (const { latest } of answer.segments) if (latest) heardOf(msOf(latest.endNs));
   newestAsked.value = true;
   return answer;
 }
