@@ -21,14 +21,22 @@ import { type PartsUsage, RunningCluster, type Usage } from "../tests/support/ru
 
 if (NO_NATS) throw new Error(NO_NATS);
 const text = { type: "string" } as const;
-const { values: flags, positionals } = parseArgs({
-  allowPositionals: true,
-  options: {
-    ...{ points: text, workers: text, records: text, minutes: text, results: text, brokers: text },
-    ...{ limit: text },
-  },
-});
+const { values: flags, positionals } = given();
 const [what = "cost"] = positionals;
+
+/** One line and exit code 2 where an option is not known. */
+function given() {
+  try {
+    const options = {
+      ...{ points: text, workers: text, records: text, minutes: text, results: text, brokers: text },
+      ...{ limit: text },
+    };
+    return parseArgs({ allowPositionals: true, options });
+  } catch (error) {
+    console.error(`${(error as Error).message.split(".")[0]}; --help lists the options`);
+    process.exit(2);
+  }
+}
 const numbers = (given: string | undefined, others: string) => (given ?? others).split(",").map(Number);
 /** Of the time that epochs are published for, s: what is done by then is reported. */
 const limitS = Number(flags.limit ?? Number.POSITIVE_INFINITY);

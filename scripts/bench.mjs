@@ -1,6 +1,6 @@
-// Runs one benchmark: node scripts/bench.mjs NAME [args]. bench/NAME.ts is bundled to dist/bench/NAME.mjs and run there.
+// Runs one benchmark: node scripts/bench.mjs NAME [args]; NAME --help prints what its file says of it. bench/NAME.ts is bundled to dist/bench/NAME.mjs and run there.
 import { execFileSync, spawnSync } from "node:child_process";
-import { existsSync, readdirSync } from "node:fs";
+import { existsSync, readdirSync, readFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
 
@@ -13,6 +13,11 @@ if (!name || !existsSync(source)) {
     .map((f) => f.slice(0, -3));
   console.error(`usage: node scripts/bench.mjs NAME [args]; NAME is one of ${names.join(", ")}`);
   process.exit(2);
+}
+if (args.includes("--help") || args.includes("-h")) {
+  const [, comment = "no description"] = /^\/\*\*([\s\S]*?)\*\//.exec(readFileSync(source, "utf8")) ?? [];
+  console.log(comment.replace(/^ ?\* ?/gm, "").trim());
+  process.exit(0);
 }
 if (!existsSync(join(root, "dist", "kernels.wasm"))) {
   execFileSync(process.execPath, ["scripts/build.mjs", "kernels"], { cwd: root, stdio: ["ignore", 2, 2] });

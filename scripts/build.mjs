@@ -49,7 +49,9 @@ if (!only || only === "web") {
   if (existsSync(join(root, "web", "build.mjs"))) run(process.execPath, ["web/build.mjs"]);
 }
 if (!only || only === "library") {
-  run(bin("tsc"), ["-p", "tsconfig.build.json"]);
+  // Comments are for readers of the types (and of the source), not for those who install the code.
+  run(bin("tsc"), ["-p", "tsconfig.build.json", "--declaration", "false", "--removeComments"]);
+  run(bin("tsc"), ["-p", "tsconfig.build.json", "--emitDeclarationOnly"]);
   await buildCli(root);
   await bundlePackages(root);
 }

@@ -2,6 +2,7 @@
 
 import { META_IPV6 } from "../decode/batch";
 import { BYTES, HeavyFlows, MISSED, PACKETS, RECORD } from "./heavy-flows";
+import { varint } from "./varint";
 
 /** No flow takes more: six words, and three counters. */
 const LONGEST: usize = 80;
@@ -47,17 +48,6 @@ export function heavyFlowsOrder(p: usize): usize {
     sink(list, 0, i - 1);
   }
   return list;
-}
-
-// @ts-ignore: decorator
-@inline
-function varint(at: usize, value: u64): usize {
-  while (value >= 0x80) {
-    store<u8>(at++, <u8>value | 0x80);
-    value >>= 7;
-  }
-  store<u8>(at++, <u8>value);
-  return at;
 }
 
 /** `n` flows of an ordered list as bytes from `to` on, which has room for them (80 bytes each). Returns the length. */

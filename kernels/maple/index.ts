@@ -3,6 +3,7 @@
 
 import { META_IPV6, META_PORTS } from "../decode/batch";
 import { Flows, flowRecord } from "../flows/flows";
+import { varint } from "../flows/varint";
 import { Buffer, NO_FLOW } from "./buffer";
 
 const FLAG_V6: u8 = 1;
@@ -11,17 +12,6 @@ const FLAG_HAS_PORTS: u8 = 4;
 const ENTRY_BYTES: u32 = 64; // a key and two counts, at most
 const RANGE_BYTES: u32 = 6; //  a range, at most
 const FEW: u32 = 48;
-
-// @ts-ignore: decorator
-@inline
-function varint(q: usize, value: u32): usize {
-  while (value >= 0x80) {
-    store<u8>(q++, <u8>(value | 0x80));
-    value >>= 7;
-  }
-  store<u8>(q++, <u8>value);
-  return q;
-}
 
 /** Sorted, repeated ones once; returns how many are left. Few are sorted by insertion, many by marking them in 65,536 bits. */
 function sortIpids(at: usize, n: u32, marks: usize): u32 {

@@ -1,6 +1,7 @@
 // Cells of an LDS or SDS as the planes of a payload (src/estimators/lds/payload.ts has the layout, and the same in TypeScript for payloads that are merged).
 // Written piece by piece into a small buffer: a seal takes no memory that grows with the sketch.
 
+import { varint } from "../flows/varint";
 import { Lds } from "./lds";
 
 /** Planes, in the order of the payload. */
@@ -48,17 +49,6 @@ export function ldsCounted(p: usize): f64 {
   let n: u64 = 0;
   for (let c: usize = lds.cells; c < end; c += 16) n += <u64>load<u32>(c, 8);
   return <f64>n;
-}
-
-// @ts-ignore: decorator
-@inline
-function varint(at: usize, value: u64): usize {
-  while (value >= 0x80) {
-    store<u8>(at++, <u8>value | 0x80);
-    value >>= 7;
-  }
-  store<u8>(at++, <u8>value);
-  return at;
 }
 
 function packCounts(cells: usize, n: u32, packing: Packing, out: usize, end: usize): usize {

@@ -19,13 +19,11 @@ export function isRemote(text: string): boolean {
   return isCollectorUrl(text) || isNatsUrl(text);
 }
 
-/** Those for TLS are described in docs/collect.md: few need them, and help has to fit. */
+/** Those of the client's own certificate are described in docs/collect.md: few need them, and help has to fit. */
 export function addCollectorOptions(command: Command): Command {
   return command
     .option("--token-file <file>", "token of the collector (default: $HOPTIME_TOKEN)")
-    .addOption(
-      new Option("--ca <file>", "with https: certificate authority of the collector, PEM").hideHelp(),
-    )
+    .option("--ca <file>", "with https: authority of the collector's certificate, PEM")
     .addOption(new Option("--cert <file>", "with https: certificate of this client, PEM").hideHelp())
     .addOption(
       new Option("--cert-key <file>", "with https: key of this client's certificate, PEM").hideHelp(),

@@ -1,10 +1,10 @@
 /** Asking a collector over HTTP: its answers are those of the library, and so are its refusals. */
 import { setTimeout as sleep } from "node:timers/promises";
-import { UsageError } from "../base/errors.ts";
 import type { PacketServer } from "../query/packet/remote.ts";
 import type { PacketSettings } from "../query/packet/serve.ts";
 import type { Endpoint } from "../transport/http/collector-url.ts";
 import { type Exchange, HttpClient, type Reply } from "../transport/http/request.ts";
+import { unreachable } from "../transport/http/unreachable.ts";
 import { errorOf } from "./problem.ts";
 import { MAX_MESSAGE_BYTES, PACKET_QUESTION_TYPE } from "./wire.ts";
 
@@ -54,11 +54,7 @@ async function exchangeWith(endpoint: Endpoint, question: Question): Promise<Rep
     let waitedMs = 0;
     for (;;) {
       const reply = await client.send({ ...question, timeoutMs: TIMEOUT_MS }).catch((cause: unknown) => {
-        const { code, message } = cause as NodeJS.ErrnoException;
-        const why = code === "ECONNREFUSED" ? "nothing listens there" : message || code || "no answer";
-        throw new UsageError("no-records", `${client.url}: ${why}`, "is hoptime collect running there?", {
-          cause,
-        });
+        throw unreachable(client.url, cause);
       });
       if (reply.status === 200) return reply;
       const againMs = 1000 * Number(reply.headers["retry-after"] ?? Number.NaN);

@@ -2,7 +2,6 @@
  * Epochs cut by Start and End messages that the sender's tap sends: a host, a router with a queue that delays by dozens of milliseconds, another host, each end observed on its own interface. Epochs
  * hold the same packets at both ends, however many are on their way when one ends: nothing looks lost, and the mean is that of the two captures.
  */
-import type { ChildProcess } from "node:child_process";
 import { execFileSync, spawnSync } from "node:child_process";
 import { existsSync, mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -12,6 +11,7 @@ import { afterAll, afterEach, beforeEach, expect, test } from "vitest";
 import { findLibc } from "../../src/capture/source/interface/libc.ts";
 import { exactEpochs } from "../support/exact-epochs.ts";
 import { NetworkLab, namespacesMissing, udpSender } from "../support/namespaces.ts";
+import { startObserver } from "../support/observer-process.ts";
 
 const root = join(import.meta.dirname, "..", "..");
 const cli = join(root, "dist", "cli", "main.js");
@@ -28,23 +28,12 @@ beforeEach(() => {
 });
 afterEach(() => lab.close());
 
+/** Returns what ends it and gives its answer. */
 async function observe(host: string, ...args: string[]): Promise<() => Promise<string>> {
-  const child: ChildProcess = lab.start(host, process.execPath, cli, "observe", "e0", ...args);
-  let [out, err] = ["", ""];
-  child.stdout?.on("data", (data) => {
-    out += data;
-  });
-  const ended = new Promise<number | null>((resolve) => child.on("close", resolve));
-  await new Promise<void>((resolve, reject) => {
-    child.stderr?.on("data", (data) => {
-      err += data;
-      if (err.includes("observing")) resolve();
-    });
-    ended.then(() => reject(new Error(`observe ended: ${err}`)));
-  });
+  const observer = await startObserver(lab, host, cli, "e0", ...args);
   return async () => {
-    child.kill("SIGINT");
-    expect(await ended, err).toBe(0);
+    const { out, err, code } = await observer.end();
+    expect(code, err).toBe(0);
     return out;
   };
 }

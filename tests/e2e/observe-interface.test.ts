@@ -2,7 +2,7 @@
  * Interfaces observed live: two hosts and a router with a token-bucket queue in network namespaces, UDP over IPv4 and IPv6 and TCP between them; `hoptime observe` on both sides
  * of the queue beside tcpdump. What the records answer stands beside the exact values of the two captures.
  */
-import { type ChildProcess, execFileSync, spawnSync } from "node:child_process";
+import { execFileSync, spawnSync } from "node:child_process";
 import { cpSync, existsSync, mkdtempSync, readdirSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -11,6 +11,7 @@ import { afterAll, afterEach, beforeEach, expect, test } from "vitest";
 import { findLibc } from "../../src/capture/source/interface/libc.ts";
 import { buildDualRouter, DUAL_RECEIVER } from "../support/dual-router.ts";
 import { NetworkLab, namespacesMissing, udpSender } from "../support/namespaces.ts";
+import { startObserver } from "../support/observer-process.ts";
 
 const cli = join(import.meta.dirname, "..", "..", "dist", "cli", "main.js");
 const demo = join(import.meta.dirname, "..", "..", "demo", "router-in.pcap.gz");
@@ -27,38 +28,8 @@ beforeEach(() => {
 });
 afterEach(() => lab.close());
 
-interface Observer {
-  /** Ends it as Ctrl-C does; what it printed. */
-  end(): Promise<{ out: string; err: string; code: number | null }>;
-}
-
 /** Resolves when it captures. */
-function observe(host: string, ...args: string[]): Promise<Observer> {
-  return observeBy(cli, host, ...args);
-}
-
-async function observeBy(program: string, host: string, ...args: string[]): Promise<Observer> {
-  const child: ChildProcess = lab.start(host, process.execPath, program, "observe", ...args);
-  let [out, err] = ["", ""];
-  child.stdout?.on("data", (data) => {
-    out += data;
-  });
-  const ended = new Promise<number | null>((resolve) => child.on("close", resolve));
-  await new Promise<void>((resolve, reject) => {
-    child.stderr?.on("data", (data) => {
-      err += data;
-      if (err.includes("observing")) resolve();
-    });
-    ended.then(() => reject(new Error(`observe ended: ${err}`)));
-  });
-  return {
-    async end() {
-      child.kill("SIGINT");
-      const code = await ended;
-      return { out, err, code };
-    },
-  };
-}
+const observe = (host: string, ...args: string[]) => startObserver(lab, host, cli, ...args);
 
 /** Bursts of UDP over both versions, and TCP that is read on the other side. */
 
@@ -215,7 +186,7 @@ test.skipIf(missing !== null)(
       cpSync(join(import.meta.dirname, "..", "..", part), join(dir, part), { recursive: true });
     const program = join(dir, "dist", "cli", "main.js");
     const to = ["--to", join(dir, "records"), "--json"];
-    const observer = await observeBy(program, "r", "in", "--direction", "in", "--point", "A", ...to);
+    const observer = await startObserver(lab, "r", program, "in", "--direction", "in", "--point", "A", ...to);
     const sender = lab.start("a", process.execPath, "-e", udpSender("10.94.2.1", 9000, 500, 100, 1));
     await new Promise((resolve) => sender.on("exit", resolve));
     // tcpdump hands packets on once a second.

@@ -142,9 +142,17 @@ export function binomialCdf(k: number, n: number, p: number): number {
   return betaShare(1 - p, p, n - k, k + 1);
 }
 
+/** The last answer: estimators ask for one and the same quantile for flow after flow. */
+let lastStudent = { p: 0.5, df: 1, t: 0 };
+
 export function studentQuantile(p: number, df: number): number {
   checkRange("studentQuantile", p, 0, 1);
   if (!(df > 0)) throw new RangeError(`studentQuantile with ${df} degrees of freedom`);
+  if (p !== lastStudent.p || df !== lastStudent.df) lastStudent = { p, df, t: solveStudent(p, df) };
+  return lastStudent.t;
+}
+
+function solveStudent(p: number, df: number): number {
   if (p === 0.5) return 0;
   if (p === 0 || p === 1) return p === 0 ? -Infinity : Infinity;
   if (df === Infinity) return normalQuantile(p);

@@ -128,8 +128,8 @@ export class ClickhouseHttp {
       method: "POST",
       agent: this.#agent,
       headers: {
-        "X-ClickHouse-User": user,
-        "X-ClickHouse-Key": password,
+        "X-ClickHouse-User": headerText(user),
+        "X-ClickHouse-Key": headerText(password),
         "Content-Length": bytes.length,
         "Content-Type": "application/octet-stream",
       },
@@ -156,12 +156,28 @@ function isOfNetwork(error: unknown): error is NodeJS.ErrnoException {
   return typeof (error as NodeJS.ErrnoException).code === "string";
 }
 
+/** UTF-8, as the server reads it; a header takes one byte per character. */
+const headerText = (text: string) => Buffer.from(text).toString("latin1");
+
+const UNTRUSTED = /CERT|SIGNATURE|ALTNAME/;
+
 function away({ origin }: ClickhouseAddress, cause: NodeJS.ErrnoException): UsageError {
+  const { code = "" } = cause;
+  const line = (what: string, hint: string) =>
+    new UsageError("store-away", `ClickHouse at ${origin}${what}`, hint, { cause });
+  if (UNTRUSTED.test(code))
+    return line(
+      `: its certificate is not trusted (${cause.message})`,
+      "give the authority that signed it: ‘clickhouse-ca’",
+    );
+  if (code === "EPROTO" && /wrong version number|packet length/i.test(cause.message))
+    return line(" does not speak TLS", "write http://, or give its HTTPS port, usually 8443");
   const what =
     cause.code === "ECONNREFUSED"
-      ? "refuses the connection"
-      : `cannot be reached (${cause.message || cause.code})`;
-  return new UsageError("store-away", `ClickHouse at ${origin} ${what}`, "is it running?", { cause });
+      ? " refuses the connection"
+      : ` cannot be reached (${cause.message || cause.code})`;
+  const isCut = code === "ECONNRESET" && origin.startsWith("http:");
+  return line(what, isCut ? "is it running? Write https:// where it speaks TLS" : "is it running?");
 }
 
 function exchange(

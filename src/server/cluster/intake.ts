@@ -47,7 +47,8 @@ export interface RecordIntakeOptions {
   receiversOf: (point: string) => readonly number[];
   /** Writes of rows so far. */
   tick: () => number;
-  say: (trouble: string | null) => void;
+  /** Null: they are taken. */
+  say: (error: unknown) => void;
 }
 
 export class RecordIntake {
@@ -99,7 +100,7 @@ export class RecordIntake {
           break;
         } catch (error) {
           // The disk, or the cluster: tried again while the messages are this worker's.
-          this.#options.say((error as Error).message);
+          this.#options.say(error);
           if (!this.#options.parts() || !batch.some((m) => this.#fenceOf(m) !== null)) break;
           await new Promise((resolve) => setTimeout(resolve, 1000));
         }

@@ -22,7 +22,8 @@ export interface LeaseOptions {
   onLost: (partition: number, why: string) => void;
   /** It is to be given back: resolves when nothing of it is on its way. */
   release: (partition: number) => Promise<void>;
-  onTrouble: (text: string | null) => void;
+  /** Null: all were renewed. */
+  onTrouble: (error: unknown) => void;
   /** Workers that are alive. */
   listWorkers: () => Promise<string[]>;
 }
@@ -52,7 +53,7 @@ export class Leases {
     const beat = () => {
       this.#looking = this.#look()
         .then(() => this.#options.onTrouble(null))
-        .catch((error: unknown) => this.#options.onTrouble((error as Error).message))
+        .catch((error: unknown) => this.#options.onTrouble(error))
         .then(() => {
           this.#expire();
           if (!this.#closed) this.#timer = setTimeout(beat, this.#options.lifeMs / 6);

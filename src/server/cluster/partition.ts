@@ -24,7 +24,8 @@ export interface PartitionOptions {
   onReady: (sinceMs: number) => Promise<void>;
   /** Resolves when there is room for more. */
   onMessage: (message: JsMsg) => Promise<void>;
-  onTrouble: (text: string) => void;
+  /** Null: it reads. */
+  onTrouble: (error: unknown) => void;
 }
 
 export class Partition {
@@ -66,7 +67,7 @@ export class Partition {
         await this.#read(info.name);
       } catch (error) {
         if (this.stopped) return;
-        this.#options.onTrouble((error as Error).message);
+        this.#options.onTrouble(error);
       }
       if (!this.stopped) await new Promise((resolve) => setTimeout(resolve, RETRY_MS));
     }
@@ -121,6 +122,7 @@ export class Partition {
     });
     this.#messages = messages;
     if (this.stopped) messages.stop();
+    else this.#options.onTrouble(null);
     for await (const message of messages) {
       if (this.stopped) break;
       await this.#options.onMessage(message);

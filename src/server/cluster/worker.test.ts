@@ -163,6 +163,17 @@ describe.skipIf(NO_NATS)("workers of a cluster", () => {
 });
 
 describe.skipIf(NO_NATS)("a server that is not as it has to be", () => {
+  it("has little storage: the stream takes a part of it, so that the oldest records go when it is full", async () => {
+    const small = "jetstream { store_dir: DIR, max_file_store: 6GB }";
+    await refused(small, async (s) => {
+      const link = await s.connect();
+      expect((await openCluster(link)).notes).toEqual([]);
+      const { config } = await link.streams.streams.info(STREAM);
+      expect([config.max_bytes, config.discard, config.max_age]).toEqual([5e9, "old", 3 * 86_400e9]);
+      await link.close();
+    });
+  });
+
   const refused = async (more: string, work: (servers: NatsServers) => Promise<unknown>) => {
     const servers = await NatsServers.start(mkdtempSync(join(root, "other-")), 1, more);
     try {

@@ -2,6 +2,7 @@ import { later } from "../../base/time.ts";
 import type { CollectedSegment } from "../../collect/collector.ts";
 import type { RecordHead } from "../../epoch/record.ts";
 import type { SegmentRow } from "../../results/rows.ts";
+import { refusal } from "../../transport/nats/connection.ts";
 import { labelsIn } from "../../transport/nats/plan-reader.ts";
 import { endsOfLabel, homeOf, partitionOf, subjectOf } from "../../transport/nats/subjects.ts";
 import type { Ingested } from "../ingest.ts";
@@ -19,6 +20,7 @@ import { Partition } from "./partition.ts";
 import { PastRecords } from "./past-records.ts";
 import { publishMessage } from "./publish-message.ts";
 import { subjectsAsked } from "./subjects-asked.ts";
+import { Troubles } from "./troubles.ts";
 import { UnacknowledgedRecords } from "./unacknowledged.ts";
 
 const LOOK_MS = 5000;
@@ -47,11 +49,16 @@ export class ClusterWorker implements ClusterPart {
   #lag = 0;
   #timer: NodeJS.Timeout | null = null;
   #alive: NodeJS.Timeout | null = null;
-  #trouble: string | null = null;
+  readonly #troubles: Troubles;
   #closed = false;
 
   constructor(link: ClusterLink) {
     this.#link = link;
+    this.#troubles = new Troubles({
+      log: (line) => {
+        if (!this.#closed) this.#parts?.log(`${link.url}: ${line}`);
+      },
+    });
     this.#unacknowledged = new UnacknowledgedRecords(ackWaitOf(link));
     this.#intake = new RecordIntake({
       ...{ link, unacknowledged: this.#unacknowledged },
@@ -64,7 +71,7 @@ export class ClusterWorker implements ClusterPart {
           from === point ? [this.#partitionOf(to)] : [],
         ),
       tick: () => this.#tick,
-      say: (trouble) => this.#say(trouble),
+      say: (error) => this.#say("records", error),
     });
     this.#leases = new Leases({
       ...{ bucket: link.leases, worker: link.worker, lifeMs: link.leaseMs },
@@ -72,7 +79,7 @@ export class ClusterWorker implements ClusterPart {
       onGained: (p) => this.#begin(p),
       onLost: (p, why) => void this.#end(p, why),
       release: (p) => this.#release(p),
-      onTrouble: (text) => this.#say(text),
+      onTrouble: (error) => this.#say("leases", error),
     });
   }
 
@@ -209,7 +216,7 @@ export class ClusterWorker implements ClusterPart {
         this.#resume(number, heads, ends);
       },
       onMessage: (message) => this.#intake.take(message),
-      onTrouble: (text) => this.#say(text),
+      onTrouble: (error) => this.#say(`partition ${number}`, error),
     });
     this.#partitions.set(number, partition);
     partition.start();
@@ -293,7 +300,12 @@ export class ClusterWorker implements ClusterPart {
       if (left > 0) this.#busy.set(partition, left);
       else this.#busy.delete(partition);
     };
-    work.catch((error: unknown) => this.#say((error as Error).message)).finally(() => done(this.#tick));
+    work
+      .then(
+        () => this.#say("past", null),
+        (error: unknown) => this.#say("past", error),
+      )
+      .finally(() => done(this.#tick));
   }
 
   async #end(number: number, why: string): Promise<void> {
@@ -314,6 +326,7 @@ export class ClusterWorker implements ClusterPart {
   async #drop(number: number): Promise<void> {
     const partition = this.#partitions.get(number);
     this.#partitions.delete(number);
+    this.#say(`partition ${number}`, null);
     this.#unacknowledged.forget(number);
     this.#intake.forget(number);
     for (const [name, segment] of this.#segments)
@@ -328,7 +341,10 @@ export class ClusterWorker implements ClusterPart {
     if (this.#closed) return;
     this.#timer = setTimeout(() => {
       void this.#look()
-        .catch((error: unknown) => this.#say((error as Error).message))
+        .then(
+          () => this.#say("looks", null),
+          (error: unknown) => this.#say("looks", error),
+        )
         .then(() => this.#schedule());
     }, LOOK_MS);
   }
@@ -343,11 +359,10 @@ export class ClusterWorker implements ClusterPart {
     await this.#intake.setAsideIncomplete();
   }
 
-  /** Each trouble is said once, and when it is over. */
-  #say(trouble: string | null): void {
-    if (trouble === this.#trouble || this.#closed) return;
-    this.#trouble = trouble;
-    this.#parts?.log(`${this.#link.url}: ${trouble ?? "works again"}`);
+  /** Null: it works. */
+  #say(part: string, error: unknown): void {
+    const { url } = this.#link;
+    this.#troubles.set(part, error === null ? null : refusal(url, error).problem.replace(`${url}: `, ""));
   }
 }
 

@@ -4,6 +4,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { UsageError } from "../../base/errors.ts";
 import type { Endpoint } from "./collector-url.ts";
 import { HttpClient } from "./request.ts";
+import { unreachable } from "./unreachable.ts";
 
 export interface CollectorEvent {
   type: string;
@@ -44,12 +45,7 @@ export async function* listenEvents(
       } catch (error) {
         if (signal.aborted) return;
         if (error instanceof UsageError) throw error;
-        const { code, message } = error as NodeJS.ErrnoException;
-        const why = code === "ECONNREFUSED" ? "nothing listens there" : message;
-        if (!connected)
-          throw new UsageError("no-records", `${client.url}: ${why}`, "is hoptime collect running there?", {
-            cause: error,
-          });
+        if (!connected) throw unreachable(client.url, error);
       }
       if (signal.aborted) return;
       if (!lost) onState?.(`${client.url}: the connection was lost`);

@@ -148,10 +148,10 @@ describe("a sink over HTTP", () => {
     const sent = back.messages.flat();
     expect(sent).toEqual([...sent].sort((a, b) => a - b));
     expect(sent).toHaveLength(waiting);
-    // Those that were being sent could not make room; all others are the newest.
-    const newest = sent.filter((n, i) => n === 100 - (sent.length - i));
-    expect(newest.at(-1)).toBe(99);
-    expect(newest.length).toBeGreaterThan(waiting / 2);
+    // Those that were being sent could not make room, however many they were; all others are the newest.
+    expect(sent.at(-1)).toBe(99);
+    const gaps = sent.filter((n, i) => i > 0 && n !== (sent[i - 1] ?? 0) + 1);
+    expect(gaps.length).toBeLessThanOrEqual(1);
   });
 
   it("counts and names what the collector refuses, and goes on", async () => {

@@ -14,6 +14,7 @@ import {
 } from "../spooled-sink.ts";
 import type { Endpoint } from "./collector-url.ts";
 import { HttpClient, type Reply } from "./request.ts";
+import { whyUnreachable } from "./unreachable.ts";
 
 export interface HttpSinkOptions extends Endpoint, SpooledSinkOptions {}
 export type HttpSinkCounts = SpooledSinkCounts;
@@ -62,10 +63,12 @@ class HttpDelivery implements Delivery {
         sent = packed;
       } else this.#unpacked = 31;
     }
-    const reply = await this.#client.send({
-      ...{ method: "POST", path: "/v1/records", headers, body: sent },
-      ...{ timeoutMs: REQUEST_MS, maxBytes: 4 << 20, signal },
-    });
+    const exchange = { method: "POST", path: "/v1/records", headers, body: sent } as const;
+    const reply = await this.#client
+      .send({ ...exchange, timeoutMs: REQUEST_MS, maxBytes: 4 << 20, signal })
+      .catch((cause: unknown) => {
+        throw new Error(whyUnreachable(this.url, cause), { cause });
+      });
     return deliveredOf(reply);
   }
 

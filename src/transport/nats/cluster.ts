@@ -23,7 +23,11 @@ const DAY_NS = 86_400e9;
 const MAX_AGE_NS = 3 * DAY_NS;
 /** Message ids are remembered this long: a tap that comes back later than this is known by its records. */
 const DUPLICATE_NS = 600e9;
+/** At most so much, GB, or the next that the servers' storage grants: beyond it the oldest records go. Without a limit the servers take no more records when their storage is full. */
+const MAX_GB = [100, 50, 25, 10, 5, 2, 1];
 const STREAM_NAME_IN_USE = 10058;
+/** Codes of servers that have not the storage: of the account, of the server, of the nodes together. */
+const NO_STORAGE = new Set([10005, 10023, 10028, 10047]);
 
 export interface ClusterSettings {
   /** Where the cluster has none yet (default 16). */
@@ -76,13 +80,11 @@ async function openStream(link: NatsLink, replicas: number): Promise<StreamConfi
   if (there) return checked(there.config, link.url);
   const { jetstream } = link.packages;
   try {
-    const { config } = await link.streams.streams.add({
-      ...wanted,
-      storage: jetstream.StorageType.File,
-      retention: jetstream.RetentionPolicy.Limits,
-      discard: jetstream.DiscardPolicy.Old,
-    });
-    return config;
+    const shape = {
+      ...{ ...wanted, storage: jetstream.StorageType.File },
+      ...{ retention: jetstream.RetentionPolicy.Limits, discard: jetstream.DiscardPolicy.Old },
+    };
+    return await addLimited(link, shape);
   } catch (error) {
     // Another one was faster, with settings of its own.
     if ((error as { code?: number }).code === STREAM_NAME_IN_USE) {
@@ -91,6 +93,16 @@ async function openStream(link: NatsLink, replicas: number): Promise<StreamConfi
     }
     throw streamRefused(link.url, replicas, error as Error);
   }
+}
+
+async function addLimited(link: NatsLink, shape: Pick<StreamConfig, "name">): Promise<StreamConfig> {
+  for (const gigabytes of MAX_GB)
+    try {
+      return (await link.streams.streams.add({ ...shape, max_bytes: gigabytes * 1e9 })).config;
+    } catch (error) {
+      if (!NO_STORAGE.has((error as { code?: number }).code ?? 0)) throw error;
+    }
+  return (await link.streams.streams.add(shape)).config;
 }
 
 async function findStream(link: NatsLink): Promise<StreamInfo | null> {
@@ -119,7 +131,8 @@ function checked(config: StreamConfig, url: string): StreamConfig {
   return config;
 }
 
-function notesOf({ num_replicas, storage, max_msgs_per_subject }: StreamConfig, replicas: number): string[] {
+function notesOf(config: StreamConfig, replicas: number): string[] {
+  const { num_replicas, storage, max_msgs_per_subject, max_bytes } = config;
   return [
     ...(num_replicas < replicas
       ? [
@@ -127,6 +140,11 @@ function notesOf({ num_replicas, storage, max_msgs_per_subject }: StreamConfig, 
         ]
       : []),
     ...(storage === "file" ? [] : [`the stream ${STREAM} is in memory: a restart of the servers loses it`]),
+    ...(max_bytes > 0
+      ? []
+      : [
+          `the stream ${STREAM} has no limit of bytes: where its servers' storage is full they take no records (nats stream edit ${STREAM} --max-bytes 100GB)`,
+        ]),
     ...(max_msgs_per_subject > 0
       ? [`the stream ${STREAM} keeps ${max_msgs_per_subject} records of each point only`]
       : []),

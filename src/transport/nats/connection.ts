@@ -4,6 +4,7 @@ import type { KV, KvOptions } from "@nats-io/kv";
 import type { Authenticator, NatsConnection } from "@nats-io/transport-node";
 import { UsageError } from "../../base/errors.ts";
 import { type NatsEndpoint, parseNatsUrl } from "./nats-url.ts";
+import { tlsRefusal } from "./tls-refusal.ts";
 
 export interface NatsLink {
   /** For messages. */
@@ -78,7 +79,14 @@ export async function connectNats(endpoint: NatsEndpoint, settings: ConnectSetti
         : {}),
     });
   } catch (cause) {
-    throw refusal(address.shown, cause);
+    const why = /timeout/i.test((cause as Error).message) ? await tlsRefusal(endpoint) : null;
+    if (why === null) throw refusal(address.shown, cause);
+    throw new UsageError(
+      "no-records",
+      `${address.shown}: ${why}`,
+      "give a certificate and its key that the servers' authority has signed",
+      { cause },
+    );
   }
   try {
     const options = { timeout: 10_000 };
@@ -130,10 +138,11 @@ function authenticator(
 }
 
 function fromFile(text: string, core: NatsPackages["core"]): Authenticator {
-  const bytes = new TextEncoder().encode(text);
-  if (text.includes("NATS USER JWT")) return core.credsAuthenticator(bytes);
-  const seed = /^SU[A-Z2-7]{56}$/m.exec(text)?.[0];
-  if (seed) return core.nkeyAuthenticator(new TextEncoder().encode(seed));
+  const jwt = /^-+BEGIN NATS USER JWT-+\s+([\w-]+\.[\w-]+\.[\w-]+)\s/m.exec(text)?.[1];
+  const seed = /^\s*(SU[A-Z2-7]{56})\s*$/m.exec(text)?.[1];
+  const key = new TextEncoder().encode(seed);
+  if (jwt && seed) return core.jwtAuthenticator(jwt, key);
+  if (seed && !text.includes("JWT")) return core.nkeyAuthenticator(key);
   const [, user, password] = /^([^:\s]+):(\S+)$/.exec(text) ?? [];
   if (user && password) return core.usernamePasswordAuthenticator(user, password);
   throw new UsageError(
@@ -163,7 +172,10 @@ export function refusal(url: string, cause: unknown): UsageError {
       "start the servers with JetStream (-js); a cluster needs more than half of its nodes",
     );
   if (/certificate|tls|ssl|self.signed/i.test(text))
-    return line(`TLS failed (${error.message})`, "check ‘ca’, and tls:// in the address");
+    return line(
+      `TLS failed (${error.message})`,
+      "give the certificate authority that signed the servers' certificates",
+    );
   if (/refused|enotfound|eai_again|etimedout|timeout|ehostunreach|econnreset|connection/i.test(text))
     return line(`no server answers (${firstLine(error.message)})`);
   return line(firstLine(error.message));

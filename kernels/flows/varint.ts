@@ -1,0 +1,12 @@
+// Whole numbers in as few bytes as they need, seven bits in each, the lowest first (LEB128): what payloads are packed with.
+
+// @ts-ignore: decorator
+@inline
+export function varint(at: usize, value: u64): usize {
+  while (value >= 0x80) {
+    store<u8>(at++, <u8>value | 0x80);
+    value >>= 7;
+  }
+  store<u8>(at++, <u8>value);
+  return at;
+}

@@ -1,0 +1,36 @@
+/** `hoptime observe` in a host of a lab, as a process of its own. */
+import type { NetworkLab } from "./namespaces.ts";
+
+export interface ObserverProcess {
+  /** Ends it as Ctrl-C does; what it printed. */
+  end(): Promise<{ out: string; err: string; code: number | null }>;
+}
+
+/** Resolves when it captures. */
+export async function startObserver(
+  lab: NetworkLab,
+  host: string,
+  program: string,
+  ...args: string[]
+): Promise<ObserverProcess> {
+  const child = lab.start(host, process.execPath, program, "observe", ...args);
+  let [out, err] = ["", ""];
+  child.stdout?.on("data", (data) => {
+    out += data;
+  });
+  const ended = new Promise<number | null>((resolve) => child.on("close", resolve));
+  await new Promise<void>((resolve, reject) => {
+    child.stderr?.on("data", (data) => {
+      err += data;
+      if (err.includes("observing")) resolve();
+    });
+    ended.then(() => reject(new Error(`observe ended: ${err}`)));
+  });
+  return {
+    async end() {
+      child.kill("SIGINT");
+      const code = await ended;
+      return { out, err, code };
+    },
+  };
+}
