@@ -7,7 +7,7 @@ import { later } from "../base/time.ts";
 import { type Normal, type Normals, normalKey } from "./normals.ts";
 import type { ResultsStore } from "./results-store.ts";
 import { combineRows, type SegmentRow, STEPS, type Step } from "./rows.ts";
-import type { StepRow } from "./segment-reader.ts";
+import type { KnownSegment, StepRow } from "./segment-reader.ts";
 import { pointOf, type SeriesPoint } from "./series.ts";
 
 export interface SegmentOverview {
@@ -82,18 +82,7 @@ export async function overview(
     length === 0 ? [] : store.steps({ fromNs: startNs, toNs, stepNs, step: stepBelow(stepNs) }),
     store.newestRows(fromNs, toNs),
   ]);
-  const segments = new Map<string, SegmentOverview>();
-  for (const { from, to, label, estimators, lastNs } of known) {
-    const estimator = question.preferred.find((e) => estimators.includes(e)) ?? estimators[0] ?? "";
-    const empty = () => new Array<number | null>(length).fill(null);
-    segments.set(normalKey(from, to, label, estimator), {
-      ...{ from, to, label, estimator, estimators, lastNs: `${lastNs}` },
-      ...{ latest: null, sent: null, lost: null },
-      normal: normal.get(normalKey(from, to, label, estimator)) ?? null,
-      ...{ epochs: 0, missing: 0, refused: 0 },
-      ...{ meanNs: empty(), lowNs: empty(), highNs: empty(), lossRate: empty() },
-    });
-  }
+  const segments = emptySegments(known, question.preferred, { normal, length });
   // Steps of a segment come one after the other.
   let before: { step: StepRow; own: SegmentOverview | undefined } | null = null;
   const ownOf = (step: StepRow) => {
@@ -137,6 +126,27 @@ export async function overview(
       );
   const list = [...segments.values()];
   return { fromNs: `${fromNs}`, toNs: `${toNs}`, stepNs: `${stepNs}`, segments: list };
+}
+
+/** By `normalKey`, with nothing in their steps yet. */
+function emptySegments(
+  known: readonly KnownSegment[],
+  preferred: readonly string[],
+  { normal, length }: { normal: ReadonlyMap<string, Normal>; length: number },
+): Map<string, SegmentOverview> {
+  const segments = new Map<string, SegmentOverview>();
+  for (const { from, to, label, estimators, lastNs } of known) {
+    const estimator = preferred.find((e) => estimators.includes(e)) ?? estimators[0] ?? "";
+    const empty = () => new Array<number | null>(length).fill(null);
+    segments.set(normalKey(from, to, label, estimator), {
+      ...{ from, to, label, estimator, estimators, lastNs: `${lastNs}` },
+      ...{ latest: null, sent: null, lost: null },
+      normal: normal.get(normalKey(from, to, label, estimator)) ?? null,
+      ...{ epochs: 0, missing: 0, refused: 0 },
+      ...{ meanNs: empty(), lowNs: empty(), highNs: empty(), lossRate: empty() },
+    });
+  }
+  return segments;
 }
 
 /** Clocks of taps may be ahead by so much. */
