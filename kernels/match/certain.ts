@@ -97,7 +97,7 @@ export function calmDown(m: Match, odd: u32): void {
  */
 export function regret(m: Match, batch: Batch, side: u32, digest: u64, time: f64, shift: f64): u32 {
   const other = changetype<Log>(side == 0 ? m.after : m.before);
-  if (m.nat != 0 || !isUnlikeCopy(m, batch, other, digest, time, shift)) return 0;
+  if (m.nat != 0 || !isUnlikeCopy(m, batch, other, side, digest, time, shift)) return 0;
   const repeats = changetype<Repeats>(m.repeats);
   const own = changetype<Log>(side == 0 ? m.before : m.after);
   const group = startGroup(repeats, changetype<Log>(m.before), changetype<Log>(m.after), digest);
@@ -123,8 +123,8 @@ export function regret(m: Match, batch: Batch, side: u32, digest: u64, time: f64
   return group;
 }
 
-/** Entries with this digest were taken in this call, and by rows further away than a packet and its copy. */
-function isUnlikeCopy(m: Match, batch: Batch, other: Log, digest: u64, time: f64, shift: f64): bool {
+/** Entries with this digest were taken in this call, and by rows further away than a packet and its copy. Copies of packets where they come from are counted. */
+function isUnlikeCopy(m: Match, batch: Batch, other: Log, side: u32, digest: u64, time: f64, shift: f64): bool {
   const live = other.next - other.tail;
   const bit = filterBit(digest);
   let link = load<u64>(headOf(other, digest));
@@ -132,7 +132,12 @@ function isUnlikeCopy(m: Match, batch: Batch, other: Log, digest: u64, time: f64
   while ((link & bit) != 0 && <u32>link - other.tail < live) {
     const e = entryOf(other, <u32>link);
     const taken = takenAt(m, batch, e, digest, shift);
-    if (abs<f64>(taken - time) <= TWICE) return false;
+    if (abs<f64>(taken - time) <= TWICE) {
+      const direction = directionOf(flowIn(flowSegments(changetype<FlowStats>(m.stats)), load<u32>(e, 16)));
+      if (side == 0 && direction == 1) m.copied0++;
+      else if (side == 1 && direction == 2) m.copied1++;
+      return false;
+    }
     if (!isNaN(taken)) any = true;
     link = load<u64>(e, 24);
   }

@@ -12,6 +12,7 @@ import {
 } from "./fates";
 import { intervalAt } from "./intervals";
 import { Interval, INTERVAL_BYTES, Match, Total } from "./match-state";
+import { isMirrored } from "./mirrors";
 import { pieceAt } from "./pieces";
 import { DOUBTED, keepAlone } from "./residue";
 import { COPY, LINK_LOCAL } from "./log";
@@ -300,15 +301,9 @@ let certainAfter: f64 = 0;
 
 let mirrored: bool = false;
 let mirroredBack: bool = false;
-let mirroredBoth: bool = false;
 
-/** Both points have nearly every packet twice: as the repeated packets have shown. */
-export function mirrorsAtBoth(are: bool): void {
-  mirroredBoth = are;
-}
-
-/** A capture that has nearly every packet of a direction twice where it comes from is mirrored: the copies are no loss. */
-function findMirrors(m: Match): void {
+/** Copies where packets come from are no loss where the repeated packets have shown a mirror, or where nearly every packet has one. */
+function judgeMirrors(m: Match): void {
   const table = changetype<Table>(m.deferred);
   let forward: f64 = 0;
   let back: f64 = 0;
@@ -320,8 +315,8 @@ function findMirrors(m: Match): void {
     if (side == 0) forward += 1;
     else back += 1;
   }
-  mirrored = mirroredBoth || (forward > LEAST_MIRRORED && forward > MOST_OF * <f64>changetype<Total>(m.forward).matched);
-  mirroredBack = mirroredBoth || (back > LEAST_MIRRORED && back > MOST_OF * <f64>changetype<Total>(m.reverse).matched);
+  mirrored = isMirrored(0) || (forward > LEAST_MIRRORED && forward > MOST_OF * <f64>changetype<Total>(m.forward).matched);
+  mirroredBack = isMirrored(1) || (back > LEAST_MIRRORED && back > MOST_OF * <f64>changetype<Total>(m.reverse).matched);
 }
 
 /** Judges those near the ends, when all pairs are known. */
@@ -330,7 +325,7 @@ export function judgeDeferred(m: Match): void {
   const table = changetype<Table>(m.deferred);
   if (table.count == 0) return;
   makeViews(m);
-  findMirrors(m);
+  judgeMirrors(m);
   countCertain(m);
   const matched = <f64>(changetype<Total>(m.forward).matched + changetype<Total>(m.reverse).matched) + 1;
   // Odds of loss, at most even ones.

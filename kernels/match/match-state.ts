@@ -106,7 +106,8 @@ export class Match {
   onlyBefore: f64; // judged to be lost, appeared
   onlyAfter: f64;
   seen0: f64; //      rows of BEFORE
-  twiceBefore: f64; // rows of it that were seen twice there
+  copied0: f64; //    rows of it beside a packet that comes from there and has its partner
+  copied1: f64; //    the same of AFTER
   repeats: u32; //    Repeats
   nat: u32; //        1: keys differ at the two points; flows are named by BEFORE's
   mapped: u32; //     by number of a flow: number + 1 of the same flow as AFTER names it

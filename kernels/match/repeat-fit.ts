@@ -37,6 +37,8 @@ export let low: f64 = 0;
 export let high: f64 = 0;
 export let farLow: f64 = 0;
 export let farHigh: f64 = 0;
+/** What packets around that time took on average. */
+export let meanApart: f64 = 0;
 
 /** Sets the bounds for a packet of `flow` that was sent at `time`, in a direction that has pairs. */
 export function boundsAt(m: Match, flow: Flow, reverse: bool, time: f64): void {
@@ -85,6 +87,7 @@ export function boundsAt(m: Match, flow: Flow, reverse: bool, time: f64): void {
   const base = line - (reverse ? m.back : 0);
   const from = base + pieceAtLeast(m, time);
   const to = base + pieceAtMost(m, time);
+  meanApart = reverse ? from - mean : from + mean;
   low = reverse ? from - most - width : from + least - width;
   high = reverse ? to - least + width : to + most + width;
   farLow = reverse ? from - furthestMost : from + furthestLeast;

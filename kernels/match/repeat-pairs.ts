@@ -5,10 +5,11 @@
 // Linear in the packets of a digest, but for putting them in order.
 
 import { directionOf, faultsOf, Flow, flowIn, flowSegments, FlowStats } from "../flows/flow-records";
-import { FATE_MIRRORED, noteAlone, noteAmbiguous } from "./fates";
-import { judge, mirrorsAtBoth } from "./judge";
+import { noteAmbiguous } from "./fates";
+import { judge } from "./judge";
 import { intervalAt, settleRecent } from "./intervals";
 import { Interval, INTERVAL_BYTES, Match, SETTLED, Total } from "./match-state";
+import { countMirrored, findMirrors, hideMirrored } from "./mirrors";
 import { openingMeet } from "./opening";
 import { boundsAt, farHigh, farLow, high, low, pairAll, pairFirstIn, rivals, TWICE, unpair } from "./repeat-fit";
 import { at, freeRows, loadGroup, n0, n1, rows0, rows1 } from "./repeat-rows";
@@ -18,9 +19,6 @@ import { COPY } from "./log";
 
 /** Fewer pairs do not show that one is too early. */
 const FEW: u32 = 16;
-/** A capture where this share of the packets is there twice, and so many, comes from a mirror. */
-const MOST_OF: f64 = 0.8;
-const LEAST_TWICE: f64 = 16;
 
 /** A pair whose delay is not known for certain: matched, but no more. */
 function countAmbiguous(m: Match, flow: Flow, b: Repeat, apart: f64): void {
@@ -162,20 +160,6 @@ function settleGroup(m: Match): void {
   }
 }
 
-/** Packets of the digest are at one point twice, one beside the other, and at the other once. */
-function isTwice(side: u32): bool {
-  return (side == 0 ? n1 : n0) <= (side == 0 ? n0 : n1) >> 1 && isInTwos(side);
-}
-
-/** Packets of the digest are at one point twice, one beside the other. */
-function isInTwos(side: u32): bool {
-  const rows = side == 0 ? rows0 : rows1;
-  const n = side == 0 ? n0 : n1;
-  if ((n & 1) != 0) return false;
-  for (let i: u32 = 0; i < n; i += 2) if (at(rows, i + 1).time - at(rows, i).time > TWICE) return false;
-  return true;
-}
-
 /** The digest's packets come from AFTER. */
 function comesBack(m: Match): bool {
   return directionOf(flowIn(flowSegments(changetype<FlowStats>(m.stats)), at(n0 > 0 ? rows0 : rows1, 0).flow)) == 2;
@@ -223,7 +207,6 @@ function pairLeft(m: Match): void {
     // The next gap: rows of BEFORE without a partner from i on, and those of AFTER up to the partner of the row behind them.
     let end = i;
     while (end < n0 && at(rows0, end).partner == 0) end++;
-    if (end < n0 && at(rows0, end).partner == 0xffffffff) return;
     const to = end < n0 ? (at(rows0, end).partner >> 2) - 1 : n1;
     if (to < j || to > n1) return;
     if (end > i) pairGap(m, flow, i, end, j, to);
@@ -257,66 +240,23 @@ function judgeRows(m: Match, rows: u32, n: u32, side: u32): void {
   }
 }
 
-/** Of each two packets that come from AFTER one may be a mirror's copy: whether it is will show (kernels/match/judge.ts). */
-function markSourceCopies(): void {
-  for (let i: u32 = 0; i < n1; i += 2) {
-    const row = at(rows1, at(rows1, i + 1).partner != 0 ? i : i + 1);
-    if (row.partner == 0) row.state |= COPY;
-  }
-}
-
-/** Where most packets are twice where they come from, one of each two is no loss; where they are so at the other point, too, only of two of which one has arrived. */
-function countMirrored(m: Match, side: u32, both: bool): void {
-  const stats = changetype<FlowStats>(m.stats);
-  const rows = side == 0 ? rows0 : rows1;
-  const n = side == 0 ? n0 : n1;
-  for (let i: u32 = 0; i < n; i += 2) {
-    // The one without a partner, or the second.
-    const row = at(rows, at(rows, i + 1).partner != 0 ? i : i + 1);
-    if (row.partner != 0 || (both && at(rows, i).partner == 0 && at(rows, i + 1).partner == 0)) continue;
-    faultsOf(stats, flowIn(flowSegments(stats), row.flow)).mirrored++;
-    if (m.fates != 0) noteAlone(m, side, row.time, row.flow, FATE_MIRRORED);
-    row.partner = 0xffffffff;
-  }
-}
-
 /** Pairs what can be paired, and judges the rest. */
 export function settleRepeats(m: Match): void {
   const r = changetype<Repeats>(m.repeats);
-  mirrorsAtBoth(false);
+  findMirrors(m, r);
   if (r.count == 0) return;
   settleRecent(m);
+  hideMirrored(m, r);
   beginSettled(m);
   m.settling = SETTLED;
   for (let phase: u32 = 0; phase < 3; phase++) settleGroups(m, r, phase);
-  let inTwos: f64 = 0;
-  let inTwosAfter: f64 = 0;
-  let after: f64 = 0;
+  countMirrored(m, r);
   for (let number: u32 = 1; number <= r.count; number++) {
     loadGroup(r, groupOf(r, number));
-    if (n0 > 1) m.repeated0 += n0;
-    if (n1 > 1) m.repeated1 += n1;
     if (comesAgain()) openingMeet(m, groupOf(r, number).digest);
-    if (isTwice(0)) m.twiceBefore += <f64>n0;
-    if (isInTwos(0)) inTwos += <f64>n0;
-    if (isInTwos(1)) inTwosAfter += <f64>n1;
-    after += <f64>n1;
-  }
-  const mirrored = inTwos > LEAST_TWICE && inTwos > MOST_OF * m.seen0;
-  const both = mirrored && m.twiceBefore <= MOST_OF * m.seen0;
-  const bothBack = both && inTwosAfter > MOST_OF * after;
-  mirrorsAtBoth(bothBack);
-  for (let number: u32 = 1; number <= r.count; number++) {
-    loadGroup(r, groupOf(r, number));
     if (n0 + n1 == 0) continue;
     markCopies(m);
     pairLeft(m);
-    const back = comesBack(m);
-    if (mirrored && !back && isTwice(0)) countMirrored(m, 0, both);
-    if (back && n1 > 0 && isTwice(1)) {
-      if (bothBack) countMirrored(m, 1, true);
-      else markSourceCopies();
-    }
     judgeRows(m, rows0, n0, 0);
     judgeRows(m, rows1, n1, 1);
   }

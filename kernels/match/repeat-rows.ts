@@ -35,10 +35,12 @@ function list(r: Repeats, first: u32, out: u32): u32 {
   let sorted = true;
   for (let number = first; number != 0; ) {
     const row = rowOf(r, number);
+    number = row.next;
+    // A mirror's copy (kernels/match/mirrors.ts).
+    if (row.partner == 0xffffffff) continue;
     store<u32>(out + (n << 2), <u32>changetype<usize>(row));
     if (n > 0 && at(out, n - 1).time > row.time) sorted = false;
     n++;
-    number = row.next;
   }
   if (!sorted) sort(out, n);
   return n;

@@ -139,7 +139,7 @@ function identityNotes({ before, after, plan, matcher }: PassResult, segment: Se
     );
   }
   const { before: again, after: againAfter } = matcher.repeated;
-  if (again > 0 && againAfter > 0 && again + againAfter > MANY_REPEATED * (segment.sent + segment.received)) {
+  if (again + againAfter > MANY_REPEATED * (segment.sent + segment.received)) {
     notes.push(
       `${countOf(again, "packet")} of the first capture and ${formatCount(againAfter)} of the second look like others within the window (heartbeats, keep-alives, copies): reordering is not counted among them`,
     );
@@ -147,17 +147,23 @@ function identityNotes({ before, after, plan, matcher }: PassResult, segment: Se
   return notes;
 }
 
-/** Captures that contain nearly every packet twice. */
+/** Captures that contain packets twice. */
 function mirrorNotes(
   { before, after }: PassResult,
-  { mirrored, duplicates, matched }: SegmentReport,
+  { sent, mirrored, duplicates, matched }: SegmentReport,
 ): string[] {
   const cause =
     "a mirror port copies what comes in and what goes out, or two interfaces were captured (capture one, or remove the copies with editcap -d)";
+  const share = (copies: number, packets: number) =>
+    copies > MANY_COPIES * packets ? "nearly every packet" : countOf(copies, "packet");
+  const notes: string[] = [];
   if (mirrored > 0)
-    return [`${before.file} contains nearly every packet twice: ${cause}; the copies do not count as lost`];
-  if (duplicates <= MANY_COPIES * matched || matched < MIN_COPIES) return [];
-  return [`${after.file} contains nearly every packet twice: ${cause}; the copies count as duplicates`];
+    notes.push(
+      `${before.file} contains ${share(mirrored, sent - mirrored)} twice: ${cause}; the copies do not count as lost`,
+    );
+  if (duplicates > MANY_COPIES * matched && matched >= MIN_COPIES)
+    notes.push(`${after.file} contains nearly every packet twice: ${cause}; the copies count as duplicates`);
+  return notes;
 }
 
 function alignmentNotes({ result: { plan }, windowNs, clock }: NoteSubject): string[] {

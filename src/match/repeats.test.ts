@@ -155,6 +155,37 @@ describe("packets that look alike", () => {
     expect(matcher.total(1).delay!.minNs).toBeGreaterThan(2.9 * MS);
   });
 
+  test.each([0.05, 0.3])("nor does one that gives %d of them twice", (share) => {
+    const random = new Random(9);
+    const [before, after]: Packet[][] = [[], []];
+    let [lost, copies] = [0, 0];
+    for (let i = 0; i < 5000; i++) {
+      const packet = { digest: i, flow: i % 7 };
+      before!.push({ ...packet, timeNs: i * MS });
+      if (random.float() < share && ++copies) before!.push({ ...packet, timeNs: i * MS + 4000 });
+      if (i > 50 && i < 4900 && i % 100 === 0) lost++;
+      else after!.push({ ...packet, timeNs: i * MS + about3ms(random) });
+    }
+    const total = sums(run(before!, byTime(after!)));
+    expect(total).toMatchObject({ matched: 5000 - lost, mirrored: copies, onlyBefore: lost, ambiguous: 0 });
+  });
+
+  test("packets that are lost and sent again at once are lost", () => {
+    const random = new Random(10);
+    const [before, after]: Packet[][] = [[], []];
+    let lost = 0;
+    for (let i = 0; i < 5000; i++) {
+      const packet = { digest: i, flow: i % 7 };
+      const gone = random.float() < 0.05;
+      before!.push({ ...packet, timeNs: i * 2 * MS });
+      if (gone) before!.push({ ...packet, timeNs: i * 2 * MS + 0.8 * MS });
+      if (gone) lost++;
+      after!.push({ ...packet, timeNs: i * 2 * MS + (gone ? 0.8 * MS : 0) + about3ms(random) });
+    }
+    const total = sums(run(before!, byTime(after!)));
+    expect(total).toMatchObject({ matched: 5000, mirrored: 0, onlyBefore: lost });
+  });
+
   test("nor does one that gives each packet of the other direction twice at the second point", () => {
     const random = new Random(8);
     const before: Packet[] = [];

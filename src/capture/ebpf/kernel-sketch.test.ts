@@ -1,5 +1,5 @@
 /** The programs of datapath/ against the WASM kernels: the same digests, flow hashes, filters and cells, of every kind of frame. */
-import { readFileSync } from "node:fs";
+import { existsSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { gunzipSync } from "node:zlib";
 import fc from "fast-check";
@@ -14,10 +14,13 @@ import { ESTIMATORS } from "../../estimators/table.ts";
 import { parseFilter } from "../filter/filter.ts";
 import { FlowKeySpec } from "../flow/flow-key.ts";
 import type { Place } from "./bpf-link.ts";
+import { Datapath } from "./datapath.ts";
 import { kernelFilter } from "./kernel-filter.ts";
 import type { KernelPart } from "./kernel-plan.ts";
 import { KernelSketch } from "./kernel-sketch.ts";
+import { loadLibbpf } from "./libbpf.ts";
 import { testRun } from "./test-run.ts";
+import { parseTimeNamespace, wallOffsetNs } from "./wall-offset.ts";
 
 const missing = await datapathMissing("observe");
 if (missing) console.warn(`skipped: eBPF programs against the WASM kernels (${missing})`);
@@ -83,13 +86,13 @@ async function compare(scene: Scene, frames: readonly Uint8Array[]): Promise<Rec
     sketch.setWindow(1, { startNs, endNs: startNs + EPOCH_NS, baseNs: startNs });
     const last = new DataView(sketch.datapath.map("last").memory());
     const wide = (at: number) => last.getBigUint64(at, true);
-    const taiNs = new BigUint64Array(sketch.datapath.map("control").memory())[3] ?? 0n;
+    const offsetNs = new BigUint64Array(sketch.datapath.map(".data.control").memory())[3] ?? 0n;
     const { bpf } = sketch.datapath;
     const program = sketch.datapath.program(PROGRAM[place]);
     const seen: Record<string, number> = {};
     for (const frame of frames) {
       testRun(bpf, program, frame);
-      const timeNs = Number(wide(72) - taiNs - startNs);
+      const timeNs = Number(wide(72) + offsetNs - startNs);
       const row = oracle.feed(
         frame,
         timeNs,
@@ -209,6 +212,31 @@ describe.skipIf(missing)("programs in the kernel", () => {
     60_000,
   );
 
+  test("are taken by this kernel in both builds: with and without its types", async () => {
+    const builds = existsSync("/sys/kernel/btf/vmlinux") ? ["observe", "observe-btf"] : ["observe"];
+    for (const object of builds) {
+      const datapath = await Datapath.load({ what: "lo", object, programs: ["observe_xdp"] });
+      expect(testRun(datapath.bpf, datapath.program("observe_xdp"), plainFrame()).retval).toBe(2);
+      datapath.close();
+    }
+  });
+
+  test("read the clock that captures are timestamped by", async () => {
+    const { libc } = await loadLibbpf("lo");
+    const [CLOCK_REALTIME, CLOCK_MONOTONIC] = [0, 1];
+    const offsets = Array.from({ length: 50 }, () => {
+      const before = libc.clockNs(CLOCK_MONOTONIC);
+      const wallNs = libc.clockNs(CLOCK_REALTIME);
+      const offsetNs = wallOffsetNs(libc);
+      expect(wallNs - offsetNs).toBeGreaterThanOrEqual(before);
+      expect(wallNs - offsetNs).toBeLessThanOrEqual(libc.clockNs(CLOCK_MONOTONIC));
+      return offsetNs;
+    });
+    // Exact: the same every time.
+    expect(new Set(offsets).size).toBe(1);
+    expect(parseTimeNamespace("monotonic  -3  5\nboottime   7  0\n")).toBe(-2_999_999_995n);
+  });
+
   test("make of real frames what the WASM kernels make of them", async () => {
     const demo = join(import.meta.dirname, "..", "..", "..", "demo", "router-in.pcap.gz");
     const traces = sharedTraces("real frames through eBPF programs");
@@ -220,4 +248,59 @@ describe.skipIf(missing)("programs in the kernel", () => {
     );
     expect(seen["row"]).toBeGreaterThan(400);
   });
+
+  test("keep times on the clock as it was until it is known that it was set, and on the new one then", async () => {
+    const realNs = () => BigInt(Date.now()) * 1_000_000n;
+    let stepNs = 0n;
+    const { libc } = await loadLibbpf("lo");
+    const offsetNs = () => wallOffsetNs(libc) + stepNs;
+    const plan = { name: "lo", place: "xdp", cover: 64, seed: SEED, direction: "in", sets: 2 } as const;
+    const mask = FlowKeySpec.parse("5tuple").maskWords();
+    for (const below of [null, 1]) {
+      stepNs = 0n;
+      const sketch = await KernelSketch.load({ ...plan, mask, offsetNs, below, filter: null, parts: [] });
+      try {
+        const program = sketch.datapath.program("observe_xdp");
+        const send = () => testRun(sketch.datapath.bpf, program, plainFrame());
+        const startNs = realNs() - 1_000_000n;
+        if (below === null) sketch.setWindow(0, { startNs, endNs: startNs + EPOCH_NS, baseNs: startNs });
+        send();
+        for (const step of [1_000_000_000n, -2_000_000_000n]) {
+          stepNs += step;
+          send();
+        }
+        expect(sketch.clockWasSet()).toBe(true);
+        expect(sketch.clockWasSet()).toBe(false);
+        const { packets, firstNs, lastNs } = sketch.counts(0);
+        expect(packets).toBe(3);
+        expect(Number((lastNs ?? 0n) - (firstNs ?? 0n))).toBeLessThan(5e8);
+        expect(Math.abs(Number((lastNs ?? 0n) - realNs()))).toBeLessThan(5e8);
+        // A second behind by now.
+        if (below === null) {
+          sketch.setWindow(0, null);
+          sketch.setWindow(1, {
+            startNs: realNs() - 2n * 10n ** 9n,
+            endNs: realNs() - 10n ** 8n,
+            baseNs: startNs,
+          });
+        } else expect(sketch.cutNow(0n)).toBe(true);
+        send();
+        const after = sketch.counts(1);
+        expect(after.packets).toBe(1);
+        expect(Math.abs(Number((after.firstNs ?? 0n) - realNs() + 10n ** 9n))).toBeLessThan(5e8);
+        const baseNs = sketch.baseOf(1) ?? 0n;
+        expect(below === null ? baseNs : baseNs % 2n ** 36n).toBe(below === null ? startNs : 0n);
+      } finally {
+        sketch.close();
+      }
+    }
+  });
 });
+
+/** UDP over IPv4, 100 bytes. */
+function plainFrame(): Uint8Array {
+  const bytes = Buffer.alloc(114);
+  bytes.writeUInt16BE(0x0800, 12);
+  bytes.set([0x45, 0, 0, 100, 0, 0, 0, 0, 64, 17, 0, 0, 198, 18, 0, 1, 198, 18, 0, 2], 14);
+  return bytes;
+}
