@@ -148,7 +148,7 @@ function readLast(last: DataView, row: OracleRow): Record<string, unknown> {
   };
 }
 
-const ALL = { lda: "", lds: "keys=0", colate: "", flows: "" };
+const ALL = { lda: "", lds: "", colate: "", flows: "" };
 const SCENES: Scene[] = [
   { place: "xdp", cover: 64, key: "5tuple", filter: "", estimators: ALL },
   { place: "tc-ingress", cover: 64, key: "5tuple,vlan,dscp", filter: "", estimators: ALL },
@@ -157,7 +157,7 @@ const SCENES: Scene[] = [
     cover: 20,
     key: "prefix/24",
     filter: "tcp or udp and not port 53",
-    estimators: { lds: "rows=6,columns=300,k=3,keys=0" },
+    estimators: { lds: "rows=6,columns=300,k=3,keys=400" },
   },
   {
     place: "xdp",
