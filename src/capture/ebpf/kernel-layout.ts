@@ -7,7 +7,7 @@
  *   last     what was made of the last packet (tests): row of 64 bytes, flow hash, time, reason u32, passed u32
  */
 import type { KernelFilter } from "./kernel-filter.ts";
-import type { CellPart, KernelPart } from "./kernel-plan.ts";
+import { type CellPart, flowsOf, type KernelPart } from "./kernel-plan.ts";
 
 export const MAX_SETS = 8;
 export const MAX_LDS_ROWS = 16;
@@ -106,7 +106,7 @@ export function configBytes(plan: ConfigPlan): Uint8Array {
     below: plan.below ?? 0,
     hashes: plan.parts.some(({ kind }) => kind !== "lda") ? 1 : 0,
     cells,
-    flows: plan.parts.some(({ kind }) => kind === "flows") ? 1 : 0,
+    flows: plan.parts.some((part) => flowsOf(part) > 0) ? 1 : 0,
     steps: plan.filter?.count ?? 0,
     keepLast: plan.keepLast ? 1 : 0,
   };

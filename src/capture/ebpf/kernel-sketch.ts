@@ -23,7 +23,7 @@ import {
   MAX_SETS,
   WINDOW,
 } from "./kernel-layout.ts";
-import type { KernelKept, KernelPart, KernelPlaces } from "./kernel-plan.ts";
+import { flowsOf, type KernelKept, type KernelPart, type KernelPlaces } from "./kernel-plan.ts";
 import { loadLibbpf } from "./libbpf.ts";
 import { wallOffsetNs } from "./wall-offset.ts";
 
@@ -128,7 +128,7 @@ export class KernelSketch {
       );
     const longest = mtu === null ? ANY_LENGTH : mtu + FRAME_OVERHEAD;
     const colate = parts.find((part) => part.kind === "colate");
-    const flows = parts.find((part) => part.kind === "flows");
+    const flows = Math.max(0, ...parts.map(flowsOf));
     const datapath = await loadEither({
       what: name,
       programs: [PROGRAM[plan.place]],
@@ -137,7 +137,7 @@ export class KernelSketch {
         counts: cpus * sets,
         cells: Math.max(1, all),
         colate_slots: colate ? sets * colate.m * colate.edges.length : 1,
-        flows: flows ? Math.ceil(flows.max * FLOW_ROOM) * 2 + 1024 : 1,
+        flows: flows > 0 ? Math.ceil(flows * FLOW_ROOM) * 2 + 1024 : 1,
       },
     });
     return new KernelSketch(plan, datapath, mtu);
@@ -283,14 +283,15 @@ export class KernelSketch {
   /** What a set holds for one of the plan's parts. */
   kept(set: number, part: KernelPart): KernelKept {
     const { packets } = this.counts(set);
-    if (part.kind === "flows") return { packets, cells: [], ...this.#flows(set) };
+    const counted = flowsOf(part) > 0 ? this.#flows(set) : { flows: [], shed: null };
+    if (part.kind === "flows") return { packets, cells: [], ...counted };
     const bytes = part.cells * CELL_BYTES;
     const first = (this.#at.get(part) ?? 0) * CELL_BYTES;
     const cells = Array.from({ length: this.cpus }, (_, cpu) => {
       const start = (cpu * this.plan.sets + set) * this.#cellsPerSet * CELL_BYTES + first;
       return this.#cells.subarray(start, start + bytes);
     });
-    return { packets, cells, flows: [], shed: null };
+    return { packets, cells, ...counted };
   }
 
   /** The set is empty afterwards. */
@@ -305,7 +306,7 @@ export class KernelSketch {
       this.#counts.fill(0n, lost + 1, words + COUNTS_BYTES / 8);
     }
     for (const word of [WINDOW.base, WINDOW.flowCut]) this.#window(set, word, 0n);
-    if (this.plan.parts.some(({ kind }) => kind === "flows")) this.#dropFlows(set);
+    if (this.plan.parts.some((part) => flowsOf(part) > 0)) this.#dropFlows(set);
   }
 
   /** Packets are seen no more; what was kept stays. */
