@@ -183,6 +183,7 @@ class Running {
       if (performance.now() < lookAt) continue;
       lookAt = performance.now() + ALIVE_MS;
       gone = !sketch.alive;
+      sketch.lookAtMtu();
     }
     sketch.detach();
     return gone;
