@@ -10,6 +10,8 @@ import {
   freePorts,
   NO_CLICKHOUSE,
 } from "../../tests/support/clickhouse-server.ts";
+import { ClickhouseShards, NO_SHARDS, SHARDS_NAME } from "../../tests/support/clickhouse-shards.ts";
+import { FULL } from "../../tests/support/rounds.ts";
 import { ODD_NAMES, STORE_EPOCH_NS, STORE_START_NS, storeRows } from "../../tests/support/store-rows.ts";
 import { groupFlows } from "../query/segment/row-groups.ts";
 import { ClickhouseStore } from "../results/clickhouse/store.ts";
@@ -288,6 +290,42 @@ describe.skipIf(CLICKHOUSE_SERVER === null)("workers on one ClickHouse", () => {
     );
     const other = { ...address("x"), user: "bob", password: "secret" };
     await expect(ClickhouseStore.open(other)).rejects.toThrow(/wrong user or password \(user 'bob'\)$/);
+  });
+});
+
+// Only in the long form: servers of 18.16 do not always come up with ZooKeeper.
+const noShards = FULL ? NO_SHARDS : "HOPTIME_FULL=1 runs it";
+if (noShards) console.log(`skipped: shards of ClickHouse: ${noShards}`);
+describe.skipIf(noShards)("ClickHouse with two shards", () => {
+  it("gives the answers of DuckDB through either server, whatever is written twice", async () => {
+    const shards = await ClickhouseShards.start(2);
+    try {
+      const stores = await Promise.all(
+        shards.servers.map(({ origin }) =>
+          ClickhouseStore.open({
+            ...{ ...address("spread"), origin },
+            cluster: { name: SHARDS_NAME, replicated: false },
+          }),
+        ),
+      );
+      const [one, two] = stores as [ClickhouseStore, ClickhouseStore];
+      const alone = await inDuckdb("spread");
+      await live(alone);
+      await live(one, two);
+      for (const store of [alone, one, two]) while ((await store.rollUp(END_NS * 2n)) > 0);
+      for (const { origin } of shards.servers) {
+        const count = await fetch(`${origin}/?database=spread`, {
+          method: "POST",
+          body: "SELECT count() FROM segments_local FINAL",
+        });
+        expect(Number(await count.text())).toBeGreaterThan(0);
+      }
+      for (const store of [one, two]) await expectSame(alone, store);
+      await one.retain(0, { nowNs: END_NS * 2n, keepNs: null, maxRows: null });
+      for (const store of stores) await store.close();
+    } finally {
+      await shards.close();
+    }
   });
 });
 

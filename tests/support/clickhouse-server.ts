@@ -14,6 +14,8 @@ export interface ServerChange {
   password?: string;
   /** More of the configuration, as XML. */
   more?: string;
+  /** HTTP and native, where others have to know them. */
+  ports?: [http: number, native: number];
 }
 
 export class ClickhouseServer {
@@ -29,7 +31,7 @@ export class ClickhouseServer {
 
   static async start(change: ServerChange = {}): Promise<ClickhouseServer> {
     const server = new ClickhouseServer(change);
-    [server.port, server.tcpPort] = (await freePorts(2)) as [number, number];
+    [server.port, server.tcpPort] = change.ports ?? ((await freePorts(2)) as [number, number]);
     server.#configure();
     await server.up();
     return server;
