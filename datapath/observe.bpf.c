@@ -405,7 +405,7 @@ SEC("xdp.frags") int observe_xdp(struct xdp_md *ctx)
 	/* The clock waits until all that is before it is done, but is asked for while that is: the digest is had for less. */
 	if (is_plain_cover() && decode_plain(data, end, &row, config.seed, 0, is_keyed())) {
 		row.flags |= FLAG_INBOUND;
-		observe(&row, OK, wire, wire > config.longest, bpf_ktime_get_ns());
+		observe(&row, OK, wire, wire > control.longest, bpf_ktime_get_ns());
 		return XDP_PASS;
 	}
 	now = bpf_ktime_get_ns();
@@ -419,7 +419,7 @@ SEC("xdp.frags") int observe_xdp(struct xdp_md *ctx)
 	s->vlan = 0;
 	reason = decode(s, &row, wire, config.cover, config.seed, config.network);
 	row.flags |= FLAG_INBOUND;
-	observe(&row, reason, wire, wire > config.longest, now);
+	observe(&row, reason, wire, wire > control.longest, now);
 	return XDP_PASS;
 }
 
@@ -429,7 +429,7 @@ static __always_inline void observe_skb(struct __sk_buff *skb, int direct, __u32
 	__u32 length = skb->len, tag = 0;
 	struct row row = {};
 	struct scratch *s;
-	int reason, merged = skb->gso_segs > 1 || length > config.longest;
+	int reason, merged = skb->gso_segs > 1 || length > control.longest;
 
 	if (skb->vlan_present && !config.network) {
 		vlan = META_VLAN | ((__u64)(skb->vlan_tci & 0xfff) << 46);

@@ -20,7 +20,6 @@ struct config {
 	__u32 cover;
 	__u32 copy; /* bytes of a frame that are parsed */
 	__u32 network; /* frames begin with the IP header */
-	__u32 longest; /* frame that the interface carries as one */
 	__u32 direction; /* of the socket: 0 both, 1 received, 2 sent */
 	__u32 sets; /* a power of two */
 	__u32 delimited;
@@ -33,6 +32,7 @@ struct config {
 	__u32 flows; /* flows are counted */
 	__u32 steps; /* of the filter; 0: none */
 	__u32 keep_last; /* for tests */
+	__u32 pad;
 	__u64 lda_from[MAX_BANKS];
 	__u64 mask[7]; /* of the flow key: kernels/decode/digest.ts, keyFlows */
 	__u64 lds_threshold[MAX_ROWS];
@@ -57,7 +57,8 @@ struct control {
 	__u64 drained; /* delimited: epochs below it were read */
 	__u64 due; /* delimited: a cut by the clock */
 	__u64 offset; /* wall clock - monotonic clock, ns, now */
-	__u64 pad[4];
+	__u64 longest; /* frame that the interface carries as one; its MTU may change */
+	__u64 pad[3];
 	struct window window[MAX_SETS];
 };
 

@@ -2,18 +2,18 @@
  * What the programs of datapath/observe.bpf.c and this side share, byte for byte as datapath/observe.h has it. All numbers are the host's: little-endian.
  *
  *   config   constants of the programs: what every packet needs, the u32, u64 of each estimator, the steps of the filter
- *   control  u64: set in use, epochs read, cut by the clock, wall clock - monotonic clock, 4 x pad; per set: start, end, base, id, cut of flows, wall clock - monotonic clock, 2 x pad
+ *   control  u64: set in use, epochs read, cut by the clock, wall clock - monotonic clock, longest frame, 3 x pad; per set: start, end, base, id, cut of flows, wall clock - monotonic clock, 2 x pad
  *   counts   per CPU and set, 256 bytes of u64
  *   last     what was made of the last packet (tests): row of 64 bytes, flow hash, time, reason u32, passed u32
  */
 import type { KernelFilter } from "./kernel-filter.ts";
-import type { CellPart, KernelPart } from "./kernel-plan.ts";
+import { type CellPart, flowsOf, type KernelPart } from "./kernel-plan.ts";
 
 export const MAX_SETS = 8;
 export const MAX_LDS_ROWS = 16;
 export const CELL_BYTES = 16;
 export const COUNTS_BYTES = 256;
-export const CONTROL = { current: 0, drained: 1, due: 2, offset: 3, windows: 8 } as const;
+export const CONTROL = { current: 0, drained: 1, due: 2, offset: 3, longest: 4, windows: 8 } as const;
 export const WINDOW = { start: 0, end: 1, base: 2, id: 3, flowCut: 4, offset: 5, words: 8 } as const;
 /** Words of `counts`. */
 export const COUNT = {
@@ -49,7 +49,7 @@ const WIDE = {
 const WORDS_AT = 24;
 const FILTER_AT = 568;
 const WORDS = [
-  ...["cover", "copy", "network", "longest", "direction", "sets", "delimited", "below", "hashes", "cells"],
+  ...["cover", "copy", "network", "direction", "sets", "delimited", "below", "hashes", "cells"],
   ...["ldaAt", "ldaBanks", "ldaRows", "ldsAt", "ldsRows", "ldsColumns", "ldsK"],
   ...["colateAt", "colateM", "colateVectors", "colateShift", "flows", "steps", "keepLast"],
 ] as const;
@@ -61,8 +61,6 @@ export interface ConfigPlan {
   cover: number;
   /** Frames begin with the IP header. */
   network: boolean;
-  /** Longest frame that is not several merged ones. */
-  longest: number;
   direction: "in" | "out" | "both";
   sets: number;
   /** Upper halves of digests below this begin an epoch; null: epochs are cut by the clock. */
@@ -99,14 +97,13 @@ export function configBytes(plan: ConfigPlan): Uint8Array {
     cover: plan.cover,
     copy: plan.cover + LINK_BYTES,
     network: plan.network ? 1 : 0,
-    longest: plan.longest,
     direction: DIRECTION[plan.direction],
     sets: plan.sets,
     delimited: plan.below === null ? 0 : 1,
     below: plan.below ?? 0,
     hashes: plan.parts.some(({ kind }) => kind !== "lda") ? 1 : 0,
     cells,
-    flows: plan.parts.some(({ kind }) => kind === "flows") ? 1 : 0,
+    flows: plan.parts.some((part) => flowsOf(part) > 0) ? 1 : 0,
     steps: plan.filter?.count ?? 0,
     keepLast: plan.keepLast ? 1 : 0,
   };

@@ -148,7 +148,7 @@ function readLast(last: DataView, row: OracleRow): Record<string, unknown> {
   };
 }
 
-const ALL = { lda: "", lds: "keys=0", colate: "", flows: "" };
+const ALL = { lda: "", lds: "", colate: "", flows: "" };
 const SCENES: Scene[] = [
   { place: "xdp", cover: 64, key: "5tuple", filter: "", estimators: ALL },
   { place: "tc-ingress", cover: 64, key: "5tuple,vlan,dscp", filter: "", estimators: ALL },
@@ -157,7 +157,7 @@ const SCENES: Scene[] = [
     cover: 20,
     key: "prefix/24",
     filter: "tcp or udp and not port 53",
-    estimators: { lds: "rows=6,columns=300,k=3,keys=0" },
+    estimators: { lds: "rows=6,columns=300,k=3,keys=400" },
   },
   {
     place: "xdp",
@@ -174,6 +174,42 @@ const SCENES: Scene[] = [
     estimators: { lda: "banks=6", flows: "" },
   },
 ];
+
+/** One term of each kind, with numbers that split random frames. */
+const term = fc.oneof(
+  fc.constantFrom("ip", "ip6", "tcp", "udp", "sctp", "icmp", "icmp6", "vlan", "fragment", "fragment later"),
+  fc.constantFrom("ip multicast", "ip6 multicast", "ip[6:2] & 0x1fff != 0", "tcp[tcpflags] & tcp-syn != 0"),
+  fc.constantFrom("inbound", "outbound", "port 53", "src and dst port 53", "tcp dst port 443"),
+  fc
+    .tuple(
+      fc.constantFrom("len", "ttl", "dscp", "ip[8]", "ip6[7]", "ip[4:2]", "ip[9]", "ip[1] & 0xfc"),
+      fc.constantFrom("=", "!=", "<", "<=", ">", ">="),
+      fc.nat(63),
+      fc.constantFrom(1, 4),
+    )
+    .map(([field, sign, n, times]) => `${field} ${sign} ${field === "dscp" ? n : n * times}`),
+  fc
+    .tuple(fc.constantFrom("", "src ", "dst ", "src and dst "), fc.nat(255), fc.nat(24))
+    .map(
+      ([end, first, bits]) =>
+        `${end}net ${bits === 0 ? 0 : first & (256 - 2 ** Math.max(0, 8 - bits))}.0.0.0/${bits}`,
+    ),
+  fc
+    .tuple(fc.constantFrom("", "src ", "dst "), fc.nat(0xf), fc.integer({ min: 1, max: 4 }))
+    .map(([end, first, bits]) => `${end}net ${(first & (16 - 2 ** (4 - bits))).toString(16)}000::/${bits}`),
+  fc.tuple(fc.nat(0xffff), fc.nat(0xffff)).map(([a, b]) => `portrange ${Math.min(a, b)}-${Math.max(a, b)}`),
+  fc.nat(255).map((n) => `proto ${n}`),
+);
+const { tree: filters } = fc.letrec<{ tree: string }>((tie) => ({
+  tree: fc.oneof(
+    { maxDepth: 4 },
+    term,
+    tie("tree").map((inner) => `not (${inner})`),
+    fc
+      .tuple(tie("tree"), fc.constantFrom("and", "or"), tie("tree"))
+      .map(([left, join, right]) => `(${left}) ${join} (${right})`),
+  ),
+}));
 
 function realFrames(file: string, limit: number): Uint8Array[] {
   const raw = readFileSync(file);
@@ -193,6 +229,8 @@ function realFrames(file: string, limit: number): Uint8Array[] {
 
 /** A few in ./test; more of them with HOPTIME_EBPF_FRAMES=20000. */
 const RUNS = Number(process.env["HOPTIME_EBPF_FRAMES"] ?? 500);
+/** HOPTIME_EBPF_FILTERS=200 for more. */
+const FILTERS = Number(process.env["HOPTIME_EBPF_FILTERS"] ?? 4);
 const onEthernet = ({ link, frame }: LinkFrame) => link === 1 && frame.length >= 14;
 const frames = missing
   ? []
@@ -236,6 +274,21 @@ describe.skipIf(missing)("programs in the kernel", () => {
     expect(new Set(offsets).size).toBe(1);
     expect(parseTimeNamespace("monotonic  -3  5\nboottime   7  0\n")).toBe(-2_999_999_995n);
   });
+
+  test(
+    "choose by random filters what the WASM kernels choose",
+    async () => {
+      const chosen = fc.sample(
+        filters.filter((text) => kernelFilter(parseFilter(text)) !== null),
+        { numRuns: FILTERS, seed: 19 },
+      );
+      for (const filter of chosen) {
+        const own = frames.slice(0, 200);
+        await compare({ place: "tc-ingress", cover: 32, key: "hosts", filter, estimators: {} }, own);
+      }
+    },
+    60_000 + 10_000 * FILTERS,
+  );
 
   test("make of real frames what the WASM kernels make of them", async () => {
     const demo = join(import.meta.dirname, "..", "..", "..", "demo", "router-in.pcap.gz");

@@ -8,6 +8,7 @@ import { linkConstants } from "../../base/kernel-layout.ts";
 import { formatBytes } from "../../base/quantity.ts";
 import { later } from "../../base/time.ts";
 import { SKIP_REASONS } from "../reasons.ts";
+import type { Libc } from "../source/interface/libc.ts";
 import { linkOf } from "../source/interface/ring.ts";
 import { type Attached, attach, interfaceIndex, type Place } from "./bpf-link.ts";
 import { Datapath, type DatapathPlan } from "./datapath.ts";
@@ -23,11 +24,11 @@ import {
   MAX_SETS,
   WINDOW,
 } from "./kernel-layout.ts";
-import type { KernelKept, KernelPart, KernelPlaces } from "./kernel-plan.ts";
+import { flowsOf, type KernelKept, type KernelPart, type KernelPlaces } from "./kernel-plan.ts";
 import { loadLibbpf } from "./libbpf.ts";
 import { wallOffsetNs } from "./wall-offset.ts";
 
-export interface KernelSketchPlan extends Omit<ConfigPlan, "network" | "longest"> {
+export interface KernelSketchPlan extends Omit<ConfigPlan, "network"> {
   /** The interface. */
   name: string;
   place: Place;
@@ -78,7 +79,7 @@ const FLOW_ROOM = 1.5;
 export class KernelSketch {
   readonly plan: KernelSketchPlan;
   readonly cpus: number;
-  readonly mtu: number | null;
+  #mtu: number | null = null;
   /** For tests and benchmarks. */
   readonly datapath: Datapath;
   readonly #control: BigUint64Array;
@@ -91,11 +92,10 @@ export class KernelSketch {
   /** Wall clock - monotonic clock: times of packets are the latter's. */
   #offsetNs: bigint;
 
-  private constructor(plan: KernelSketchPlan, datapath: Datapath, mtu: number | null) {
+  private constructor(plan: KernelSketchPlan, datapath: Datapath) {
     const { at, cells } = cellPlaces(plan.parts);
     this.plan = plan;
     this.cpus = datapath.bpf.possibleCpus();
-    this.mtu = mtu;
     this.datapath = datapath;
     this.#control = new BigUint64Array(datapath.map(".data.control").memory());
     this.#counts = new BigUint64Array(datapath.map("counts").memory());
@@ -107,6 +107,7 @@ export class KernelSketch {
     this.#control[CONTROL.offset] = this.#offsetNs;
     for (let set = 0; set < MAX_SETS; set++) this.#window(set, WINDOW.offset, this.#offsetNs);
     this.#control[CONTROL.due] = 2n ** 64n - 1n;
+    this.lookAtMtu();
   }
 
   /** Loaded, and not attached yet. UsageError where it cannot be. */
@@ -114,9 +115,7 @@ export class KernelSketch {
     const { name, parts, sets } = plan;
     const bpf = await loadLibbpf(name);
     interfaceIndex(bpf, name);
-    const fd = bpf.libc.socket(AF_INET, SOCK_DGRAM, 0);
-    const { ethernet, mtu } = linkOf(bpf.libc, fd, name);
-    bpf.libc.close(fd);
+    const { ethernet } = askLink(bpf.libc, name);
     const cpus = bpf.possibleCpus();
     const { cells } = cellPlaces(parts);
     const all = cells * sets * cpus;
@@ -126,21 +125,20 @@ export class KernelSketch {
         `${name}: ${formatBytes(all * CELL_BYTES)} of cells in the kernel, for ${cpus} CPUs, are too many`,
         "use smaller parameters of the estimators",
       );
-    const longest = mtu === null ? ANY_LENGTH : mtu + FRAME_OVERHEAD;
     const colate = parts.find((part) => part.kind === "colate");
-    const flows = parts.find((part) => part.kind === "flows");
+    const flows = Math.max(0, ...parts.map(flowsOf));
     const datapath = await loadEither({
       what: name,
       programs: [PROGRAM[plan.place]],
-      constants: { ".rodata.config": configBytes({ ...plan, network: !ethernet, longest }) },
+      constants: { ".rodata.config": configBytes({ ...plan, network: !ethernet }) },
       entries: {
         counts: cpus * sets,
         cells: Math.max(1, all),
         colate_slots: colate ? sets * colate.m * colate.edges.length : 1,
-        flows: flows ? Math.ceil(flows.max * FLOW_ROOM) * 2 + 1024 : 1,
+        flows: flows > 0 ? Math.ceil(flows * FLOW_ROOM) * 2 + 1024 : 1,
       },
     });
-    return new KernelSketch(plan, datapath, mtu);
+    return new KernelSketch(plan, datapath);
   }
 
   /** From now on packets are seen. */
@@ -154,6 +152,17 @@ export class KernelSketch {
   /** The interface is there. */
   get alive(): boolean {
     return this.#attached?.alive() ?? true;
+  }
+
+  /** Null: not known. */
+  get mtu(): number | null {
+    return this.#mtu;
+  }
+
+  /** It may have changed: frames up to it are no merged ones. */
+  lookAtMtu(): void {
+    this.#mtu = askLink(this.datapath.bpf.libc, this.plan.name).mtu ?? this.#mtu;
+    this.#control[CONTROL.longest] = BigInt(this.#mtu === null ? ANY_LENGTH : this.#mtu + FRAME_OVERHEAD);
   }
 
   get memoryBytes(): number {
@@ -283,14 +292,15 @@ export class KernelSketch {
   /** What a set holds for one of the plan's parts. */
   kept(set: number, part: KernelPart): KernelKept {
     const { packets } = this.counts(set);
-    if (part.kind === "flows") return { packets, cells: [], ...this.#flows(set) };
+    const counted = flowsOf(part) > 0 ? this.#flows(set) : { flows: [], shed: null };
+    if (part.kind === "flows") return { packets, cells: [], ...counted };
     const bytes = part.cells * CELL_BYTES;
     const first = (this.#at.get(part) ?? 0) * CELL_BYTES;
     const cells = Array.from({ length: this.cpus }, (_, cpu) => {
       const start = (cpu * this.plan.sets + set) * this.#cellsPerSet * CELL_BYTES + first;
       return this.#cells.subarray(start, start + bytes);
     });
-    return { packets, cells, flows: [], shed: null };
+    return { packets, cells, ...counted };
   }
 
   /** The set is empty afterwards. */
@@ -305,7 +315,7 @@ export class KernelSketch {
       this.#counts.fill(0n, lost + 1, words + COUNTS_BYTES / 8);
     }
     for (const word of [WINDOW.base, WINDOW.flowCut]) this.#window(set, word, 0n);
-    if (this.plan.parts.some(({ kind }) => kind === "flows")) this.#dropFlows(set);
+    if (this.plan.parts.some((part) => flowsOf(part) > 0)) this.#dropFlows(set);
   }
 
   /** Packets are seen no more; what was kept stays. */
@@ -365,6 +375,15 @@ export class KernelSketch {
     this.#eachFlow(set, (key) => void keys.push(key.slice()));
     const map = this.datapath.map("flows");
     for (const key of keys) map.remove(key);
+  }
+}
+
+function askLink(libc: Libc, name: string): ReturnType<typeof linkOf> {
+  const fd = libc.socket(AF_INET, SOCK_DGRAM, 0);
+  try {
+    return linkOf(libc, fd, name);
+  } finally {
+    libc.close(fd);
   }
 }
 
