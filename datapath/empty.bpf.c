@@ -44,7 +44,7 @@ SEC("xdp.frags") int empty_xdp(struct xdp_md *ctx)
 /* What no timestamp is to be had without. */
 SEC("xdp.frags") int clock_xdp(struct xdp_md *ctx)
 {
-	return bpf_ktime_get_tai_ns() == 0 ? XDP_ABORTED : XDP_PASS;
+	return bpf_ktime_get_ns() == 0 ? XDP_ABORTED : XDP_PASS;
 }
 
 SEC("xdp.frags") int count_xdp(struct xdp_md *ctx)

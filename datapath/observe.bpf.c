@@ -9,6 +9,15 @@
 #include "observe.h"
 #include "plain.h"
 
+#ifdef KERNEL_TYPES
+#include <bpf/bpf_core_read.h>
+enum xdp_buff_flags { XDP_FLAGS_HAS_FRAGS = 1 };
+struct xdp_buff {
+	__u32 flags;
+} __attribute__((preserve_access_index));
+extern void *bpf_cast_to_kern_ctx(void *ctx) __ksym;
+#endif
+
 SEC(".rodata.config") const volatile struct config config = {};
 
 #define SHARED(name, of, count)                         \
@@ -20,6 +29,9 @@ SEC(".rodata.config") const volatile struct config config = {};
 		__type(value, of);                      \
 	} name SEC(".maps")
 
+/* A section of its own is a map of its own, which lies at a fixed address. */
+SEC(".data.control") struct control control = {};
+
 struct seeds {
 	__u64 flow, packet;
 };
@@ -28,7 +40,6 @@ struct slot {
 	__u32 first, cells;
 };
 
-SHARED(control, struct control, 1);
 SHARED(counts, struct counts, 1);
 SHARED(cells, struct cell, 1);
 SHARED(lds_seeds, struct seeds, MAX_SETS *MAX_ROWS);
@@ -77,7 +88,7 @@ static __always_inline void update_lda(__u32 base, __u64 digest, __s64 time)
 	for (int i = 0; i < MAX_BANKS; i++) {
 		if (i >= config.lda_banks)
 			break;
-		bank += g < config.lda_from[i];
+		bank += (g - config.lda_from[i]) >> 63; /* 1 where g is smaller; a jump would often be guessed wrong */
 	}
 	add(base + config.lda_at + bank * config.lda_rows + (((h & 0xffffffff) * config.lda_rows) >> 32), digest, time);
 }
@@ -117,7 +128,7 @@ static __always_inline void update_colate(__u32 base, __u32 set, __u64 digest, _
 	for (int i = 0; i < MAX_VECTORS; i++) {
 		if (i + 1 >= config.colate_vectors)
 			break;
-		v += (x & 0xffffffff) >= config.colate_edge[i];
+		v += 1 - (((x & 0xffffffff) - config.colate_edge[i]) >> 63);
 	}
 	key = (set * config.colate_vectors + v) * config.colate_m + (x >> 32);
 	slot = bpf_map_lookup_elem(&colate_slots, &key);
@@ -253,6 +264,7 @@ static __always_inline __u32 set_delimited(struct control *c, __u64 now, __u64 d
 			__u32 next = (epoch + 1) & (config.sets - 1) & (MAX_SETS - 1);
 			struct window *w = &c->window[next];
 
+			w->offset = c->offset;
 			if (__sync_val_compare_and_swap(&c->current, epoch, epoch + 1) == epoch) {
 				w->start = clock ? due : now;
 				w->id = clock ? 0 : digest;
@@ -280,15 +292,13 @@ static __always_inline struct counts *counts_of(__u32 cpu, __u32 set)
 static __always_inline void observe(struct row *r, int reason, __u32 wire, int merged, __u64 now)
 {
 	__u32 zero = 0, cpu = bpf_get_smp_processor_id(), set, base;
-	struct control *c = bpf_map_lookup_elem(&control, &zero);
+	struct control *c = &control;
 	struct counts *n;
 	struct window *w;
 	__u64 hash = 0;
 	__s64 time;
 	int passed = 1;
 
-	if (!c)
-		return;
 	r->wire = wire;
 	if (reason == OK && config.steps)
 		passed = passes(r);
@@ -308,9 +318,9 @@ static __always_inline void observe(struct row *r, int reason, __u32 wire, int m
 	n = counts_of(cpu, set);
 	if (!n)
 		return;
-	n->frames++;
 	n->bytes += wire;
-	n->merged += merged;
+	if (merged)
+		n->merged++;
 	if (reason == OK && passed && (config.hashes || config.keep_last))
 		hash = key_flow(r);
 	if (config.keep_last) {
@@ -333,8 +343,9 @@ static __always_inline void observe(struct row *r, int reason, __u32 wire, int m
 		return;
 	}
 	w = &c->window[set & (MAX_SETS - 1)];
+	/* The first of all CPUs decides. */
 	if (config.delimited && w->base == 0)
-		w->base = ((now - c->offset) & ~GRID_MASK) + c->offset;
+		__sync_val_compare_and_swap(&w->base, 0, ((now + w->offset) & ~GRID_MASK) - w->offset);
 	time = now - w->base;
 	if (n->first == 0)
 		n->first = now;
@@ -370,21 +381,34 @@ static __always_inline __u32 copied(__u32 length)
 	return length < config.copy ? length : config.copy;
 }
 
+/* The helper is a call, which only frames in several buffers need. Where the kernel's types are not known (observe.bpf.o), which those are is not, either. */
+static __always_inline __u32 frame_bytes(struct xdp_md *ctx)
+{
+#ifdef KERNEL_TYPES
+	struct xdp_buff *buff = bpf_cast_to_kern_ctx(ctx);
+
+	if (!(buff->flags & bpf_core_enum_value(enum xdp_buff_flags, XDP_FLAGS_HAS_FRAGS)))
+		return ctx->data_end - ctx->data;
+#endif
+	return bpf_xdp_get_buff_len(ctx);
+}
+
 SEC("xdp.frags") int observe_xdp(struct xdp_md *ctx)
 {
 	const __u8 *data = (void *)(long)ctx->data, *end = (void *)(long)ctx->data_end;
-	__u64 now = bpf_ktime_get_tai_ns();
-	__u32 wire = bpf_xdp_get_buff_len(ctx);
+	__u32 wire = frame_bytes(ctx);
 	struct row row = {};
 	struct scratch *s;
-	__u64 bytes;
+	__u64 bytes, now;
 	int reason;
 
+	/* The clock waits until all that is before it is done, but is asked for while that is: the digest is had for less. */
 	if (is_plain_cover() && decode_plain(data, end, &row, config.seed, 0, is_keyed())) {
 		row.flags |= FLAG_INBOUND;
-		observe(&row, OK, wire, wire > config.longest, now);
+		observe(&row, OK, wire, wire > control.longest, bpf_ktime_get_ns());
 		return XDP_PASS;
 	}
+	now = bpf_ktime_get_ns();
 	s = scratch_of();
 	bytes = copied(wire);
 	if (!s || bytes == 0 || bytes > FRAME_BYTES)
@@ -395,17 +419,17 @@ SEC("xdp.frags") int observe_xdp(struct xdp_md *ctx)
 	s->vlan = 0;
 	reason = decode(s, &row, wire, config.cover, config.seed, config.network);
 	row.flags |= FLAG_INBOUND;
-	observe(&row, reason, wire, wire > config.longest, now);
+	observe(&row, reason, wire, wire > control.longest, now);
 	return XDP_PASS;
 }
 
 static __always_inline void observe_skb(struct __sk_buff *skb, int direct, __u32 way)
 {
-	__u64 now = bpf_ktime_get_tai_ns(), vlan = 0, bytes;
+	__u64 now = bpf_ktime_get_ns(), vlan = 0, bytes;
 	__u32 length = skb->len, tag = 0;
 	struct row row = {};
 	struct scratch *s;
-	int reason, merged = skb->gso_segs > 1 || length > config.longest;
+	int reason, merged = skb->gso_segs > 1 || length > control.longest;
 
 	if (skb->vlan_present && !config.network) {
 		vlan = META_VLAN | ((__u64)(skb->vlan_tci & 0xfff) << 46);
@@ -453,5 +477,5 @@ SEC("socket") int observe_socket(struct __sk_buff *skb)
 	return 0;
 }
 
-/* Of the two, the one that bpf_ktime_get_tai_ns asks for. */
+/* Of the two, the one that bpf_ktime_get_ns asks for. */
 char _license[] SEC("license") = "GPL";

@@ -11,20 +11,15 @@
 #define MAX_VECTORS 16
 #define MAX_SETS 8
 
-/* Times of packets are TAI, which only steps where UTC does not: the other side adds what is between the two. */
+/* Times are the monotonic clock's, the cheapest to read: it is slewed as the wall clock is, and never set. What is between the two is added when a set is read. */
 struct config {
+	/* What every packet needs lies together. */
 	__u64 seed;
-	__u64 mask[7]; /* of the flow key: kernels/decode/digest.ts, keyFlows */
 	__u64 lda_seed;
 	__u64 lda_limit;
-	__u64 lda_from[MAX_BANKS];
-	__u64 lds_threshold[MAX_ROWS];
-	__u64 colate_multiplier;
-	__u64 colate_edge[MAX_VECTORS];
 	__u32 cover;
 	__u32 copy; /* bytes of a frame that are parsed */
 	__u32 network; /* frames begin with the IP header */
-	__u32 longest; /* frame that the interface carries as one */
 	__u32 direction; /* of the socket: 0 both, 1 received, 2 sent */
 	__u32 sets; /* a power of two */
 	__u32 delimited;
@@ -37,6 +32,12 @@ struct config {
 	__u32 flows; /* flows are counted */
 	__u32 steps; /* of the filter; 0: none */
 	__u32 keep_last; /* for tests */
+	__u32 pad;
+	__u64 lda_from[MAX_BANKS];
+	__u64 mask[7]; /* of the flow key: kernels/decode/digest.ts, keyFlows */
+	__u64 lds_threshold[MAX_ROWS];
+	__u64 colate_multiplier;
+	__u64 colate_edge[MAX_VECTORS];
 	struct step filter[MAX_FILTER];
 };
 
@@ -47,22 +48,23 @@ struct window {
 	__u64 base; /* times in the set count from here */
 	__u64 id;
 	__u64 flow_cut; /* flows with this hash or a larger one are only counted; 0: none */
-	__u64 pad[3];
+	__u64 offset; /* wall clock - monotonic clock, ns, for all times in the set */
+	__u64 pad[2];
 };
 
 struct control {
 	__u64 current; /* set in use: aligned its number, delimited that of its epoch */
 	__u64 drained; /* delimited: epochs below it were read */
 	__u64 due; /* delimited: a cut by the clock */
-	__u64 offset; /* TAI - UTC, ns */
-	__u64 pad[4];
+	__u64 offset; /* wall clock - monotonic clock, ns, now */
+	__u64 longest; /* frame that the interface carries as one; its MTU may change */
+	__u64 pad[3];
 	struct window window[MAX_SETS];
 };
 
 /* Per CPU and set. */
 struct counts {
-	__u64 frames;
-	__u64 bytes;
+	__u64 bytes; /* of all frames: packets, and those that were filtered or skipped */
 	__u64 packets;
 	__u64 shorts;
 	__u64 merged;
@@ -76,7 +78,7 @@ struct counts {
 	__u64 new_flows;
 	__u64 lost; /* packets of no set: the other side was late; counted in set 0 */
 	__u64 missed; /* delimiters that could not cut, because no set was free */
-	__u64 pad[10];
+	__u64 pad[11];
 };
 
 struct cell {

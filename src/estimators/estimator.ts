@@ -297,8 +297,6 @@ export interface KernelHalf<P extends ParameterValues = ParameterValues> {
   part(parameters: P, seed: bigint): KernelPart | string;
   /** Of sketches that place flows anew in each epoch. */
   places?(parameters: P, seed: bigint, salt: bigint): KernelPlaces;
-  /** What these parameters ask for and programs do not keep, where no flow table stands in for it. */
-  leavesOut?(parameters: P): string | null;
 }
 
 /** Rows must have their delay for a tap with these parameters. */

@@ -56,7 +56,7 @@ export class KernelCutter implements Cutter {
   tick(nowNs: bigint, sink: EpochSink): void {
     const [first] = this.#armed;
     if (!first) return;
-    if (this.#epochs.sketch.offsetChanged() || nowNs + BACK_NS < first.startNs) {
+    if (this.#epochs.sketch.clockWasSet() || nowNs + BACK_NS < first.startNs) {
       this.#restart(nowNs, sink);
       return;
     }
@@ -87,11 +87,20 @@ export class KernelCutter implements Cutter {
   /** The clock was set: what is open ends here, and epochs begin anew. */
   #restart(nowNs: bigint, sink: EpochSink): void {
     for (const { set } of this.#armed) this.#epochs.sketch.setWindow(set, null);
-    const [, ...later] = this.#armed;
-    this.#close(true, sink);
-    for (const { set } of later) this.#epochs.sketch.clear(set);
-    this.#armed = [];
+    this.#closeAll(sink);
     this.begin(nowNs, sink);
+  }
+
+  /** The open one, and those behind it that have packets already. */
+  #closeAll(sink: EpochSink): void {
+    const { sketch } = this.#epochs;
+    while (this.#armed.length > 0) {
+      const more = this.#armed.slice(1).some(({ set }) => sketch.counts(set).frames > 0);
+      this.#close(!more, sink);
+      if (!more) break;
+      this.#open(sink);
+    }
+    this.#armed = [];
   }
 
   #armNext(set: number, nowNs: bigint): void {

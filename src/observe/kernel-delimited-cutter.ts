@@ -40,8 +40,8 @@ export class KernelDelimitedCutter implements Cutter {
 
   tick(nowNs: bigint, sink: EpochSink): void {
     const { sketch } = this.#epochs;
-    // Only the axis of the times that are told moves; packets go on to where they went.
-    sketch.offsetChanged();
+    // Epochs that are open stay on the clock as it was; those that follow are on the new one.
+    sketch.clockWasSet();
     for (;;) {
       this.#resume(sink);
       if (this.#number >= sketch.epoch) break;

@@ -183,6 +183,7 @@ class Running {
       if (performance.now() < lookAt) continue;
       lookAt = performance.now() + ALIVE_MS;
       gone = !sketch.alive;
+      sketch.lookAtMtu();
     }
     sketch.detach();
     return gone;
@@ -200,7 +201,7 @@ class Running {
     const { packets, missedDelimiters, lost } = this.#epochs.sums;
     const { filtered } = this.#epochs;
     const { epochs, short, backward } = this.observer.sums;
-    const warnings = this.#warnings();
+    const warnings = this.#mergedPackets();
     if (missedDelimiters > 0)
       warnings.push(`${countOf(missedDelimiters, "delimiter")} came too fast after another to cut there`);
     if (lost > 0)
@@ -217,22 +218,6 @@ class Running {
       refusals: outbox.refusals,
       ...{ epochs, short, backward },
     };
-  }
-
-  #warnings(): string[] {
-    return [...this.#leftOut(), ...this.#mergedPackets()];
-  }
-
-  /** A flow table has the keys of all flows. */
-  #leftOut(): string[] {
-    const { parts } = this.#of;
-    if (parts.some(({ part }) => part.kind === "flows")) return [];
-    return parts.flatMap(({ plan: { estimator, parameters } }) => {
-      const what = estimator.kernel?.leavesOut?.(parameters) ?? null;
-      return what === null
-        ? []
-        : [`${estimator.name}: no ${what}, which programs in the kernel do not keep; observe ‘with-flows’`];
-    });
   }
 
   #mergedPackets(): string[] {

@@ -46,6 +46,11 @@ export class RowWriter {
     return this.#unwritten.size;
   }
 
+  /** Receivers of those. */
+  get waitingReceivers(): Set<string> {
+    return new Set([...this.#unwritten.values()].map(({ row }) => row.segment.to));
+  }
+
   /** The newest row of each segment and estimator. */
   get latest(): Iterable<LatestRow> {
     return this.#latest.values();

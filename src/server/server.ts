@@ -52,7 +52,11 @@ export interface RunningServer {
 }
 
 /** What follows the rows. */
-async function openParts(service: CollectorService, options: ServerOptions): Promise<Omit<Parts, "station">> {
+async function openParts(
+  service: CollectorService,
+  options: ServerOptions,
+  cluster: ClusterWorker | null,
+): Promise<Omit<Parts, "station">> {
   const { results, events } = service;
   const { onLog } = options;
   const nowNs = options.now ?? (() => BigInt(Date.now()) * 1_000_000n);
@@ -60,10 +64,16 @@ async function openParts(service: CollectorService, options: ServerOptions): Pro
     ...{ results, events, onLog, nowNs, settings: options.alerts ?? NO_ALERTS },
     heard: () => service.heard(),
   });
+  const isShared = cluster !== null && options.openResults !== undefined;
   const network = await NetworkMonitor.open({
     ...{ results, events, onLog, settings: options.network ?? NO_NETWORK },
+    shared: isShared ? { isOwner: () => cluster.ownsPaths } : undefined,
     onChange: (change, incident) => alerts.incident(change, incident),
   });
+  if (cluster && !isShared && network.paths.length > 0)
+    onLog?.(
+      "paths are judged by the segments that this worker has: keep the results of all workers in one ClickHouse",
+    );
   service.follow(network);
   service.follow(alerts);
   for (const segment of network.segments) service.watch(segment);
@@ -129,7 +139,7 @@ export async function startServer(options: ServerOptions): Promise<RunningServer
         "make one: hoptime token add",
         { parameter: "listen", value: options.listen },
       );
-    const opened = await openParts(service, options);
+    const opened = await openParts(service, options, cluster);
     const { network, alerts } = opened;
     await cluster?.start();
     await applyPlan(service, options);

@@ -367,7 +367,7 @@ export class CollectorService {
       await this.#pairing.work();
       const { cluster } = this.#options;
       this.counts.rows += await this.#rows.write();
-      if (this.#rows.waiting === 0) cluster?.written();
+      cluster?.written(this.#rows.waitingReceivers);
       await this.#journal?.settle(
         looked,
         ({ point, segment, ...span }) => !this.#pairing.isSettled(point, segment, span),

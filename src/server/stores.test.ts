@@ -5,11 +5,14 @@ import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { CertificateAuthority, NO_OPENSSL } from "../../tests/support/certificates.ts";
 import {
+  CHDB,
   CLICKHOUSE_SERVER,
   ClickhouseServer,
   freePorts,
   NO_CLICKHOUSE,
 } from "../../tests/support/clickhouse-server.ts";
+import { ClickhouseShards, NO_SHARDS, SHARDS_NAME } from "../../tests/support/clickhouse-shards.ts";
+import { FULL } from "../../tests/support/rounds.ts";
 import { ODD_NAMES, STORE_EPOCH_NS, STORE_START_NS, storeRows } from "../../tests/support/store-rows.ts";
 import { groupFlows } from "../query/segment/row-groups.ts";
 import { ClickhouseStore } from "../results/clickhouse/store.ts";
@@ -286,47 +289,88 @@ describe.skipIf(CLICKHOUSE_SERVER === null)("workers on one ClickHouse", () => {
     await expect(ClickhouseStore.open(address("newer"))).rejects.toThrow(
       /'newer' is of a newer hoptime \(schema 99/,
     );
+    // It takes any user.
+    if (CHDB !== undefined) return;
     const other = { ...address("x"), user: "bob", password: "secret" };
     await expect(ClickhouseStore.open(other)).rejects.toThrow(/wrong user or password \(user 'bob'\)$/);
   });
 });
 
-describe.skipIf(CLICKHOUSE_SERVER === null || NO_OPENSSL)("ClickHouse over HTTPS", () => {
-  it("takes rows of a user; another authority, user, password or plain HTTP is refused in one line", async () => {
-    const ours = new CertificateAuthority(join(root, "ours"), "our authority");
-    const others = new CertificateAuthority(join(root, "others"), "another authority");
-    const { certificateFile, keyFile } = ours.sign("clickhouse");
-    const [port = 0] = await freePorts(1);
-    const secure = await ClickhouseServer.start({
-      password: "s€cret:/@",
-      more: `<https_port>${port}</https_port><openSSL><server><certificateFile>${certificateFile}</certificateFile><privateKeyFile>${keyFile}</privateKeyFile><verificationMode>none</verificationMode></server></openSSL>`,
-    });
+// Only in the long form: servers of 18.16 do not always come up with ZooKeeper.
+const noShards = FULL ? NO_SHARDS : "HOPTIME_FULL=1 runs it";
+if (noShards) console.log(`skipped: shards of ClickHouse: ${noShards}`);
+describe.skipIf(noShards)("ClickHouse with two shards", () => {
+  it("gives the answers of DuckDB through either server, whatever is written twice", async () => {
+    const shards = await ClickhouseShards.start(2);
     try {
-      const right = {
-        ...{ origin: `https://127.0.0.1:${port}`, database: "tls", user: "default", password: "s€cret:/@" },
-        ca: ours.own.certificate,
-      };
-      const store = await ClickhouseStore.open(right);
-      const { segments } = storeRows(0, 3);
-      await store.write(segments, []);
-      await store.write(segments, []);
-      expect((await store.coverage(0n, END_NS)).map((c) => c.epochs)).toEqual(Array(6).fill(3));
-      await store.close();
-      const refused = (change: object, line: RegExp) =>
-        expect(ClickhouseStore.open({ ...right, ...change })).rejects.toThrow(line);
-      await refused({ ca: others.own.certificate }, /: its certificate is not trusted \(.*\)/);
-      await refused({ ca: undefined }, /: its certificate is not trusted/);
-      await refused({ password: "other" }, /wrong user or password \(user 'default'\)$/);
-      await refused({ user: "bob" }, /wrong user or password \(user 'bob'\)$/);
-      await expect(
-        ClickhouseStore.open({ ...right, origin: `http://127.0.0.1:${port}` }),
-      ).rejects.toMatchObject({
-        code: "store-away",
-        hint: expect.stringContaining("https:// where it speaks TLS"),
-      });
-      await refused({ origin: secure.origin.replace("http", "https") }, /does not speak TLS/);
+      const stores = await Promise.all(
+        shards.servers.map(({ origin }) =>
+          ClickhouseStore.open({
+            ...{ ...address("spread"), origin },
+            cluster: { name: SHARDS_NAME, replicated: false },
+          }),
+        ),
+      );
+      const [one, two] = stores as [ClickhouseStore, ClickhouseStore];
+      const alone = await inDuckdb("spread");
+      await live(alone);
+      await live(one, two);
+      for (const store of [alone, one, two]) while ((await store.rollUp(END_NS * 2n)) > 0);
+      for (const { origin } of shards.servers) {
+        const count = await fetch(`${origin}/?database=spread`, {
+          method: "POST",
+          body: "SELECT count() FROM segments_local FINAL",
+        });
+        expect(Number(await count.text())).toBeGreaterThan(0);
+      }
+      for (const store of [one, two]) await expectSame(alone, store);
+      await one.retain(0, { nowNs: END_NS * 2n, keepNs: null, maxRows: null });
+      for (const store of stores) await store.close();
     } finally {
-      await secure.close();
+      await shards.close();
     }
   });
 });
+
+describe.skipIf(CLICKHOUSE_SERVER === null || NO_OPENSSL || CHDB !== undefined)(
+  "ClickHouse over HTTPS",
+  () => {
+    it("takes rows of a user; another authority, user, password or plain HTTP is refused in one line", async () => {
+      const ours = new CertificateAuthority(join(root, "ours"), "our authority");
+      const others = new CertificateAuthority(join(root, "others"), "another authority");
+      const { certificateFile, keyFile } = ours.sign("clickhouse");
+      const [port = 0] = await freePorts(1);
+      const secure = await ClickhouseServer.start({
+        password: "s€cret:/@",
+        more: `<https_port>${port}</https_port><openSSL><server><certificateFile>${certificateFile}</certificateFile><privateKeyFile>${keyFile}</privateKeyFile><verificationMode>none</verificationMode></server></openSSL>`,
+      });
+      try {
+        const right = {
+          ...{ origin: `https://127.0.0.1:${port}`, database: "tls", user: "default", password: "s€cret:/@" },
+          ca: ours.own.certificate,
+        };
+        const store = await ClickhouseStore.open(right);
+        const { segments } = storeRows(0, 3);
+        await store.write(segments, []);
+        await store.write(segments, []);
+        expect((await store.coverage(0n, END_NS)).map((c) => c.epochs)).toEqual(Array(6).fill(3));
+        await store.close();
+        const refused = (change: object, line: RegExp) =>
+          expect(ClickhouseStore.open({ ...right, ...change })).rejects.toThrow(line);
+        await refused({ ca: others.own.certificate }, /: its certificate is not trusted \(.*\)/);
+        await refused({ ca: undefined }, /: its certificate is not trusted/);
+        await refused({ password: "other" }, /wrong user or password \(user 'default'\)$/);
+        await refused({ user: "bob" }, /wrong user or password \(user 'bob'\)$/);
+        await expect(
+          ClickhouseStore.open({ ...right, origin: `http://127.0.0.1:${port}` }),
+        ).rejects.toMatchObject({
+          code: "store-away",
+          hint: expect.stringContaining("https:// where it speaks TLS"),
+        });
+        await refused({ origin: secure.origin.replace("http", "https") }, /does not speak TLS/);
+      } finally {
+        await secure.close();
+      }
+    });
+  },
+);

@@ -3,8 +3,10 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { datapathMissing } from "../../../tests/support/datapath.ts";
 import { namespacesMissing } from "../../../tests/support/namespaces.ts";
+import { FlowKeySpec } from "../flow/flow-key.ts";
 import { attach, PLACES, xdpState } from "./bpf-link.ts";
 import { Datapath } from "./datapath.ts";
+import { KernelSketch } from "./kernel-sketch.ts";
 import { runsOf, testRun } from "./test-run.ts";
 
 const missing = (await datapathMissing()) ?? namespacesMissing();
@@ -104,5 +106,26 @@ describe.skipIf(missing)("a compiled object", () => {
       "hteb-none: no such interface",
     );
     datapath.close();
+  });
+
+  test("of sketches takes no frame for merged ones that the interface's MTU allows, also when that has changed", async () => {
+    const sketch = await KernelSketch.load({
+      ...{ name: ONE, place: "xdp", cover: 64, seed: 1n, direction: "in", sets: 2, below: 1 },
+      ...{ mask: FlowKeySpec.parse("5tuple").maskWords(), filter: null, parts: [] },
+    });
+    try {
+      const send = () => {
+        testRun(sketch.datapath.bpf, sketch.datapath.program("observe_xdp"), new Uint8Array(3000));
+        return sketch.counts(0).merged;
+      };
+      expect(sketch.mtu).toBe(1500);
+      expect(send()).toBe(1);
+      execFileSync("ip", ["link", "set", ONE, "mtu", "3400"]);
+      sketch.lookAtMtu();
+      expect(sketch.mtu).toBe(3400);
+      expect(send()).toBe(1);
+    } finally {
+      sketch.close();
+    }
   });
 });

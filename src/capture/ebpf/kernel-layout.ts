@@ -1,37 +1,36 @@
 /**
  * What the programs of datapath/observe.bpf.c and this side share, byte for byte as datapath/observe.h has it. All numbers are the host's: little-endian.
  *
- *   config   constants of the programs: u64 first, then u32, then the steps of the filter
- *   control  u64: set in use, epochs read, cut by the clock, TAI - UTC, 4 x pad; per set: start, end, base, id, cut of flows, 3 x pad
+ *   config   constants of the programs: what every packet needs, the u32, u64 of each estimator, the steps of the filter
+ *   control  u64: set in use, epochs read, cut by the clock, wall clock - monotonic clock, longest frame, 3 x pad; per set: start, end, base, id, cut of flows, wall clock - monotonic clock, 2 x pad
  *   counts   per CPU and set, 256 bytes of u64
  *   last     what was made of the last packet (tests): row of 64 bytes, flow hash, time, reason u32, passed u32
  */
 import type { KernelFilter } from "./kernel-filter.ts";
-import type { CellPart, KernelPart } from "./kernel-plan.ts";
+import { type CellPart, flowsOf, type KernelPart } from "./kernel-plan.ts";
 
 export const MAX_SETS = 8;
 export const MAX_LDS_ROWS = 16;
 export const CELL_BYTES = 16;
 export const COUNTS_BYTES = 256;
-export const CONTROL = { current: 0, drained: 1, due: 2, offset: 3, windows: 8 } as const;
-export const WINDOW = { start: 0, end: 1, base: 2, id: 3, flowCut: 4, words: 8 } as const;
+export const CONTROL = { current: 0, drained: 1, due: 2, offset: 3, longest: 4, windows: 8 } as const;
+export const WINDOW = { start: 0, end: 1, base: 2, id: 3, flowCut: 4, offset: 5, words: 8 } as const;
 /** Words of `counts`. */
 export const COUNT = {
-  frames: 0,
-  bytes: 1,
-  packets: 2,
-  shorts: 3,
-  merged: 4,
-  filtered: 5,
-  first: 6,
-  last: 7,
-  skipped: 8,
-  fullest: 16,
-  shedPackets: 17,
-  shedBytes: 18,
-  newFlows: 19,
-  lost: 20,
-  missed: 21,
+  bytes: 0,
+  packets: 1,
+  shorts: 2,
+  merged: 3,
+  filtered: 4,
+  first: 5,
+  last: 6,
+  skipped: 7,
+  fullest: 15,
+  shedPackets: 16,
+  shedBytes: 17,
+  newFlows: 18,
+  lost: 19,
+  missed: 20,
 } as const;
 /** Bits of a flow's meta above which its set is. */
 export const SET_SHIFT = 61n;
@@ -39,18 +38,18 @@ export const SET_SHIFT = 61n;
 const CONFIG_BYTES = 2616;
 const WIDE = {
   seed: 0,
-  mask: 8,
-  ldaSeed: 64,
-  ldaLimit: 72,
-  ldaFrom: 80,
-  ldsThreshold: 208,
-  multiplier: 336,
-  edge: 344,
+  ldaSeed: 8,
+  ldaLimit: 16,
+  ldaFrom: 120,
+  mask: 248,
+  ldsThreshold: 304,
+  multiplier: 432,
+  edge: 440,
 } as const;
-const WORDS_AT = 472;
+const WORDS_AT = 24;
 const FILTER_AT = 568;
 const WORDS = [
-  ...["cover", "copy", "network", "longest", "direction", "sets", "delimited", "below", "hashes", "cells"],
+  ...["cover", "copy", "network", "direction", "sets", "delimited", "below", "hashes", "cells"],
   ...["ldaAt", "ldaBanks", "ldaRows", "ldsAt", "ldsRows", "ldsColumns", "ldsK"],
   ...["colateAt", "colateM", "colateVectors", "colateShift", "flows", "steps", "keepLast"],
 ] as const;
@@ -62,8 +61,6 @@ export interface ConfigPlan {
   cover: number;
   /** Frames begin with the IP header. */
   network: boolean;
-  /** Longest frame that is not several merged ones. */
-  longest: number;
   direction: "in" | "out" | "both";
   sets: number;
   /** Upper halves of digests below this begin an epoch; null: epochs are cut by the clock. */
@@ -100,14 +97,13 @@ export function configBytes(plan: ConfigPlan): Uint8Array {
     cover: plan.cover,
     copy: plan.cover + LINK_BYTES,
     network: plan.network ? 1 : 0,
-    longest: plan.longest,
     direction: DIRECTION[plan.direction],
     sets: plan.sets,
     delimited: plan.below === null ? 0 : 1,
     below: plan.below ?? 0,
     hashes: plan.parts.some(({ kind }) => kind !== "lda") ? 1 : 0,
     cells,
-    flows: plan.parts.some(({ kind }) => kind === "flows") ? 1 : 0,
+    flows: plan.parts.some((part) => flowsOf(part) > 0) ? 1 : 0,
     steps: plan.filter?.count ?? 0,
     keepLast: plan.keepLast ? 1 : 0,
   };

@@ -4,8 +4,16 @@
 export type CellPart =
   /** Bank j takes hashes in [from[j], from[j - 1]), the first up to limit, of 2^32. */
   | { kind: "lda"; cells: number; rows: number; seed: bigint; limit: bigint; from: readonly bigint[] }
-  /** Row r takes packets whose hash is below thresholds[r] of 2^32. */
-  | { kind: "lds"; cells: number; rows: number; columns: number; k: number; thresholds: readonly bigint[] }
+  /** Row r takes packets whose hash is below thresholds[r] of 2^32. `flows`: so many are counted beside the cells; 0: none. */
+  | {
+      kind: "lds";
+      cells: number;
+      rows: number;
+      columns: number;
+      k: number;
+      thresholds: readonly bigint[];
+      flows: number;
+    }
   /** Vector v takes remainders below edges[v] of 2^32; times are in units of 2^shift ns. */
   | {
       kind: "colate";
@@ -20,6 +28,11 @@ export type CellPart =
 
 /** Packets and bytes of flows, up to so many. */
 export type KernelPart = CellPart | { kind: "flows"; max: number };
+
+/** How many flows a part wants to be counted. */
+export function flowsOf(part: KernelPart): number {
+  return part.kind === "flows" ? part.max : part.kind === "lds" ? part.flows : 0;
+}
 
 /** Where flows lie in the cells of one epoch: by its salt. */
 export type KernelPlaces =

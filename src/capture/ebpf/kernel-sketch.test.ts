@@ -1,5 +1,5 @@
 /** The programs of datapath/ against the WASM kernels: the same digests, flow hashes, filters and cells, of every kind of frame. */
-import { readFileSync } from "node:fs";
+import { existsSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { gunzipSync } from "node:zlib";
 import fc from "fast-check";
@@ -14,10 +14,13 @@ import { ESTIMATORS } from "../../estimators/table.ts";
 import { parseFilter } from "../filter/filter.ts";
 import { FlowKeySpec } from "../flow/flow-key.ts";
 import type { Place } from "./bpf-link.ts";
+import { Datapath } from "./datapath.ts";
 import { kernelFilter } from "./kernel-filter.ts";
 import type { KernelPart } from "./kernel-plan.ts";
 import { KernelSketch } from "./kernel-sketch.ts";
+import { loadLibbpf } from "./libbpf.ts";
 import { testRun } from "./test-run.ts";
+import { parseTimeNamespace, wallOffsetNs } from "./wall-offset.ts";
 
 const missing = await datapathMissing("observe");
 if (missing) console.warn(`skipped: eBPF programs against the WASM kernels (${missing})`);
@@ -83,13 +86,13 @@ async function compare(scene: Scene, frames: readonly Uint8Array[]): Promise<Rec
     sketch.setWindow(1, { startNs, endNs: startNs + EPOCH_NS, baseNs: startNs });
     const last = new DataView(sketch.datapath.map("last").memory());
     const wide = (at: number) => last.getBigUint64(at, true);
-    const taiNs = new BigUint64Array(sketch.datapath.map("control").memory())[3] ?? 0n;
+    const offsetNs = new BigUint64Array(sketch.datapath.map(".data.control").memory())[3] ?? 0n;
     const { bpf } = sketch.datapath;
     const program = sketch.datapath.program(PROGRAM[place]);
     const seen: Record<string, number> = {};
     for (const frame of frames) {
       testRun(bpf, program, frame);
-      const timeNs = Number(wide(72) - taiNs - startNs);
+      const timeNs = Number(wide(72) + offsetNs - startNs);
       const row = oracle.feed(
         frame,
         timeNs,
@@ -145,7 +148,7 @@ function readLast(last: DataView, row: OracleRow): Record<string, unknown> {
   };
 }
 
-const ALL = { lda: "", lds: "keys=0", colate: "", flows: "" };
+const ALL = { lda: "", lds: "", colate: "", flows: "" };
 const SCENES: Scene[] = [
   { place: "xdp", cover: 64, key: "5tuple", filter: "", estimators: ALL },
   { place: "tc-ingress", cover: 64, key: "5tuple,vlan,dscp", filter: "", estimators: ALL },
@@ -154,7 +157,7 @@ const SCENES: Scene[] = [
     cover: 20,
     key: "prefix/24",
     filter: "tcp or udp and not port 53",
-    estimators: { lds: "rows=6,columns=300,k=3,keys=0" },
+    estimators: { lds: "rows=6,columns=300,k=3,keys=400" },
   },
   {
     place: "xdp",
@@ -171,6 +174,42 @@ const SCENES: Scene[] = [
     estimators: { lda: "banks=6", flows: "" },
   },
 ];
+
+/** One term of each kind, with numbers that split random frames. */
+const term = fc.oneof(
+  fc.constantFrom("ip", "ip6", "tcp", "udp", "sctp", "icmp", "icmp6", "vlan", "fragment", "fragment later"),
+  fc.constantFrom("ip multicast", "ip6 multicast", "ip[6:2] & 0x1fff != 0", "tcp[tcpflags] & tcp-syn != 0"),
+  fc.constantFrom("inbound", "outbound", "port 53", "src and dst port 53", "tcp dst port 443"),
+  fc
+    .tuple(
+      fc.constantFrom("len", "ttl", "dscp", "ip[8]", "ip6[7]", "ip[4:2]", "ip[9]", "ip[1] & 0xfc"),
+      fc.constantFrom("=", "!=", "<", "<=", ">", ">="),
+      fc.nat(63),
+      fc.constantFrom(1, 4),
+    )
+    .map(([field, sign, n, times]) => `${field} ${sign} ${field === "dscp" ? n : n * times}`),
+  fc
+    .tuple(fc.constantFrom("", "src ", "dst ", "src and dst "), fc.nat(255), fc.nat(24))
+    .map(
+      ([end, first, bits]) =>
+        `${end}net ${bits === 0 ? 0 : first & (256 - 2 ** Math.max(0, 8 - bits))}.0.0.0/${bits}`,
+    ),
+  fc
+    .tuple(fc.constantFrom("", "src ", "dst "), fc.nat(0xf), fc.integer({ min: 1, max: 4 }))
+    .map(([end, first, bits]) => `${end}net ${(first & (16 - 2 ** (4 - bits))).toString(16)}000::/${bits}`),
+  fc.tuple(fc.nat(0xffff), fc.nat(0xffff)).map(([a, b]) => `portrange ${Math.min(a, b)}-${Math.max(a, b)}`),
+  fc.nat(255).map((n) => `proto ${n}`),
+);
+const { tree: filters } = fc.letrec<{ tree: string }>((tie) => ({
+  tree: fc.oneof(
+    { maxDepth: 4 },
+    term,
+    tie("tree").map((inner) => `not (${inner})`),
+    fc
+      .tuple(tie("tree"), fc.constantFrom("and", "or"), tie("tree"))
+      .map(([left, join, right]) => `(${left}) ${join} (${right})`),
+  ),
+}));
 
 function realFrames(file: string, limit: number): Uint8Array[] {
   const raw = readFileSync(file);
@@ -190,6 +229,8 @@ function realFrames(file: string, limit: number): Uint8Array[] {
 
 /** A few in ./test; more of them with HOPTIME_EBPF_FRAMES=20000. */
 const RUNS = Number(process.env["HOPTIME_EBPF_FRAMES"] ?? 500);
+/** HOPTIME_EBPF_FILTERS=200 for more. */
+const FILTERS = Number(process.env["HOPTIME_EBPF_FILTERS"] ?? 4);
 const onEthernet = ({ link, frame }: LinkFrame) => link === 1 && frame.length >= 14;
 const frames = missing
   ? []
@@ -209,6 +250,46 @@ describe.skipIf(missing)("programs in the kernel", () => {
     60_000,
   );
 
+  test("are taken by this kernel in both builds: with and without its types", async () => {
+    const builds = existsSync("/sys/kernel/btf/vmlinux") ? ["observe", "observe-btf"] : ["observe"];
+    for (const object of builds) {
+      const datapath = await Datapath.load({ what: "lo", object, programs: ["observe_xdp"] });
+      expect(testRun(datapath.bpf, datapath.program("observe_xdp"), plainFrame()).retval).toBe(2);
+      datapath.close();
+    }
+  });
+
+  test("read the clock that captures are timestamped by", async () => {
+    const { libc } = await loadLibbpf("lo");
+    const [CLOCK_REALTIME, CLOCK_MONOTONIC] = [0, 1];
+    const offsets = Array.from({ length: 50 }, () => {
+      const before = libc.clockNs(CLOCK_MONOTONIC);
+      const wallNs = libc.clockNs(CLOCK_REALTIME);
+      const offsetNs = wallOffsetNs(libc);
+      expect(wallNs - offsetNs).toBeGreaterThanOrEqual(before);
+      expect(wallNs - offsetNs).toBeLessThanOrEqual(libc.clockNs(CLOCK_MONOTONIC));
+      return offsetNs;
+    });
+    // Exact: the same every time.
+    expect(new Set(offsets).size).toBe(1);
+    expect(parseTimeNamespace("monotonic  -3  5\nboottime   7  0\n")).toBe(-2_999_999_995n);
+  });
+
+  test(
+    "choose by random filters what the WASM kernels choose",
+    async () => {
+      const chosen = fc.sample(
+        filters.filter((text) => kernelFilter(parseFilter(text)) !== null),
+        { numRuns: FILTERS, seed: 19 },
+      );
+      for (const filter of chosen) {
+        const own = frames.slice(0, 200);
+        await compare({ place: "tc-ingress", cover: 32, key: "hosts", filter, estimators: {} }, own);
+      }
+    },
+    60_000 + 10_000 * FILTERS,
+  );
+
   test("make of real frames what the WASM kernels make of them", async () => {
     const demo = join(import.meta.dirname, "..", "..", "..", "demo", "router-in.pcap.gz");
     const traces = sharedTraces("real frames through eBPF programs");
@@ -220,4 +301,59 @@ describe.skipIf(missing)("programs in the kernel", () => {
     );
     expect(seen["row"]).toBeGreaterThan(400);
   });
+
+  test("keep times on the clock as it was until it is known that it was set, and on the new one then", async () => {
+    const realNs = () => BigInt(Date.now()) * 1_000_000n;
+    let stepNs = 0n;
+    const { libc } = await loadLibbpf("lo");
+    const offsetNs = () => wallOffsetNs(libc) + stepNs;
+    const plan = { name: "lo", place: "xdp", cover: 64, seed: SEED, direction: "in", sets: 2 } as const;
+    const mask = FlowKeySpec.parse("5tuple").maskWords();
+    for (const below of [null, 1]) {
+      stepNs = 0n;
+      const sketch = await KernelSketch.load({ ...plan, mask, offsetNs, below, filter: null, parts: [] });
+      try {
+        const program = sketch.datapath.program("observe_xdp");
+        const send = () => testRun(sketch.datapath.bpf, program, plainFrame());
+        const startNs = realNs() - 1_000_000n;
+        if (below === null) sketch.setWindow(0, { startNs, endNs: startNs + EPOCH_NS, baseNs: startNs });
+        send();
+        for (const step of [1_000_000_000n, -2_000_000_000n]) {
+          stepNs += step;
+          send();
+        }
+        expect(sketch.clockWasSet()).toBe(true);
+        expect(sketch.clockWasSet()).toBe(false);
+        const { packets, firstNs, lastNs } = sketch.counts(0);
+        expect(packets).toBe(3);
+        expect(Number((lastNs ?? 0n) - (firstNs ?? 0n))).toBeLessThan(5e8);
+        expect(Math.abs(Number((lastNs ?? 0n) - realNs()))).toBeLessThan(5e8);
+        // A second behind by now.
+        if (below === null) {
+          sketch.setWindow(0, null);
+          sketch.setWindow(1, {
+            startNs: realNs() - 2n * 10n ** 9n,
+            endNs: realNs() - 10n ** 8n,
+            baseNs: startNs,
+          });
+        } else expect(sketch.cutNow(0n)).toBe(true);
+        send();
+        const after = sketch.counts(1);
+        expect(after.packets).toBe(1);
+        expect(Math.abs(Number((after.firstNs ?? 0n) - realNs() + 10n ** 9n))).toBeLessThan(5e8);
+        const baseNs = sketch.baseOf(1) ?? 0n;
+        expect(below === null ? baseNs : baseNs % 2n ** 36n).toBe(below === null ? startNs : 0n);
+      } finally {
+        sketch.close();
+      }
+    }
+  });
 });
+
+/** UDP over IPv4, 100 bytes. */
+function plainFrame(): Uint8Array {
+  const bytes = Buffer.alloc(114);
+  bytes.writeUInt16BE(0x0800, 12);
+  bytes.set([0x45, 0, 0, 100, 0, 0, 0, 0, 64, 17, 0, 0, 198, 18, 0, 1, 198, 18, 0, 2], 14);
+  return bytes;
+}

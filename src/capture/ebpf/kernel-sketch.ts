@@ -2,13 +2,16 @@
  * Sketches that the kernel keeps of the packets of an interface (datapath/observe.bpf.c), from this side: loaded, attached, their sets given to epochs, read and emptied. Packets go to
  * the set whose window their time is in, or from delimiter to delimiter; a set is read when no packet goes there any more. Nothing here waits.
  */
+import { existsSync } from "node:fs";
 import { UsageError } from "../../base/errors.ts";
 import { linkConstants } from "../../base/kernel-layout.ts";
 import { formatBytes } from "../../base/quantity.ts";
+import { later } from "../../base/time.ts";
 import { SKIP_REASONS } from "../reasons.ts";
+import type { Libc } from "../source/interface/libc.ts";
 import { linkOf } from "../source/interface/ring.ts";
 import { type Attached, attach, interfaceIndex, type Place } from "./bpf-link.ts";
-import { Datapath } from "./datapath.ts";
+import { Datapath, type DatapathPlan } from "./datapath.ts";
 import {
   CELL_BYTES,
   CONTROL,
@@ -18,15 +21,19 @@ import {
   cellPlaces,
   configBytes,
   MAX_LDS_ROWS,
+  MAX_SETS,
   WINDOW,
 } from "./kernel-layout.ts";
-import type { KernelKept, KernelPart, KernelPlaces } from "./kernel-plan.ts";
+import { flowsOf, type KernelKept, type KernelPart, type KernelPlaces } from "./kernel-plan.ts";
 import { loadLibbpf } from "./libbpf.ts";
+import { wallOffsetNs } from "./wall-offset.ts";
 
-export interface KernelSketchPlan extends Omit<ConfigPlan, "network" | "longest"> {
+export interface KernelSketchPlan extends Omit<ConfigPlan, "network"> {
   /** The interface. */
   name: string;
   place: Place;
+  /** Wall clock - monotonic clock; for tests. */
+  offsetNs?: () => bigint;
 }
 
 /** Of one set, all CPUs together. Times in ns since 1970; null where there was no packet. */
@@ -64,9 +71,6 @@ const ANY_LENGTH = 0xffff_ffff;
 const MAX_CELLS = 2 ** 31;
 const AF_INET = 2;
 const SOCK_DGRAM = 2;
-/** struct timex of 64-bit Linux: TAI - UTC in seconds. */
-const TIMEX_BYTES = 208;
-const TIMEX_TAI = 160;
 const FLOW_KEY_BYTES = 40;
 const FLOW_BYTES = 24;
 /** More flows than asked for have room: which are left out is decided by their hashes, afterwards. */
@@ -75,7 +79,7 @@ const FLOW_ROOM = 1.5;
 export class KernelSketch {
   readonly plan: KernelSketchPlan;
   readonly cpus: number;
-  readonly mtu: number | null;
+  #mtu: number | null = null;
   /** For tests and benchmarks. */
   readonly datapath: Datapath;
   readonly #control: BigUint64Array;
@@ -84,22 +88,26 @@ export class KernelSketch {
   readonly #cellsPerSet: number;
   readonly #at: Map<KernelPart, number>;
   #attached: Attached | null = null;
-  #taiNs: bigint;
+  readonly #readOffset: () => bigint;
+  /** Wall clock - monotonic clock: times of packets are the latter's. */
+  #offsetNs: bigint;
 
-  private constructor(plan: KernelSketchPlan, datapath: Datapath, mtu: number | null) {
+  private constructor(plan: KernelSketchPlan, datapath: Datapath) {
     const { at, cells } = cellPlaces(plan.parts);
     this.plan = plan;
     this.cpus = datapath.bpf.possibleCpus();
-    this.mtu = mtu;
     this.datapath = datapath;
-    this.#control = new BigUint64Array(datapath.map("control").memory());
+    this.#control = new BigUint64Array(datapath.map(".data.control").memory());
     this.#counts = new BigUint64Array(datapath.map("counts").memory());
     this.#cells = new Uint8Array(datapath.map("cells").memory());
     this.#cellsPerSet = cells;
     this.#at = at;
-    this.#taiNs = taiOffsetNs(datapath);
-    this.#control[CONTROL.offset] = this.#taiNs;
+    this.#readOffset = plan.offsetNs ?? (() => wallOffsetNs(datapath.bpf.libc));
+    this.#offsetNs = this.#readOffset();
+    this.#control[CONTROL.offset] = this.#offsetNs;
+    for (let set = 0; set < MAX_SETS; set++) this.#window(set, WINDOW.offset, this.#offsetNs);
     this.#control[CONTROL.due] = 2n ** 64n - 1n;
+    this.lookAtMtu();
   }
 
   /** Loaded, and not attached yet. UsageError where it cannot be. */
@@ -107,9 +115,7 @@ export class KernelSketch {
     const { name, parts, sets } = plan;
     const bpf = await loadLibbpf(name);
     interfaceIndex(bpf, name);
-    const fd = bpf.libc.socket(AF_INET, SOCK_DGRAM, 0);
-    const { ethernet, mtu } = linkOf(bpf.libc, fd, name);
-    bpf.libc.close(fd);
+    const { ethernet } = askLink(bpf.libc, name);
     const cpus = bpf.possibleCpus();
     const { cells } = cellPlaces(parts);
     const all = cells * sets * cpus;
@@ -119,22 +125,20 @@ export class KernelSketch {
         `${name}: ${formatBytes(all * CELL_BYTES)} of cells in the kernel, for ${cpus} CPUs, are too many`,
         "use smaller parameters of the estimators",
       );
-    const longest = mtu === null ? ANY_LENGTH : mtu + FRAME_OVERHEAD;
     const colate = parts.find((part) => part.kind === "colate");
-    const flows = parts.find((part) => part.kind === "flows");
-    const datapath = await Datapath.load({
+    const flows = Math.max(0, ...parts.map(flowsOf));
+    const datapath = await loadEither({
       what: name,
-      object: "observe",
       programs: [PROGRAM[plan.place]],
-      constants: { ".rodata.config": configBytes({ ...plan, network: !ethernet, longest }) },
+      constants: { ".rodata.config": configBytes({ ...plan, network: !ethernet }) },
       entries: {
         counts: cpus * sets,
         cells: Math.max(1, all),
         colate_slots: colate ? sets * colate.m * colate.edges.length : 1,
-        flows: flows ? Math.ceil(flows.max * FLOW_ROOM) * 2 + 1024 : 1,
+        flows: flows > 0 ? Math.ceil(flows * FLOW_ROOM) * 2 + 1024 : 1,
       },
     });
-    return new KernelSketch(plan, datapath, mtu);
+    return new KernelSketch(plan, datapath);
   }
 
   /** From now on packets are seen. */
@@ -150,28 +154,42 @@ export class KernelSketch {
     return this.#attached?.alive() ?? true;
   }
 
+  /** Null: not known. */
+  get mtu(): number | null {
+    return this.#mtu;
+  }
+
+  /** It may have changed: frames up to it are no merged ones. */
+  lookAtMtu(): void {
+    this.#mtu = askLink(this.datapath.bpf.libc, this.plan.name).mtu ?? this.#mtu;
+    this.#control[CONTROL.longest] = BigInt(this.#mtu === null ? ANY_LENGTH : this.#mtu + FRAME_OVERHEAD);
+  }
+
   get memoryBytes(): number {
     return this.#cellsPerSet * CELL_BYTES * this.cpus * this.plan.sets;
   }
 
-  /** The difference between TAI and UTC has changed since this was last asked: windows that were set before are wrong. */
-  offsetChanged(): boolean {
-    const now = taiOffsetNs(this.datapath);
-    if (now === this.#taiNs) return false;
-    this.#taiNs = now;
-    this.#control[CONTROL.offset] = now;
+  /** The wall clock was set since this was last asked: windows that were set before are not where they would be now. What is in them stays on the clock as it was. */
+  clockWasSet(): boolean {
+    const nowNs = this.#readOffset();
+    if (nowNs === this.#offsetNs) return false;
+    // A cut that is due was for the clock as it was.
+    this.cutAt(null);
+    this.#offsetNs = nowNs;
+    this.#control[CONTROL.offset] = nowNs;
     return true;
   }
 
   /** Packets of this time go to the set. Null: none do. */
   setWindow(set: number, window: SetWindow | null): void {
-    const at = CONTROL.windows + set * WINDOW.words;
     // The end last: before, no time is inside.
-    this.#control[at + WINDOW.end] = 0n;
+    this.#window(set, WINDOW.end, 0n);
     if (!window) return;
-    this.#control[at + WINDOW.base] = window.baseNs + this.#taiNs;
-    this.#control[at + WINDOW.start] = window.startNs + this.#taiNs;
-    Atomics.store(this.#control, at + WINDOW.end, window.endNs + this.#taiNs);
+    this.#window(set, WINDOW.offset, this.#offsetNs);
+    this.#window(set, WINDOW.base, window.baseNs - this.#offsetNs);
+    // An epoch may begin before the machine did.
+    this.#window(set, WINDOW.start, later(0n, window.startNs - this.#offsetNs));
+    this.#window(set, WINDOW.end, window.endNs - this.#offsetNs);
   }
 
   /** Of delimited epochs: the number of the one that packets go to now. */
@@ -181,17 +199,15 @@ export class KernelSketch {
 
   /** How the epoch in a set began: when, and by which packet's digest (0: by the clock). */
   opening(set: number): { startNs: bigint; id: bigint } {
-    const at = CONTROL.windows + set * WINDOW.words;
-    return {
-      startNs: (this.#control[at + WINDOW.start] ?? 0n) - this.#taiNs,
-      id: this.#control[at + WINDOW.id] ?? 0n,
-    };
+    const startNs = this.#windowOf(set, WINDOW.start) + this.#windowOf(set, WINDOW.offset);
+    return { startNs, id: this.#windowOf(set, WINDOW.id) };
   }
 
   /** What times in a set count from; null where no packet came. */
   baseOf(set: number): bigint | null {
-    const base = this.#control[CONTROL.windows + set * WINDOW.words + WINDOW.base] ?? 0n;
-    return base === 0n ? null : base - this.#taiNs;
+    // Below 0 where the machine runs for less than a step of the grid: as a number without a sign.
+    const base = BigInt.asIntN(64, this.#windowOf(set, WINDOW.base));
+    return base === 0n ? null : base + this.#windowOf(set, WINDOW.offset);
   }
 
   /** Epochs below this were read: their sets are free. */
@@ -201,11 +217,12 @@ export class KernelSketch {
 
   /** The next packet from this time on begins an epoch; null: none does by its time. */
   cutAt(ns: bigint | null): void {
-    Atomics.store(this.#control, CONTROL.due, ns === null ? 2n ** 64n - 1n : ns + this.#taiNs);
+    Atomics.store(this.#control, CONTROL.due, ns === null ? 2n ** 64n - 1n : ns - this.#offsetNs);
   }
 
   /** Packets go to the next set from now on, where it is still `epoch` that they go to. */
   cutNow(epoch: bigint): boolean {
+    this.#window(Number((epoch + 1n) % BigInt(this.plan.sets)), WINDOW.offset, this.#offsetNs);
     return Atomics.compareExchange(this.#control, CONTROL.current, epoch, epoch + 1n) === epoch;
   }
 
@@ -247,14 +264,15 @@ export class KernelSketch {
       const n = i <= linkConstants.TOO_DEEP ? sum(COUNT.skipped + i) : 0;
       if (n > 0) skipped[reason] = n;
     }
-    const at = (time: bigint) => (time === 0n ? null : time - this.#taiNs);
+    const [packets, filtered] = [sum(COUNT.packets), sum(COUNT.filtered)];
+    const at = (time: bigint) => (time === 0n ? null : time + this.#windowOf(set, WINDOW.offset));
     return {
-      frames: sum(COUNT.frames),
+      frames: Object.values(skipped).reduce((n, of) => n + of, packets + filtered),
       bytes: sum(COUNT.bytes),
-      packets: sum(COUNT.packets),
+      packets,
       shorts: sum(COUNT.shorts),
       merged: sum(COUNT.merged),
-      filtered: sum(COUNT.filtered),
+      filtered,
       ...{ skipped, fullest, firstNs: at(first), lastNs: at(last) },
       missedDelimiters: sum(COUNT.missed),
     };
@@ -274,14 +292,15 @@ export class KernelSketch {
   /** What a set holds for one of the plan's parts. */
   kept(set: number, part: KernelPart): KernelKept {
     const { packets } = this.counts(set);
-    if (part.kind === "flows") return { packets, cells: [], ...this.#flows(set) };
+    const counted = flowsOf(part) > 0 ? this.#flows(set) : { flows: [], shed: null };
+    if (part.kind === "flows") return { packets, cells: [], ...counted };
     const bytes = part.cells * CELL_BYTES;
     const first = (this.#at.get(part) ?? 0) * CELL_BYTES;
     const cells = Array.from({ length: this.cpus }, (_, cpu) => {
       const start = (cpu * this.plan.sets + set) * this.#cellsPerSet * CELL_BYTES + first;
       return this.#cells.subarray(start, start + bytes);
     });
-    return { packets, cells, flows: [], shed: null };
+    return { packets, cells, ...counted };
   }
 
   /** The set is empty afterwards. */
@@ -295,9 +314,8 @@ export class KernelSketch {
       this.#counts.fill(0n, words, lost);
       this.#counts.fill(0n, lost + 1, words + COUNTS_BYTES / 8);
     }
-    const window = CONTROL.windows + set * WINDOW.words;
-    for (const word of [WINDOW.base, WINDOW.flowCut]) this.#control[window + word] = 0n;
-    if (this.plan.parts.some(({ kind }) => kind === "flows")) this.#dropFlows(set);
+    for (const word of [WINDOW.base, WINDOW.flowCut]) this.#window(set, word, 0n);
+    if (this.plan.parts.some((part) => flowsOf(part) > 0)) this.#dropFlows(set);
   }
 
   /** Packets are seen no more; what was kept stays. */
@@ -309,6 +327,14 @@ export class KernelSketch {
   close(): void {
     this.detach();
     this.datapath.close();
+  }
+
+  #window(set: number, word: number, value: bigint): void {
+    Atomics.store(this.#control, CONTROL.windows + set * WINDOW.words + word, BigInt.asUintN(64, value));
+  }
+
+  #windowOf(set: number, word: number): bigint {
+    return this.#control[CONTROL.windows + set * WINDOW.words + word] ?? 0n;
   }
 
   #count(cpu: number, set: number, word: number): bigint {
@@ -340,7 +366,7 @@ export class KernelSketch {
       packets += this.#count(cpu, set, COUNT.shedPackets);
       bytes += this.#count(cpu, set, COUNT.shedBytes);
     }
-    const cut = this.#control[CONTROL.windows + set * WINDOW.words + WINDOW.flowCut] ?? 0n;
+    const cut = this.#windowOf(set, WINDOW.flowCut);
     return { flows, shed: cut === 0n ? null : { cut, packets, bytes } };
   }
 
@@ -352,8 +378,22 @@ export class KernelSketch {
   }
 }
 
-function taiOffsetNs(datapath: Datapath): bigint {
-  const bytes = new Uint8Array(TIMEX_BYTES);
-  datapath.bpf.libc.adjtimex(bytes);
-  return BigInt(new DataView(bytes.buffer).getInt32(TIMEX_TAI, true)) * 1_000_000_000n;
+function askLink(libc: Libc, name: string): ReturnType<typeof linkOf> {
+  const fd = libc.socket(AF_INET, SOCK_DGRAM, 0);
+  try {
+    return linkOf(libc, fd, name);
+  } finally {
+    libc.close(fd);
+  }
+}
+
+/** The programs that read what the kernel's types say where it is; else those that ask for it. */
+async function loadEither(plan: Omit<DatapathPlan, "object">): Promise<Datapath> {
+  if (!existsSync("/sys/kernel/btf/vmlinux")) return Datapath.load({ ...plan, object: "observe" });
+  try {
+    return await Datapath.load({ ...plan, object: "observe-btf" });
+  } catch (error) {
+    if (!(error instanceof UsageError) || error.code !== "not-supported") throw error;
+    return Datapath.load({ ...plan, object: "observe" });
+  }
 }

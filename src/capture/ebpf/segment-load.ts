@@ -3,8 +3,9 @@ import { existsSync, readdirSync, readFileSync, readlinkSync } from "node:fs";
 import { UsageError } from "../../base/errors.ts";
 import { attach, attachTracepoint, interfaceIndex, type XdpMode } from "./bpf-link.ts";
 import { Datapath } from "./datapath.ts";
-import { type Libbpf, loadLibbpf } from "./libbpf.ts";
+import { loadLibbpf } from "./libbpf.ts";
 import { CLASSES, GROUP_BYTES, MAX_WAYS } from "./segment-layout.ts";
+import { kernelMonotonicNs, wallOffsetNs } from "./wall-offset.ts";
 
 /** Where a packet's arrival is timed: at tc, when the kernel has a packet buffer; or at XDP, as the driver takes it. */
 export const ARRIVALS = ["tc", "xdp"] as const;
@@ -58,8 +59,8 @@ const nameOf = (ways: readonly Way[]) => ways.map(({ input, output }) => `${inpu
 /** By the first of the ways that departures can be seen which the kernel takes. */
 export async function load(plan: SegmentPlan): Promise<Loaded> {
   const what = nameOf(plan.ways);
-  const offsetNs = wallOffset(await loadLibbpf(what));
-  const nowNs = process.hrtime.bigint();
+  const offsetNs = wallOffsetNs((await loadLibbpf(what)).libc);
+  const nowNs = kernelMonotonicNs();
   const baseNs = nowNs - ((nowNs + offsetNs) % BigInt(plan.epochNs ?? DEFAULT_EPOCH_NS));
   const usual = ["segment_in", "segment_out", ...(plan.arrival === "xdp" ? ["segment_xdp"] : [])];
   const byTracepoint = ["tracepoint", [...usual, "segment_left", LOST]] as const;
@@ -239,20 +240,4 @@ export function withFallback(error: unknown): unknown {
   const { message, hint } = error;
   const own = (hint ?? "").replace(/use ‘at [^;]*(; )?/, "");
   return new UsageError("not-supported", message, own === "" ? FALLBACK : `${own}; or: ${FALLBACK}`);
-}
-
-const CLOCK_REALTIME = 0;
-const CLOCK_MONOTONIC = 1;
-const TRIES = 5;
-
-/** Read between two readings of the other clock: the closest of a few. */
-export function wallOffset({ libc }: Libbpf): bigint {
-  let best: { widthNs: bigint; offsetNs: bigint } | null = null;
-  for (let i = 0; i < TRIES; i++) {
-    const before = libc.clockNs(CLOCK_MONOTONIC);
-    const wall = libc.clockNs(CLOCK_REALTIME);
-    const widthNs = libc.clockNs(CLOCK_MONOTONIC) - before;
-    if (!best || widthNs < best.widthNs) best = { widthNs, offsetNs: wall - before - widthNs / 2n };
-  }
-  return best?.offsetNs ?? 0n;
 }

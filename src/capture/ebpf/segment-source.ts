@@ -38,7 +38,6 @@ const TURN_MS = 20;
 /** A packet is in the ring when it is seen; so long for one that is being written. */
 const PATIENCE_NS = 20_000_000n;
 const LOOK_AT_CLOCK_MS = 1000;
-const CLOCK_STEP_NS = 1_000_000n;
 const { SPECIAL_INNER } = cursorConstants;
 
 /** Both ends; the datapath is closed with the second of them. */
@@ -77,9 +76,7 @@ class WallTimes {
   offsetNs(): bigint {
     if (performance.now() - this.#readAt > LOOK_AT_CLOCK_MS) {
       this.#readAt = performance.now();
-      const nowNs = this.#box.wallOffsetNs();
-      const apartNs = nowNs > this.#offsetNs ? nowNs - this.#offsetNs : this.#offsetNs - nowNs;
-      if (apartNs > CLOCK_STEP_NS) this.#offsetNs = nowNs;
+      this.#offsetNs = this.#box.wallOffsetNs();
     }
     return this.#offsetNs;
   }

@@ -28,10 +28,10 @@ import {
   type SegmentPlan,
   setInputs,
   type Way,
-  wallOffset,
   withFallback,
 } from "./segment-load.ts";
 import { SegmentSums } from "./segment-sums.ts";
+import { kernelMonotonicNs, wallOffsetNs } from "./wall-offset.ts";
 
 export interface Drop {
   way: number;
@@ -155,7 +155,7 @@ export class SegmentDatapath {
 
   /** ns since 1970 of monotonic time 0, now: it moves when the clock is set. */
   wallOffsetNs(): bigint {
-    return wallOffset(this.datapath.bpf);
+    return wallOffsetNs(this.datapath.bpf.libc);
   }
 
   close(): void {
@@ -188,5 +188,5 @@ export class SegmentDatapath {
 }
 
 export function monotonicNs(): number {
-  return Number(process.hrtime.bigint());
+  return Number(kernelMonotonicNs());
 }

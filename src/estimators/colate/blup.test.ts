@@ -22,6 +22,7 @@ function graphOf(
     a: Float64Array.from(sorted, (e) => e[2]),
     // Nothing within flows: their own part of the noise is 0.
     rho: new Float64Array(sorted.length).fill(0.5),
+    open: new Float64Array(sorted.length),
     packets: new Float64Array(flows).fill(100),
     complete: true,
     expected: none().fill(1),

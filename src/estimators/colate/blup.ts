@@ -102,17 +102,16 @@ export function flowVarianceOf(
 
 /** Per cell, per unit of V: sum of a^2 and variance of the allocation, where a flow of p packets has V p^-gamma. */
 export function weighed(graph: FlowGraph, gamma: number): { squares: Float64Array; chance: Float64Array } {
-  const { flows, starts, cell, a, rho, packets, countVariance } = graph;
+  const { flows, starts, cell, a, open, packets } = graph;
   if (gamma === 0) return graph;
-  const squares = new Float64Array(countVariance.length);
-  const chance = new Float64Array(countVariance.length);
+  const squares = new Float64Array(graph.squares.length);
+  const chance = new Float64Array(graph.squares.length);
   for (let f = 0; f < flows; f++) {
     const weight = Math.max(1, packets[f]!) ** -gamma;
     for (let e = starts[f]!; e < starts[f + 1]!; e++) {
       const c = cell[e]!;
-      const binomial = a[e]! * (1 - rho[e]!);
       squares[c]! += weight * a[e]! * a[e]!;
-      if (countVariance[c]! > 0) chance[c]! += weight * binomial * (1 - binomial / countVariance[c]!);
+      chance[c]! += weight * open[e]!;
     }
   }
   return { squares, chance };
@@ -241,8 +240,9 @@ export function meansOverPackets(
   prior: Prior,
   y: Float64Array,
   levels: { thetaNs: Float64Array; variance: Float64Array },
-): { thetaNs: Float64Array; variance: Float64Array } {
+): { thetaNs: Float64Array; variance: Float64Array; ofJitter: Float64Array } {
   const { flows, starts, cell, a, packets } = graph;
+  const ofJitter = new Float64Array(flows);
   const residual = Float64Array.from(y);
   const spread = new Float64Array(noise.length);
   for (let f = 0; f < flows; f++) {
@@ -270,8 +270,9 @@ export function meansOverPackets(
     thetaNs[f]! += moved / Math.max(p, own);
     // Where more are expected in its cells than it had, the excess is of others.
     const foreign = (prior.flowVariance + jitter) * Math.max(0, expected - p);
-    variance[f] =
-      (1 - seen) ** 2 * levels.variance[f]! + (others + foreign) / (p * p) + (jitter * (1 - seen)) / p;
+    const unseen = (jitter * (1 - seen)) / p;
+    variance[f] = (1 - seen) ** 2 * levels.variance[f]! + (others + foreign) / (p * p) + unseen;
+    ofJitter[f] = variance[f]! > 0 ? unseen / variance[f]! : 0;
   }
-  return { thetaNs, variance };
+  return { thetaNs, variance, ofJitter };
 }

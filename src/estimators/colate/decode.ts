@@ -34,6 +34,8 @@ export interface Decoded {
   meanNs: Float64Array;
   variance: Float64Array;
   priorVariance: Float64Array;
+  /** Of the variance, the share that rests on how the flow's own packets vary; 0 where each flow's jitter is not known by itself. */
+  ofJitter?: Float64Array;
 }
 
 /** s^2 is taken to be at least so many of its standard errors: an interval that rests on no jitter at all holds nothing where there is some. */
@@ -87,7 +89,7 @@ function solveAll(
   prior: Prior,
   background: SmoothBackground,
   iterations: number,
-): Pick<Decoded, "prior" | "system" | "level" | "meanNs" | "variance" | "priorVariance"> {
+): Pick<Decoded, "prior" | "system" | "level" | "meanNs" | "variance" | "priorVariance" | "ofJitter"> {
   const priorVariance = priorVariances(graph, prior);
   const y = delayNs.map((x, c) => x - prior.meanNs * packets[c]!);
   const nsOf = (theta: Float64Array) => theta.map((t) => t + prior.meanNs);
@@ -108,9 +110,9 @@ function solveAll(
   // The common mean has an error of its own, which flows share as far as they are drawn to it.
   for (let f = 0; f < graph.flows; f++)
     levels.variance[f]! += (levels.variance[f]! / levelPrior[f]!) ** 2 * prior.meanVariance;
-  const { thetaNs, variance } = meansOverPackets(graph, noise, prior, y, levels);
+  const { thetaNs, variance, ofJitter } = meansOverPackets(graph, noise, prior, y, levels);
   const level = { meanNs: nsOf(levels.thetaNs), variance: levels.variance, prior: levelPrior };
-  return { prior, priorVariance, system, level, meanNs: nsOf(thetaNs), variance };
+  return { prior, priorVariance, system, level, meanNs: nsOf(thetaNs), variance, ofJitter };
 }
 
 /** V and s^2: where all flows are known, from what they explain; else from how much the means of cells vary. */

@@ -145,8 +145,8 @@ function flowAnswers(
   const answers: FlowEstimate[] = [];
   let unseen = 0;
   for (let f = 0; f < flows.count; f++) {
-    const { own } = decoded.prior;
-    const z = own ? studentQuantile(side, own.freedom[f]!) : normal;
+    const freedom = freedomOf(decoded, f);
+    const z = freedom < Infinity ? studentQuantile(side, freedom) : normal;
     const mean = flowMean(decoded, difference, f, sizeVariance[f]!, z);
     if (!isNoAnswer(mean))
       mean.repeats = repeatedShare(salt, decoded.variance[f]!, decoded.priorVariance[f]!);
@@ -168,6 +168,18 @@ function flowAnswers(
     );
   }
   return answers;
+}
+
+/**
+ * What the variance of a flow's answer rests on, after Satterthwaite. A flow that has not shown how its packets vary is taken to vary as others do in the mean, which is no less for having been
+ * borrowed; how far flows lie from the common mean is known from all of them.
+ */
+function freedomOf({ prior, ofJitter }: Decoded, f: number): number {
+  if (!prior.own) return Infinity;
+  const { freedom, shared } = prior.own;
+  if (freedom[f]! <= shared) return Infinity;
+  const share = ofJitter?.[f] ?? 1;
+  return share > 0 ? freedom[f]! / (share * share) : Infinity;
 }
 
 function flowMean(

@@ -4,6 +4,8 @@
  * Of p packets a cell of vector v gets p q_v / m in the mean, binomially; where two of a flow's m counters fall together, twice that, and the cell is
  * listed once. The cell's own count says more: expectations are those given the count.
  */
+
+import { allocationVariance, fitMargins, sameSum } from "../cells/allocation.ts";
 import type { KnownFlows } from "../estimator.ts";
 import type { Difference } from "./difference.ts";
 
@@ -16,6 +18,8 @@ export interface FlowGraph {
   a: Float64Array;
   /** Probability that a packet of the flow falls into the cell. */
   rho: Float64Array;
+  /** Variance of the flow's packets in the cell, as far as counts leave them open. */
+  open: Float64Array;
   packets: Float64Array;
   complete: boolean;
   /** Per cell: packets expected of listed flows, before its count was looked at; sum of a^2. */
@@ -35,13 +39,48 @@ export interface FlowGraph {
 const MINIMUM = 1e-4;
 
 export function layFlows(difference: Difference, known: KnownFlows, places: Uint32Array): FlowGraph {
-  const { layout, usable } = difference;
+  const { layout, usable, sent } = difference;
+  const bySize = known.complete && sameSum(known.packets, sent);
+  const laid = layEdges(difference, known, places, bySize ? sent.map((n) => (n > 0 ? 1 : 0)) : usable);
+  const { n } = layout;
+  const graph: FlowGraph = {
+    ...laid,
+    flows: known.count,
+    open: new Float64Array(laid.a.length),
+    packets: known.packets,
+    complete: known.complete,
+    squares: new Float64Array(n),
+    left: new Float64Array(n),
+    leftSquare: new Float64Array(n),
+    chance: new Float64Array(n),
+    jitter: new Float64Array(n),
+    countVariance: new Float64Array(n),
+  };
+  if (!bySize) {
+    scale(graph, difference);
+    return graph;
+  }
+  const certain = fitMargins(graph, graph.packets, sent);
+  const kept = onlyUsable({ ...graph, open: Float64Array.from(certain) }, usable);
+  settle(kept, difference);
+  return kept;
+}
+
+type Edges = Pick<FlowGraph, "starts" | "cell" | "a" | "rho" | "expected">;
+
+/** Every flow at those of its cells that are taken, with the packets that the layout lets expect there. */
+function layEdges(
+  { layout }: Difference,
+  known: KnownFlows,
+  places: Uint32Array,
+  taken: ArrayLike<number>,
+): Edges {
   const { n, m, q } = layout;
   const perFlow = q.length * m;
   const flows = known.count;
   const starts = new Uint32Array(flows + 1);
   let room = 0;
-  for (let e = 0; e < places.length; e++) room += usable[places[e]!]!;
+  for (let e = 0; e < places.length; e++) room += taken[places[e]!]!;
   const cell = new Uint32Array(room);
   const a = new Float64Array(room);
   const rho = new Float64Array(room);
@@ -55,7 +94,7 @@ export function layFlows(difference: Difference, known: KnownFlows, places: Uint
     if (!(p > 0)) continue;
     for (let i = 0; i < perFlow; i++) {
       const c = places[f * perFlow + i]!;
-      if (usable[c] === 0) continue;
+      if (taken[c] === 0) continue;
       const share = q[Math.floor(i / m)]! / m;
       if (p * share < MINIMUM) continue;
       const before = seen[c]!;
@@ -70,24 +109,54 @@ export function layFlows(difference: Difference, known: KnownFlows, places: Uint
     }
   }
   starts[flows] = edges;
-  const graph: FlowGraph = {
-    flows,
-    starts,
-    cell: cell.subarray(0, edges),
-    a: a.subarray(0, edges),
-    rho: rho.subarray(0, edges),
-    packets: known.packets,
-    complete: known.complete,
-    expected,
-    squares: new Float64Array(n),
-    left: new Float64Array(n),
-    leftSquare: new Float64Array(n),
-    chance: new Float64Array(n),
-    jitter: new Float64Array(n),
-    countVariance: new Float64Array(n),
+  const used = { cell: cell.subarray(0, edges), a: a.subarray(0, edges), rho: rho.subarray(0, edges) };
+  return { starts, ...used, expected };
+}
+
+/** Without edges to cells that cannot be used, nor those that hardly a packet goes by. */
+function onlyUsable(graph: FlowGraph, usable: Uint8Array): FlowGraph {
+  const { flows, starts, cell, a, rho, open } = graph;
+  const kept = new Uint32Array(flows + 1);
+  let edges = 0;
+  for (let f = 0; f < flows; f++) {
+    const [from, to] = [starts[f]!, starts[f + 1]!];
+    kept[f] = edges;
+    for (let e = from; e < to; e++) {
+      if (usable[cell[e]!] === 0 || a[e]! < MINIMUM) continue;
+      cell[edges] = cell[e]!;
+      a[edges] = a[e]!;
+      rho[edges] = rho[e]!;
+      open[edges] = open[e]!;
+      edges++;
+    }
+  }
+  kept[flows] = edges;
+  return {
+    ...graph,
+    ...{ starts: kept, cell: cell.subarray(0, edges), a: a.subarray(0, edges), rho: rho.subarray(0, edges) },
+    open: open.subarray(0, edges),
   };
-  scale(graph, difference);
-  return graph;
+}
+
+/** What the fitted margins leave open. */
+function settle(graph: FlowGraph, { packets: counts }: Difference): void {
+  const { flows, starts, cell, a, rho, open, packets, squares, chance, jitter, countVariance } = graph;
+  const sums = new Float64Array(counts.length);
+  for (let e = 0; e < cell.length; e++) sums[cell[e]!]! += a[e]!;
+  for (let f = 0; f < flows; f++) {
+    const p = packets[f]!;
+    for (let e = starts[f]!; e < starts[f + 1]!; e++) {
+      const c = cell[e]!;
+      // Edges that were too thin are missing in the sum.
+      a[e]! *= counts[c]! / sums[c]!;
+      rho[e] = Math.min(1, a[e]! / p);
+      open[e] = open[e] === 1 ? 0 : allocationVariance(a[e]!, p, counts[c]!);
+      squares[c]! += a[e]! * a[e]!;
+      chance[c]! += open[e]!;
+      jitter[c]! += a[e]! * (1 - rho[e]!);
+      countVariance[c] = jitter[c]!;
+    }
+  }
 }
 
 /**
@@ -96,7 +165,7 @@ export function layFlows(difference: Difference, known: KnownFlows, places: Uint
  * with d = N - L - sum a, and so for the rest. Where all flows are known, L and B are 0.
  */
 function scale(graph: FlowGraph, difference: Difference): void {
-  const { cell, a, rho, expected, squares, left, leftSquare, chance, jitter } = graph;
+  const { cell, a, rho, open, expected, squares, left, leftSquare, chance, jitter, countVariance } = graph;
   const { packets: counts, vector } = difference;
   const n = expected.length;
   const spread = new Float64Array(n);
@@ -136,7 +205,12 @@ function scale(graph: FlowGraph, difference: Difference): void {
     const total = spread[c]! + (unlisted?.[vector[c]!]?.variance ?? 0);
     chance[c] = total > 0 ? spread[c]! - spreadSquares[c]! / total : 0;
     jitter[c] = spread[c]!;
-    graph.countVariance[c] = total;
+    countVariance[c] = total;
+  }
+  for (let e = 0; e < cell.length; e++) {
+    const v = a[e]! * (1 - rho[e]!);
+    const total = countVariance[cell[e]!]!;
+    open[e] = total > 0 ? v * Math.max(0, 1 - v / total) : 0;
   }
 }
 

@@ -19,7 +19,7 @@ export function quickAnswers(
   priors: Float64Array,
   background: SmoothBackground,
 ): { thetaNs: Float64Array; variance: Float64Array } {
-  const { flows, starts, cell, a, rho } = graph;
+  const { flows, starts, cell, a, rho, open } = graph;
   const thetaNs = new Float64Array(flows);
   const variance = new Float64Array(flows);
   for (let f = 0; f < flows; f++) {
@@ -30,12 +30,10 @@ export function quickAnswers(
       const own = a[e]!;
       const others = Math.max(0, counts[c]! - own);
       // How many of its packets fell into the cell is chance too, as far as the cell's count leaves it open.
-      const binomial = own * (1 - rho[e]!);
-      const chance = binomial * Math.max(0, 1 - binomial / graph.countVariance[c]!);
       const v =
         smoothVariance(background, others) +
-        packetVarianceOf(prior, f) * binomial +
-        prior.flowVariance * chance +
+        packetVarianceOf(prior, f) * own * (1 - rho[e]!) +
+        prior.flowVariance * open[e]! +
         1;
       weighted += (own * y[c]!) / v;
       precision += (own * own) / v;

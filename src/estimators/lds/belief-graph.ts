@@ -3,6 +3,7 @@
 import { fitVariance, type VarianceFit } from "../cells/variance.ts";
 import type { DelaySketch } from "./difference.ts";
 import type { FlowSet } from "./flow-set.ts";
+import { fitFullRows } from "./full-rows.ts";
 
 /** Flows and the usable cells that hold some of their packets. */
 export interface Graph {
@@ -10,6 +11,10 @@ export interface Graph {
   cell: Int32Array;
   /** Expected packets of the flow in the cell, with weight. */
   a: Float64Array;
+  /** Share of the flow's packets that are not in the cell: what its jitter there is more than that of all its packets. */
+  apart: Float64Array;
+  /** Variance of the flow's packets in the cell that sizes and counts leave open, in fitted rows. */
+  open: Float64Array;
   /** Per cell: sum of a, of a^2, what no listed flow explains, and the factor of V in the noise. */
   sum: Float64Array;
   squares: Float64Array;
@@ -17,6 +22,8 @@ export interface Graph {
   chance: Float64Array;
   /** Per cell: sum of weight x a, the factor of s^2 in E[y^2]. */
   weighted: Float64Array;
+  /** Rows whose packets were shared out by the sizes of flows and the counts of cells (full-rows.ts). */
+  fitted: readonly boolean[];
 }
 
 export function buildGraph(sketch: DelaySketch, flows: FlowSet): Graph {
@@ -25,6 +32,9 @@ export function buildGraph(sketch: DelaySketch, flows: FlowSet): Graph {
   const starts = new Uint32Array(flows.count + 1);
   const cell = new Int32Array(flows.cells.length);
   const a = new Float64Array(flows.cells.length);
+  const apart = new Float64Array(flows.cells.length);
+  const open = new Float64Array(flows.cells.length);
+  const fit = fitFullRows(sketch, flows);
   const sum = new Float64Array(cells);
   let edges = 0;
   for (let f = 0; f < flows.count; f++) {
@@ -38,8 +48,11 @@ export function buildGraph(sketch: DelaySketch, flows: FlowSet): Graph {
         const c = flows.cells[at]!;
         if (sketch.usable[c] === 0) continue;
         cell[edges] = c;
-        a[edges++] = expected;
-        sum[c]! += expected;
+        const fitted = fit[r];
+        a[edges] = fitted ? fitted.a[f * k + i]! : expected;
+        open[edges] = fitted ? fitted.open[f * k + i]! : 0;
+        apart[edges] = 1 - (fitted ? Math.min(1, a[edges]! / packets) : sketch.shares[r]!);
+        sum[c]! += a[edges++]!;
       }
     }
   }
@@ -53,6 +66,12 @@ export function buildGraph(sketch: DelaySketch, flows: FlowSet): Graph {
     for (let e = starts[f]!; e < starts[f + 1]!; e++) {
       const c = cell[e]!;
       const packets = sketch.received[c]!;
+      if (fit[Math.floor(c / sketch.geometry.columns)]) {
+        chance[c]! += open[e]!;
+        squares[c]! += a[e]! * a[e]!;
+        weighted[c]! += a[e]!;
+        continue;
+      }
       // Given the cell's count, what was expected is scaled to it: down always, up only where nobody is missing from the list.
       const share = sketch.shares[Math.floor(c / sketch.geometry.columns)]!;
       const doubt = flows.doubt[f]! * (weight * share) ** 2;
@@ -64,7 +83,7 @@ export function buildGraph(sketch: DelaySketch, flows: FlowSet): Graph {
   }
   const left = new Float64Array(cells);
   for (let c = 0; c < cells; c++) {
-    if (sum[c] === 0) continue;
+    if (sum[c] === 0 || fit[Math.floor(c / sketch.geometry.columns)]) continue;
     const share = sketch.shares[Math.floor(c / sketch.geometry.columns)]!;
     const packets = sketch.received[c]!;
     if (share === 1 || !flows.complete) left[c] = Math.max(0, packets - sum[c]!);
@@ -72,8 +91,9 @@ export function buildGraph(sketch: DelaySketch, flows: FlowSet): Graph {
     const listed = packets - left[c]!;
     chance[c]! += (1 - share) * weighted[c]! * Math.max(0, 1 - squares[c]! / (listed * listed));
   }
-  const list = { cell: cell.subarray(0, edges), a: a.subarray(0, edges) };
-  return { starts, ...list, sum, squares, left, chance, weighted };
+  const cut = (values: Float64Array) => values.subarray(0, edges);
+  const list = { cell: cell.subarray(0, edges), a: cut(a), apart: cut(apart), open: cut(open) };
+  return { starts, ...list, sum, squares, left, chance, weighted, fitted: fit.map((row) => row !== null) };
 }
 
 /** V (first) and s^2 (second) from the cells whose packets the list explains, and the number of those. */

@@ -20,6 +20,7 @@ import type { DelaySketch } from "./difference.ts";
 import type { FlowSet } from "./flow-set.ts";
 import { ENOUGH_FREEDOM, measureJitter } from "./jitter.ts";
 import { type Exchanged, exchangeMessages, type Problem, posteriorVariances } from "./messages.ts";
+import { answerBySums } from "./row-sums.ts";
 
 export interface Beliefs {
   /** Mean delay and variance of it, per flow; variance is NaN where no cell of the flow is usable. */
@@ -36,6 +37,8 @@ export interface Beliefs {
   /** Degrees of freedom that the variances rest on, where flows do not show it. */
   freedom: number;
   rounds: number;
+  /** Some row was shared out by sizes and counts. */
+  byCounts: boolean;
   /** False where the messages kept swinging: the means are worthless then. */
   settled: boolean;
 }
@@ -144,7 +147,9 @@ function run(setting: Setting, prior: Prior, from?: Exchanged): Solution {
   const problem = problemOf(setting, prior);
   const exchanged = exchangeMessages(problem, maxRounds, from);
   const variance = posteriorVariances(problem, sketch, setting.flows.packets, exchanged);
-  const { theta, rounds, change } = exchanged;
+  const { rounds, change } = exchanged;
+  const theta = Float64Array.from(exchanged.theta);
+  answerBySums(problem, setting.flows.packets, sketch.geometry.columns, { ...exchanged, theta }, variance);
   for (let f = 0; f < theta.length; f++)
     if (graph.starts[f] === graph.starts[f + 1]) variance[f] = Number.NaN;
   const { commonNs, commonVariance, flowVariance, packetVariance, jitter, freedom } = prior;
@@ -152,13 +157,14 @@ function run(setting: Setting, prior: Prior, from?: Exchanged): Solution {
     meanNs: theta.map((t) => t + commonNs),
     ...{ theta, variance, exchanged, rounds, priorVariance: problem.priorVariance },
     ...{ commonNs, commonVariance, flowVariance, packetVariance, jitter, freedom },
+    byCounts: graph.fitted.includes(true),
     settled: change < UNSETTLED,
   };
 }
 
 /** What the cells say beyond the common mean, the noise in it, and the priors of the flows. */
 function problemOf({ sketch, flows, background, graph }: Setting, prior: Prior): Problem {
-  const { cell, a, starts } = graph;
+  const { cell, a, apart, starts } = graph;
   const { commonNs, flowVariance, ofFlows, packetVariance, jitter } = prior;
   const cells = sketch.usable.length;
   const noise = new Float64Array(cells);
@@ -178,10 +184,8 @@ function problemOf({ sketch, flows, background, graph }: Setting, prior: Prior):
     priorVariance[f] =
       (ofFlows?.[f] ?? flowVariance) + within / Math.max(1, flows.packets[f]!) ** ALIKE + 1e-6;
     jitterVariance[f] = weight * within;
-    for (let e = starts[f]!; e < starts[f + 1]!; e++) {
-      const share = sketch.shares[Math.floor(cell[e]! / sketch.geometry.columns)]!;
-      noise[cell[e]!]! += (1 - share) * a[e]! * jitterVariance[f]!;
-    }
+    for (let e = starts[f]!; e < starts[f + 1]!; e++)
+      noise[cell[e]!]! += apart[e]! * a[e]! * jitterVariance[f]!;
   }
   return { graph, y, noise, priorVariance, jitterVariance, mostCells: flows.cellsPerFlow };
 }

@@ -231,7 +231,10 @@ function visibleJitter(sketch: DelaySketch, flows: FlowSet, { flowVariance }: Ba
   return jitter.total >= ENOUGH_FREEDOM && jitter.common < flowVariance ? jitter : null;
 }
 
-/** Degrees of freedom of an answer's variance: of its part that is jitter those of jitter, of the rest those of all cells (Satterthwaite). */
+/**
+ * Degrees of freedom of an answer's variance: of its part that is jitter those of jitter, of the rest those of all cells (Satterthwaite). A flow that has not shown how its packets vary is taken
+ * to vary as others do in the mean, which is known from all of them.
+ */
 function freedomOf(
   sketch: DelaySketch,
   flows: FlowSet,
@@ -240,6 +243,7 @@ function freedomOf(
 ): (flow: number, variance: number) => number {
   if (!jitter || sketch.shares.every((share) => share === 1)) return () => ofCells;
   return (flow, variance) => {
+    if (jitter.freedom[flow]! <= jitter.shared) return ofCells;
     const within = jitter.variance[flow]! / Math.max(1, packetsSeen(sketch, flows, flow));
     const part = variance > 0 ? Math.min(1, within / variance) : 0;
     return 1 / (part ** 2 / jitter.freedom[flow]! + (1 - part) ** 2 / ofCells);
@@ -300,6 +304,8 @@ function decoderOf(
     alpha: (flow) => rules.alpha(flow, alpha),
     auto: (flow) => {
       let best = beliefs ? believed(flow) : null;
+      // By one flow's cells alone nobody knows which of them hold its packets: such a prediction is not comparable.
+      if (best && beliefs?.byCounts) return best;
       for (const other of [rules.background(flow), rules.smallest(flow)]) {
         if (other && (!best || other.variance < CLEARLY * best.variance)) best = other;
       }

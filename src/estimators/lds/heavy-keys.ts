@@ -174,7 +174,7 @@ export function knownHeavyFlows(keys: HeavyKeys): KnownFlows {
   };
 }
 
-function copyKey(from: HeavyKeys, i: number, to: HeavyKeys, j: number): void {
+export function copyKey(from: HeavyKeys, i: number, to: HeavyKeys, j: number): void {
   to.hash.set(from.hash.subarray(2 * i, 2 * i + 2), 2 * j);
   to.keyWords.set(from.keyWords.subarray(KEY_WORDS * i, KEY_WORDS * (i + 1)), KEY_WORDS * j);
   to.packets[j] = from.packets[i]!;

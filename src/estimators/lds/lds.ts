@@ -55,9 +55,8 @@ export const lds: Estimator<LdsParameters> = {
     return { payload: encodeCells(cells), packets: sealed.packets };
   },
   kernel: {
-    part: (parameters) => kernelPart(geometryOf(parameters), parameters.bytes),
+    part: (parameters) => kernelPart(geometryOf(parameters), parameters.bytes, parameters.keys),
     places: (parameters, seed, salt) => kernelPlaces(geometryOf(parameters), seed, salt),
-    leavesOut: ({ keys }) => (keys > 0 ? "keys of heavy flows" : null),
   },
   flowList: {
     atSender: true,

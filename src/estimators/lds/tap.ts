@@ -6,8 +6,9 @@ import type { KernelKept, KernelPart, KernelPlaces } from "../../capture/ebpf/ke
 import { foldCells } from "../cells/fold.ts";
 import { saltedSeed } from "../cells/salt.ts";
 import type { SealedEpoch, Tap } from "../estimator.ts";
+import { heaviestOf } from "./counted-keys.ts";
 import { fingerprint, type Geometry, rowSeeds, samplingThreshold } from "./geometry.ts";
-import { HeavyKeysTap, heavyKeysBytes } from "./heavy-keys.ts";
+import { type HeavyKeys, HeavyKeysTap, heavyKeysBytes, writeHeavyKeys } from "./heavy-keys.ts";
 import { centreOf, writeHead } from "./payload.ts";
 import { parseWeights, RowWeights } from "./weights.ts";
 
@@ -53,8 +54,8 @@ export class SketchTap implements Tap {
   #room: number | null = null;
   #packets = 0;
   #salt = 0n;
-  /** Cells came from the kernel, which keeps no keys. */
-  #taken = false;
+  /** Flows that the kernel counted. */
+  #counted: HeavyKeys | null = null;
 
   constructor(kernels: Kernels, options: SketchOptions) {
     const { rows, columns, k, weights } = options.geometry;
@@ -94,12 +95,13 @@ export class SketchTap implements Tap {
     this.#packets += Math.max(0, to - from);
   }
 
-  take({ cells, packets }: KernelKept): void {
+  take(kept: KernelKept): void {
+    const { cells, packets } = kept;
     const { call } = this.#kernels;
     foldCells(this.#kernels, call.ldsCells(this.#address) >>> 0, cells);
     call.ldsCountRows(this.#address);
     this.#packets += packets;
-    this.#taken = true;
+    if (this.#options.keys > 0) this.#counted = heaviestOf(kept, this.#options.keys);
   }
 
   seal(): SealedEpoch {
@@ -115,7 +117,7 @@ export class SketchTap implements Tap {
       totals: Array.from({ length: rows }, (_, row) =>
         this.#kernels.readCounter(table + row * ROW_BYTES + TOTAL),
       ),
-      keys: this.#taken ? null : (this.#keys?.seal() ?? null),
+      keys: this.#sealKeys(),
     };
     writeHead(out, head, centre);
     this.#writePlanes(out, centre);
@@ -123,6 +125,15 @@ export class SketchTap implements Tap {
     this.#packets = 0;
     call.ldsClear(this.#address);
     return { payload: out.finish(), packets };
+  }
+
+  #sealKeys(): Uint8Array | null {
+    const counted = this.#counted;
+    if (!counted) return this.#keys?.seal() ?? null;
+    this.#counted = null;
+    const out = new ByteWriter(32 + 40 * counted.count);
+    writeHeavyKeys(out, counted);
+    return out.finish();
   }
 
   #writePlanes(out: ByteWriter, centre: number): void {
@@ -156,13 +167,18 @@ function thresholdOf({ rates }: Geometry, row: number): bigint {
   return BigInt(samplingThreshold(rates[row] ?? 1));
 }
 
-/** The same updates in the kernel. Keys of heavy flows are not kept there: a flow table beside it lists them. */
-export function kernelPart(geometry: Geometry, bytes: boolean): KernelPart | string {
+/** Flows that the kernel counts for each key that is kept: the heaviest of them are. */
+const FLOWS_PER_KEY = 16;
+const MAX_FLOWS = 1 << 20;
+
+/** The same updates in the kernel. Flows are counted beside them, if any of their keys are to be kept. */
+export function kernelPart(geometry: Geometry, bytes: boolean, keys: number): KernelPart | string {
   const { rows, columns, k, weights } = geometry;
   if (bytes) return "bytes are not counted there";
   if (weights !== "") return "flows have no weights there";
   const thresholds = Array.from({ length: rows }, (_, row) => thresholdOf(geometry, row));
-  return { kind: "lds", cells: rows * columns, rows, columns, k, thresholds };
+  const flows = Math.min(MAX_FLOWS, keys * FLOWS_PER_KEY);
+  return { kind: "lds", cells: rows * columns, rows, columns, k, thresholds, flows };
 }
 
 export function kernelPlaces(geometry: Geometry, seed: bigint, salt: bigint): KernelPlaces {

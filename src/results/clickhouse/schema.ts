@@ -188,6 +188,8 @@ export async function prepareSchema(http: ClickhouseHttp, { cluster, keepS }: Sc
   const place = new Place(database, cluster, version);
   await http.run(`CREATE DATABASE IF NOT EXISTS ${quoted(database)}${place.everywhere}`, [], null);
   if (cluster) http.set({ insert_distributed_sync: 1, distributed_product_mode: "local" });
+  // A row that is as it was before another one counts again: copied tables would take it for one that is there.
+  if (cluster?.replicated) http.set({ insert_deduplicate: 0 });
   if (version >= HAS_PARTITION_LIMIT) http.set({ max_partitions_per_insert_block: 0 });
   await http.run(
     `CREATE TABLE IF NOT EXISTS migrations${place.everywhere} (version Int32, hoptime String, made DateTime DEFAULT now()) ENGINE = MergeTree PARTITION BY tuple() ORDER BY version`,

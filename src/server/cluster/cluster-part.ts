@@ -38,8 +38,8 @@ export interface ClusterPart {
   readonly gate: RowGate;
   /** A record came after its epoch was given up. */
   late(head: RecordHead): void;
-  /** All rows of before have been written. */
-  written(): void;
+  /** Rows of before have been written, but for those of segments to these receivers. */
+  written(waiting: ReadonlySet<string>): void;
   /** Records from HTTP go the way of all. */
   publish(message: Uint8Array, point: string | null, tap: string | null): Promise<Ingested>;
   /** When it resolves, the archive has what the question is about. */

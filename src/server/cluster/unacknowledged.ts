@@ -16,6 +16,13 @@ export interface Unacknowledged {
   reportedMs: number;
 }
 
+export interface Open {
+  /** For its other end, or for what is looked up. */
+  waits(record: Unacknowledged): boolean;
+  /** Rows of its partition are not in the results: its lease is late. */
+  isUnwritten(record: Unacknowledged): boolean;
+}
+
 /** A record waits this long for its other end in the stream; after that it waits in the archive alone. */
 const LONGEST_MS = 600_000;
 
@@ -60,11 +67,7 @@ export class UnacknowledgedRecords {
   }
 
   /** Those that were handed over before this tick, and wait for nothing. What came under a lease that is lost is left to the next owner: its rows may not have been written. */
-  settle(
-    tick: number,
-    leases: Pick<Leases, "fenceOf" | "holds">,
-    waits: (record: Unacknowledged) => boolean,
-  ): void {
+  settle(tick: number, leases: Pick<Leases, "fenceOf" | "holds">, { waits, isUnwritten }: Open): void {
     const now = Date.now();
     for (const [id, record] of this.#records) {
       if (leases.fenceOf(record.partition) !== record.fence) {
@@ -73,6 +76,7 @@ export class UnacknowledgedRecords {
       }
       const open =
         record.tick >= tick ||
+        isUnwritten(record) ||
         !leases.holds(record.partition) ||
         (waits(record) && now - record.sinceMs < LONGEST_MS);
       if (!open) {

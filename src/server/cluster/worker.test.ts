@@ -147,6 +147,19 @@ describe.skipIf(NO_NATS)("workers of a cluster", () => {
     }
   });
 
+  it("of two groups at once get all records each", async () => {
+    const both = await Promise.all([worker("one-group"), worker("other-group")]);
+    await publish(epochs(20, 24));
+    for (const server of both) {
+      await until(async () => {
+        for (const { from, to } of SEGMENTS) if ((await rowsOf(server, from, to)) < 4) return false;
+        return true;
+      });
+      await until(() => state(server).unacknowledged === 0);
+    }
+    expect(both.map((server) => state(server).workers)).toEqual([1, 1]);
+  });
+
   it("keep the plan of the taps in the cluster", async () => {
     const one = await worker("plan");
     const reader = new PlanReader({ url: servers.url });

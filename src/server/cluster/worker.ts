@@ -114,6 +114,11 @@ export class ClusterWorker implements ClusterPart {
     return this.#leases.holds(this.#partitionOf(point));
   }
 
+  /** One of the group's workers at a time: who has the first partition. */
+  get ownsPaths(): boolean {
+    return this.#leases.holds(0);
+  }
+
   state(): ClusterState {
     const { url, group, worker, cluster, aside } = this.#link;
     return {
@@ -158,13 +163,13 @@ export class ClusterWorker implements ClusterPart {
     }
   }
 
-  written(): void {
+  written(receivers: ReadonlySet<string>): void {
     const waiting = new Set(this.#parts?.pairing.waitingNames ?? []);
-    this.#unacknowledged.settle(
-      this.#tick,
-      this.#leases,
-      ({ name, partition }) => waiting.has(name) || this.#busy.has(partition),
-    );
+    const unwritten = new Set([...receivers].map((to) => this.#partitionOf(to)));
+    this.#unacknowledged.settle(this.#tick, this.#leases, {
+      waits: ({ name, partition }) => waiting.has(name) || this.#busy.has(partition),
+      isUnwritten: ({ partition }) => unwritten.has(partition),
+    });
     this.#tick++;
     this.#intake.letIn();
   }

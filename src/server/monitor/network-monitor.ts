@@ -17,7 +17,8 @@ import { pointOf } from "../../results/series.ts";
 import type { Events } from "../events.ts";
 import type { RowFollower } from "./follower.ts";
 import { SegmentChoice } from "./segment-choice.ts";
-import { type SufferedFlow, sufferedFlows } from "./suffered.ts";
+import { SharedRows } from "./shared-rows.ts";
+import { type Suffered, sufferedFlows } from "./suffered.ts";
 
 export interface NetworkPath extends WatchedPath {
   /** Whose answers; null: the first that has any. */
@@ -29,17 +30,24 @@ export interface NetworkSettings {
   incidents: IncidentSettings;
 }
 
-export interface ReportedIncident extends Incident {
-  flows: SufferedFlow[];
-}
+export interface ReportedIncident extends Incident, Suffered {}
 
 export interface NetworkMonitorOptions {
   results: ResultsStore;
   events: Events;
   settings: NetworkSettings;
   onLog?: ((text: string) => void) | undefined;
+  /** Where several workers write to the results: rows are read from there, and one of the workers, by whom incidents are written and sent, owns the paths. */
+  shared?: SharedResults | undefined;
   /** Every change, before it is sent. */
   onChange?: ((change: IncidentChange["change"], incident: ReportedIncident) => Promise<void>) | undefined;
+}
+
+export interface SharedResults {
+  isOwner: () => boolean;
+  /** How long one segment waits for another, and how often the results are read, ms. */
+  waitMs?: number;
+  readMs?: number;
 }
 
 export const NO_NETWORK: NetworkSettings = { paths: [], incidents: INCIDENT_SETTINGS };
@@ -48,6 +56,8 @@ export const NO_NETWORK: NetworkSettings = { paths: [], incidents: INCIDENT_SETT
 const UPDATE_MS = 5000;
 /** Closed ones that are remembered at a start. */
 const REMEMBERED = 200;
+/** How often shared results are read, ms; by workers that only answer, less often. */
+const READ_MS = { owner: 1000, other: 5000 };
 const MAX_SEEDED_NS = 86_400_000_000_000n;
 
 export class NetworkMonitor implements RowFollower {
@@ -59,13 +69,16 @@ export class NetworkMonitor implements RowFollower {
   #only = new Map<string, string | null>();
   readonly #open = new Map<string, { incident: ReportedIncident; writtenMs: number }>();
   #newestNs = 0n;
+  #shared: SharedRows | null = null;
+  #readMs = 0;
+  #isOwner: boolean;
 
   private constructor(options: NetworkMonitorOptions, known: readonly ReportedIncident[]) {
     this.#options = options;
     this.#settings = options.settings;
-    this.#watch = new PathWatch(options.settings.incidents, known);
-    for (const incident of known)
-      if (incident.state === "open") this.#open.set(incident.id, { incident, writtenMs: 0 });
+    this.#isOwner = options.shared === undefined;
+    this.#watch = new PathWatch(options.settings.incidents);
+    this.#remember(known);
   }
 
   static async open(options: NetworkMonitorOptions): Promise<NetworkMonitor> {
@@ -114,6 +127,10 @@ export class NetworkMonitor implements RowFollower {
   }
 
   async take(rows: readonly SegmentRow[]): Promise<void> {
+    if (!this.#options.shared) await this.#take(rows);
+  }
+
+  async #take(rows: readonly SegmentRow[]): Promise<void> {
     if (this.#settings.paths.length === 0) return;
     const changed = new Map<string, IncidentChange>();
     for (const change of this.#feed(rows)) {
@@ -125,10 +142,35 @@ export class NetworkMonitor implements RowFollower {
     for (const { change, incident } of changed.values()) await this.#tell(change, incident);
   }
 
-  async tick(): Promise<void> {}
+  async tick(): Promise<void> {
+    const { shared, results } = this.#options;
+    if (!shared || this.#settings.paths.length === 0) return;
+    const isOwner = shared.isOwner();
+    if (isOwner && !this.#isOwner) {
+      // What the owner before has found goes on; what it did not get to is found again.
+      const incidents = await known(results);
+      this.#isOwner = true;
+      this.#remember(incidents);
+      this.#watchPaths();
+      await this.#seed();
+    }
+    this.#isOwner = isOwner;
+    const readMs = shared.readMs ?? READ_MS[isOwner ? "owner" : "other"];
+    if (performance.now() - this.#readMs < readMs) return;
+    this.#readMs = performance.now();
+    if (this.#shared) await this.#take(await this.#shared.next());
+  }
 
   async close(): Promise<void> {
+    if (!this.#isOwner) return;
     for (const { incident } of this.#open.values()) await this.#write(incident);
+  }
+
+  #remember(incidents: readonly ReportedIncident[]): void {
+    this.#watch = new PathWatch(this.#settings.incidents, incidents);
+    this.#open.clear();
+    for (const incident of incidents)
+      if (incident.state === "open") this.#open.set(incident.id, { incident, writtenMs: 0 });
   }
 
   /** Where the time of every path goes: its last epoch. */
@@ -178,16 +220,32 @@ export class NetworkMonitor implements RowFollower {
         );
     }
     this.#choice = new SegmentChoice();
-    const changes = [...this.#feed(rows)];
+    const changes = [...this.#feed(this.#startReading(rows))];
     for (const { change, incident } of changes) if (change !== "updated") await this.#tell(change, incident);
+  }
+
+  /** Where results are shared: from here on they are read. Rows of segments that are ahead of others wait. */
+  #startReading(rows: SegmentRow[]): SegmentRow[] {
+    const { shared, results } = this.#options;
+    if (!shared) return rows;
+    // Ways back as well: they say whether a clock stepped.
+    const points = new Set(this.#settings.paths.flatMap((path) => path.points));
+    const isWanted = (from: string, to: string) => points.has(from) && points.has(to);
+    this.#shared = new SharedRows({ results, isWanted, waitMs: shared.waitMs });
+    this.#shared.hold(rows);
+    return this.#shared.release();
   }
 
   async #tell(change: IncidentChange["change"], incident: Incident): Promise<void> {
     const known = this.#open.get(incident.id);
-    const due = change !== "updated" || !known || performance.now() - known.writtenMs >= UPDATE_MS;
-    const reported: ReportedIncident = { ...incident, flows: known?.incident.flows ?? [] };
+    const due =
+      this.#isOwner && (change !== "updated" || !known || performance.now() - known.writtenMs >= UPDATE_MS);
+    const reported: ReportedIncident = {
+      ...incident,
+      ...{ flows: known?.incident.flows ?? [], flowCount: known?.incident.flowCount ?? 0 },
+    };
     if (due && incident.kind !== "clock")
-      reported.flows = await sufferedFlows(this.#options.results, incident);
+      Object.assign(reported, await sufferedFlows(this.#options.results, incident));
     if (change === "closed") this.#open.delete(incident.id);
     else
       this.#open.set(incident.id, {
@@ -303,6 +361,8 @@ function readIncident({ startNs, endNs, closedNs, clock = null, ...rest }: Incid
   return {
     ...rest,
     clock,
+    // Those that were written by earlier versions have no count.
+    flowCount: rest.flowCount ?? rest.flows.length,
     startNs: BigInt(startNs),
     endNs: BigInt(endNs),
     closedNs: closedNs === null ? null : BigInt(closedNs),

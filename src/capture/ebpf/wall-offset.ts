@@ -1,0 +1,46 @@
+/**
+ * The wall clock minus the monotonic clock that programs in the kernel read. Constant but for the moments in which the wall clock is set (or a leap second comes, or the machine wakes
+ * up): slewing is of both. The coarse clocks are both as of the last tick, so their difference is exact.
+ */
+import { readFileSync } from "node:fs";
+import type { Libc } from "../source/interface/libc.ts";
+
+const CLOCK_REALTIME_COARSE = 5;
+const CLOCK_MONOTONIC_COARSE = 6;
+const NS_PER_S = 1_000_000_000n;
+
+/** ns since 1970 of the kernel's monotonic time 0. */
+export function wallOffsetNs(libc: Pick<Libc, "clockNs">): bigint {
+  for (;;) {
+    const before = libc.clockNs(CLOCK_MONOTONIC_COARSE);
+    const wallNs = libc.clockNs(CLOCK_REALTIME_COARSE);
+    // A tick between the two: again.
+    if (libc.clockNs(CLOCK_MONOTONIC_COARSE) === before) return wallNs - before + ownMonotonicNs();
+  }
+}
+
+/** The monotonic clock that programs in the kernel read. */
+export function kernelMonotonicNs(): bigint {
+  return process.hrtime.bigint() - ownMonotonicNs();
+}
+
+let own: bigint | null = null;
+
+/** What the monotonic clock of this process is ahead of the kernel's: in a time namespace. */
+function ownMonotonicNs(): bigint {
+  own ??= parseTimeNamespace(readOffsets());
+  return own;
+}
+
+export function parseTimeNamespace(text: string): bigint {
+  const [, seconds = "0", ns = "0"] = /^monotonic\s+(-?\d+)\s+(\d+)/m.exec(text) ?? [];
+  return BigInt(seconds) * NS_PER_S + BigInt(ns);
+}
+
+function readOffsets(): string {
+  try {
+    return readFileSync("/proc/self/timens_offsets", "utf8");
+  } catch {
+    return "";
+  }
+}
