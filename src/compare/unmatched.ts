@@ -179,13 +179,18 @@ function ways(matcher: ExactMatcher, side: 0 | 1): string[] {
   ];
 }
 
+interface Kept {
+  kept: number;
+  all: number;
+}
+
 /** A point that holds every n-th packet of every flow: a sentence of the first point, and of the second. */
 function sampled(
   matcher: ExactMatcher,
   [before, after]: [PassResult["before"], PassResult["after"]],
 ): [string[], string[]] {
   const shares: [number[], number[]] = [[], []];
-  const packets = [
+  const packets: [Kept, Kept] = [
     { kept: 0, all: 0 },
     { kept: 0, all: 0 },
   ];
@@ -193,8 +198,8 @@ function sampled(
     const { sent, received, matched, lost, appeared } = matcher.flow(id);
     const note = (side: 0 | 1, all: number) => {
       shares[side].push(matched / all);
-      packets[side]!.kept += matched;
-      packets[side]!.all += all;
+      packets[side].kept += matched;
+      packets[side].all += all;
     };
     if (sent >= 50 && appeared === 0 && lost > 0.4 * sent) note(1, sent);
     if (received >= 50 && lost === 0 && appeared > 0.4 * received) note(0, received);
@@ -202,7 +207,7 @@ function sampled(
   const noteOf = (side: 0 | 1): string[] => {
     const list = shares[side];
     if (list.length < 3) return [];
-    const { kept, all } = packets[side]!;
+    const { kept, all } = packets[side];
     const mean = kept / all;
     const n = Math.round(1 / mean);
     // All flows alike, but for chance: loss takes more of some than of others.
