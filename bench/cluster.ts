@@ -4,6 +4,7 @@
  *
  *   node scripts/bench.mjs cluster cost [--points 10,100,1000] [--workers 1,2,3] [--records 20000]   cost per record by points, then by workers at the most points; after a warm-up
  *   node scripts/bench.mjs cluster run [--points 1000] [--minutes 10] [--workers 1] [--limit S]       a whole network for so many simulated minutes, as fast as it goes: throughput, lag, memory
+ *   node scripts/bench.mjs cluster lag [--share 0.25] [--seconds 40]                                  how many records wait, with one worker that gets so much of a processor, after a second joined, and after one was killed
  *   node scripts/bench.mjs cluster join [--records 6000]                                              so many records with one worker, after a second has joined, and after one of the two was killed
  *
  * --results duckdb|clickhouse (default clickhouse for run and join, where it is installed), --brokers 1|3 (default 1). Progress goes to stderr.
@@ -29,7 +30,7 @@ function given() {
   try {
     const options = {
       ...{ points: text, workers: text, records: text, minutes: text, results: text, brokers: text },
-      ...{ limit: text },
+      ...{ limit: text, share: text, seconds: text },
     };
     return parseArgs({ allowPositionals: true, options });
   } catch (error) {
@@ -205,6 +206,77 @@ async function joining(records: number): Promise<void> {
   }
 }
 
+/** Gives a process a share of a processor: it is stopped for the rest of every tenth of a second. Ends with the process. */
+function slowed(pid: number, share: number): () => void {
+  let ended = false;
+  const turn = async () => {
+    try {
+      for (;;) {
+        process.kill(pid, "SIGCONT");
+        if (ended) return;
+        await sleep(100 * share);
+        process.kill(pid, "SIGSTOP");
+        await sleep(100 * (1 - share));
+      }
+    } catch {
+      // It is gone.
+    }
+  };
+  void turn();
+  return () => {
+    ended = true;
+  };
+}
+
+/** Records come faster than one slowed worker works them; a second joins; one of them is killed, and no more come. */
+async function lagging(share: number, seconds: number): Promise<void> {
+  const cluster = await start(inClickhouse(true));
+  const points = 20;
+  try {
+    const load = await loadOf(points, 100_000);
+    const stops = [slowed((await cluster.addWorker()).pid, share)];
+    await cluster.shared();
+    let next = 0;
+    const publish = (count: number) => cluster.publish(epochs(load, next, (next += count)));
+    await publish(Math.ceil(WARM_RECORDS / 2 / points));
+    await cluster.drained();
+    const fromMs = performance.now();
+    await publish(Math.ceil(1500 / points));
+    await cluster.drained();
+    const able = 1500 / ((performance.now() - fromMs) / 1000);
+    const rate = 1.3 * able;
+    console.log(
+      `one worker with ${share} of a processor: ${able.toFixed(0)} records/s; ${rate.toFixed(0)} come`,
+    );
+    const during = async (name: string) => {
+      const seen: string[] = [];
+      const startMs = performance.now();
+      for (let sent = 0, atS = 0; atS < seconds; atS = (performance.now() - startMs) / 1000) {
+        const due = Math.floor((rate * atS - sent) / points);
+        if (due > 0) await publish(due);
+        sent += due * points;
+        if (atS >= (seen.length * seconds) / 8) seen.push(`${await cluster.open()}`);
+        await sleep(100);
+      }
+      console.log(`${name}: records that wait, every ${seconds / 8} s: ${seen.join(", ")}`);
+    };
+    await during("one worker");
+    stops.push(slowed((await cluster.addWorker()).pid, share));
+    await during("a second has joined");
+    await during("later");
+    stops.shift()?.();
+    await cluster.workers.shift()?.stop("kill");
+    await during("one of the two is killed");
+    for (const stop of stops) stop();
+    await cluster.drained();
+    console.log(
+      `at the end: none waits; rows in the results: ${await cluster.rows()} of ${(next * points) / 2}`,
+    );
+  } finally {
+    await cluster.stop();
+  }
+}
+
 /** What the busiest worker had to do is how long the records wait where each has a processor of its own. */
 async function phase(
   cluster: RunningCluster,
@@ -232,6 +304,8 @@ try {
   if (what === "run") {
     const [points = 1000] = numbers(flags.points, "1000");
     await run(points, Number(flags.minutes ?? 10), Number(flags.workers ?? 1));
+  } else if (what === "lag") {
+    await lagging(Number(flags.share ?? 0.25), Number(flags.seconds ?? 40));
   } else if (what === "join") {
     await joining(Number(flags.records ?? 6000));
   } else {

@@ -76,7 +76,10 @@ export class Spool {
     try {
       const file = await open(path, constants.O_CREAT | constants.O_EXCL | constants.O_WRONLY, 0o600);
       try {
-        await file.writev(records.flatMap(frameRecord));
+        const { bytesWritten } = await file.writev(records.flatMap(frameRecord));
+        // A disk that becomes full takes a part, without an error.
+        if (bytesWritten < bytes)
+          throw Object.assign(new Error("no space left on device"), { code: "ENOSPC" });
         await file.datasync();
       } finally {
         await file.close();

@@ -198,8 +198,8 @@ export class SpooledSink {
         pauseMs = first;
         continue;
       }
-      // Many taps that lost one collector must not come back at the same moment.
-      const ms = Math.max(afterMs, pauseMs) * (0.5 + Math.random() / 2);
+      // Many taps that lost one collector must not come back at the same moment, nor earlier than it asked for.
+      const ms = Math.max(afterMs * (1 + Math.random() / 4), pauseMs * (0.5 + Math.random() / 2));
       pauseMs = Math.min(longest, 2 * pauseMs);
       await sleep(ms, undefined, { signal: this.#stop.signal }).catch(() => undefined);
     }

@@ -1,13 +1,15 @@
 /** A disk that is full, or may only be read: nothing is acknowledged that is not there, and all goes on when there is room again. */
 import { execFileSync } from "node:child_process";
-import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { mkdirSync, mkdtempSync, rmSync, statSync, truncateSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, afterEach, expect, it } from "vitest";
 import { RecordArchive } from "../../src/archive/archive.ts";
 import { identityText, recordIdentity } from "../../src/epoch/identity.ts";
+import type { EpochRecord } from "../../src/epoch/record.ts";
 import { type RunningServer, startServer } from "../../src/server/server.ts";
 import { BATCH_TYPE } from "../../src/transport/batch.ts";
+import { HttpSink } from "../../src/transport/http/http-sink.ts";
 import { message, observedRecords } from "../support/collector-records.ts";
 
 const root = mkdtempSync(join(tmpdir(), "hoptime-full-"));
@@ -93,5 +95,41 @@ it.skipIf(!mounted)(
       execFileSync("umount", [archive]);
     }
     expect((await post(message(records))).status).toBe(200);
+  },
+);
+
+it.skipIf(!mounted)(
+  "a tap whose spool's disk is full drops and counts; what it has spooled is sent once",
+  async () => {
+    const { records } = await observedRecords(["lda"], { seconds: 30 });
+    const hog = join(disk, "spool-hog");
+    try {
+      writeFileSync(hog, Buffer.alloc(8 << 20));
+    } catch {
+      // As full as it gets; then a little room.
+    }
+    truncateSync(hog, statSync(hog).size - (512 << 10));
+    server = await startServer({ data: join(root, "collector"), listen: "127.0.0.1:0", tickMs: 1e9 });
+    const { url } = server;
+    await server.close();
+    const said: string[] = [];
+    const sink = await HttpSink.open({
+      ...{ url, spoolDirectory: join(disk, "spool"), retryMs: [20, 200], stopMs: 60_000 },
+      onState: (text) => said.push(text),
+    });
+    const put = (n: number) => sink.put({ ...(records[n % records.length] as EpochRecord), point: `P${n}` });
+    let n = 0;
+    for (; n < 20_000 && sink.counts.dropped === 0; n++) await put(n);
+    expect(n).toBeLessThan(20_000);
+    for (const end = n + 20; n < end; n++) await put(n);
+    const { waiting, dropped } = sink.counts;
+    expect(waiting + dropped).toBe(n);
+    expect(said.join()).toMatch(/records wait in the spool/);
+    server = await startServer({ data: join(root, "collector"), listen: new URL(url).host, tickMs: 1e9 });
+    await sink.close();
+    expect(sink.counts).toMatchObject({ sent: waiting, unchanged: 0, waiting: 0 });
+    const archive = RecordArchive.open(join(root, "collector", "records"));
+    expect(archive.list().entries).toHaveLength(waiting);
+    rmSync(hog);
   },
 );

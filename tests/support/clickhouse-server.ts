@@ -1,13 +1,20 @@
-/** A ClickHouse server of the test's own: on loopback, on free ports, in a folder of its own. Debian's clickhouse-server (18.16) or a newer one; null where there is none. */
+/**
+ * A ClickHouse server of the test's own: on loopback, on free ports, in a folder of its own. Debian's clickhouse-server (18.16) or a newer one; null where there is none. With HOPTIME_CHDB=DIR it is
+ * ClickHouse of today, in a process of Node: DIR is where `npm install chdb` was run (CONTRIBUTING.md).
+ */
 import { type ChildProcess, spawn } from "node:child_process";
 import { existsSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
+import { fileURLToPath } from "node:url";
 
 const PLACES = ["/usr/sbin/clickhouse-server", "/usr/bin/clickhouse-server"];
-export const CLICKHOUSE_SERVER = PLACES.find((path) => existsSync(path)) ?? null;
+/** Where chdb is installed; undefined where it is not to be used. */
+export const CHDB = process.env["HOPTIME_CHDB"];
+export const CLICKHOUSE_SERVER =
+  CHDB === undefined ? (PLACES.find((path) => existsSync(path)) ?? null) : process.execPath;
 export const NO_CLICKHOUSE = "clickhouse-server is not installed (Debian: apt install clickhouse-server)";
 
 export interface ServerChange {
@@ -48,10 +55,14 @@ export class ClickhouseServer {
   /** Starts it, again after `kill`. */
   async up(): Promise<void> {
     if (CLICKHOUSE_SERVER === null) throw new Error(NO_CLICKHOUSE);
-    const child = spawn(CLICKHOUSE_SERVER, [`--config-file=${join(this.folder, "config.xml")}`], {
-      cwd: this.folder,
-      stdio: "ignore",
-    });
+    const program = fileURLToPath(new URL("./chdb-program.mjs", import.meta.url));
+    const child = spawn(
+      CLICKHOUSE_SERVER,
+      CHDB === undefined
+        ? [`--config-file=${join(this.folder, "config.xml")}`]
+        : [program, this.folder, `${this.port}`, CHDB],
+      { cwd: this.folder, stdio: CHDB === undefined ? "ignore" : ["ignore", "ignore", "inherit"] },
+    );
     this.#process = child;
     for (let i = 0; i < 300; i++) {
       const ok = await fetch(`${this.origin}/ping`).then(

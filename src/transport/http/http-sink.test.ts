@@ -131,11 +131,32 @@ describe("a sink over HTTP", () => {
     expect(said.join()).toContain("the token is not known");
   });
 
+  it("comes again no earlier than Retry-After asks for, in seconds or as a date", async () => {
+    const atMs: number[] = [];
+    const { url } = await collector((request, response, numbers) => {
+      atMs.push(performance.now());
+      const date = new Date(Date.now() + 2000).toUTCString();
+      if (atMs.length <= 2)
+        response.writeHead(503, { "retry-after": atMs.length === 1 ? "1" : date }).end("{}");
+      else accept(request, response, numbers);
+    });
+    const sink = await open(url);
+    await putAll(sink, 1);
+    await sink.close();
+    const [first = 0, second = 0, third = 0] = atMs;
+    expect(second - first).toBeGreaterThanOrEqual(990);
+    // A date has whole seconds.
+    expect(third - second).toBeGreaterThanOrEqual(990);
+    expect(sink.counts).toMatchObject({ sent: 1, waiting: 0 });
+  });
+
   it("is bounded: the oldest records make room, and are counted", async () => {
     const gone = await collector();
     for (const server of servers.splice(0)) server.close();
     const spoolDirectory = fresh();
-    const sink = await open(gone.url, { spoolDirectory, maxSpoolBytes: 5000, stopMs: 20 });
+    // One attempt: what is being sent cannot make room.
+    const once = { retryMs: [60_000, 60_000] as const };
+    const sink = await open(gone.url, { spoolDirectory, maxSpoolBytes: 5000, stopMs: 20, ...once });
     for (let n = 0; n < 100; n++) await putAll(sink, 1, n);
     const { waiting, waitingBytes, dropped } = sink.counts;
     expect(waitingBytes).toBeLessThanOrEqual(5000);

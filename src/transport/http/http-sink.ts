@@ -86,8 +86,13 @@ function deliveredOf({ status, headers, body }: Reply): Delivered {
   if (status === 200) return { kind: "taken", results: (JSON.parse(body.toString()) as IngestReply).results };
   const reason = reasonOf(body) ?? `status ${status}`;
   if (status === 413 || status === 400) return { kind: "refused", reason };
-  const after = Number(headers["retry-after"] ?? 0);
-  return { kind: "later", reason, afterMs: Number.isFinite(after) ? Math.min(60_000, 1000 * after) : 0 };
+  return { kind: "later", reason, afterMs: retryAfterMs(String(headers["retry-after"] ?? "0")) };
+}
+
+/** Seconds, or a date; bounded, whatever stands in front of the collector asks for. */
+function retryAfterMs(text: string): number {
+  const ms = /^\d+$/.test(text) ? 1000 * Number(text) : Date.parse(text) - Date.now();
+  return Number.isFinite(ms) ? Math.max(0, Math.min(60_000, ms)) : 0;
 }
 
 function reasonOf(body: Buffer): string | null {
