@@ -3,7 +3,7 @@ import { spawn } from "node:child_process";
 import { mkdirSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { createInterface } from "node:readline";
-import { fileURLToPath, pathToFileURL } from "node:url";
+import { fileURLToPath } from "node:url";
 import { chromium } from "playwright-core";
 
 const root = dirname(dirname(fileURLToPath(import.meta.url)));
@@ -22,18 +22,18 @@ const PICTURES = [
 /** So long after the incident is found: it lasts some seconds only. */
 const AFTER_MS = 2000;
 
-/** The page that compares in the browser, with the demo captures. */
-async function compared(browser) {
+/** The screen that compares in the browser, with the demo captures. */
+async function compared(browser, url) {
   const page = await browser.newPage({ viewport: { width: 1200, height: 820 } });
-  await page.goto(pathToFileURL(join(root, "dist/web/compare/index.html")).href);
+  await page.goto(`${url}/#/compare`);
   await page.setInputFiles("#file-0", join(root, "demo/router-in.pcap.gz"));
   await page.setInputFiles("#file-1", join(root, "demo/router-out.pcap.gz"));
   await page.screenshot({
     path: join(folder, "page-compare.png"),
-    clip: { x: 0, y: 0, width: 1200, height: 460 },
+    clip: { x: 0, y: 0, width: 1200, height: 480 },
   });
   await page.click("button.go");
-  await page.waitForSelector("html[data-ready=report]", { timeout: 60_000 });
+  await page.waitForSelector("#page[data-ready=report]", { timeout: 60_000 });
   await page.waitForTimeout(1000);
   await page.screenshot({ path: join(folder, "page-compare-report.png") });
   await page.close();
@@ -78,7 +78,7 @@ try {
     await page.close();
     console.error(`page-${name}.png`);
   }
-  await compared(browser);
+  await compared(browser, url);
 } finally {
   await browser.close();
   demo.kill("SIGINT");

@@ -4,6 +4,7 @@ import { ARRIVALS_TABLE, DuckdbArrivals } from "./arrivals-table.ts";
 import { DUCKDB, type ReadRows, type Value } from "./dialect.ts";
 import { type Database, openDatabase } from "./duckdb.ts";
 import { DuckdbHappenings, type Statements } from "./happenings.ts";
+import { NewestRows } from "./newest-rows.ts";
 import {
   type OpenSpan,
   ResultsStore,
@@ -34,6 +35,7 @@ export class DuckdbStore extends ResultsStore {
   readonly #all: ReadRows;
   /** Spans that are in the table `dirty`, as far as this process has written them: a row of the same minute marks nothing anew. */
   readonly #dirty = new Set<string>();
+  readonly #newest = new NewestRows();
 
   private constructor(db: Database) {
     const reading = new Line();
@@ -87,14 +89,25 @@ export class DuckdbStore extends ResultsStore {
     await this.#alone(async () => {
       const marked = await this.#db.transaction(async () => {
         const improved = await this.#dropMissing(segments);
+        if (improved.length > 0) this.#newest.forget();
         await this.#replace("segments", segments.map(segmentValues), SEGMENT_COLUMNS);
         await this.#replace("flows", flows.map(flowValues), FLOW_COLUMNS);
         return await this.#markDirty(spansOf([...segments, ...improved]));
       });
       if (this.#dirty.size > MAX_DIRTY) this.#dirty.clear();
       for (const name of marked) this.#dirty.add(name);
+      // One write after the other, as they are in the table.
+      this.#newest.note(segments);
     });
     this.noteSegments(segments);
+  }
+
+  override async newestRows(fromNs: bigint, toNs: bigint): Promise<SegmentRow[]> {
+    const kept = this.#newest.within(fromNs, toNs);
+    if (kept) return kept;
+    const lastNs = (await this.segments()).map((s) => s.lastNs).reduce(later, 0n);
+    const read = () => super.newestRows(fromNs, toNs);
+    return toNs < lastNs ? await read() : await this.#newest.fill(fromNs, read);
   }
 
   /** An end that came late: the row that said it was missing goes. Returns what went. */
@@ -198,6 +211,7 @@ export class DuckdbStore extends ResultsStore {
         );
     }
     this.forgetSegments();
+    this.#newest.forget();
   }
 
   async export(table: "segments" | "flows", path: string, format: "parquet" | "csv"): Promise<void> {

@@ -22,24 +22,34 @@ const SOURCES = [
 ] as const;
 /** They change slowly, and are asked for with every overview. */
 const KEPT_MS = 60_000;
+const KEPT_OLD_MS = 3_600_000;
 
 export class Normals {
   readonly #store: ResultsStore;
   #made: { atMs: number; toNs: bigint; normals: Map<string, Normal> } | null = null;
+  #making: { toNs: bigint; normals: Promise<Map<string, Normal>> } | null = null;
 
   constructor(store: ResultsStore) {
     this.#store = store;
   }
 
-  /** By segment and estimator (`normalKey`), from what lies before a time. */
-  async before(toNs: bigint, nowMs = Date.now()): Promise<ReadonlyMap<string, Normal>> {
+  /** By segment and estimator (`normalKey`), from what lies before a time. `old`: those of the last hour will do, where there are any. */
+  async before(toNs: bigint, { nowMs = Date.now(), old = false } = {}): Promise<ReadonlyMap<string, Normal>> {
     const made = this.#made;
     // A minute more or less is all the same; early on, when there is little, each minute counts.
-    const near = made && toNs >= made.toNs && toNs - made.toNs < HOUR_NS / 60n;
-    if (made && near && made.normals.size > 0 && nowMs - made.atMs < KEPT_MS) return made.normals;
-    const normals = await normalsBefore(this.#store, toNs);
-    this.#made = { atMs: nowMs, toNs, normals };
-    return normals;
+    const [nearNs, keptMs] = old ? [HOUR_NS, KEPT_OLD_MS] : [HOUR_NS / 60n, KEPT_MS];
+    const near = made && toNs >= made.toNs && toNs - made.toNs < nearNs;
+    if (made && near && made.normals.size > 0 && nowMs - made.atMs < keptMs) return made.normals;
+    // Those who ask at once get the same.
+    if (this.#making?.toNs !== toNs) this.#making = { toNs, normals: normalsBefore(this.#store, toNs) };
+    const making = this.#making;
+    try {
+      const normals = await making.normals;
+      this.#made = { atMs: nowMs, toNs, normals };
+      return normals;
+    } finally {
+      if (this.#making === making) this.#making = null;
+    }
   }
 }
 

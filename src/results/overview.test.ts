@@ -112,6 +112,46 @@ describe("an overview", () => {
     expect(normal?.of).toBe("last minutes");
   });
 
+  it("without steps has the newest answers and what is normal, as with steps, and follows what is written", async () => {
+    const told = ({ segments }: Awaited<ReturnType<typeof ask>>) =>
+      segments.map(({ label, latest, normal }) => ({ label, latest, normal }));
+    const [quick, whole] = [await ask(0), await ask(30)];
+    expect(told(quick)).toEqual(told(whole));
+    expect([quick.segments[0]?.meanNs, quick.segments[0]?.sent]).toEqual([[], null]);
+    const newest = async () =>
+      (await store.newestRows(BEGIN_NS, BEGIN_NS + 400n * SECOND_NS)).map((r) => [
+        r.segment.label,
+        r.startNs,
+        r.missing,
+      ]);
+    const second = (s: number) => BEGIN_NS + BigInt(s) * SECOND_NS;
+    await store.write([row("", 310, 5e6)], []);
+    // An older one changes nothing, nor does one that lacks an end.
+    await store.write([row("gold", 120, 1e6), row("", 310, 0, { missing: 1 })], []);
+    expect((await newest()).sort()).toEqual([
+      ["", second(310), 0],
+      ["gold", second(SECONDS - 1), 0],
+    ]);
+    expect((await store.newestRows(BEGIN_NS, second(50))).map((r) => r.startNs)).toEqual([
+      second(49),
+      second(49),
+    ]);
+  });
+
+  it("ends with the newest that may be now: a clock that is a day ahead moves nothing out of sight", async () => {
+    await store.write([row("ahead", 86_400, 1e6)], []);
+    const nowNs = BEGIN_NS + 320n * SECOND_NS;
+    const asked = { from: null, to: null, fromNs: null, toNs: null, steps: 0, preferred: ["lda"], nowNs };
+    const { toNs, segments } = await overview(store, new Normals(store), asked);
+    expect(BigInt(toNs)).toBe(BEGIN_NS + 311n * SECOND_NS);
+    expect(segments.map((s) => [s.label, s.latest !== null])).toEqual([
+      ["", true],
+      ["ahead", false],
+      ["gold", true],
+    ]);
+    expect(BigInt(segments[1]?.lastNs ?? 0)).toBe(BEGIN_NS + 86_401n * SECOND_NS);
+  });
+
   it("of one segment has that one alone", async () => {
     const one = await overview(store, new Normals(store), {
       ...{ from: "A", to: "C", fromNs: null, toNs: null, steps: 1, preferred: [] },

@@ -7,7 +7,7 @@ import { later } from "../base/time.ts";
 import { type Normal, type Normals, normalKey } from "./normals.ts";
 import type { ResultsStore } from "./results-store.ts";
 import { combineRows, type SegmentRow, STEPS, type Step } from "./rows.ts";
-import type { StepRow } from "./segment-reader.ts";
+import type { KnownSegment, StepRow } from "./segment-reader.ts";
 import { pointOf, type SeriesPoint } from "./series.ts";
 
 export interface SegmentOverview {
@@ -16,6 +16,8 @@ export interface SegmentOverview {
   label: string;
   estimator: string;
   estimators: string[];
+  /** End of its newest row, which may lie behind the time asked for: in the future, where clocks are wrong. */
+  lastNs: string;
   latest: SeriesPoint | null;
   /** Null where there is too little to know. */
   normal: Normal | null;
@@ -47,7 +49,10 @@ export interface OverviewQuestion {
   toNs: bigint | null;
   /** Without `fromNs`: how long before the end it begins, instead of an hour. */
   lengthNs?: bigint | undefined;
+  /** 0: none, and no sums; the newest answers alone are quick. */
   steps: number;
+  /** Default: the clock of this machine. */
+  nowNs?: bigint;
   /** Which estimator stands for a segment: the first of these that it has. */
   preferred: readonly string[];
 }
@@ -63,28 +68,21 @@ export async function overview(
   const all = await store.segments();
   const only = (name: string | null, own: string) => name === null || name === own;
   const known = all.filter((s) => only(question.from, s.from) && only(question.to, s.to));
-  const newestNs = all.map((s) => s.lastNs).reduce(later, 0n);
+  const newestNs = newestOf(
+    all.map((s) => s.lastNs),
+    question.nowNs ?? BigInt(Date.now()) * 1_000_000n,
+  );
   const toNs = question.toNs ?? newestNs;
   const fromNs = question.fromNs ?? toNs - (question.lengthNs ?? HOUR_NS);
-  const stepNs = niceStepNs((toNs - fromNs) / BigInt(question.steps));
+  const stepNs = niceStepNs((toNs - fromNs) / BigInt(Math.max(1, question.steps)));
   const startNs = fromNs - (fromNs % stepNs);
-  const length = Number((toNs - startNs + stepNs - 1n) / stepNs);
+  const length = question.steps === 0 ? 0 : Number((toNs - startNs + stepNs - 1n) / stepNs);
   const [normal, steps, newest] = await Promise.all([
-    normals.before(toNs),
-    store.steps({ fromNs: startNs, toNs, stepNs, step: stepBelow(stepNs) }),
+    normals.before(toNs, { old: length === 0 }),
+    length === 0 ? [] : store.steps({ fromNs: startNs, toNs, stepNs, step: stepBelow(stepNs) }),
     store.newestRows(fromNs, toNs),
   ]);
-  const segments = new Map<string, SegmentOverview>();
-  for (const { from, to, label, estimators } of known) {
-    const estimator = question.preferred.find((e) => estimators.includes(e)) ?? estimators[0] ?? "";
-    const empty = () => new Array<number | null>(length).fill(null);
-    segments.set(normalKey(from, to, label, estimator), {
-      ...{ from, to, label, estimator, estimators, latest: null, sent: null, lost: null },
-      normal: normal.get(normalKey(from, to, label, estimator)) ?? null,
-      ...{ epochs: 0, missing: 0, refused: 0 },
-      ...{ meanNs: empty(), lowNs: empty(), highNs: empty(), lossRate: empty() },
-    });
-  }
+  const segments = emptySegments(known, question.preferred, { normal, length });
   // Steps of a segment come one after the other.
   let before: { step: StepRow; own: SegmentOverview | undefined } | null = null;
   const ownOf = (step: StepRow) => {
@@ -128,6 +126,36 @@ export async function overview(
       );
   const list = [...segments.values()];
   return { fromNs: `${fromNs}`, toNs: `${toNs}`, stepNs: `${stepNs}`, segments: list };
+}
+
+/** By `normalKey`, with nothing in their steps yet. */
+function emptySegments(
+  known: readonly KnownSegment[],
+  preferred: readonly string[],
+  { normal, length }: { normal: ReadonlyMap<string, Normal>; length: number },
+): Map<string, SegmentOverview> {
+  const segments = new Map<string, SegmentOverview>();
+  for (const { from, to, label, estimators, lastNs } of known) {
+    const estimator = preferred.find((e) => estimators.includes(e)) ?? estimators[0] ?? "";
+    const empty = () => new Array<number | null>(length).fill(null);
+    segments.set(normalKey(from, to, label, estimator), {
+      ...{ from, to, label, estimator, estimators, lastNs: `${lastNs}` },
+      ...{ latest: null, sent: null, lost: null },
+      normal: normal.get(normalKey(from, to, label, estimator)) ?? null,
+      ...{ epochs: 0, missing: 0, refused: 0 },
+      ...{ meanNs: empty(), lowNs: empty(), highNs: empty(), lossRate: empty() },
+    });
+  }
+  return segments;
+}
+
+/** Clocks of taps may be ahead by so much. */
+const AHEAD_NS = 60n * SECOND_NS;
+
+/** The newest end that may be now: one point whose clock is wrong does not move all others out of sight. */
+function newestOf(ends: readonly bigint[], nowNs: bigint): bigint {
+  const past = ends.filter((ns) => ns <= nowNs + AHEAD_NS);
+  return (past.length > 0 ? past : ends).reduce(later, 0n);
 }
 
 function exactPoint(row: SegmentRow): SeriesPoint | null {

@@ -10,9 +10,11 @@ import { parseListen } from "./listen.ts";
 export interface ComparePage {
   html: Buffer;
   packed: Buffer;
-  /** The program of its worker, for other pages: it stands in the page. */
+  /** What stands in the page, for the collector's own page: the program of its worker, its own program, its style. */
   worker: Buffer;
   packedWorker: Buffer;
+  script: Buffer;
+  style: Buffer;
   headers: Record<string, string>;
 }
 
@@ -26,7 +28,10 @@ export function readComparePage(file = findPackageFile("web/compare/index.html")
     /<script type="text\/plain" id="worker">(.*?)<\/script>/s.exec(text)?.[1] ?? "",
     "base64",
   );
+  const between = (start: string, end: string) =>
+    Buffer.from(text.slice(text.lastIndexOf(start) + start.length, text.lastIndexOf(end)));
   return {
+    ...{ script: between("<script>", "</script>"), style: between("<style>", "</style>") },
     html,
     packed: gzipSync(html),
     worker: gunzipSync(packedWorker),

@@ -8,6 +8,7 @@ import { Empty } from "./parts/states.tsx";
 import { TokenForm } from "./parts/token-form.tsx";
 import { TopBar } from "./parts/top-bar.tsx";
 import { AlertsScreen } from "./screens/alerts.tsx";
+import { CompareScreen } from "./screens/compare.tsx";
 import { FlowsScreen } from "./screens/flows.tsx";
 import { MapScreen } from "./screens/map.tsx";
 import { OverviewScreen } from "./screens/overview.tsx";
@@ -24,6 +25,7 @@ const SCREENS: Readonly<Record<string, { title: string; show: () => JSX.Element 
   packets: { title: "Packets", show: () => <PacketsScreen /> },
   taps: { title: "Taps", show: () => <TapsScreen /> },
   alerts: { title: "Alerts", show: () => <AlertsScreen /> },
+  compare: { title: "Compare", show: () => <CompareScreen /> },
 };
 
 export function App() {

@@ -22,7 +22,10 @@ function start(): void {
   } catch {
     // Storage may be forbidden.
   }
-  const path = `v1/overview?${new URLSearchParams({ last: params.get("last") ?? "1h", steps: "60" })}`;
+  const last = params.get("last") ?? "1h";
+  // Others the page does not ask for (state/time-range.ts).
+  if (!/^(5m|15m|1h|6h|1d|7d|30d)$/.test(last)) return;
+  const path = `v1/overview?${new URLSearchParams({ last, steps: "0" })}`;
   const response = fetch(path, token === "" ? {} : { headers: { authorization: `Bearer ${token}` } });
   // A failure is that of who takes it.
   response.catch(() => {});

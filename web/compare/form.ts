@@ -2,6 +2,7 @@
 import { formatBytes } from "../../src/base/quantity.ts";
 import { CORRECTION_MODES, type CorrectionMode } from "../../src/clock/correction.ts";
 import { bdi, type Child, el } from "../report/elements.ts";
+import type { MainTag } from "../report/report.ts";
 import type { Wishes } from "./messages.ts";
 
 export const DEFAULT_WISHES: Wishes = {
@@ -34,7 +35,7 @@ export class CaptureForm {
   readonly #go: HTMLButtonElement;
   readonly #state: HTMLElement;
 
-  constructor(start: () => void) {
+  constructor(start: () => void, tag: MainTag) {
     this.#slots = SIDES.map(({ name, what }, side) => this.#slot(name, what, side));
     this.#go = el("button", { type: "submit", class: "go" }, "Compare");
     this.#state = el("div", { class: "state" });
@@ -47,8 +48,8 @@ export class CaptureForm {
     );
     form.addEventListener("submit", start);
     this.root = el(
-      "main",
-      { id: "main", tabindex: -1 },
+      tag,
+      { id: "main", tabindex: -1, aria: { label: "Captures" } },
       el(
         "header",
         { class: "head-text" },
@@ -205,7 +206,7 @@ export class CaptureForm {
 
   #acceptDrops(): void {
     const over = (event: DragEvent) => {
-      if (!event.dataTransfer?.types.includes("Files")) return;
+      if (!this.root.isConnected || !event.dataTransfer?.types.includes("Files")) return;
       event.preventDefault();
       this.root.toggleAttribute("data-over", true);
     };
@@ -215,11 +216,12 @@ export class CaptureForm {
       if (event.relatedTarget === null) this.root.toggleAttribute("data-over", false);
     });
     addEventListener("drop", (event) => {
+      if (!this.root.isConnected) return;
       event.preventDefault();
       this.root.toggleAttribute("data-over", false);
-      if (!this.root.isConnected) return;
       const given = [...(event.dataTransfer?.files ?? [])];
-      const slot = (event.target as Element | null)?.closest?.(".slot");
+      const [target] = event.composedPath();
+      const slot = (target as Element | null)?.closest?.(".slot");
       const side = slot
         ? this.#slots.indexOf(slot as HTMLElement)
         : this.files.length === 1 && this.#files[0]

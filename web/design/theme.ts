@@ -57,9 +57,13 @@ export function watchPrinting(): void {
 
 export const isPrinting = (): boolean => document.documentElement.hasAttribute("data-print");
 
+/** Sent to the window where a viewer may choose the colours. */
+export const COLOURS_CHOSEN = "hoptime-colours";
+
 /** Calls back when the colours change: the system's scheme switched, or the page goes to paper and comes back. */
 export function onThemeChange(changed: () => void): void {
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", changed);
+  addEventListener(COLOURS_CHOSEN, changed);
   addEventListener("beforeprint", changed);
   addEventListener("afterprint", changed);
 }

@@ -22,9 +22,16 @@ import {
   reverse,
 } from "./sections.ts";
 
+/** Of a page there is one main part: inside another page it is a section. */
+export type MainTag = "main" | "section";
+
 /** The header and the sections. `actions`: buttons of the page that shows it. */
-export function reportParts(data: PageData, actions: Child = null): [header: HTMLElement, main: HTMLElement] {
-  const main = el("main", { id: "main", tabindex: -1 });
+export function reportParts(
+  data: PageData,
+  actions: Child = null,
+  tag: MainTag = "main",
+): [header: HTMLElement, main: HTMLElement] {
+  const main = el(tag, { id: "main", tabindex: -1, aria: { label: "Report" } });
   const timeline = timelineOf(data);
   const parts: Child[] = [
     warnings(data),

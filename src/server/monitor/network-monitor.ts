@@ -18,7 +18,7 @@ import type { Events } from "../events.ts";
 import type { RowFollower } from "./follower.ts";
 import { SegmentChoice } from "./segment-choice.ts";
 import { SharedRows } from "./shared-rows.ts";
-import { type SufferedFlow, sufferedFlows } from "./suffered.ts";
+import { type Suffered, sufferedFlows } from "./suffered.ts";
 
 export interface NetworkPath extends WatchedPath {
   /** Whose answers; null: the first that has any. */
@@ -30,9 +30,7 @@ export interface NetworkSettings {
   incidents: IncidentSettings;
 }
 
-export interface ReportedIncident extends Incident {
-  flows: SufferedFlow[];
-}
+export interface ReportedIncident extends Incident, Suffered {}
 
 export interface NetworkMonitorOptions {
   results: ResultsStore;
@@ -242,9 +240,12 @@ export class NetworkMonitor implements RowFollower {
     const known = this.#open.get(incident.id);
     const due =
       this.#isOwner && (change !== "updated" || !known || performance.now() - known.writtenMs >= UPDATE_MS);
-    const reported: ReportedIncident = { ...incident, flows: known?.incident.flows ?? [] };
+    const reported: ReportedIncident = {
+      ...incident,
+      ...{ flows: known?.incident.flows ?? [], flowCount: known?.incident.flowCount ?? 0 },
+    };
     if (due && incident.kind !== "clock")
-      reported.flows = await sufferedFlows(this.#options.results, incident);
+      Object.assign(reported, await sufferedFlows(this.#options.results, incident));
     if (change === "closed") this.#open.delete(incident.id);
     else
       this.#open.set(incident.id, {
@@ -360,6 +361,8 @@ function readIncident({ startNs, endNs, closedNs, clock = null, ...rest }: Incid
   return {
     ...rest,
     clock,
+    // Those that were written by earlier versions have no count.
+    flowCount: rest.flowCount ?? rest.flows.length,
     startNs: BigInt(startNs),
     endNs: BigInt(endNs),
     closedNs: closedNs === null ? null : BigInt(closedNs),

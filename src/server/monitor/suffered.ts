@@ -18,9 +18,18 @@ export interface SufferedFlow {
 const LOOK_NS = 120_000_000_000n;
 const MOST = 10;
 
-export async function sufferedFlows(results: ResultsStore, incident: Incident): Promise<SufferedFlow[]> {
+export interface Suffered {
+  /** Those that suffered most. */
+  flows: SufferedFlow[];
+  /** All of them. */
+  flowCount: number;
+}
+
+const NOBODY: Suffered = { flows: [], flowCount: 0 };
+
+export async function sufferedFlows(results: ResultsStore, incident: Incident): Promise<Suffered> {
   const { segment, startNs, endNs } = incident;
-  if (!segment) return [];
+  if (!segment) return NOBODY;
   const known = (await results.segments()).filter((s) => s.from === segment.from && s.to === segment.to);
   const able = ESTIMATORS.filter((e) => e.answers.includes("flow")).map((e) => e.name);
   for (const { from, to, label, estimators } of known) {
@@ -33,14 +42,14 @@ export async function sufferedFlows(results: ResultsStore, incident: Incident): 
     const earlier = await allFlows(results, { ...which, fromNs: startNs - LOOK_NS, toNs: startNs });
     return worst(incident, during, new Map(earlier.map((f) => [f.flow, f])));
   }
-  return [];
+  return NOBODY;
 }
 
 function worst(
   incident: Incident,
   during: readonly FlowSummary[],
   earlier: ReadonlyMap<string, FlowSummary>,
-): SufferedFlow[] {
+): Suffered {
   const found = during.flatMap((now) => {
     const before = earlier.get(now.flow) ?? null;
     const weight = incident.kind === "delay" ? slower(incident, now, before) : lostMore(now, before);
@@ -49,7 +58,7 @@ function worst(
     return [{ weight, summary: { flow, packets, lost, latency, before: before?.latency ?? null } }];
   });
   found.sort((a, b) => b.weight - a.weight);
-  return found.slice(0, MOST).map((f) => f.summary);
+  return { flows: found.slice(0, MOST).map((f) => f.summary), flowCount: found.length };
 }
 
 /** Delay added to all of its packets, ns; 0 where its intervals do not show any. */

@@ -105,6 +105,7 @@ export const OVERVIEW_ANSWER = Type.Object({
       ...SEGMENT,
       estimator: text,
       estimators: Type.Array(text),
+      lastNs: NS,
       latest: orNull(SERIES_POINT),
       normal: orNull(Type.Object({}, { description: "what is ordinary at this time" })),
       sent: countOrNull,

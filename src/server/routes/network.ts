@@ -80,6 +80,9 @@ const INCIDENT = Type.Object({
       before: LATENCY,
     }),
   ),
+  flowCount: Type.Optional(
+    Type.Integer({ description: "flows that suffered; `flows` are those that suffered most" }),
+  ),
 });
 export const INCIDENTS_ANSWER = Type.Object({ incidents: Type.Array(INCIDENT), next: orNull(NS) });
 

@@ -29,14 +29,21 @@ export function pageRoutes(index: string | null = findPackageFile("web/app/index
 /** Runs kernels, and asks this collector alone. */
 const WORKER_POLICY = "default-src 'none'; script-src 'wasm-unsafe-eval'; connect-src 'self'";
 
-/** Compares captures in the browser, with its own policy instead of the collector's: it sends nothing. Its worker by itself also reads captures for the collector's page. */
-function compareRoutes({ html, packed, headers, worker, packedWorker }: ComparePage): Route[] {
-  const type = "text/javascript; charset=utf-8";
-  const { "content-type": pageType = "text/html", ...own } = headers;
-  const script = { ...own, "content-security-policy": WORKER_POLICY };
+/** Compares captures in the browser, with its own policy instead of the collector's: it sends nothing. Its parts by themselves are for the collector's page, which shows it inside its own frame and reads captures with its worker. */
+function compareRoutes(page: ComparePage): Route[] {
+  const { html, packed, worker, packedWorker, script, style } = page;
+  const { "content-type": pageType = "text/html", ...headers } = page.headers;
+  const own = { "cache-control": "no-cache", vary: "accept-encoding" };
+  const workerHeaders = { ...own, "content-security-policy": WORKER_POLICY };
+  const part = (name: string, plain: Buffer, its = own, small: Buffer = gzipSync(plain)) =>
+    packedRoute(`/compare/${name}`, TYPES[name.slice(name.lastIndexOf(".") + 1)] ?? "", {
+      ...{ plain, packed: small, headers: its },
+    });
   return [
-    packedRoute("/compare/", pageType, { plain: html, packed, headers: own }),
-    packedRoute("/compare/worker.js", type, { plain: worker, packed: packedWorker, headers: script }),
+    packedRoute("/compare/", pageType, { plain: html, packed, headers }),
+    part("worker.js", worker, workerHeaders, packedWorker),
+    part("page.js", script),
+    part("page.css", style),
   ];
 }
 

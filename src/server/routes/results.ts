@@ -132,7 +132,11 @@ function overviewRoute(service: CollectorService): Route {
           }),
         ),
         steps: Type.Optional(
-          Type.Integer({ minimum: 1, maximum: 500, description: "about so many (default 60)" }),
+          Type.Integer({
+            minimum: 0,
+            maximum: 500,
+            description: "about so many (default 60); 0: none and no sums, the newest answers alone",
+          }),
         ),
       },
       closed,

@@ -1,4 +1,5 @@
 /** Asking the collector. What it refuses comes as a Refusal, with the words it was refused in. */
+import { noteDate } from "../state/clock.ts";
 import { token } from "../state/settings.ts";
 
 export class Refusal extends Error {
@@ -33,6 +34,7 @@ export async function request(path: string, init: RequestInit = {}): Promise<Res
     if ((error as Error).name === "AbortError") throw error;
     throw new Refusal(0, "no-answer", "The collector does not answer", "is hoptime collect still running?");
   }
+  noteDate(response.headers.get("date"));
   if (response.ok) return response;
   const told = (await response.json().catch(() => null)) as {
     error?: string;

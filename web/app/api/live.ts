@@ -35,9 +35,7 @@ let waiting: EpochEvent[] = [];
 function deliver(): void {
   const events = waiting;
   waiting = [];
-  let newest = 0;
-  for (const { endNs, missing } of events) if (missing === 0) newest = Math.max(newest, msOf(endNs));
-  heardOf(newest);
+  for (const { endNs, missing } of events) if (missing === 0) heardOf(msOf(endNs));
   for (const listener of listeners) listener(events);
 }
 

@@ -29,6 +29,8 @@ export interface Incident {
   share: number | null;
   reason: string | null;
   candidates: (Ends & { confidence: number })[];
+  /** Those that suffered most, of so many; older collectors do not count them. */
+  flowCount?: number;
   flows: {
     flow: string;
     packets: number | null;

@@ -1,5 +1,6 @@
 /** What can be taken along: the command that gives the same, CSV, PNG, paper. */
 import { useState } from "preact/hooks";
+import { download } from "./download.ts";
 
 export function Actions({
   command,
@@ -54,14 +55,6 @@ export function Actions({
   );
 }
 
-export function download(name: string, blob: Blob): void {
-  const link = document.createElement("a");
-  link.href = URL.createObjectURL(blob);
-  link.download = name.replace(/[^\w.-]+/g, "_");
-  link.click();
-  setTimeout(() => URL.revokeObjectURL(link.href), 10_000);
-}
-
 /** Quoted where it must be, and never a formula in a spreadsheet. */
 export function csvOf(rows: readonly (readonly (string | number | null)[])[]): string {
   const cell = (value: string | number | null) => {
@@ -80,29 +73,3 @@ export const shellWord = (text: string): string =>
 /** The collector as the command line names it. */
 export const collectorUrl = (): string =>
   new URL(".", location.href.replace(/#.*/, "")).href.replace(/\/$/, "");
-
-/** The charts below an element, one under the other on the ground of the card, as a picture. */
-export function savePng(root: Element | null, title: string): void {
-  const charts = [...(root?.querySelectorAll("canvas") ?? [])];
-  const [first] = charts;
-  if (!first) return;
-  const ratio = devicePixelRatio;
-  const head = 34 * ratio;
-  const out = document.createElement("canvas");
-  out.width = Math.max(...charts.map((c) => c.width));
-  out.height = head + charts.reduce((sum, c) => sum + c.height, 0);
-  const ctx = out.getContext("2d");
-  if (!ctx) return;
-  const style = getComputedStyle(document.documentElement);
-  ctx.fillStyle = style.getPropertyValue("--card");
-  ctx.fillRect(0, 0, out.width, out.height);
-  ctx.fillStyle = style.getPropertyValue("--ink");
-  ctx.font = `600 ${15 * ratio}px system-ui, sans-serif`;
-  ctx.fillText(title, 12 * ratio, 22 * ratio);
-  let top = head;
-  for (const chart of charts) {
-    ctx.drawImage(chart, 0, top);
-    top += chart.height;
-  }
-  out.toBlob((blob) => blob && download(`${title}.png`, blob));
-}

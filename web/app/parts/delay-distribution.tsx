@@ -1,5 +1,6 @@
 /** Delays of packets over time: quantiles as bands, and how packets lie between them as a heat map, where the receiver keeps records of packets. */
 import { scaleLog } from "d3-scale";
+import { useRef } from "preact/hooks";
 import { currentTheme, heatColour } from "../../design/theme.ts";
 import type { KnownSegment } from "../api/types.ts";
 import { useAnswer } from "../api/use-answer.ts";
@@ -7,9 +8,11 @@ import { askDistribution, type Distribution, type DistributionStep } from "../st
 import { param, setParams } from "../state/location.ts";
 import { useCalmRange } from "../state/series.ts";
 import { coloursChanged } from "../state/settings.ts";
-import { timeRange } from "../state/time-range.ts";
+import { nsText, timeRange } from "../state/time-range.ts";
+import { Actions, csvOf } from "./actions.tsx";
 import { Chart, type ChartLine, type Gap } from "./chart.tsx";
 import type { PacketLatency } from "./packet-groups.tsx";
+import { savePng } from "./picture.ts";
 import { Answered, Empty } from "./states.tsx";
 import { countText, delayText, segmentText, timeText } from "./text.ts";
 
@@ -25,11 +28,20 @@ export function DelayDistribution({ segment }: { segment: KnownSegment }) {
     (signal) => askDistribution(segment, range, signal),
     range.refresh,
   );
+  const card = useRef<HTMLElement>(null);
   if (!segment.packets) return null;
+  const name = `${segmentText(segment)}, distribution of delays`;
   return (
-    <section class="card" aria-label="Distribution of delays">
+    <section class="card" ref={card} aria-label="Distribution of delays">
       <div class="card-head">
         <h2>Distribution of delays</h2>
+        {shown && asked.data?.steps.some((s) => s.latency) && (
+          <Actions
+            name={name}
+            csv={() => csvOf(quantileRows(asked.data?.steps ?? [], asked.data?.stepMs ?? 0))}
+            png={() => void savePng(card.current, name)}
+          />
+        )}
         <button
           type="button"
           class="plain-button"
@@ -54,6 +66,17 @@ export function DelayDistribution({ segment }: { segment: KnownSegment }) {
       )}
     </section>
   );
+}
+
+function quantileRows(steps: readonly DistributionStep[], stepMs: number): (string | number | null)[][] {
+  return [
+    ["start_ns", "end_ns", ...QUANTILES.map(([, name]) => `${name}_ns`), "packets", "reason"],
+    ...steps.map((s) => [
+      ...[nsText(s.startMs), nsText(s.startMs + stepMs)],
+      ...QUANTILES.map(([field]) => s.latency?.[field] ?? null),
+      ...[s.packets, s.latency ? null : s.reason],
+    ]),
+  ];
 }
 
 const QUANTILES = [

@@ -1,4 +1,5 @@
 /** One flow over time, beside its segment. */
+import { useRef } from "preact/hooks";
 import { get } from "../api/client.ts";
 import type { FlowPoint, FlowSummary, SegmentName } from "../api/types.ts";
 import { useAnswer } from "../api/use-answer.ts";
@@ -9,6 +10,7 @@ import { Actions, collectorUrl, csvOf, shellWord } from "./actions.tsx";
 import { Chart, type ChartLine } from "./chart.tsx";
 import { FlowPath } from "./flow-path.tsx";
 import { Delay } from "./numbers.tsx";
+import { savePng } from "./picture.ts";
 import { Answered } from "./states.tsx";
 import { countText, delayText, intervalText, reasonText, segmentText } from "./text.ts";
 
@@ -37,10 +39,11 @@ export function FlowView({ segment, flow }: { segment: SegmentName; flow: string
     },
     range.refresh,
   );
+  const card = useRef<HTMLElement>(null);
   const words = ["hoptime", "query", collectorUrl(), "--between", from, to, "--flow", flow];
   words.push("--from", new Date(range.fromMs).toISOString(), "--to", new Date(range.toMs).toISOString());
   return (
-    <section class="card" aria-label="One flow">
+    <section class="card" ref={card} aria-label="One flow">
       <div class="card-head">
         <h2>{flow}</h2>
         <Actions
@@ -59,6 +62,7 @@ export function FlowView({ segment, flow }: { segment: SegmentName; flow: string
               ]),
             ])
           }
+          png={() => void savePng(card.current, `${flow}, ${segmentText(segment)}`)}
         />
       </div>
       <p class="links">

@@ -53,7 +53,9 @@ const ACTIONS: Readonly<Record<string, () => void>> = {
 
 export function watchKeys(): () => void {
   const onKey = (event: KeyboardEvent) => {
-    const { target, key } = event;
+    const { key } = event;
+    // What is inside a shadow tree (Compare) is seen from here only so.
+    const [target] = event.composedPath();
     const typing = target instanceof HTMLElement && target.matches("input, select, textarea");
     if (event.ctrlKey || event.metaKey || event.altKey || typing) return;
     const action = ACTIONS[key];

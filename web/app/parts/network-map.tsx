@@ -1,6 +1,6 @@
 /** Points and segments as a picture; each segment is a link, with its delay and how many times its normal that is written on it. */
 import { scaleLinear, scaleLog } from "d3-scale";
-import { useRef, useState } from "preact/hooks";
+import { useEffect, useRef, useState } from "preact/hooks";
 import { currentTheme, heatColour } from "../../design/theme.ts";
 import { keepPlaces, type Node } from "../state/layout.ts";
 import { hrefTo } from "../state/location.ts";
@@ -66,6 +66,7 @@ export function NetworkMap({
 }) {
   const svg = useRef<SVGSVGElement>(null);
   const [, setMoved] = useState(0);
+  const widthPx = useWidth(svg);
   void coloursChanged.value;
   const all = [...nodes.values()];
   const [xs, ys] = [all.map((n) => n.x), all.map((n) => n.y)];
@@ -103,6 +104,8 @@ export function NetworkMap({
       ref={svg}
       class="map"
       viewBox={`${left} ${top} ${width} ${height}`}
+      // Texts and points have their size on the screen, however far the map is shrunk to fit.
+      style={{ "--shrunk": `${Math.max(1, width / Math.max(1, widthPx)).toFixed(2)}` }}
       role="group"
       aria-label="Points and segments"
     >
@@ -128,12 +131,31 @@ export function NetworkMap({
             </text>
           )}
           <text y="26" text-anchor="middle">
-            {node.name}
+            {shortened(node.name)}
           </text>
+          <title>{node.name}</title>
         </g>
       ))}
     </svg>
   );
+}
+
+const NAME_LENGTH = 18;
+function shortened(name: string): string {
+  const letters = [...name];
+  return letters.length <= NAME_LENGTH ? name : `${letters.slice(0, NAME_LENGTH - 1).join("")}…`;
+}
+
+function useWidth(svg: { current: SVGSVGElement | null }): number {
+  const [widthPx, setWidth] = useState(1000);
+  useEffect(() => {
+    const { current } = svg;
+    if (!current) return;
+    const fit = new ResizeObserver(() => setWidth(current.clientWidth || 1000));
+    fit.observe(current);
+    return () => fit.disconnect();
+  }, []);
+  return widthPx;
 }
 
 function MapLink({ link, nodes, both }: { link: Link; nodes: ReadonlyMap<string, Node>; both: boolean }) {

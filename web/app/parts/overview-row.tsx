@@ -14,7 +14,7 @@ export function OverviewRow({ segment, nowMs }: { segment: Segment; nowMs: numbe
   return (
     <tr class={`row ${health}`} onClick={(e) => !(e.target instanceof HTMLAnchorElement) && go(href)}>
       <th scope="row">
-        <a class="row-link" href={href}>
+        <a class="row-link" href={href} title={name}>
           {name}
         </a>
       </th>

@@ -7,6 +7,7 @@ const ITEMS: readonly (readonly [string, string, string])[] = [
   ["packets", "Packets", "M4 8l8-4 8 4v8l-8 4-8-4zM4 8l8 4 8-4M12 12v8"],
   ["taps", "Taps", "M12 4v9M7 9l5 5 5-5M5 19h14"],
   ["alerts", "Alerts", "M6 16V11a6 6 0 0 1 12 0v5l1.5 2h-15zM10 21h4"],
+  ["compare", "Compare", "M4 6h7v12H4zM13 6h7v12h-7zM7.5 10v4M16.5 9v6"],
 ];
 
 /** Left; at the bottom on a phone. */
@@ -25,12 +26,6 @@ export function Rail() {
           <span>{title}</span>
         </a>
       ))}
-      <a href="compare/?from=collector">
-        <svg viewBox="0 0 24 24" width="20" height="20" aria-hidden="true">
-          <path d="M4 6h7v12H4zM13 6h7v12h-7zM7.5 10v4M16.5 9v6" />
-        </svg>
-        <span>Compare</span>
-      </a>
     </nav>
   );
 }

@@ -25,6 +25,8 @@ function runsOf(values: readonly (number | null)[]): number[][] {
 
 export function Sparkline({ line, label }: { line: Line; label: string }) {
   const { meanNs, lowNs, highNs, lossRate } = line;
+  // Asked for after what is newest.
+  if (meanNs.length === 0) return <span class="spark-none" />;
   const known = meanNs.filter((v) => v !== null);
   if (known.length === 0) return <span class="muted spark-none">no data</span>;
   const low = Math.min(...known);

@@ -49,7 +49,9 @@ export function TapRow(props: Props) {
   const late = coverage.reduce((sum, c) => sum + c.late, 0);
   return (
     <tr class="row">
-      <th scope="row">{name}</th>
+      <th scope="row" title={name}>
+        {name}
+      </th>
       <td>
         {tap ? (
           <span title={timeTitle(tap.heardMs)}>{agoText(tap.heardMs, props.atMs)}</span>

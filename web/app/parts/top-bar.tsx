@@ -1,5 +1,6 @@
 /** Time range, search, live or paused, zone and colours. */
 import { liveReason, liveState } from "../api/live.ts";
+import { collectorNowMs } from "../state/clock.ts";
 import { go, hrefTo, param, screenName, setParams } from "../state/location.ts";
 import { theme, utc } from "../state/settings.ts";
 import { chosenLast, LASTS, newestMs, pausedAtMs, showLast, timeRange } from "../state/time-range.ts";
@@ -10,8 +11,6 @@ import { agoText, spanText, timeTitle } from "./text.ts";
 const SEARCHED = new Set(["overview", "flows", "taps", "map"]);
 
 export function TopBar() {
-  const { fromMs, toMs } = timeRange.value;
-  const fixed = param("since") !== null;
   return (
     <header class="top-bar">
       <input
@@ -27,22 +26,7 @@ export function TopBar() {
           if (e.key === "Escape") e.currentTarget.blur();
         }}
       />
-      <select
-        aria-label="Time range"
-        value={fixed ? "fixed" : chosenLast.value}
-        onChange={(e) => e.currentTarget.value !== "fixed" && showLast(e.currentTarget.value)}
-      >
-        {LASTS.map(([name]) => (
-          <option key={name} value={name}>
-            Last {name}
-          </option>
-        ))}
-        {fixed && <option value="fixed">Chosen span</option>}
-      </select>
-      <span class="range" title={`${timeTitle(fromMs)} to ${timeTitle(toMs)}`}>
-        {spanText(fromMs, toMs)}
-      </span>
-      <Live fixed={fixed} />
+      {screenName.value !== "compare" && <Range />}
       <span class="spread" />
       <button
         type="button"
@@ -74,6 +58,31 @@ export function TopBar() {
   );
 }
 
+function Range() {
+  const { fromMs, toMs } = timeRange.value;
+  const fixed = param("since") !== null;
+  return (
+    <>
+      <select
+        aria-label="Time range"
+        value={fixed ? "fixed" : chosenLast.value}
+        onChange={(e) => e.currentTarget.value !== "fixed" && showLast(e.currentTarget.value)}
+      >
+        {LASTS.map(([name]) => (
+          <option key={name} value={name}>
+            Last {name}
+          </option>
+        ))}
+        {fixed && <option value="fixed">Chosen span</option>}
+      </select>
+      <span class="range" title={`${timeTitle(fromMs)} to ${timeTitle(toMs)}`}>
+        {spanText(fromMs, toMs)}
+      </span>
+      <Live fixed={fixed} />
+    </>
+  );
+}
+
 const OLD_MS = 120_000;
 
 function Live({ fixed }: { fixed: boolean }) {
@@ -85,7 +94,7 @@ function Live({ fixed }: { fixed: boolean }) {
     );
   const state = liveState.value;
   const paused = pausedAtMs.value !== null;
-  const old = newestMs.value > 0 && Date.now() - newestMs.value > OLD_MS;
+  const old = newestMs.value > 0 && collectorNowMs() - newestMs.value > OLD_MS;
   const words = paused
     ? "Paused"
     : state !== "live"
@@ -93,7 +102,7 @@ function Live({ fixed }: { fixed: boolean }) {
         ? "Connecting"
         : "Not connected"
       : old
-        ? `Newest data ${agoText(newestMs.value)}`
+        ? `Newest data ${agoText(newestMs.value, collectorNowMs())}`
         : "Live";
   return (
     <>

@@ -4,6 +4,8 @@ import { useEffect, useRef, useState } from "preact/hooks";
 
 const ROW_PX = 40;
 const BEYOND = 12;
+/** Shown at once; the rest of the screen follows when its height is known. */
+const FIRST = 20;
 
 export function VirtualRows<T>({
   rows,
@@ -15,7 +17,7 @@ export function VirtualRows<T>({
   row: (item: T, index: number) => ComponentChildren;
 }) {
   const body = useRef<HTMLTableSectionElement>(null);
-  const [span, setSpan] = useState<readonly [number, number]>([0, 40]);
+  const [span, setSpan] = useState<readonly [number, number]>([0, FIRST]);
   useEffect(() => {
     const look = () => {
       const top = body.current?.getBoundingClientRect().top ?? 0;

@@ -1,16 +1,18 @@
 /** Where: the network as points and segments, coloured by how far each is above its own normal, at any instant of the time shown. */
-import { useEffect, useMemo, useState } from "preact/hooks";
+import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import type { NetworkPath } from "../api/network.ts";
+import { Actions, csvOf } from "../parts/actions.tsx";
 import { IncidentLine, useIncidents } from "../parts/incidents.tsx";
 import { type Link, NetworkMap } from "../parts/network-map.tsx";
 import { usePaths } from "../parts/paths.tsx";
+import { savePng } from "../parts/picture.ts";
 import { PlanLayer, useStationPlan } from "../parts/plan-layer.tsx";
 import { Answered, Empty } from "../parts/states.tsx";
 import { timeText } from "../parts/text.ts";
 import { forgetPlaces, layOut } from "../state/layout.ts";
 import { param, setParams } from "../state/location.ts";
 import { type SegmentList, useSegments } from "../state/overview.ts";
-import { msOf } from "../state/time-range.ts";
+import { msOf, nsText } from "../state/time-range.ts";
 
 const LAYERS = [
   ["delay", "Delay"],
@@ -97,6 +99,7 @@ function MapView({ list, paths }: { list: SegmentList; paths: readonly NetworkPa
     }, FRAME_MS);
     return () => clearTimeout(timer);
   }, [playing, chosen, steps]);
+  const card = useRef<HTMLElement>(null);
   const bare = useMemo(() => linksOf(list, paths), [list, paths]);
   const [anew, setAnew] = useState(0);
   const names = [...new Set(bare.flatMap((l) => [l.from, l.to]))].sort();
@@ -118,22 +121,29 @@ function MapView({ list, paths }: { list: SegmentList; paths: readonly NetworkPa
       {open.map((i) => (
         <IncidentLine key={i.id} incident={i} />
       ))}
-      <section class="card" aria-label="Map of the network">
+      <section class="card" ref={card} aria-label="Map of the network">
         <div class="card-head">
           <p class="muted">
             Colour: delay over the segment's own normal. Width: packets per second. Dashed: no answer. Drag
             points to move them.
           </p>
-          <button
-            type="button"
-            class="plain-button"
-            onClick={() => {
-              forgetPlaces();
-              setAnew((n) => n + 1);
-            }}
-          >
-            Lay out anew
-          </button>
+          <div class="actions">
+            <button
+              type="button"
+              class="plain-button"
+              onClick={() => {
+                forgetPlaces();
+                setAnew((n) => n + 1);
+              }}
+            >
+              Lay out anew
+            </button>
+            <Actions
+              name="map"
+              csv={() => csvOf(mapRows(links, first + chosen * list.stepMs))}
+              png={() => void savePng(card.current, `Map, ${timeText(instantMs)}`)}
+            />
+          </div>
         </div>
         <NetworkMap nodes={nodes} links={links} />
         <div class="slider">
@@ -161,4 +171,16 @@ function MapView({ list, paths }: { list: SegmentList; paths: readonly NetworkPa
       </section>
     </>
   );
+}
+
+/** What is drawn, as a table. */
+function mapRows(links: readonly Link[], startMs: number): (string | number | null)[][] {
+  return [
+    ["from", "to", "start_ns", "mean_ns", "normal_ns", "loss_rate", "incident"],
+    ...links.map(({ from, to, segment, step, incident }) => [
+      ...[from, to, nsText(startMs)],
+      ...[segment?.meanNs[step] ?? null, segment?.normal?.valueNs ?? null],
+      ...[segment?.lossRate[step] ?? null, incident ? "yes" : "no"],
+    ]),
+  ];
 }

@@ -32,7 +32,7 @@ const VALUES: Readonly<Record<string, (s: Segment, nowMs: number) => number | st
 };
 
 export function OverviewScreen() {
-  const asked = useSegments();
+  const asked = useSegments(60, true);
   return (
     <>
       <h1>Overview</h1>
@@ -50,8 +50,8 @@ function Nothing() {
     <Empty title="No segment has results yet">
       <p>
         Point two taps at this collector (<code>hoptime observe eth0 --point A --to {location.origin}</code>)
-        and name the segment: <code>hoptime collect --segment A:B</code>. <code>hoptime demo</code> shows what
-        to expect.
+        and name the segment: <code>hoptime collect --segment A:B</code>. <code>hoptime demo --live</code>{" "}
+        shows what to expect.
       </p>
     </Empty>
   );

@@ -3,17 +3,20 @@ import { useMemo, useRef } from "preact/hooks";
 import { get } from "../api/client.ts";
 import type { KnownSegment, Normal, Overview, SegmentName, SeriesPoint } from "../api/types.ts";
 import { useAnswer, useOwnSignal, useTicksUntil } from "../api/use-answer.ts";
-import { Actions, collectorUrl, csvOf, savePng, shellWord } from "../parts/actions.tsx";
+import { Actions, collectorUrl, csvOf, shellWord } from "../parts/actions.tsx";
 import { DelayDistribution } from "../parts/delay-distribution.tsx";
 import { FlowTable } from "../parts/flow-table.tsx";
+import { Time } from "../parts/numbers.tsx";
+import { savePng } from "../parts/picture.ts";
 import { LINE_COLOURS, SegmentCharts } from "../parts/segment-charts.tsx";
 import { SegmentTiles } from "../parts/segment-tiles.tsx";
 import { SeriesTable, seriesCsv } from "../parts/series-table.tsx";
 import { Answered, Empty } from "../parts/states.tsx";
 import { segmentText } from "../parts/text.ts";
+import { mayBeNow } from "../state/clock.ts";
 import { hrefTo, param, place, setParams } from "../state/location.ts";
 import { align, type EstimatorSeries, useSeries } from "../state/series.ts";
-import { heardOf, msOf, timeRange } from "../state/time-range.ts";
+import { heardOf, msOf, showSpan, timeRange } from "../state/time-range.ts";
 
 export function SegmentScreen() {
   const [, from = "", to = "", label = ""] = place.value.path;
@@ -22,8 +25,7 @@ export function SegmentScreen() {
   const ask = async (signal: AbortSignal) => {
     const { segments } = await get<{ segments: KnownSegment[] }>("/v1/segments", {}, signal);
     const own = segments.find((s) => s.from === from && s.to === to && (label === "" || s.label === label));
-    const newest = Math.max(0, ...segments.map((s) => (s.lastNs === null ? 0 : msOf(s.lastNs))));
-    heardOf(newest);
+    for (const { lastNs } of segments) if (lastNs !== null) heardOf(msOf(lastNs));
     const { segments: overview } = await get<Overview>("/v1/overview", { from, to, steps: 1 }, signal);
     const normal = overview.find((s) => s.label === own?.label)?.normal ?? null;
     there.value = (own?.estimators.length ?? 0) > 0;
@@ -88,10 +90,10 @@ function SegmentView({
                   name={name}
                   command={commandOf(segment, shown)}
                   csv={() => csvOf(seriesCsv(list))}
-                  png={() => savePng(charts.current, `${name}, ${shown.join(", ")}`)}
+                  png={() => void savePng(charts.current, `${name}, ${shown.join(", ")}`)}
                 />
               </div>
-              <Charts list={list} round={asked.round} names={shown} label={name} />
+              <Charts list={list} round={asked.round} names={shown} segment={segment} />
               <SeriesTable points={list[0]?.points ?? []} estimator={main} />
             </section>
           </>
@@ -107,19 +109,40 @@ function Charts({
   list,
   round,
   names,
-  label,
+  segment,
 }: {
   list: EstimatorSeries[];
   round: number;
   names: readonly string[];
-  label: string;
+  segment: KnownSegment;
 }) {
   const range = timeRange.value;
   const aligned = useMemo(() => align(list, range), [list, round, range.fromMs, range.toMs]);
   const points: SeriesPoint[] = list[0]?.points ?? [];
   if (points.length === 0)
-    return <Empty title="No results in this time">{<p>Choose a longer range, or zoom out with s.</p>}</Empty>;
-  return <SegmentCharts aligned={aligned} names={names} range={range} label={label} />;
+    return <NothingThen lastNs={segment.lastNs} lengthMs={range.toMs - range.fromMs} />;
+  return <SegmentCharts aligned={aligned} names={names} range={range} label={segmentText(segment)} />;
+}
+
+function NothingThen({ lastNs, lengthMs }: { lastNs: string | null; lengthMs: number }) {
+  const lastMs = lastNs === null ? null : msOf(lastNs);
+  return (
+    <Empty title="No results in this time">
+      {lastMs === null ? (
+        <p>Choose a longer range, or zoom out with s.</p>
+      ) : (
+        <>
+          <p>
+            Its newest are of <Time ms={lastMs} />
+            {mayBeNow(lastMs) ? "." : ": times of its taps are ahead. Set their clocks."}
+          </p>
+          <button type="button" class="plain-button" onClick={() => showSpan(lastMs - lengthMs, lastMs)}>
+            Show that time
+          </button>
+        </>
+      )}
+    </Empty>
+  );
 }
 
 /** One estimator carries the charts; others are laid over it. */

@@ -8,6 +8,7 @@ import { useAnswer, useTicks } from "../api/use-answer.ts";
 import { Answered, Empty } from "../parts/states.tsx";
 import { TapRow } from "../parts/tap-row.tsx";
 import { countText, durationText } from "../parts/text.ts";
+import { collectorNowMs } from "../state/clock.ts";
 import { param } from "../state/location.ts";
 
 const AGAIN_MS = 5000;
@@ -52,7 +53,7 @@ export function TapsScreen() {
         get<TapPlanState>("/v1/plan", {}, signal),
         hasCoverage ? get<{ points: PointCoverage[] }>("/v1/coverage", {}, signal) : { points: [] },
       ]);
-      const taps = { points, health, plan, coverage: coverage.points, atMs: Date.now() };
+      const taps = { points, health, plan, coverage: coverage.points, atMs: collectorNowMs() };
       noteRates(taps);
       return taps;
     },

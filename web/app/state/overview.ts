@@ -33,19 +33,28 @@ function useRangeQuery(): { key: string; refresh: number; span: Record<string, s
   };
 }
 
-export function useSegments(steps = 60): Asked<SegmentList> {
+async function askOverview(
+  span: Record<string, string>,
+  steps: number,
+  signal: AbortSignal,
+): Promise<Overview> {
+  const answer = await get<Overview>("/v1/overview", { ...span, steps }, signal);
+  for (const { latest } of answer.segments) if (latest) heardOf(msOf(latest.endNs));
+  newestAsked.value = true;
+  return answer;
+}
+
+/** `quickly`: the newest answers first, which take the collector a fraction of the time, and what was before when those are shown. */
+export function useSegments(steps = 60, quickly = false): Asked<SegmentList> {
   const { key, refresh, span, fixed } = useRangeQuery();
-  const asked = useAnswer<Overview>(
-    `${key} ${steps}`,
-    async (signal) => {
-      const answer = await get<Overview>("/v1/overview", { ...span, steps }, signal);
-      if (answer.segments.length > 0)
-        heardOf(Math.max(...answer.segments.map((s) => (s.latest ? msOf(s.latest.endNs) : 0))));
-      newestAsked.value = true;
-      return answer;
-    },
+  const first = useAnswer<Overview>(quickly ? "first" : null, (signal) => askOverview(span, 0, signal));
+  const waits = quickly && first.data === null && first.error === null;
+  const whole = useAnswer<Overview>(
+    waits ? null : `${key} ${steps}`,
+    (signal) => askOverview(span, steps, signal),
     refresh,
   );
+  const asked = whole.data === null && whole.error === null && quickly ? first : whole;
   const data = useMemo<SegmentList | null>(() => {
     if (!asked.data) return null;
     const segments = asked.data.segments.map((s) => ({ ...s, key: segmentKey(s) }));
@@ -67,7 +76,7 @@ export function useSegments(steps = 60): Asked<SegmentList> {
           else unknown = true;
         }
         liveRound.value++;
-        if (unknown) asked.again();
+        if (unknown) whole.again();
       }),
     [data, fixed],
   );

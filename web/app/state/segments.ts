@@ -1,6 +1,7 @@
 /** How a segment is, judged by its own normal (src/results/normals.ts). */
 import type { EpochEvent, SegmentName, SegmentOverview, SeriesPoint } from "../api/types.ts";
 import { delayText, durationText, reasonText, shareText } from "../parts/text.ts";
+import { collectorNowMs, mayBeNow } from "./clock.ts";
 import { msOf } from "./time-range.ts";
 
 export type Health = "slow" | "loss" | "silent" | "unmeasured" | "fine";
@@ -60,14 +61,19 @@ function isSilent(latest: SeriesPoint, nowMs: number): boolean {
 }
 
 /** One sentence, as it would be said in a call. */
-export function healthText(segment: Pick<Segment, "latest" | "normal">, nowMs: number): string {
-  const { latest, normal } = segment;
+export function healthText(
+  segment: Pick<Segment, "latest" | "normal"> & { lastNs?: string },
+  nowMs: number,
+): string {
+  const { latest, normal, lastNs } = segment;
   const health = healthOf(segment, nowMs);
   if (health === "slow" && latest?.latency && normal)
     return `slow: ${delayText(latest.latency.meanNs)}, normally ${delayText(normal.valueNs)}`;
   if (health === "loss" && latest) return `loses ${shareText(latest.lossRate)} of its packets`;
   if (health === "silent" && latest?.missing)
     return reasonText(latest.reason ?? "records of one end are missing");
+  if (health === "silent" && lastNs !== undefined && !mayBeNow(msOf(lastNs)))
+    return `times of its taps are ${durationText(msOf(lastNs) - collectorNowMs())} ahead: set their clocks`;
   if (health === "silent")
     return latest ? `no data for ${durationText(nowMs - msOf(latest.endNs))}` : "no data in this time";
   if (health === "unmeasured") return reasonText(latest?.reason ?? "not measurable");

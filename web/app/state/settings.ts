@@ -1,5 +1,6 @@
 /** What a viewer chose, kept in this browser: colours, time zone. The token is kept until the tab closes. */
 import { effect, signal } from "@preact/signals";
+import { COLOURS_CHOSEN } from "../../design/theme.ts";
 
 export type ThemeName = "system" | "light" | "dark";
 
@@ -41,6 +42,7 @@ export function watchSettings(): void {
   const dark = document.getElementById("dark") as HTMLLinkElement;
   const changed = () => {
     coloursChanged.value++;
+    dispatchEvent(new Event(COLOURS_CHOSEN));
   };
   effect(() => {
     dark.media = MEDIA[theme.value];

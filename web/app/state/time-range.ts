@@ -1,5 +1,6 @@
 /** The time that all screens show: the last so long before the newest data, or from one instant to another. It lives in the URL. Times are ms since 1970. */
 import { computed, signal } from "@preact/signals";
+import { collectorNowMs, mayBeNow } from "./clock.ts";
 import { param, setParams } from "./location.ts";
 
 export interface TimeRange {
@@ -40,12 +41,13 @@ export const timeRange = computed<TimeRange>(() => {
   if (since !== undefined && until !== undefined && until > since)
     return { fromMs: since, toMs: until, live: false };
   const length = LASTS.find(([name]) => name === chosenLast.value)?.[1] ?? 3600e3;
-  const toMs = pausedAtMs.value ?? (newestMs.value || Date.now());
+  const toMs = pausedAtMs.value ?? (newestMs.value || collectorNowMs());
   return { fromMs: toMs - length, toMs, live: pausedAtMs.value === null };
 });
 
+/** Times in the future are of a clock that is wrong: they would move everything else out of sight. */
 export function heardOf(ms: number): void {
-  if (ms > newestMs.value) newestMs.value = ms;
+  if (ms > newestMs.value && mayBeNow(ms)) newestMs.value = ms;
 }
 
 export function showLast(name: string): void {
