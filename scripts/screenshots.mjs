@@ -19,8 +19,29 @@ const PICTURES = [
   ["packets", "#/packets/r2/r3?last=5m", false, 1200, 420],
   ["taps", "#/taps?last=5m", false, 1200, 640],
 ];
-/** So long after the incident is found: it lasts some seconds only. */
-const AFTER_MS = 2000;
+/** So long after the page shows the incident: it lasts some seconds only. */
+const AFTER_MS = 1500;
+const LONGEST_MS = 180_000;
+
+/** The page at a place, when it has its data. */
+async function opened(browser, url, [, hash, dark, width, height]) {
+  const page = await browser.newPage({
+    viewport: { width, height },
+    colorScheme: dark ? "dark" : "light",
+    timezoneId: "UTC",
+  });
+  page.setDefaultTimeout(60_000);
+  await page.goto(`${url}/${hash}`);
+  await page.waitForSelector("main h1");
+  await page.waitForFunction(() => document.querySelector("main .loading") === null);
+  return page;
+}
+
+async function take(page, name) {
+  await page.screenshot({ path: join(folder, `page-${name}.png`) });
+  await page.close();
+  console.error(`page-${name}.png`);
+}
 
 /** The screen that compares in the browser, with the demo captures. */
 async function compared(browser, url) {
@@ -52,31 +73,28 @@ const browser = await chromium.launch({
 try {
   const lines = createInterface(demo.stdout);
   const url = await new Promise((resolve, reject) => {
-    let started = null;
     lines.on("line", (text) => {
       const line = JSON.parse(text);
-      if (line.event === "started") started = line.url;
-      if (line.event === "incident") resolve(started);
+      if (line.event === "started") resolve(line.url);
     });
-    lines.on("close", () => reject(new Error("the demo ended before its incident")));
+    lines.on("close", () => reject(new Error("the demo ended at once")));
   });
-  console.error(`incident found, ${url}`);
-  await new Promise((resolve) => setTimeout(resolve, AFTER_MS));
-  for (const [name, hash, dark, width, height] of PICTURES) {
-    const page = await browser.newPage({
-      viewport: { width, height },
-      colorScheme: dark ? "dark" : "light",
-      timezoneId: "UTC",
-    });
-    page.setDefaultTimeout(60_000);
-    await page.goto(`${url}/${hash}`);
-    await page.waitForSelector("main h1");
-    await page.waitForFunction(() => document.querySelector("main .loading") === null);
+  // The pages that show the incident wait for it.
+  const [first, ...later] = PICTURES;
+  const page = await opened(browser, url, first);
+  await page.waitForSelector(".incident.open", { timeout: LONGEST_MS }).then(
+    () => console.error(`incident found, ${url}`),
+    () =>
+      console.error("no open incident was seen (is the machine too busy for the demo?): pictures without it"),
+  );
+  await page.waitForTimeout(AFTER_MS);
+  await take(page, first[0]);
+  for (const picture of later) {
+    const [name] = picture;
+    const page = await opened(browser, url, picture);
     // Charts draw when they know their width; taps have rates from the second look on.
-    await page.waitForTimeout(name === "taps" ? 12_000 : 1500);
-    await page.screenshot({ path: join(folder, `page-${name}.png`) });
-    await page.close();
-    console.error(`page-${name}.png`);
+    await page.waitForTimeout(name === "taps" ? 12_000 : AFTER_MS);
+    await take(page, name);
   }
   await compared(browser, url);
 } finally {

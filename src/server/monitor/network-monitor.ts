@@ -231,7 +231,7 @@ export class NetworkMonitor implements RowFollower {
     // Ways back as well: they say whether a clock stepped.
     const points = new Set(this.#settings.paths.flatMap((path) => path.points));
     const isWanted = (from: string, to: string) => points.has(from) && points.has(to);
-    this.#shared = new SharedRows({ results, isWanted, waitMs: shared.waitMs });
+    this.#shared = new SharedRows({ results, isWanted, segments: this.segments, waitMs: shared.waitMs });
     this.#shared.hold(rows);
     return this.#shared.release();
   }

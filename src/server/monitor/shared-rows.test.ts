@@ -60,8 +60,10 @@ describe("paths of workers that share their results", () => {
       for (const monitor of monitors) await monitor.take(rows("A", "B", 0, 1));
       await monitors[worker]?.tick();
     };
-    // The worker of the second segment is 25 epochs behind that of the first.
-    await results.write([...rows("A", "B", 0, 90), ...rows("B", "C", 0, 65)], []);
+    // The worker of the second segment has written nothing yet, then it is 25 epochs behind that of the first.
+    await results.write(rows("A", "B", 0, 90), []);
+    await read(0);
+    await results.write(rows("B", "C", 0, 65), []);
     await read(0);
     expect(said).toEqual(["0 opened B:C"]);
     owner = 1;
@@ -81,8 +83,15 @@ describe("paths of workers that share their results", () => {
   it("wait for a segment that is behind, and not for ever", async () => {
     const results = await DuckdbStore.open(join(root, "wait.duckdb"));
     let nowMs = 0;
-    const shared = new SharedRows({ results, isWanted: () => true, waitMs: 1000, nowMs: () => nowMs });
-    await results.write([...rows("A", "B", 0, 9), ...rows("B", "C", 0, 4)], []);
+    const segments = [
+      { from: "A", to: "B" },
+      { from: "B", to: "C" },
+    ];
+    const settings = { results, segments, isWanted: () => true, waitMs: 1000, nowMs: () => nowMs };
+    const shared = new SharedRows(settings);
+    await results.write(rows("A", "B", 0, 9), []);
+    expect(await shared.next()).toEqual([]);
+    await results.write(rows("B", "C", 0, 4), []);
     expect((await shared.next()).map((r) => r.startNs).reduce(later)).toBe(row("A", "B", 3).startNs);
     nowMs = 999;
     expect(await shared.next()).toEqual([]);
@@ -90,6 +99,11 @@ describe("paths of workers that share their results", () => {
     expect(await shared.next()).toHaveLength(4);
     nowMs = 2000;
     expect((await shared.next()).map((r) => r.segment.from)).toEqual(["A", "A", "A"]);
+    // Not again for each: it is silent until it comes.
+    await results.write(rows("A", "B", 9, 10), []);
+    expect(await shared.next()).toHaveLength(1);
+    await results.write([...rows("A", "B", 10, 12), ...rows("B", "C", 6, 11)], []);
+    expect(await shared.next()).toHaveLength(6);
     await results.close();
   });
 });

@@ -15,7 +15,9 @@ const FAR_NS = 9_000_000_000_000_000_000n;
 
 export interface SharedRowsOptions {
   results: ResultsStore;
-  /** Is it one of the paths' segments, or beside them? */
+  /** The paths' segments: an epoch waits for all of them, whether they have rows yet or not. */
+  segments: readonly { from: string; to: string }[];
+  /** Is it one of those, or beside them? */
   isWanted: (from: string, to: string) => boolean;
   waitMs?: number | undefined;
   nowMs?: () => number;
@@ -27,6 +29,8 @@ export class SharedRows {
   readonly #read = new Map<string, bigint>();
   /** The same by segment: how far each is. */
   readonly #newest = new Map<string, bigint>();
+  /** They were waited for; until they come. */
+  readonly #silent = new Set<string>();
   #held: SegmentRow[] = [];
   #movedMs: number;
 
@@ -63,24 +67,40 @@ export class SharedRows {
       this.#read.set(name, startNs);
       const key = keyOf(segment);
       this.#newest.set(key, later(startNs, this.#newest.get(key) ?? 0n));
+      this.#silent.delete(key);
       this.#held.push(row);
     }
   }
 
   release(): SegmentRow[] {
+    if (this.#held.length === 0) this.#movedMs = this.#nowMs();
+    else if (this.#nowMs() - this.#movedMs >= (this.#options.waitMs ?? WAIT_MS)) this.#giveUp();
     const untilNs = this.#frontier();
     const out = this.#held.filter((row) => row.startNs <= untilNs);
-    if (out.length > 0 || this.#held.length === 0) this.#movedMs = this.#nowMs();
-    else if (this.#nowMs() - this.#movedMs >= (this.#options.waitMs ?? WAIT_MS)) return this.#held.splice(0);
+    if (out.length > 0) this.#movedMs = this.#nowMs();
     this.#held = this.#held.filter((row) => row.startNs > untilNs);
     return out;
   }
 
-  /** Every segment that is not silent has come so far. */
+  /** By segment: how far it is; 0 before its first row. */
+  #reached(): [string, bigint][] {
+    const keys = new Set([...this.#options.segments.map(keyOf), ...this.#newest.keys()]);
+    return [...keys].map((key) => [key, this.#newest.get(key) ?? 0n]);
+  }
+
+  /** Those that are behind are not waited for any longer. */
+  #giveUp(): void {
+    const lastNs = this.#held.map((row) => row.startNs).reduce(later, 0n);
+    for (const [key, ns] of this.#reached()) if (ns < lastNs) this.#silent.add(key);
+  }
+
+  /** Every segment that is waited for has come so far. */
   #frontier(): bigint {
-    const newest = [...this.#newest.values()];
-    const lastNs = newest.reduce(later, 0n);
-    return newest.filter((ns) => ns > lastNs - LOOK_NS).reduce(earlier, lastNs);
+    const reached = this.#reached();
+    const lastNs = reached.map(([, ns]) => ns).reduce(later, 0n);
+    return reached
+      .filter(([key, ns]) => !this.#silent.has(key) && (ns === 0n || ns > lastNs - LOOK_NS))
+      .reduce((least, [, ns]) => earlier(least, ns), lastNs);
   }
 
   #nowMs(): number {

@@ -42,6 +42,8 @@ const LINGER_MS = 2 * RETIRE_MS;
 const FRAME_OVERHEAD = 22;
 const { BATCH_FULL, BAD_LENGTH, SPECIAL_INNER } = cursorConstants;
 const { RING_ETHERNET, RING_NETWORK } = walkRingConstants;
+/** The interface's MTU is looked at so often. */
+const MTU_MS = 1000;
 const ANY_LENGTH = 0xffff_ffff;
 
 type Counter = "packets" | "bytes" | "merged" | "hardware";
@@ -82,6 +84,7 @@ export class InterfaceSource implements Source {
   #endAt: number | null = null;
   #damaged = 0;
   #mtu: number | null = null;
+  #mtuAt = 0;
   #clock: SystemClock | null = null;
 
   constructor(kernels: Kernels, name: string, options: InterfaceSourceOptions) {
@@ -123,10 +126,8 @@ export class InterfaceSource implements Source {
     this.#options.onOpen?.(
       `${this.name}: packets ${way}, ${this.snapBytes} bytes of each, ${timestamps} timestamps${filtered}`,
     );
-    const { ethernet, mtu } = this.#ring.link(this.name);
-    this.#mtu = mtu;
-    this.#set("link", ethernet ? RING_ETHERNET : RING_NETWORK);
-    this.#set("longest", mtu === null ? ANY_LENGTH : mtu + FRAME_OVERHEAD);
+    this.#set("link", this.#ring.link(this.name).ethernet ? RING_ETHERNET : RING_NETWORK);
+    this.#lookAtMtu();
     this.#set("hardwareOnly", hardware ? 1 : 0);
   }
 
@@ -146,6 +147,7 @@ export class InterfaceSource implements Source {
       if (this.#final) return null;
       if (signal?.aborted) this.#endAt ??= performance.now() + LINGER_MS;
       if (this.#endAt !== null && performance.now() > this.#endAt) return null;
+      this.#lookAtMtu();
       const given = this.#found();
       if (given) return given;
       this.#passedNs = this.#wall() - ((this.#ring?.waiting ?? 0) > 0 ? PATIENCE_NS : EMPTY_PATIENCE_NS);
@@ -153,6 +155,14 @@ export class InterfaceSource implements Source {
       await sleep(this.#endAt === null ? this.#waitMs : MIN_WAIT_MS);
       this.#turnAt = performance.now() + TURN_MS;
     }
+  }
+
+  /** It may change while packets are read: frames up to it are no merged ones. */
+  #lookAtMtu(): void {
+    if (performance.now() < this.#mtuAt) return;
+    this.#mtuAt = performance.now() + MTU_MS;
+    this.#mtu = this.#ring?.link(this.name).mtu ?? this.#mtu;
+    this.#set("longest", this.#mtu === null ? ANY_LENGTH : this.#mtu + FRAME_OVERHEAD);
   }
 
   ready(): SourceBatch | null {
