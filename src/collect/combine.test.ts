@@ -135,6 +135,25 @@ describe("combining epochs", () => {
     expect(hits).toBeGreaterThanOrEqual(920);
   });
 
+  it("sums losses where every part with packets has one, and has none otherwise, by states too", () => {
+    const [known, unknown] = [part({ lost: 3, packets: 30 }), part({ lost: null, packets: 10 })];
+    const idle = part({ lost: null, packets: 0 });
+    const lostOf = (...parts: Contribution[]) => {
+      const [direct, byStates] = [new Combination(), new Combination()];
+      for (const one of parts) {
+        direct.add(one);
+        const alone = new Combination();
+        alone.add(one);
+        byStates.addState(alone.state());
+      }
+      expect(byStates.result().lost).toBe(direct.result().lost);
+      return direct.result().lost;
+    };
+    expect(lostOf(known, known, idle)).toBe(6);
+    expect(lostOf(known, unknown, known)).toBeNull();
+    expect(lostOf(unknown)).toBeNull();
+  });
+
   it("says what share has an answer, and the commonest reason where none has", () => {
     const some = new Combination();
     some.add(part({ mean: interval(5), packets: 30 }));
@@ -143,7 +162,7 @@ describe("combining epochs", () => {
       mean: interval(5),
       packets: 40,
       answered: 0.75,
-      lost: 0,
+      lost: null,
       stdev: NONE,
     });
     const none = new Combination();

@@ -48,6 +48,7 @@ export interface Combined {
   whole: Interval | NoAnswer;
   stdev: Interval | NoAnswer;
   packets: number | null;
+  /** Null also where that of a part with packets is not known: a sum of the others would pass for all. */
   lost: number | null;
   used: number;
   /** Packets (that arrived, as far as that is known) of contributions with a mean, and their share of all; null where packets are unknown. */
@@ -112,6 +113,7 @@ export class Combination {
   #arrived: number | null = null;
   #answeredPackets = 0;
   #lost: number | null = null;
+  #lossUnknown = false;
   #used = 0;
   #answers = 0;
   #why = new Map<NoAnswer["reason"], { no: NoAnswer; count: number }>();
@@ -134,7 +136,7 @@ export class Combination {
     if (packets !== null) this.#packets = (this.#packets ?? 0) + packets;
     const arrived = contribution.arrived ?? packets;
     if (arrived !== null) this.#arrived = (this.#arrived ?? 0) + arrived;
-    if (lost !== null) this.#lost = (this.#lost ?? 0) + lost;
+    this.#addLost(lost, packets);
     if (isNoAnswer(mean)) {
       const known = this.#why.get(mean.reason);
       if (known) known.count++;
@@ -154,6 +156,15 @@ export class Combination {
       this.#whyStdev ??= stdev;
       this.#unspread += weight;
     } else this.#spread.add(mean, ownError(mean), stdev, weight);
+  }
+
+  #addLost(lost: number | null, packets: number | null): void {
+    if (lost !== null) this.#lost = (this.#lost ?? 0) + lost;
+    else if (packets !== null && packets > 0) this.#lossUnknown = true;
+  }
+
+  #allLost(): number | null {
+    return this.#lossUnknown ? null : this.#lost;
   }
 
   #addMean(mean: Interval, weight: number, flow: string | undefined): void {
@@ -199,7 +210,7 @@ export class Combination {
       packets: this.#packets,
       arrived: this.#arrived,
       answeredPackets: this.#answeredPackets,
-      lost: this.#lost,
+      lost: this.#allLost(),
       used: this.#used,
       answers: this.#answers,
       unansweredWeight: weight,
@@ -232,7 +243,7 @@ export class Combination {
     if (state.packets !== null) this.#packets = (this.#packets ?? 0) + state.packets;
     if (state.arrived !== null) this.#arrived = (this.#arrived ?? 0) + state.arrived;
     this.#answeredPackets += state.answeredPackets;
-    if (state.lost !== null) this.#lost = (this.#lost ?? 0) + state.lost;
+    this.#addLost(state.lost, state.packets);
     this.#used += state.used;
     this.#answers += state.answers;
     this.#addUnansweredState(state);
@@ -262,7 +273,7 @@ export class Combination {
       whole: this.#whole(),
       stdev: this.#stdev(),
       packets: this.#packets,
-      lost: this.#lost,
+      lost: this.#allLost(),
       used: this.#used,
       answeredPackets: this.#answeredPackets,
       answered: this.#arrived === null || this.#arrived === 0 ? null : this.#answeredPackets / this.#arrived,

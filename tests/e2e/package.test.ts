@@ -6,8 +6,8 @@ import { join } from "node:path";
 import { afterAll, expect, test } from "vitest";
 import { DEMO, ROOT } from "../support/demo-captures.ts";
 
-/** Measured: 9.2 MB, of which 3.8 are the command line, 2.9 the library with its types, 0.7 the pages, 0.5 eBPF programs, 0.6 documents and 0.4 the demo captures. */
-const MAX_INSTALLED_BYTES = 9.6e6;
+/** Measured: 9.6 MB, of which 3.8 are the command line, 2.9 the library with its types, 0.8 the pages, 0.8 eBPF programs, 0.6 documents and 0.4 the demo captures. */
+const MAX_INSTALLED_BYTES = 10e6;
 
 const scratch = mkdtempSync(join(tmpdir(), "hoptime-package-"));
 afterAll(() => rmSync(scratch, { recursive: true, force: true }));
