@@ -137,7 +137,9 @@ export function worstJson(worst: { slowest: WorstPacket[]; lost: WorstPacket[] }
   return { slowest: worst.slowest.map(row), lost: worst.lost.map(row) };
 }
 
-/** A report whose notes name flags. */
+/** A report whose sentences name flags. */
 export function flagged(report: ReportView): ReportView {
-  return { ...report, cdf: report.cdf, heat: report.heat, notes: report.notes.map(withFlags) };
+  const { cdf, heat, lossCause } = report;
+  const cause = lossCause === undefined ? {} : { lossCause: withFlags(lossCause) };
+  return { ...report, cdf, heat, ...cause, notes: report.notes.map(withFlags) };
 }

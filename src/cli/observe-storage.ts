@@ -10,7 +10,7 @@ import {
   endpointOf,
   isRemote,
 } from "./collector-options.ts";
-import { flagOf, withFlags } from "./flags.ts";
+import { flagOf } from "./flags.ts";
 import { durationOption, sizeOption } from "./options.ts";
 import { warn } from "./output.ts";
 
@@ -65,7 +65,7 @@ export function collectorOf(flags: StorageFlags, point: string): Pick<ObservePoi
       ...endpoint,
       spoolDirectory: spool ?? defaultSpool(to, point),
       maxSpoolBytes: spoolSize,
-      onState: (text) => warn(`hoptime: ${withFlags(text)}`),
+      onState: (text) => warn(`hoptime: ${text}`),
     },
   };
 }

@@ -11,7 +11,6 @@ import { NO_PLAN, PLAN_POLL_MS, planAt, type TapPlan, type TapPlanState } from "
 import type { Endpoint } from "../transport/http/collector-url.ts";
 import { isNatsUrl, type NatsEndpoint } from "../transport/nats/nats-url.ts";
 import { PlanReader } from "../transport/nats/plan-reader.ts";
-import { withFlags } from "./flags.ts";
 import { warn } from "./output.ts";
 
 /** What a plan says in the words of the command line. */
@@ -49,7 +48,7 @@ export class PlanFollower {
       if (!(error instanceof UsageError) || error.code !== "no-records") throw error;
       const kept = this.#kept();
       warn(
-        `hoptime: ${withFlags(error.problem)}; ${kept ? "its last plan is followed" : "observing as the options say"}`,
+        `hoptime: ${error.problem}; ${kept ? "its last plan is followed" : "observing as the options say"}`,
       );
       this.#state = kept;
     }

@@ -154,7 +154,7 @@ describe.skipIf(!hasBrowser)("the HTML report", () => {
     cliOutput(["compare", FILES.before, FILES.after, "--html", HTML]);
     const page = await open();
     const [banner = ""] = await page.locator(".warning").allTextContents();
-    expect(banner).toMatch(/^The loss is probably not real.*only in the second capture.*\(NAT\)/);
+    expect(banner).toMatch(/^The loss is probably not real.*translated on the way \(NAT\).*; use --nat$/);
     const above = await page.locator(".warning").first().boundingBox();
     const table = await page.locator(".flows").boundingBox();
     expect(above?.y ?? Number.NaN).toBeLessThan(table?.y ?? Number.NaN);

@@ -143,7 +143,7 @@ function notesOf(config: StreamConfig, replicas: number): string[] {
     ...(max_bytes > 0
       ? []
       : [
-          `the stream ${STREAM} has no limit of bytes: where its servers' storage is full they take no records (nats stream edit ${STREAM} --max-bytes 100GB)`,
+          `the stream ${STREAM} has no limit of bytes: where its servers' storage is full they take no records; set its max_bytes (nats stream edit ${STREAM})`,
         ]),
     ...(max_msgs_per_subject > 0
       ? [`the stream ${STREAM} keeps ${max_msgs_per_subject} records of each point only`]
