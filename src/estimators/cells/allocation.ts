@@ -41,17 +41,31 @@ export function fitMargins(
   const certain = new Uint8Array(a.length);
   const sizes = Float64Array.from(packets);
   const left = Float64Array.from(counts);
+  const places = new Uint32Array(a.length);
+  const openStarts = new Uint32Array(starts.length);
+  let open = 0;
   for (let f = 0; f < sizes.length; f++) {
+    openStarts[f] = open;
     for (let e = starts[f]!; e < starts[f + 1]!; e++) {
-      if (low[e]! < high[e]!) continue;
+      if (low[e]! < high[e]!) {
+        places[open++] = e;
+        continue;
+      }
       certain[e] = 1;
       sizes[f]! -= low[e]!;
       left[cell[e]!]! -= low[e]!;
-      a[e] = 0;
+      a[e] = low[e]!;
     }
   }
-  fitOpen(table, sizes, left);
-  for (let e = 0; e < a.length; e++) if (certain[e] === 1) a[e] = low[e]!;
+  openStarts[sizes.length] = open;
+  const kept = places.subarray(0, open);
+  const rest = {
+    starts: openStarts,
+    cell: kept.map((e) => cell[e]!),
+    a: Float64Array.from(kept, (e) => a[e]!),
+  };
+  fitOpen(rest, sizes, left);
+  for (let i = 0; i < open; i++) a[kept[i]!] = rest.a[i]!;
   return certain;
 }
 
@@ -69,21 +83,31 @@ function boundsOf(
   const high = new Float64Array(cell.length);
   for (let f = 0; f < starts.length - 1; f++)
     for (let e = starts[f]!; e < starts[f + 1]!; e++) high[e] = Math.min(packets[f]!, counts[cell[e]!]!);
+  // Of each cell: the sums of its bounds.
   const lows = new Float64Array(counts.length);
   const highs = new Float64Array(counts.length);
+  for (let e = 0; e < cell.length; e++) highs[cell[e]!]! += high[e]!;
   /** Narrows the bounds of one edge of a sum whose parts have these bounds in all; true where that moved them. */
   const narrow = (e: number, sum: number, least: number, most: number): boolean => {
     const above = Math.max(low[e]!, sum - (most - high[e]!));
     const below = Math.min(high[e]!, sum - (least - low[e]!));
     // Sizes and counts that contradict each other, by a packet here and there, leave it open.
     if (!(above <= below) || (above === low[e] && below === high[e])) return false;
+    lows[cell[e]!]! += above - low[e]!;
+    highs[cell[e]!]! += below - high[e]!;
     low[e] = above;
     high[e] = below;
     return true;
   };
+  const isOpen = (f: number): boolean => {
+    for (let e = starts[f]!; e < starts[f + 1]!; e++) if (low[e]! < high[e]!) return true;
+    return false;
+  };
+  // Flows that have something open.
+  let active = Uint32Array.from({ length: starts.length - 1 }, (_, f) => f);
   for (let sweep = 0, moved = true; sweep < SWEEPS && moved; sweep++) {
     moved = false;
-    for (let f = 0; f < starts.length - 1; f++) {
+    for (const f of active) {
       let [least, most] = [0, 0];
       for (let e = starts[f]!; e < starts[f + 1]!; e++) {
         least += low[e]!;
@@ -97,20 +121,13 @@ function boundsOf(
         moved = true;
       }
     }
-    lows.fill(0);
-    highs.fill(0);
-    for (let e = 0; e < cell.length; e++) {
-      lows[cell[e]!]! += low[e]!;
-      highs[cell[e]!]! += high[e]!;
+    for (const f of active) {
+      for (let e = starts[f]!; e < starts[f + 1]!; e++) {
+        const c = cell[e]!;
+        if (narrow(e, counts[c]!, lows[c]!, highs[c]!)) moved = true;
+      }
     }
-    for (let e = 0; e < cell.length; e++) {
-      const c = cell[e]!;
-      const [l, h] = [low[e]!, high[e]!];
-      if (!narrow(e, counts[c]!, lows[c]!, highs[c]!)) continue;
-      lows[c]! += low[e]! - l;
-      highs[c]! += high[e]! - h;
-      moved = true;
-    }
+    active = active.filter(isOpen);
   }
   return { low, high };
 }

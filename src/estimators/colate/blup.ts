@@ -35,7 +35,7 @@ export interface Prior {
 
 const TOLERANCE = 1e-4;
 /** Flows that are known nearly exactly are most of the right side: what is left undone is small for the others too, in standard deviations of theirs. */
-const DEVIATIONS = 0.003;
+const DEVIATIONS = 0.01;
 const ROUNDS = 10;
 /** Of a cell's noise at least this much is taken to come from others. */
 const OWN_FLOOR = 0.1;
