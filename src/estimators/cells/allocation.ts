@@ -30,7 +30,7 @@ export function sameSum(packets: ArrayLike<number>, counts: ArrayLike<number>): 
   return counted > 0 && Math.abs(listed - counted) <= SAME * counted;
 }
 
-/** In place. `packets`: of each flow; `counts`: of each cell, all of whose flows are in the table. True: of edges that are certain. */
+/** In place. `packets`: of each flow; `counts`: of each cell, all of whose flows are in the table. Returns 1 for edges whose packets are certain. */
 export function fitMargins(
   table: Allocation,
   packets: ArrayLike<number>,

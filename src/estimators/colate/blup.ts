@@ -34,7 +34,7 @@ export interface Prior {
 }
 
 const TOLERANCE = 1e-4;
-/** Flows that are known nearly exactly are most of the right side: what is left undone is small for the others too, in standard deviations of theirs. */
+/** Flows that are known nearly exactly dominate the norm of the right side. The residual has to be this small for an average flow, too, in standard deviations of its answer. */
 const DEVIATIONS = 0.01;
 const ROUNDS = 10;
 /** Of a cell's noise at least this much is taken to come from others. */

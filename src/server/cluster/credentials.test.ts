@@ -114,8 +114,8 @@ describe.skipIf(why)("a NATS cluster that asks who comes", () => {
       await expectThrough(endpoint(servers, { ca, credentials: seed }));
       await expectRefused(endpoint(servers, { ca, user: "tap:secret" }), /does not let this client in/);
       await expectRefused(endpoint(servers, { ca }), /does not let this client in/);
-      const stranger = new TextDecoder().decode(nkeys.createUser().getSeed());
-      await expectRefused(endpoint(servers, { ca, credentials: stranger }), /does not let this client in/);
+      const unknownUser = new TextDecoder().decode(nkeys.createUser().getSeed());
+      await expectRefused(endpoint(servers, { ca, credentials: unknownUser }), /does not let this client in/);
       await expectRefused(
         endpoint(servers, { ca: others.own.certificate, user: "tap:secret%3A1" }),
         /TLS failed/,
