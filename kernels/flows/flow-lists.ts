@@ -1,9 +1,13 @@
 // Delays of a flow by log bucket: from the fourth matched packet on (up to three are in min, max and sum) a flow has a list of its
 // buckets, two bytes each, that grows in steps; a full list of the largest kind is poured into the table of cells (kernels/sketches/cells.ts) and begins
-// anew. So a packet costs one store beside the last one of its flow, and memory is two bytes per packet or a cell per bucket, whichever is less.
+// anew. So memory is two bytes per packet or a cell per bucket, whichever is less.
+//
+// On links with many flows the list of a packet's flow is in no cache. There buckets are noted in a journal first, one beside the other, and put into
+// their lists some hundred thousand at a time, flows with neighbouring numbers together: their lists stay in the cache meanwhile.
 
 import { Cells, cellsAddMany } from "../sketches/cells";
-import { flowIn, FlowMore, flowSegments, FlowStats, moreOrNone, slabTake } from "./flow-records";
+import { allocate } from "./tables";
+import { JOURNAL_PIECES, flowIn, FlowMore, flowSegments, FlowStats, moreAt, moreOf, slabTake, statsCount } from "./flow-records";
 
 const LAST_CLASS: u32 = 4;
 /** Lists of so many buckets are poured into the cells: many of them are the same then, and each is looked up there once. */
@@ -62,19 +66,12 @@ function listRoom(stats: FlowStats, more: FlowMore, id: u32): void {
   more.listState = ((kind + 1) << 16) | count;
 }
 
-/** There is no room for one more; `state`: of a list that is there. */
-// @ts-ignore: decorator
-@inline
-export function listFull(state: u32): bool {
-  return (state & 0xffff) == <u32>8 << ((state >> 16) << 1);
-}
-
 /** One more delay of this bucket. */
 // @ts-ignore: decorator
 @inline
 export function listAdd(stats: FlowStats, more: FlowMore, id: u32, bucket: i32): void {
   let state = more.listState;
-  if (more.list == 0 || listFull(state)) {
+  if (more.list == 0 || (state & 0xffff) == <u32>8 << ((state >> 16) << 1)) {
     listRoom(stats, more, id);
     state = more.listState;
   }
@@ -82,27 +79,137 @@ export function listAdd(stats: FlowStats, more: FlowMore, id: u32, bucket: i32):
   more.listState = state + 1;
 }
 
-/**
- * Loads the records and the lists of the flows of `n` partners (16 bytes each, the entry first; `scratch`: a word each), one kind after
- * the other: loads that do not wait for each other overlap their cache misses.
- */
-export function touchMore(stats: FlowStats, found: u32, n: u32, scratch: u32): void {
+/** The journal: pieces of so many entries (flow's number << 16 | biased bucket, u64 each). */
+const PIECE_BITS: u32 = 16;
+const PIECE: u32 = 1 << PIECE_BITS;
+/** Groups of flows that it is divided into before lists are looked at. */
+const GROUP_BITS: u32 = 8;
+
+/** One more delay of this bucket, of a flow that has more than three; it is in the list after statsSettle. */
+// @ts-ignore: decorator
+@inline
+export function journalAdd(stats: FlowStats, id: u32, bucket: i32): void {
+  if ((stats.noted & (PIECE - 1)) == 0) nextPiece(stats);
+  store<u64>(stats.piece + ((stats.noted & (PIECE - 1)) << 3), (<u64>id << 16) | <u64>(bucket + BUCKET_BIAS));
+  stats.noted++;
+}
+
+/** The piece of entry `noted`, the first one of it; where all pieces are full, the first piece again. */
+function nextPiece(stats: FlowStats): void {
+  if (stats.journal == 0) {
+    stats.journal = <u32>heap.alloc(JOURNAL_PIECES << 2);
+    memory.fill(stats.journal, 0, JOURNAL_PIECES << 2);
+  }
+  if (stats.noted == PIECE * JOURNAL_PIECES) statsSettle(changetype<usize>(stats));
+  const at = stats.journal + ((stats.noted >> PIECE_BITS) << 2);
+  if (load<u32>(at) == 0) store<u32>(at, allocate(PIECE << 3));
+  stats.piece = load<u32>(at);
+}
+
+/** In place of an entry that is in its list already. */
+const TAKEN: u64 = 0xffffffffffffffff;
+
+// @ts-ignore: decorator
+@inline
+function putInList(stats: FlowStats, segments: u32, entry: u64): void {
+  const id = <u32>(entry >> 16);
+  listAdd(stats, moreOf(flowIn(segments, id)), id, <i32>(entry & 0xffff) - BUCKET_BIAS);
+}
+
+// Loops over one piece each, exported and so not inlined: V8 changes to optimised code between two calls, not within one.
+
+/** Bytes that the entries of each group take, added at `groups`. */
+export function journalCount(from: u32, to: u32, shift: u32, groups: u32): void {
+  for (let at = from; at < to; at += 8) {
+    const entry = load<u64>(at);
+    if (entry == TAKEN) continue;
+    const group = groups + (<u32>(entry >> shift) << 2);
+    store<u32>(group, load<u32>(group) + 8);
+  }
+}
+/** Entries to where their group's next one goes. */
+export function journalDivide(from: u32, to: u32, shift: u32, groups: u32): void {
+  for (let at = from; at < to; at += 8) {
+    const entry = load<u64>(at);
+    if (entry == TAKEN) continue;
+    const group = groups + (<u32>(entry >> shift) << 2);
+    const place = load<u32>(group);
+    store<u64>(place, entry);
+    store<u32>(group, place + 8);
+  }
+}
+/** Entries into their lists. */
+export function journalPut(p: usize, from: u32, to: u32): void {
+  const stats = changetype<FlowStats>(p);
+  const segments = flowSegments(stats);
+  for (let at = from; at < to; at += 8) putInList(stats, segments, load<u64>(at));
+}
+
+// @ts-ignore: decorator
+@inline
+function pieceStart(stats: FlowStats, piece: u32): u32 {
+  return load<u32>(stats.journal + (piece << 2));
+}
+// @ts-ignore: decorator
+@inline
+function pieceEnd(stats: FlowStats, piece: u32): u32 {
+  return pieceStart(stats, piece) + (min<u32>(PIECE, stats.noted - (piece << PIECE_BITS)) << 3);
+}
+// @ts-ignore: decorator
+@inline
+function pieceCount(stats: FlowStats): u32 {
+  return (stats.noted + PIECE - 1) >> PIECE_BITS;
+}
+
+/** Puts all buckets of the journal into the lists of their flows. To be called before lists are read. */
+export function statsSettle(p: usize): void {
+  const stats = changetype<FlowStats>(p);
+  if (stats.noted == 0) return;
+  const pieces = pieceCount(stats);
+  const groups = <u32>heap.alloc(4 << GROUP_BITS);
+  const sorted = <u32>heap.alloc(stats.noted << 3);
+  const numberBits: u32 = 32 - <u32>clz<u32>(statsCount(p));
+  const shift = 16 + (numberBits > GROUP_BITS ? numberBits - GROUP_BITS : 0);
+  memory.fill(groups, 0, 4 << GROUP_BITS);
+  for (let i: u32 = 0; i < pieces; i++) journalCount(pieceStart(stats, i), pieceEnd(stats, i), shift, groups);
+  let end = sorted;
+  for (let at = groups; at < groups + (4 << GROUP_BITS); at += 4) {
+    const bytes = load<u32>(at);
+    store<u32>(at, end);
+    end += bytes;
+  }
+  for (let i: u32 = 0; i < pieces; i++) journalDivide(pieceStart(stats, i), pieceEnd(stats, i), shift, groups);
+  for (let at = sorted; at < end; at += PIECE << 3) journalPut(p, at, min<u32>(end, at + (PIECE << 3)));
+  heap.free(sorted);
+  heap.free(groups);
+  stats.noted = 0;
+}
+
+/** The same for some flows, those whose bits are set at `wanted`: where they are few it is a fraction of the work. */
+export function statsSettleSome(p: usize, wanted: u32): void {
+  const stats = changetype<FlowStats>(p);
+  const pieces = pieceCount(stats);
+  for (let i: u32 = 0; i < pieces; i++) journalPick(p, pieceStart(stats, i), pieceEnd(stats, i), wanted);
+}
+export function journalPick(p: usize, from: u32, to: u32, wanted: u32): void {
+  const stats = changetype<FlowStats>(p);
+  const segments = flowSegments(stats);
+  for (let at = from; at < to; at += 8) {
+    const entry = load<u64>(at);
+    const id = <u32>(entry >> 16);
+    if (entry == TAKEN || ((load<u8>(wanted + (id >> 3)) >> (<u8>id & 7)) & 1) == 0) continue;
+    putInList(stats, segments, entry);
+    store<u64>(at, TAKEN);
+  }
+}
+
+/** Loads the records of the flows of `n` partners (16 bytes each, the entry first): loads that do not wait for each other overlap their cache misses. */
+export function touchFlows(stats: FlowStats, found: u32, n: u32): void {
   const segments = flowSegments(stats);
   let sum: u32 = 0;
-  let flows: u32 = 0;
-  let last: u32 = 0xffffffff;
   for (let k: u32 = 0; k < n; k++) {
-    const id = load<u32>(load<u32>(found + (k << 4)), 16);
-    if (id == last) continue;
-    last = id;
-    // A flow without one reads the first, which is there: a branch would cost more.
-    store<u32>(scratch + (flows << 2), moreOrNone(stats, flowIn(segments, id)));
-    flows++;
-  }
-  for (let k: u32 = 0; k < flows; k++) sum += load<u32>(load<u32>(scratch + (k << 2)), 40);
-  for (let k: u32 = 0; k < flows; k++) {
-    const record = changetype<FlowMore>(<usize>load<u32>(scratch + (k << 2)));
-    sum += load<u8>(record.list + ((record.listState & 0xffff) << 1));
+    const flow = flowIn(segments, load<u32>(load<u32>(found + (k << 4)), 16));
+    sum += flow.matched + moreAt(flow).negative;
   }
   stats.touched = sum;
 }

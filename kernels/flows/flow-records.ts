@@ -1,19 +1,20 @@
 // What is known of each flow: its key (found through kernels/flows/flow-index.ts) and its statistics. Flows are numbered in order of appearance. A flow of one or two matched packets, as most are, is one cache
-// line; the second one is made when there is more to tell, and a third, small one for flows with packets that found no partner. Records lie in
-// segments and never move. All of it is read by src/match/flow-results.ts.
+// line; the second one, which lies behind the first ones of its segment, is used when there is more to tell (its address needs no look at the first), and
+// there is a small record for flows with packets that found no partner. Records lie in segments and never move. All of it is read by src/match/flow-results.ts.
 //
 //   flow:   sent u32 | received u32 | matched u32 | more u32 | meta u64 | addrA u64 | bytes f64 | first delay f64 | last delay f64 |
 //           next order u32 | wide u32
-//   more:   bits 0-28 number of the second record + 1, bit 29 there are faults, bits 30-31 direction (0 unknown, 1 before -> after, 2 after -> before)
+//   more:   bit 0 the second record is in use, bit 29 there are faults, bits 30-31 direction (0 unknown, 1 before -> after, 2 after -> before)
 //   second: from the third packet on: sum of (delay - first)^2 f64 | min f64 | max f64 | sum of (delay - first) f64 |
 //           sum of |difference of consecutive delays|, as sent, f64 |
 //           list u32 | in the list u16, its class u16 | negative ones u32; faults u32 | last pair u32 | delays without a place u32
 //   faults: lost | appeared | duplicates | head before | tail before | head after | tail after | reordered | … (u32 each)
 //   wide:   number + 1 of the rest of an IPv6 key: addrB u64 | addrC u64 | addrD u64
 
-import { allocate, recordIn, Table, tableAdd, tableFree, tableNew } from "./tables";
+import { allocate, recordIn, SEGMENT, Table, tableAdd, tableFree, tableNew } from "./tables";
 
-export const NUMBER: u32 = 0x1fffffff;
+/** In `more`: the second record is in use. */
+export const SECOND: u32 = 1;
 /** In `more`: the flow has faults. */
 export const FAULTY: u32 = 0x20000000;
 const FIRST_BITS: u32 = 12;
@@ -69,9 +70,9 @@ export class FlowFaults {
 @unmanaged
 export class FlowStats {
   flows: u32; //  Table
-  more: u32; //   Table
   faults: u32; // Table
   wide: u32; //   Table
+  none: u32; //   a second record of no flow, all 0
   cells: u32;
   slab: u32; //   newest slab of lists: its first word is the one before it
   slabUsed: u32;
@@ -83,7 +84,9 @@ export class FlowStats {
   indexBits: u32;
   touched: u32; // keeps the loads of touching passes alive
   counts: u32; // a u16 per bucket, all 0: lists are counted there (kernels/flows/flow-lists.ts)
-  pad: u32;
+  journal: u32; // buckets that are not in their lists yet (kernels/flows/flow-lists.ts): its pieces
+  noted: u32; //  how many
+  piece: u32; //  the piece that the next one goes to
   seed: u64; //   of the keys' hashes
 }
 
@@ -93,6 +96,8 @@ const MORE: u32 = 64;
 const FAULTS: u32 = 56;
 export const WIDE: u32 = 24;
 const SLAB: u32 = 65536;
+/** Pieces of the journal at most. */
+export const JOURNAL_PIECES: u32 = 64;
 /** Log buckets (kernels/sketches/cells.ts). */
 const BUCKETS: u32 = 16384;
 
@@ -100,8 +105,7 @@ export function statsNew(cells: usize, seed: u64): usize {
   const p = heap.alloc(offsetof<FlowStats>());
   memory.fill(p, 0, offsetof<FlowStats>());
   const stats = changetype<FlowStats>(p);
-  stats.flows = tableNew(FLOW);
-  stats.more = tableNew(MORE);
+  stats.flows = tableNew(FLOW + MORE);
   stats.faults = tableNew(FAULTS);
   stats.wide = tableNew(WIDE);
   stats.cells = <u32>cells;
@@ -112,19 +116,24 @@ export function statsNew(cells: usize, seed: u64): usize {
   stats.indexBits = FIRST_BITS;
   stats.index = <u32>heap.alloc(8 << FIRST_BITS);
   memory.fill(stats.index, 0, 8 << FIRST_BITS);
-  // Number 0 is no flow's: touchMore reads it in place of those that are not there.
-  tableAdd(stats.more, MORE);
+  stats.none = <u32>heap.alloc(MORE);
+  memory.fill(stats.none, 0, MORE);
   return p;
 }
 
 export function statsFree(p: usize): void {
   const stats = changetype<FlowStats>(p);
   tableFree(stats.flows);
-  tableFree(stats.more);
   tableFree(stats.faults);
   tableFree(stats.wide);
   heap.free(stats.index);
   heap.free(stats.counts);
+  heap.free(stats.none);
+  if (stats.journal != 0) {
+    // Pieces that were never needed are 0.
+    for (let at = stats.journal; at < stats.journal + (JOURNAL_PIECES << 2); at += 4) if (load<u32>(at) != 0) heap.free(load<u32>(at));
+    heap.free(stats.journal);
+  }
   let slab = stats.slab;
   while (slab != 0) {
     const before = load<u32>(slab);
@@ -168,29 +177,32 @@ export function directionOf(flow: Flow): u32 {
   return flow.more >> DIRECTION_SHIFT;
 }
 
-function moreNew(stats: FlowStats, flow: Flow): FlowMore {
-  const r = tableAdd(stats.more, MORE);
-  // The count is the new record's number + 1.
-  flow.more |= changetype<Table>(stats.more).count;
-  return changetype<FlowMore>(<usize>r);
-}
+/** Where the second record of a flow lies, in use or not. */
 // @ts-ignore: decorator
 @inline
-export function moreOf(stats: FlowStats, flow: Flow): FlowMore {
-  const n = flow.more & NUMBER;
-  if (n == 0) return moreNew(stats, flow);
-  return changetype<FlowMore>(<usize>recordIn(changetype<Table>(stats.more).segments, n - 1, MORE));
+export function moreAt(flow: Flow): FlowMore {
+  return changetype<FlowMore>(changetype<usize>(flow) + SEGMENT * FLOW);
 }
-/** The address of the second record, or of record 0, which is nobody's, where there is none. */
+function moreNew(flow: Flow): void {
+  flow.more |= SECOND;
+  memory.fill(changetype<usize>(moreAt(flow)), 0, MORE);
+}
+/** The second record, from now on in use. */
+// @ts-ignore: decorator
+@inline
+export function moreOf(flow: Flow): FlowMore {
+  if ((flow.more & SECOND) == 0) moreNew(flow);
+  return moreAt(flow);
+}
+/** The address of the second record, or of one that is nobody's where it is not in use. */
 // @ts-ignore: decorator
 @inline
 export function moreOrNone(stats: FlowStats, flow: Flow): u32 {
-  const n = flow.more & NUMBER;
-  return recordIn(changetype<Table>(stats.more).segments, n == 0 ? 0 : n - 1, MORE);
+  return (flow.more & SECOND) == 0 ? stats.none : <u32>changetype<usize>(moreAt(flow));
 }
 
 export function faultsOf(stats: FlowStats, flow: Flow): FlowFaults {
-  const more = moreOf(stats, flow);
+  const more = moreOf(flow);
   if (more.faults == 0) {
     tableAdd(stats.faults, FAULTS);
     more.faults = changetype<Table>(stats.faults).count;
@@ -206,7 +218,7 @@ export function statsFlow(p: usize, id: u32): usize {
 export function statsMore(p: usize, id: u32): usize {
   const stats = changetype<FlowStats>(p);
   const flow = flowIn(flowSegments(stats), id);
-  return (flow.more & NUMBER) == 0 ? 0 : <usize>moreOrNone(stats, flow);
+  return (flow.more & SECOND) == 0 ? 0 : changetype<usize>(moreAt(flow));
 }
 export function statsFaults(p: usize, id: u32): usize {
   const more = statsMore(p, id);

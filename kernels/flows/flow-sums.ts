@@ -1,6 +1,6 @@
 // Sums, orders and choices over flows (kernels/flows/flow-records.ts), for the TypeScript side, which wants no object per flow.
 
-import { directionOf, FAULTY, Flow, FlowFaults, faultsOrNone, flowIn, FlowMore, flowSegments, FlowStats, moreOrNone, NUMBER } from "./flow-records";
+import { directionOf, FAULTY, Flow, FlowFaults, faultsOrNone, flowIn, FlowMore, flowSegments, FlowStats, moreOrNone, SECOND } from "./flow-records";
 
 /** Sums over the flows of one way. */
 @unmanaged
@@ -146,5 +146,5 @@ export function statsDirection(p: usize, id: u32): u32 {
 }
 export function statsTurn(p: usize, id: u32, direction: u32): void {
   const flow = flowIn(flowSegments(changetype<FlowStats>(p)), id);
-  flow.more = (flow.more & (NUMBER | FAULTY)) | (direction << 30);
+  flow.more = (flow.more & (SECOND | FAULTY)) | (direction << 30);
 }

@@ -1,7 +1,7 @@
 // Records of one size in segments, numbered in the order in which they are made. They never move.
 
 const SEGMENT_BITS: u32 = 14;
-const SEGMENT: u32 = 1 << SEGMENT_BITS;
+export const SEGMENT: u32 = 1 << SEGMENT_BITS;
 const MAX_SEGMENTS: u32 = 1 << 14;
 
 /** Where the highest of all records, lists and indexes ends: memory that is used next lies there. */
@@ -19,7 +19,7 @@ export function allocate(bytes: u32): u32 {
 export class Table {
   count: u32;
   room: u32;
-  bytes: u32; //    of a record
+  bytes: u32; //    of a record, and of what lies beside it
   segments: u32; // addresses, aligned to cache lines
   blocks: u32; //   the same as they were allocated
 }

@@ -12,7 +12,7 @@ import {
 } from "./fates";
 import { intervalAt } from "./intervals";
 import { Interval, INTERVAL_BYTES, Match, Total } from "./match-state";
-import { isMirrored } from "./mirrors";
+import { isMirrored, MOST_OF } from "./mirrors";
 import { pieceAt } from "./pieces";
 import { DOUBTED, keepAlone } from "./residue";
 import { COPY, LINK_LOCAL } from "./log";
@@ -30,8 +30,7 @@ const AFTER_SIDE: u32 = 0x80000000;
 const FURTHEST: f64 = 2;
 /** A packet whose verdict is wrong with at least this probability is undecided. */
 const DOUBTFUL: f64 = 0.01;
-/** Copies of so many of the packets, as a share, and at least so many: the capture is mirrored. */
-const MOST_OF: f64 = 0.8;
+/** So many copies at least, and of MOST_OF the packets: the capture is mirrored. */
 const LEAST_MIRRORED: f64 = 8;
 /** ns: timestamps of several CPUs go back by less. */
 const SET_BACK: f64 = 1000000;
@@ -129,7 +128,7 @@ function chancesOf(m: Match, flow: Flow, view: u32, time: f64, x: f64): void {
   if (flow.matched < ENOUGH) return;
   const belowHere = below;
   const aboveHere = above;
-  const more = moreOf(changetype<FlowStats>(m.stats), flow);
+  const more = moreOf(flow);
   chancesWithin(m, time, (view & 4) != 0, flow.matched, more.minimum, more.maximum, x);
   const least = min<f64>(below, belowHere);
   const most = min<f64>(above, aboveHere);

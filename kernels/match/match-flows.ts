@@ -3,7 +3,7 @@
 
 import { Batch } from "../decode/batch";
 import { TOUCHED_AT_ONCE } from "../flows/flow-index";
-import { BUCKET_BIAS, listAdd, listFull, touchMore } from "../flows/flow-lists";
+import { journalAdd, listAdd, touchFlows } from "../flows/flow-lists";
 import { directionOf, faultsOf, Flow, flowIn, FlowMore, flowSegments, FlowStats, moreOf } from "../flows/flow-records";
 import { bucketOf } from "../sketches/cells";
 import { notePairs } from "./fates";
@@ -22,7 +22,7 @@ export function countFlows(m: Match, batch: Batch, side: u32, shift: f64): void 
   while (k < m.foundCount) {
     if (k >= touched) {
       touched = min<u32>(m.foundCount, k + TOUCHED_AT_ONCE);
-      touchMore(stats, m.found + (k << 4), touched - k, m.scratch);
+      touchFlows(stats, m.found + (k << 4), touched - k);
     }
     const e = load<u32>(m.found + (k << 4));
     const id = load<u32>(e, 16);
@@ -65,7 +65,7 @@ function isUsual(m: Match, flow: Flow, k: u32): bool {
 
 /**
  * What writePairs and countDelays do, in one go for one such partner that AFTER's packet has found: on links with many flows nearly all are. False, and
- * nothing is done, where it came late or the list is full.
+ * nothing is done, where it came late.
  */
 // @ts-ignore: decorator
 @inline
@@ -73,9 +73,8 @@ function countOne(m: Match, stats: FlowStats, flow: Flow, batch: Batch, shift: f
   const f = m.found + (k << 4);
   const place = load<u32>(f, 4);
   const order = placeOf(place);
-  const more = moreOf(stats, flow);
-  const list = more.listState;
-  if (<i32>(order - flow.nextOrder) < 0 || listFull(list)) return false;
+  const more = moreOf(flow);
+  if (<i32>(order - flow.nextOrder) < 0) return false;
   const e = load<u32>(f);
   const row = load<u32>(f, 8);
   const rows = m.rows;
@@ -104,8 +103,7 @@ function countOne(m: Match, stats: FlowStats, flow: Flow, batch: Batch, shift: f
   const number = m.ringNext++;
   ringPut(m.ring, number, id, flow.matched, more.lastPair, order, delay);
   more.lastPair = number;
-  store<u16>(more.list + ((list & 0xffff) << 1), <u16>(bucket + BUCKET_BIAS));
-  more.listState = list + 1;
+  journalAdd(stats, id, bucket);
   const x = delay - flow.first;
   more.sum += x;
   more.squares += x * x;
@@ -211,7 +209,7 @@ function countDelays(m: Match, stats: FlowStats, flow: Flow, forward: bool, from
   let apart: u32 = 0;
   let lastPair: u32 = 0;
   if (matched > 2) {
-    more = moreOf(stats, flow);
+    more = moreOf(flow);
     minimum = more.minimum;
     maximum = more.maximum;
     sum = more.sum;
@@ -235,7 +233,7 @@ function countDelays(m: Match, stats: FlowStats, flow: Flow, forward: bool, from
     } else {
       if (matched == 2) {
         // Up to two delays are stored as the first and the last; from the third on there is a second record.
-        more = moreOf(stats, flow);
+        more = moreOf(flow);
         sum = last - first;
         squares = sum * sum;
         // The second delay's step is added below where it is of this call.
@@ -288,7 +286,7 @@ function countDelays(m: Match, stats: FlowStats, flow: Flow, forward: bool, from
     more.negative += negative;
     more.lastPair = lastPair;
   }
-  if (apart > 0) moreOf(stats, flow).apart += apart;
+  if (apart > 0) moreOf(flow).apart += apart;
   total.jitter += jitter;
   total.jitterCount += <f64>(n - apart - (flow.matched == 0 ? 1 : 0));
   flow.first = first;

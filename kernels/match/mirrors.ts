@@ -15,7 +15,7 @@ import { groupOf, Repeats, rowOf } from "./repeats";
 /** Packets that are twice, at least, of a mirrored capture. */
 const LEAST_TWICE: f64 = 16;
 /** A capture where this share of the packets is there twice is mirrored. */
-const MOST_OF: f64 = 0.8;
+export const MOST_OF: f64 = 0.8;
 /** Of packets that are twice, the share that arrives once is above this, and above so many times what loss makes of packets that were sent twice. */
 const LEAST_ONCE: f64 = 0.1;
 const TIMES_LOSS: f64 = 3;

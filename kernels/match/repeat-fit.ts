@@ -2,7 +2,7 @@
 // (kernels/match/delay-blocks.ts). First within what is usual there, then, among those that are left, within what occurs, then further out. Linear in the
 // rows of a digest.
 
-import { Flow, FlowStats, moreOf } from "../flows/flow-records";
+import { Flow, moreOf } from "../flows/flow-records";
 import { aroundMaximum, aroundMinimum, DelayBlock, delayBlockAt, isOfNoKind } from "./delay-blocks";
 import { Match, Total } from "./match-state";
 import { pieceAtLeast, pieceAtMost } from "./pieces";
@@ -67,7 +67,7 @@ export function boundsAt(m: Match, flow: Flow, reverse: bool, time: f64): void {
   let usualMost = min<f64>(most + beyond, mean + spread) + RESOLUTION;
   if (flow.matched >= ENOUGH) {
     // Its own packets say more, as far as they agree with those around.
-    const more = moreOf(changetype<FlowStats>(m.stats), flow);
+    const more = moreOf(flow);
     const width = (more.maximum - more.minimum) / 2 + RESOLUTION;
     const from = max<f64>(least, more.minimum - width);
     const to = min<f64>(most, more.maximum + width);

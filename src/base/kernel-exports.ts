@@ -58,6 +58,13 @@ export interface KernelExports {
   statsPeer(p: number, from: number, maximum: number, scratch: number): number;
   statsReverse(p: number, id: number, scratch: number): number;
   statsSelect(p: number, b: number, runs: number, runCount: number, direction: number): void;
+  // kernels/flows/flow-lists.ts
+  journalCount(from: number, to: number, shift: number, groups: number): void;
+  journalDivide(from: number, to: number, shift: number, groups: number): void;
+  journalPick(p: number, from: number, to: number, wanted: number): void;
+  journalPut(p: number, from: number, to: number): void;
+  statsSettle(p: number): void;
+  statsSettleSome(p: number, wanted: number): void;
   // kernels/flows/flow-records.ts
   statsCount(p: number): number;
   statsFaults(p: number, id: number): number;

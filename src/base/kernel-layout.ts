@@ -243,9 +243,9 @@ export const FlowFaultsBytes = 56;
 /** FlowStats of kernels/flows/flow-records.ts. */
 export const FlowStatsLayout = {
   flows: 0,
-  more: 4,
-  faults: 8,
-  wide: 12,
+  faults: 4,
+  wide: 8,
+  none: 12,
   cells: 16,
   slab: 20,
   slabUsed: 24,
@@ -257,17 +257,20 @@ export const FlowStatsLayout = {
   indexBits: 48,
   touched: 52,
   counts: 56,
-  pad: 60,
-  seed: 64,
+  journal: 60,
+  noted: 64,
+  piece: 68,
+  seed: 72,
 } as const;
-export const FlowStatsBytes = 72;
+export const FlowStatsBytes = 80;
 
 /** Constants of kernels/flows/flow-records.ts. */
 export const flowRecordsConstants = {
-  NUMBER: 536870911,
+  SECOND: 1,
   FAULTY: 536870912,
   DIRECTION_SHIFT: 30,
   WIDE: 24,
+  JOURNAL_PIECES: 64,
 } as const;
 
 /** FlowSums of kernels/flows/flow-sums.ts. */
@@ -360,6 +363,11 @@ export const TableLayout = {
   blocks: 16,
 } as const;
 export const TableBytes = 20;
+
+/** Constants of kernels/flows/tables.ts. */
+export const tablesConstants = {
+  SEGMENT: 16384,
+} as const;
 
 /** Asked of kernels/maple/asked.ts. */
 export const AskedLayout = {
@@ -713,6 +721,11 @@ export const matchStateConstants = {
   OPENING_PAIRS: 512,
   OPENING_PAIR: 32,
   RECORDS: 65536,
+} as const;
+
+/** Constants of kernels/match/mirrors.ts. */
+export const mirrorsConstants = {
+  MOST_OF: 0.8,
 } as const;
 
 /** Constants of kernels/match/repeat-fit.ts. */

@@ -215,7 +215,7 @@ function describeFault(fault: Fault, schema: TSchema, value: unknown): Descripti
         what: `${(found as unknown[]).length} entries (at least ${String(params["limit"])} needed)`,
       };
     case "minLength":
-      return invalid("a name");
+      return invalid(params["limit"] === 1 ? "a name" : `at least ${String(params["limit"])} characters`);
     default:
       return { path, what: fault.message };
   }

@@ -8,6 +8,7 @@ const LINE_MS = 1000;
 
 export class BoardScreen {
   readonly #board: SegmentBoard;
+  readonly #note: () => string | null;
   readonly #terminal = process.stdout.isTTY === true;
   #drawn = 0;
   #nextMs = 0;
@@ -15,8 +16,10 @@ export class BoardScreen {
   #behind = false;
   #begunMs: number | null = null;
 
-  constructor(board: SegmentBoard) {
+  /** `note`: what is to be known about all of it at this moment. */
+  constructor(board: SegmentBoard, note: () => string | null = () => null) {
     this.#board = board;
+    this.#note = note;
   }
 
   async take(type: string, data: unknown): Promise<void> {
@@ -39,7 +42,16 @@ export class BoardScreen {
     this.#behind = false;
     this.#nextMs = now + (this.#terminal ? DRAW_MS : LINE_MS);
     if (this.#terminal) this.#draw();
-    else await printText(`${Math.round((now - (this.#begunMs ?? now)) / 1000)} s  ${this.#board.line()}\n`);
+    else await printText(`${[`${this.#seconds(now)} s`, this.#board.line(), ...this.#notes()].join("  ")}\n`);
+  }
+
+  #seconds(now: number): number {
+    return Math.round((now - (this.#begunMs ?? now)) / 1000);
+  }
+
+  #notes(): string[] {
+    const note = this.#note();
+    return note === null ? [] : [`(${note})`];
   }
 
   /** Above the table, where it stays. */
@@ -52,7 +64,7 @@ export class BoardScreen {
 
   #draw(): void {
     this.#erase();
-    const lines = toTerminal(this.#board.table(colours)).trimEnd().split("\n");
+    const lines = [...toTerminal(this.#board.table(colours)).trimEnd().split("\n"), ...this.#notes()];
     const { columns = 80 } = process.stdout;
     // Whatever wraps would be erased by half.
     process.stdout.write(`${lines.map((line) => [...line].slice(0, columns + 20).join("")).join("\n")}\n`);

@@ -35,6 +35,27 @@ describe("a collector", () => {
     expect([...collector.finish()]).toEqual([]);
   });
 
+  it("takes estimators in turn, and those that answer about the segment alone first where that is asked", () => {
+    const quick = { ...countingEstimator, name: "quick", answers: ["segment"] as const };
+    const collector = new Collector({ segments: SEGMENTS, table: [countingEstimator, quick] });
+    const order = (events: Iterable<Collected>) => [...events].map((e) => e.estimator);
+    const offer = (n: number) => {
+      for (const point of ["A", "B"])
+        for (const estimator of ["counting", "quick"]) {
+          const { read, ...head } = record(point, n);
+          collector.offer({ ...head, estimator, read: () => ({ ...read(), estimator }) });
+        }
+    };
+    for (const n of [1, 2]) offer(n);
+    const all = collector.advance(START);
+    expect(all.next().value).toMatchObject({ estimator: "counting" });
+    // What comes while the others are at work does not wait for them.
+    offer(3);
+    expect(order(collector.advanceSegments(START))).toEqual(["quick", "quick", "quick"]);
+    expect(order(all)).toEqual(["counting"]);
+    expect(order(collector.advance(START))).toEqual(["counting"]);
+  });
+
   it("gives up an end whose partner has not come when the watermark passes, and calls it late afterwards", () => {
     const collector = new Collector(options);
     collector.offer(record("A", 1));

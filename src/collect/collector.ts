@@ -23,6 +23,7 @@ import {
   readPair,
 } from "./estimate.ts";
 import { FlowLists, joinFlows } from "./flow-lists.ts";
+import { interleave } from "./interleave.ts";
 import type { RecordPair, Unpaired } from "./pair.ts";
 import { PairQueue } from "./pair-queue.ts";
 import type { RecordHandle } from "./record-handle.ts";
@@ -136,10 +137,16 @@ export class Collector {
     return best;
   }
 
-  /** Estimates that are ready, and what is given up because its epoch ended at or before the watermark. */
+  /** Estimates that are ready, and what is given up because its epoch ended at or before the watermark: of each estimator in order of time, estimators in turn, so that none is behind the others. */
   *advance(watermarkNs: bigint): Generator<Collected> {
-    for (const lane of this.#lanes.values()) yield* this.#drain(lane, watermarkNs);
+    yield* interleave([...this.#lanes.values()].map((lane) => this.#drain(lane, watermarkNs)));
     for (const lists of this.#lists.values()) lists.forget(watermarkNs);
+  }
+
+  /** Of these, what estimators give that answer about the segment alone: little work, which need not wait for that of the others. */
+  *advanceSegments(watermarkNs: bigint): Generator<Collected> {
+    const quick = [...this.#lanes.values()].filter(({ implementation }) => isSegmentsOnly(implementation));
+    yield* interleave(quick.map((lane) => this.#drain(lane, watermarkNs)));
   }
 
   /** Nothing more is to come: everything that waits is estimated or given up, one estimator after the other, each in order of time. */
@@ -232,6 +239,8 @@ export class Collector {
     }
   }
 }
+
+const isSegmentsOnly = ({ answers }: Estimator) => answers.every((about) => about === "segment");
 
 /** The heavy flows that a sketch found by itself. A list that cannot be read is none: the estimate says what is wrong with the payload. */
 function heavyFlows({ implementation }: Lane, { sender, receiver }: ReadPair): KnownFlows | null {

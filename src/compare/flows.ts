@@ -40,6 +40,7 @@ export class MatchedFlows implements FlowRows {
   }
 
   *[Symbol.iterator](): Iterator<FlowReport> {
+    this.#matcher.flows.settle(this.#ids);
     for (const id of this.#ids) yield this.#make(id);
   }
 
@@ -102,6 +103,7 @@ function chooseByP99(matcher: ExactMatcher, byMax: (maximum: number) => number[]
   if (top === 0) return [];
   for (let maximum = 4 * top; ; maximum *= 8) {
     const ids = byMax(maximum);
+    matcher.flows.settle(Uint32Array.from(ids));
     const ranked = ids.map((id) => ({ id, p99Ns: p99Of(matcher, id) })).sort((a, b) => b.p99Ns - a.p99Ns);
     ranked.length = Math.min(ranked.length, top);
     const longestLeft = matcher.flow(ids.at(-1) ?? 0).delay?.maxNs ?? Number.NEGATIVE_INFINITY;

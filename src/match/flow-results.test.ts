@@ -151,3 +151,26 @@ describe("results of flows", () => {
     expect(matcher.flows.choose({ way: 2, twoWay: false, by, edgesLost, top: 5 })).toEqual([]);
   });
 });
+
+test("flows that take turns, packet by packet: buckets of a few flows, and then of all", () => {
+  const rounds = 220;
+  const flows = 500;
+  const turns: Sent[] = Array.from({ length: rounds * flows }, (_, i) => ({
+    flow: i % flows,
+    timeNs: i * 100,
+    delayNs: Math.round(Math.exp(((i * 7919) % 4096) / 400)),
+  }));
+  const { flows: results } = matched(turns);
+  const histogram = (flow: number) => {
+    const wanted = new LogHistogram();
+    for (const packet of turns) if (packet.flow === flow) wanted.add(packet.delayNs ?? 0);
+    const entries = [...wanted.entries()].sort(([a], [b]) => a - b);
+    return entries.map(([bucket, count]) => `${bucket}:${count}`);
+  };
+  const read = (id: number) => {
+    const { buckets, counts } = results.buckets(id);
+    return Array.from(buckets, (bucket, i) => `${bucket}:${counts[i]}`);
+  };
+  results.settle(Uint32Array.of(3, 499));
+  for (const id of [3, 499, 3, 0, 250, 499]) expect(read(id), `flow ${id}`).toEqual(histogram(id));
+});

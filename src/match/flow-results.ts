@@ -110,6 +110,8 @@ export interface FlowRanking {
 
 /** Flows per kernel call: results stay in the cache, and V8 can change to optimised code between two calls. */
 const PIECE = 4096;
+/** For so many a look at all packets' buckets is quicker than to put them all in order. */
+const FEW_FLOWS = 1024;
 const MEASURE = {
   packets: flowSumsConstants.BY_PACKETS,
   bytes: flowSumsConstants.BY_BYTES,
@@ -134,6 +136,8 @@ export class FlowResults {
   readonly #kernels: Kernels;
   readonly #stats: number;
   readonly #cells: number;
+  /** Flows whose buckets are all in their lists. */
+  #settled: Set<number> = new Set();
 
   constructor(kernels: Kernels, stats: number, cells: number) {
     this.#kernels = kernels;
@@ -147,6 +151,7 @@ export class FlowResults {
     form: RowForm,
     { reverse, edgesLost }: { reverse: boolean; edgesLost: FlowRanking["edgesLost"] },
   ): Generator<string | number> {
+    this.#kernels.call.statsSettle(this.#stats);
     return flowTexts(this.#kernels, this.#stats, ids, form, { reverse, edges: edgeBits(edgesLost) });
   }
 
@@ -241,10 +246,25 @@ export class FlowResults {
     }
   }
 
+  /** Of all packets there are, those of these flows will be asked for: a few flows need not wait for the others. */
+  settle(ids: Uint32Array): void {
+    const kernels = this.#kernels;
+    if (ids.length > FEW_FLOWS) return;
+    const bytes = (this.count >>> 3) + 1;
+    const wanted = kernels.alloc(bytes);
+    const bits = kernels.u8.subarray(wanted, wanted + bytes).fill(0);
+    for (const id of ids) bits[id >>> 3]! |= 1 << (id & 7);
+    kernels.call.statsSettleSome(this.#stats, wanted);
+    kernels.free(wanted);
+    this.#settled = new Set(ids);
+  }
+
   /** Log buckets of a flow's delays; empty up to three, which min, max and mean give. */
   buckets(id: number): BucketRun {
     const kernels = this.#kernels;
-    const { call, u8 } = kernels;
+    const { call } = kernels;
+    if (!this.#settled.has(id)) call.statsSettle(this.#stats);
+    const { u8 } = kernels;
     const record = call.statsMore(this.#stats, id) >>> 0;
     const state = record === 0 ? 0 : kernels.readU32(record + FlowMoreLayout.listState);
     const length = state & 0xffff;

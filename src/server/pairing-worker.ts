@@ -35,23 +35,26 @@ export type PairingReport =
   | { kind: "late"; head: RecordHead }
   | { kind: "worked"; id: number; state: PairingState; error: string | null };
 
-/** Rows that cross at a time. */
+/** Rows that cross at a time, and how long the first of them waits for more, ms. */
 const MAX_ROWS = 200;
+const GATHER_MS = 100;
 
 const port = parentPort;
 if (port) {
   const { directory, ...options } = workerData as PairingWorkerData;
   const report = (message: PairingReport) => port.postMessage(message);
   let rows: { row: SegmentRow; flows: FlowRow[] }[] = [];
+  let reportedMs = 0;
   const reportRows = () => {
     if (rows.length > 0) report({ kind: "rows", rows });
     rows = [];
+    reportedMs = performance.now();
   };
   const pairing = new Pairing({
     ...{ ...options, archive: RecordArchive.open(directory), table: ESTIMATORS },
     onRows: (row, flows) => {
       rows.push({ row, flows });
-      if (rows.length >= MAX_ROWS) reportRows();
+      if (rows.length >= MAX_ROWS || performance.now() - reportedMs >= GATHER_MS) reportRows();
     },
     onRefused: (file, reason) => report({ kind: "refused", file, reason }),
     onLate: (head) => report({ kind: "late", head }),

@@ -8,6 +8,7 @@ import { recordPath } from "../archive/names.ts";
 import { turnEvery } from "../base/turn.ts";
 import { openHandle } from "../collect/archive-records.ts";
 import { type Collected, type CollectedSegment, Collector } from "../collect/collector.ts";
+import { interleave } from "../collect/interleave.ts";
 import type { RecordHandle } from "../collect/record-handle.ts";
 import { recordIdentity } from "../epoch/identity.ts";
 import type { EpochRecord, RecordHead } from "../epoch/record.ts";
@@ -80,6 +81,8 @@ const CHUNK_NS = 600_000_000_000n;
 /** Epochs that are cut by packets are known by their neighbours: so far around they are looked at. */
 const AROUND_NS = 60_000_000_000n;
 const TURN_MS = 5;
+/** While much is estimated: how often what came meanwhile is looked at, ms. */
+const LOOK_MS = 100;
 export const MAX_SEGMENTS = 10_000;
 
 export class Pairing {
@@ -90,6 +93,7 @@ export class Pairing {
   /** By point: segments that it is an end of. */
   readonly #byPoint = new Map<string, Watched[]>();
   #working: Promise<void> = Promise.resolve();
+  #offers = 0;
 
   constructor(options: PairingOptions) {
     this.#options = options;
@@ -145,6 +149,7 @@ export class Pairing {
 
   /** Records that are in the archive. `settled`: there is another record of the epoch, which this one has changed. */
   offer(accepted: readonly OfferedRecord[]): void {
+    this.#offers++;
     for (const { head, record, bytes, outcome: stored, settled } of accepted) {
       const name = recordPath(head).join("/");
       if (stored === "stored" && record) this.#recent.add(name, record, bytes);
@@ -216,13 +221,22 @@ export class Pairing {
   }
 
   async #advance(): Promise<void> {
-    const { latenessNs } = this.#options;
     const turn = turnEvery(TURN_MS);
+    const watched = () => [...this.#watched.values()];
+    // Segments in turn: a path is known up to the one that is farthest behind.
+    let looked = this.#offers;
+    let nextMs = 0;
+    for (const event of interleave(watched().map((w) => this.#ready(w, "all")))) {
+      this.#take(event);
+      await turn();
+      if (this.#offers === looked || performance.now() < nextMs) continue;
+      // What came meanwhile: delay and loss of segments do not wait for flows and packets of a backlog.
+      looked = this.#offers;
+      for (const quick of interleave(watched().map((w) => this.#ready(w, "segments")))) this.#take(quick);
+      nextMs = performance.now() + LOOK_MS;
+    }
+    // What was before comes after what is now.
     for (const watched of this.#watched.values()) {
-      for (const event of watched.collector.advance(watched.latestNs - latenessNs)) {
-        if (watched.resumedNs === null || spanOf(event).startNs >= watched.resumedNs) this.#take(event);
-        await turn();
-      }
       for (let span = watched.again.shift(); span; span = watched.again.shift()) {
         // In pieces, so that a long outage is no long silence.
         const endNs = span.endNs - span.startNs > CHUNK_NS ? span.startNs + CHUNK_NS : span.endNs;
@@ -230,6 +244,12 @@ export class Pairing {
         await this.#estimateAgain(watched, { startNs: span.startNs, endNs });
       }
     }
+  }
+
+  *#ready({ collector, latestNs, resumedNs }: Watched, what: "all" | "segments"): Generator<Collected> {
+    const untilNs = latestNs - this.#options.latenessNs;
+    for (const event of what === "all" ? collector.advance(untilNs) : collector.advanceSegments(untilNs))
+      if (resumedNs === null || spanOf(event).startNs >= resumedNs) yield event;
   }
 
   async #estimateAgain({ segment, latestNs }: Watched, { startNs, endNs }: Span): Promise<void> {

@@ -57,7 +57,10 @@ export const SEGMENT_QUESTION = Type.Object(
 export const PACKET_QUESTION = Type.Object(
   {
     digests: Type.Optional(
-      Type.Array(Type.String({ minLength: 16, maxLength: 16 }), { minItems: 1, maxItems: 100_000 }),
+      Type.Array(Type.String({ maxLength: 64, description: "16 hexadecimal digits" }), {
+        minItems: 1,
+        maxItems: 100_000,
+      }),
     ),
     flows: Type.Optional(Type.Array(Type.String({ maxLength: 200 }), { minItems: 1, maxItems: 1000 })),
     ipid: Type.Optional(Type.String({ maxLength: 10_000 })),

@@ -7,6 +7,8 @@ import type { RowFollower } from "./monitor/follower.ts";
 import { rowEvent } from "./row-event.ts";
 
 const MAX_UNWRITTEN = 100_000;
+/** While more is estimated, rows are written this often, ms. */
+const WRITE_MS = 500;
 
 interface Unwritten {
   row: SegmentRow;
@@ -93,6 +95,25 @@ export class RowWriter {
     return list.length;
   }
 
+  /** Writes what is added while `working` goes on, and the rest when it has ended: of a backlog the first rows are there long before the last. */
+  async writeDuring(working: Promise<void>): Promise<number> {
+    let goesOn = true;
+    const ended = working.finally(() => {
+      goesOn = false;
+    });
+    let written = 0;
+    try {
+      while (goesOn) {
+        await pauseOrEnd(ended);
+        if (goesOn) written += await this.write();
+      }
+      return written + (await this.write());
+    } catch (error) {
+      await ended.catch(() => {});
+      throw error;
+    }
+  }
+
   /** Lets time pass for those who follow. */
   tick(): Promise<void> {
     return this.#each((follower) => follower.tick());
@@ -111,6 +132,14 @@ export class RowWriter {
         this.#onError((error as Error).stack ?? String(error));
       }
   }
+}
+
+async function pauseOrEnd(ended: Promise<void>): Promise<void> {
+  let timer: NodeJS.Timeout | undefined;
+  const pause = new Promise<void>((resolve) => {
+    timer = setTimeout(resolve, WRITE_MS);
+  });
+  await Promise.race([ended, pause]).finally(() => clearTimeout(timer));
 }
 
 function rowKey({ segment, estimator, startNs }: SegmentRow): string {

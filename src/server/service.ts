@@ -364,9 +364,8 @@ export class CollectorService {
       this.#directions.resolve();
       // What could not be written goes first: while that fails nothing more is estimated, and no more is held.
       this.counts.rows += await this.#rows.write();
-      await this.#pairing.work();
       const { cluster } = this.#options;
-      this.counts.rows += await this.#rows.write();
+      this.counts.rows += await this.#rows.writeDuring(this.#pairing.work());
       cluster?.written(this.#rows.waitingReceivers);
       await this.#journal?.settle(
         looked,

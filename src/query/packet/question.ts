@@ -74,6 +74,11 @@ export function parseIpids(text: string): IpidRange[] {
 }
 
 export function parseDigest(text: string): bigint {
+  if (!/^(0x)?[0-9a-f]{16}$/i.test(text))
+    throw invalidValue("packet", text, "a digest: 16 hexadecimal digits, such as 5be0cd19137e2179", {
+      code: "bad-question",
+      hint: "copy one from a list of packets (hoptime compare ‘packets’, or an answer about a flow's packets)",
+    });
   const [high, low] = parseHex64(text);
   return (BigInt(high) << 32n) | BigInt(low);
 }
