@@ -6,7 +6,9 @@ import { type Incident, useRoute } from "../api/network.ts";
 import { type Asked, useAnswer, useTicks } from "../api/use-answer.ts";
 import { hrefTo } from "../state/location.ts";
 import { useCalmRange } from "../state/series.ts";
-import { msOf, nsText } from "../state/time-range.ts";
+import { msOf, nsText, timeRange } from "../state/time-range.ts";
+import { Actions, csvOf } from "./actions.tsx";
+import { queryCommand, spanParts } from "./command.ts";
 import { incidentText } from "./incident-text.ts";
 
 const AGAIN_MS = 10_000;
@@ -41,6 +43,7 @@ export function Incidents() {
   const closed = data.filter((i) => i.state === "closed");
   return (
     <section aria-label="Incidents">
+      <IncidentActions incidents={data} />
       {open.map((incident) => (
         <IncidentLine key={incident.id} incident={incident} />
       ))}
@@ -55,6 +58,25 @@ export function Incidents() {
         </details>
       )}
     </section>
+  );
+}
+
+/** Those of the time shown, and all that are open: as a command, as a table. */
+export function IncidentActions({ incidents }: { incidents: readonly Incident[] }) {
+  return (
+    <Actions
+      name="incidents"
+      command={queryCommand(["--list", "incidents"], ...spanParts(timeRange.value))}
+      csv={() =>
+        csvOf([
+          ["id", "state", "kind", "from", "to", "start_ns", "end_ns", "baseline", "peak", "now", "what"],
+          ...incidents.map((i) => [
+            ...[i.id, i.state, i.kind, i.segment?.from ?? null, i.segment?.to ?? null, i.startNs, i.endNs],
+            ...[i.baseline, i.peak, i.now, incidentText(i)],
+          ]),
+        ])
+      }
+    />
   );
 }
 
