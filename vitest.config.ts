@@ -1,9 +1,11 @@
 import { defineConfig } from "vitest/config";
 import { FileOrder } from "./tests/support/file-order.ts";
 
+/** They measure their own process's memory. */
+const ALONE = ["src/epoch/mutations.test.ts", "src/query/segment/top-flows.test.ts"];
+
 export default defineConfig({
   test: {
-    include: ["src/**/*.test.ts", "tests/**/*.test.ts"],
     // For what hangs, and long enough for a slow, busy machine: no test is judged by it.
     testTimeout: 300_000,
     hookTimeout: 300_000,
@@ -12,5 +14,10 @@ export default defineConfig({
     // More than two processors: tests that wait for time to pass leave them idle.
     maxWorkers: 3,
     sequence: { sequencer: FileOrder },
+    projects: [
+      // Nothing in src/ keeps state in its modules: one process loads them once for many files.
+      { extends: true, test: { name: "src", include: ["src/**/*.test.ts"], exclude: ALONE, isolate: false } },
+      { extends: true, test: { name: "tests", include: ["tests/**/*.test.ts", ...ALONE] } },
+    ],
   },
 });

@@ -2,15 +2,17 @@
  * A NATS cluster (docs/cluster.md, docs/scaling.md): LDA records with 1 s epochs, published to a real nats-server, worked by real workers, until every record is acknowledged. All parts share the
  * processors of one machine, so what counts is the CPU time per record of each part, not the rate.
  *
- *   node scripts/bench.mjs cluster cost [--points 10,100,1000] [--workers 1,2,3] [--records 20000]   cost per record by points, then by workers at the most points; after a warm-up
+ *   node scripts/bench.mjs cluster cost [--points 10,100,1000] [--workers 1,2,3] [--records 20000]   cost per record by points, then by workers at the most points; after a warm-up of each worker
+ *                                       [--pin]   workers on the first processor, all else on the others: processors that share a core are slower when both work, and time on them says nothing of the workers
  *   node scripts/bench.mjs cluster run [--points 1000] [--minutes 10] [--workers 1] [--limit S]       a whole network for so many simulated minutes, as fast as it goes: throughput, lag, memory
  *   node scripts/bench.mjs cluster lag [--share 0.25] [--seconds 40]                                  how many records wait, with one worker that gets so much of a processor, after a second joined, and after one was killed
  *   node scripts/bench.mjs cluster join [--records 6000]                                              so many records with one worker, after a second has joined, and after one of the two was killed
  *
  * --results duckdb|clickhouse (default clickhouse for run and join, where it is installed), --brokers 1|3 (default 1). Progress goes to stderr.
  */
+import { execFileSync } from "node:child_process";
 import { mkdirSync, mkdtempSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { availableParallelism, tmpdir } from "node:os";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { parseArgs } from "node:util";
@@ -30,7 +32,7 @@ function given() {
   try {
     const options = {
       ...{ points: text, workers: text, records: text, minutes: text, results: text, brokers: text },
-      ...{ limit: text, share: text, seconds: text },
+      ...{ limit: text, share: text, seconds: text, pin: { type: "boolean" } as const },
     };
     return parseArgs({ allowPositionals: true, options });
   } catch (error) {
@@ -43,7 +45,7 @@ const numbers = (given: string | undefined, others: string) => (given ?? others)
 const limitS = Number(flags.limit ?? Number.POSITIVE_INFINITY);
 const brokers = flags.brokers === "3" ? 3 : 1;
 const root = mkdtempSync(join(tmpdir(), "hoptime-bench-cluster-"));
-/** A worker's time is spent on compiling and on making folders first. */
+/** Of each worker, whose time is spent on compiling and on making folders first. */
 const WARM_RECORDS = 6000;
 /** More than this is not published before some of it is worked: what taps would have in their spools. */
 const MOST_OPEN = 60_000;
@@ -124,12 +126,21 @@ async function through(cluster: RunningCluster, load: Load, from: number, to: nu
   return { seconds: (performance.now() - startedMs) / 1000, most, epochs: done - from };
 }
 
+/** All threads of a process; its children follow. */
+function pin(pid: number, processors: string): void {
+  execFileSync("taskset", ["-a", "-c", "-p", processors, `${pid}`], { stdio: "ignore" });
+}
+
 async function cost(points: number, workers: number, records: number): Promise<void> {
+  if (flags.pin) pin(process.pid, `1-${availableParallelism() - 1}`);
   const cluster = await start(inClickhouse(false));
   try {
-    for (let i = 0; i < workers; i++) await cluster.addWorker();
+    for (let i = 0; i < workers; i++) {
+      const { pid } = await cluster.addWorker();
+      if (flags.pin) pin(pid, "0");
+    }
     await cluster.shared();
-    const warm = Math.ceil(WARM_RECORDS / points);
+    const warm = Math.ceil((workers * WARM_RECORDS) / points);
     const to = warm + Math.ceil(records / points);
     const load = await loadOf(points, to);
     await through(cluster, load, 0, warm, () => undefined);

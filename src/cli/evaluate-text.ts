@@ -3,9 +3,8 @@ import { countOf, formatBytes, formatCount, formatShare } from "../base/quantity
 import { formatDuration } from "../base/time.ts";
 import type { Budget } from "../evaluate/race/budget.ts";
 import { DELAY_PACKETS, RACE_CLASSES, type Race, type RaceRow } from "../evaluate/race/race.ts";
-import type { Advice, Recommendation } from "../evaluate/race/recommend.ts";
+import { type Advice, FEW, type Nearest, type Recommendation } from "../evaluate/race/recommend.ts";
 import { formatTable } from "../present/text/table.ts";
-import { typed } from "./options.ts";
 import { colours } from "./terminal.ts";
 
 const share = (value: number | null) => (value === null ? "–" : formatShare(value));
@@ -99,9 +98,11 @@ function legend(rows: readonly RaceRow[]): string {
   );
 }
 
-interface Files {
+export interface Files {
   readonly before: string;
   readonly after: string;
+  /** Length of an epoch, cut by the clock, that all of the traffic is in, ns; null: where it is not at a known time. */
+  readonly epochNs: number | null;
 }
 
 export function adviceText(
@@ -110,12 +111,10 @@ export function adviceText(
   budget: Budget | null,
   files: Files,
 ): string {
-  const epochNs = Math.max(0, ...races.map((r) => r.epochNs));
-  const { twoPoints, withDelays } = advice;
+  const epochNs = files.epochNs ?? Math.max(0, ...races.map((r) => r.epochNs));
+  const { twoPoints, withDelays, nearest } = advice;
   const parts = [
-    twoPoints
-      ? recommendationText("take", twoPoints, budget, files, epochNs)
-      : `${colours.bold("none")} answers for nine of ten flows ${budget === null ? "" : "within the budget "}from the packets at two points: allow more, or shorter epochs`,
+    twoPoints ? recommendationText("take", twoPoints, budget, files, epochNs) : noneText(nearest, budget),
     ...(withDelays
       ? [
           recommendationText(
@@ -129,6 +128,26 @@ export function adviceText(
       : []),
   ];
   return `\n${parts.join("\n")}\n`;
+}
+
+/** Why none can be taken, and what comes nearest. */
+function noneText(nearest: Nearest | null, budget: Budget | null): string {
+  const none = colours.bold("none to take");
+  if (nearest === null)
+    return `${none}: all of these need each packet's delay, which two points alone do not have`;
+  const { estimator, fits, row, worst } = nearest;
+  const bits = budget?.kind === "stored" ? row.storedBits : row.wireBits;
+  if (!fits)
+    return `${none}: nothing that works from the packets at two points is within the budget; the smallest is ${estimator} with ${budget?.kind === "memory" ? formatBytes(row.memoryBytes) : `${bits.toFixed(2)} bits per packet`}`;
+  const sizes =
+    worst &&
+    (worst.to === null
+      ? `${formatCount(worst.from)} packets and more`
+      : `${worst.from} to ${worst.to} packets`);
+  const missed = worst
+    ? `; of those of ${sizes}, ${formatCount(worst.answered)} of ${formatCount(worst.flows)}`
+    : "";
+  return `${none}: nothing answers for nine of ten flows of every size, with nine of ten packets,${budget === null ? "" : " within the budget"} from the packets at two points. ${estimator} comes nearest: it answers for ${formatShare(row.answered)} of the flows, which have ${formatShare(row.answeredPackets)} of the packets${missed}. Allow more, or observe in shorter epochs`;
 }
 
 function recommendationText(
@@ -155,11 +174,12 @@ function reason(
   budget: Budget | null,
 ): string {
   const within = budget === null ? "" : " within the budget";
-  const of = `of ${judged} that ${judged === 1 ? "answers" : "answer"}${by === "flows" ? " for nine of ten flows" : ""}${within}`;
+  const of = `of ${judged} that ${judged === 1 ? "answers" : "answer"}${by === "flows" ? " for nine of ten flows of every size" : ""}${within}`;
+  const hasFlows = row.classes.some((c) => c.flows >= FEW);
   const what =
     by === "flows"
       ? "error over all sizes of flows"
-      : "error of the mean of all packets (too few flows to judge by)";
+      : `error of the mean of all packets (${hasFlows ? "none of them answers for flows" : "too few flows to judge by"})`;
   const first = cheaper
     ? `${of} its ${what} is close to the smallest (${formatShare(error)}; ${next?.estimator} ${formatShare(next?.error ?? 0)}), for fewer bits on the wire (${row.wireBits.toFixed(2)} per packet; ${next?.wireBits.toFixed(2)})`
     : `${of} it has the smallest ${what} (${formatShare(error)}${next ? `; next ${next.estimator} ${formatShare(next.error)}` : ""}), for ${row.wireBits.toFixed(2)} bits per packet on the wire`;
@@ -170,8 +190,10 @@ function reason(
 /** Sizes were chosen for an epoch as long as the traffic. */
 function commands({ row, estimator, parameters }: Recommendation, files: Files, epochNs: number): string[] {
   const given = parameters === "" ? "" : ` --${estimator} '${parameters}'`;
-  const epoch = ` --epoch ${typed(Math.max(1e6, 1e6 * Math.ceil(epochNs / 1e6)))}`;
+  const epoch = ` --epoch ${epochText(epochNs)}`;
   const list = row.usesList ? " --with-flows" : "";
+  // Where no tap is kept at the sender, the receiver lists the flows.
+  const listBehind = row.atSender ? "" : list;
   const rest = `--estimators ${estimator}${given}${epoch}`;
   const sender = row.needsDelays ? ` --sender ${files.before}` : "";
   return [
@@ -181,6 +203,15 @@ function commands({ row, estimator, parameters }: Recommendation, files: Files, 
         ]
       : []),
     ...(row.atSender ? [`hoptime observe ${files.before} --point A ${rest}${list} --to records`] : []),
-    `hoptime observe ${files.after}${sender} --point B ${rest} --to records`,
+    `hoptime observe ${files.after}${sender} --point B ${rest}${listBehind} --to records`,
+    row.byPackets
+      ? `hoptime query records --capture ${files.before}`
+      : `hoptime query records --between A B${row.answered > 0 ? " --top 10" : ""}`,
   ];
+}
+
+/** To the millisecond, upward: a shorter one would cut the traffic in two. */
+function epochText(epochNs: number): string {
+  const ms = Math.max(1, Math.ceil(epochNs / 1e6));
+  return ms % 1000 === 0 ? `${ms / 1000}s` : `${ms}ms`;
 }

@@ -16,6 +16,7 @@ import type { RaceSegment } from "../evaluate/race/segment.ts";
 import { simulatedSegment } from "../evaluate/race/simulated.ts";
 import type { LossHop, Scenario, Traffic } from "../simulate/scenario.ts";
 import { parseLoss, readScenario } from "../simulate/scenario-text.ts";
+import { epochAround, type Span } from "./epoch-around.ts";
 import { addEstimatorOptions, estimatorParameters, PARAMETER_HELP, splitNames } from "./estimator-options.ts";
 import { adviceText, budgetText, raceText } from "./evaluate-text.ts";
 import { integerOption, positiveOption, shareOption, sizeOption } from "./options.ts";
@@ -102,8 +103,17 @@ async function run(capture: string | undefined, after: string | undefined, flags
   const kernels = new Kernels();
   const estimators = chosen(flags.estimators);
   const fixed = estimatorParameters(flags as unknown as Record<string, unknown>, ESTIMATORS);
-  for (const [name, text] of Object.entries(fixed)) parseParameters(findEstimator(name), text);
-  for (const file of [capture, after]) if (file !== undefined) await warnOfDamage(kernels, file);
+  for (const [name, text] of Object.entries(fixed)) {
+    parseParameters(findEstimator(name), text);
+    if (!estimators.some((e) => e.name === name))
+      throw new UsageError(
+        "bad-option",
+        `--${name} is given, but ${name} is not run`,
+        `add --estimators ${[...estimators.map((e) => e.name), name].join(",")}`,
+      );
+  }
+  const spans: Span[] = [];
+  for (const file of [capture, after]) if (file !== undefined) spans.push(await readThrough(kernels, file));
   const results: { budget: Budget | null; races: Race[]; advice: ReturnType<typeof recommend> }[] = [];
   for (const budget of budgetsOf(flags)) {
     const races: Race[] = [];
@@ -115,7 +125,10 @@ async function run(capture: string | undefined, after: string | undefined, flags
     await printJson({ format: "hoptime.evaluation/2", seed: flags.seed, budgets: results });
     return;
   }
-  const files = { before: capture ?? "a.pcap", after: after ?? "b.pcap" };
+  const files = {
+    ...{ before: capture ?? "a.pcap", after: after ?? "b.pcap" },
+    epochNs: spans.length === 0 ? null : epochAround(spans),
+  };
   for (const { budget, races, advice } of results)
     await printText(
       `${budgetText(budget)}\n${races.map(raceText).join("\n")}${adviceText(advice, races, budget, files)}\n`,
@@ -163,18 +176,20 @@ function budgetsOf({ memory, wire, stored, countList = false }: Flags): (Budget 
 }
 
 /** A damaged capture is used up to the damage. */
-async function warnOfDamage(kernels: Kernels, capture: string): Promise<void> {
+async function readThrough(kernels: Kernels, capture: string): Promise<Span> {
   const reader = await CaptureReader.open(kernels, capture);
   while (await reader.next());
-  const { partial, ipPackets } = reader.statistics();
+  const { partial, ipPackets, firstNs, lastNs } = reader.statistics();
   reader.close();
   reader.free();
   if (ipPackets === 1) throw new UsageError("no-records", `${capture}: one IP packet, too few to race on`);
   if (ipPackets === 0)
     throw new UsageError("no-records", `${capture}: no IP packet`, "hoptime inspect shows what it contains");
-  if (partial === null) return;
-  warn(`hoptime: ${partial}; results cover the part that was read`);
-  process.exitCode = 2;
+  if (partial !== null) {
+    warn(`hoptime: ${partial}; results cover the part that was read`);
+    process.exitCode = 2;
+  }
+  return { firstNs: firstNs ?? 0n, lastNs: lastNs ?? 0n };
 }
 
 function segmentsOf(

@@ -10,9 +10,14 @@ import { ROOT } from "../support/demo-captures.ts";
 const scratch = mkdtempSync(join(tmpdir(), "hoptime-evaluate-"));
 afterAll(() => rmSync(scratch, { recursive: true, force: true }));
 
+const MAIN = join(ROOT, "dist/cli/main.js");
+
+function hoptime(words: readonly string[], cwd = ROOT) {
+  return spawnSync(process.execPath, [MAIN, ...words], { encoding: "utf8", cwd });
+}
+
 function evaluate(...words: string[]) {
-  const main = join(ROOT, "dist/cli/main.js");
-  return spawnSync(process.execPath, [main, "evaluate", ...words], { encoding: "utf8", cwd: ROOT });
+  return hoptime(["evaluate", ...words]);
 }
 
 test("names the estimator to take for each budget, in words and as JSON", () => {
@@ -46,12 +51,7 @@ test("takes the exact match of two captures as the truth, and refuses what they 
     evaluate(...captures, "--memory", "64kB", "--estimators", "lda,lds,sds", "--json").stdout,
   );
   const [race] = budgets[0].races;
-  const exact = JSON.parse(
-    spawnSync(process.execPath, [join(ROOT, "dist/cli/main.js"), "compare", ...captures, "--json"], {
-      encoding: "utf8",
-      cwd: ROOT,
-    }).stdout,
-  );
+  const exact = JSON.parse(hoptime(["compare", ...captures, "--json"]).stdout);
   expect([race.packets, race.meanNs]).toEqual([exact.segment.matched, exact.segment.latency.meanNs]);
   expect(race.rows.map((r: { fits: boolean }) => r.fits)).toEqual([true, true, true]);
   expect(race.rows[0].segmentError).toBeLessThan(0.05);
@@ -65,6 +65,53 @@ test("takes the exact match of two captures as the truth, and refuses what they 
     2,
     expect.stringContaining("--loss has no effect on two captures"),
   ]);
+});
+
+test("the commands that it prints run, in one epoch, and give what was promised", () => {
+  const captures = ["router-in", "router-out"].map((name) => join(ROOT, `demo/${name}.pcap.gz`));
+  const { stdout } = evaluate(...captures, "--memory", "64kB", "--estimators", "colate,lds");
+  const [, name = "", from = "", promised = ""] =
+    stdout.match(/take (\S+):.*; flows of (\d+) packets and more err by ([\d.]+).% \(median\)/) ?? [];
+  const printed = stdout.match(/^ {2}hoptime .*$/gm) ?? [];
+  expect(printed.map((line) => line.trim().split(" ")[1])).toEqual(["observe", "observe", "query"]);
+  const answers = printed.map((line) => {
+    const words = line.trim().split(" ").slice(1);
+    const json = words[0] === "query" ? ["--json", "--top", "1000"] : ["--json"];
+    const { status, stdout, stderr } = hoptime(
+      [...words.map((w) => w.replaceAll("'", "")), ...json],
+      scratch,
+    );
+    expect([status, stderr], line).toEqual([0, ""]);
+    return JSON.parse(stdout);
+  });
+  const { epochs, groups } = answers[2];
+  expect(epochs.used).toBe(1);
+  const exact = new Map<string, { count: number; meanNs: number }>(
+    JSON.parse(hoptime(["compare", ...captures, "--top", "1000", "--json"]).stdout).flows.map(
+      (f: { key: object; latency: object | null }) => [JSON.stringify(f.key), f.latency],
+    ),
+  );
+  const errors = groups.flatMap((g: { key: object; latency: { meanNs: number | null } | null }) => {
+    const truth = exact.get(JSON.stringify(g.key));
+    if (!truth || truth.count < Number(from) || !g.latency?.meanNs) return [];
+    return [Math.abs(g.latency.meanNs / truth.meanNs - 1)];
+  });
+  expect(errors.length, name).toBeGreaterThanOrEqual(5);
+  const median = errors.toSorted((a: number, b: number) => a - b)[errors.length >> 1];
+  expect(100 * median).toBeLessThan(2 * Number(promised));
+});
+
+test("refuses captures in the wrong order, one capture twice, and parameters of what does not run", () => {
+  const [before, after] = ["demo/router-in.pcap.gz", "demo/router-out.pcap.gz"] as const;
+  const refused = [
+    [[after, before], "is -18.56 ms, below 0; give the earlier point first"],
+    [[before, before], "they are the same file"],
+    [[before, "--estimators", "lda", "--lds", "k=1"], "--lds is given, but lds is not run"],
+  ] as const;
+  for (const [words, why] of refused) {
+    const { status, stderr } = evaluate(...words);
+    expect([status, stderr]).toEqual([2, expect.stringContaining(why)]);
+  }
 });
 
 test("says which part of a damaged capture was used, and refuses what is not there", () => {

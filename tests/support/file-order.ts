@@ -1,6 +1,6 @@
 /**
- * The order of test files: those that take long first, so that no worker is left alone with one at the end; those that measure a real network in real time last, beside
- * each other, which mostly wait, and not beside those that compute.
+ * The order of test files: those that take long first, so that no worker is left alone with one at the end; those of src/ together, as a process that has loaded its modules goes on with the
+ * next of them; those that measure a real network in real time last, beside each other, which mostly wait, and not beside those that compute.
  */
 import { BaseSequencer, type TestSpecification } from "vitest/node";
 
@@ -41,11 +41,12 @@ const REAL_TIME = [
 export class FileOrder extends BaseSequencer {
   override async sort(files: TestSpecification[]): Promise<TestSpecification[]> {
     const sorted = await super.sort(files);
-    const placeOf = ({ moduleId }: TestSpecification) => {
+    const placeOf = ({ moduleId, project }: TestSpecification) => {
       const last = REAL_TIME.findIndex((name) => moduleId.endsWith(`/${name}.test.ts`));
-      if (last >= 0) return LONG.length + 1 + last;
+      if (last >= 0) return LONG.length + 2 + last;
       const first = LONG.findIndex((name) => moduleId.endsWith(`/${name}.test.ts`));
-      return first >= 0 ? first : LONG.length;
+      if (first >= 0) return first;
+      return LONG.length + (project.name === "src" ? 1 : 0);
     };
     return sorted.sort((a, b) => placeOf(a) - placeOf(b));
   }

@@ -1,5 +1,6 @@
 /** The paper's setting and the levels of a right implementation: 146,000 flows, 7.9 M packets, latencies of 100 or 320 µs per flow. */
 import { beforeAll, describe, expect, test } from "vitest";
+import { rounds } from "../../../tests/support/rounds.ts";
 import { Kernels } from "../../base/kernels.ts";
 import { Random } from "../../base/random.ts";
 import {
@@ -249,12 +250,13 @@ test("where many flows overlap in all their cells the messages are damped until 
 });
 
 test("intervals keep their promise over seeds, for every decoder", () => {
-  // 20 seeds x ~170 flows of 50 packets and more: 3,400 flows, a coverage of 95 % has a deviation of 0.4 % (flows of a sketch are not independent: 1 %).
+  // ~170 flows of 50 packets and more per seed: of 20 seeds a coverage of 95 % has a deviation of 0.4 %; flows of a sketch are not independent: 1 %. The limit is 3.5 of it.
+  const seeds = rounds(10, 20);
   const parameters = parseParameters(lds, "rows=3,columns=700,k=3,rates=1/.5/.1");
   const random = new Random("promise");
   const covered: Record<string, number> = {};
   let flows = 0;
-  for (let i = 0; i < 20; i++) {
+  for (let i = 0; i < seeds; i++) {
     const population = makePopulation({ flows: 3000, shape: 0.9, maxPackets: 5000, seed: random.uint32() });
     const run = runPopulation(
       new Kernels(),
@@ -272,5 +274,6 @@ test("intervals keep their promise over seeds, for every decoder", () => {
       if (decoder === "bp") flows += score!.answered;
     }
   }
-  for (const n of Object.values(covered)) expect(n / flows).toBeGreaterThan(0.915);
+  for (const n of Object.values(covered))
+    expect(n / flows).toBeGreaterThan(0.95 - 0.035 * Math.sqrt(20 / seeds));
 });

@@ -25,7 +25,12 @@ const TOLERANCE = 1.1;
 const USED = 0.85;
 const ROUNDS = 5;
 const SMALLEST = 512;
-const LARGEST = 2 ** 30;
+/** More is of no use to an epoch of some packets, and taps of all estimators have to fit into one process. */
+const USEFUL_PER_PACKET = 1024;
+const USEFUL_AT_LEAST = 2 ** 20;
+const LARGEST = 2 ** 27;
+/** A size that takes so little more of the budget than one a quarter of it is not worth its memory. */
+const GROWTH = 1.05;
 
 /** Bits per packet that arrived. */
 export interface Bits {
@@ -56,6 +61,11 @@ function used(budget: Budget, result: ContestantResult, of: SegmentResult): numb
   if (budget.kind === "memory") return result.memoryBytes;
   const bits = bitsOf(result, of);
   return bits[budget.kind] + (budget.list ? bits.list : 0);
+}
+
+/** Memory above which no size is tried. */
+export function largestMemory({ packets }: Pick<ExpectedTraffic, "packets">): number {
+  return Math.min(LARGEST, Math.max(USEFUL_AT_LEAST, USEFUL_PER_PACKET * packets));
 }
 
 export interface Fixed {
@@ -96,7 +106,8 @@ class Trial {
   #parameters: ParameterValues;
   #tooSmall = 0;
   #tooLarge = Infinity;
-  #best: { parameters: ParameterValues; share: number } | null = null;
+  readonly #largest: number;
+  #best: { parameters: ParameterValues; share: number; memory: number } | null = null;
   isOpen = true;
 
   constructor(estimator: Estimator, budget: Budget | null, expected: ExpectedTraffic, text = "") {
@@ -106,10 +117,12 @@ class Trial {
     const usual = parseParameters(estimator, text);
     this.#parameters = usual;
     this.#memory = null;
+    this.#largest = largestMemory(expected);
     this.isOpen = false;
     if (budget === null || !estimator.sizing) return;
-    const start = budget.kind === "memory" ? budget.bytes : (budget.bitsPerPacket * expected.packets) / 8;
-    for (let memory = Math.max(SMALLEST, start); memory <= LARGEST; memory *= 2) {
+    const wanted = budget.kind === "memory" ? budget.bytes : (budget.bitsPerPacket * expected.packets) / 8;
+    const start = Math.min(this.#largest, Math.max(SMALLEST, wanted));
+    for (let memory = start; memory <= this.#largest; memory *= 2) {
       const parameters = this.#size(memory);
       if (parameters === null) continue;
       this.#memory = memory;
@@ -130,17 +143,24 @@ class Trial {
   /** What the last size took, of the budget. */
   note(share: number): void {
     const fits = share <= TOLERANCE;
-    const better =
-      this.#best === null ||
-      (fits ? !(this.#best.share <= TOLERANCE && this.#best.share >= share) : share < this.#best.share);
-    if (better) this.#best = { parameters: this.#parameters, share };
     const memory = this.#memory ?? 0;
+    const before = this.#best;
+    const better =
+      before === null ||
+      (fits ? !(before.share <= TOLERANCE && before.share >= share) : share < before.share);
+    // Bits that do not grow with the memory: what is larger holds no more.
+    const idle =
+      before !== null &&
+      before.share <= TOLERANCE &&
+      memory > 4 * before.memory &&
+      share < GROWTH * before.share;
+    if (better && !idle) this.#best = { parameters: this.#parameters, share, memory };
     if (fits) this.#tooSmall = Math.max(this.#tooSmall, memory);
     else this.#tooLarge = Math.min(this.#tooLarge, memory);
     this.isOpen = false;
-    if (fits && share >= USED) return;
-    const next = this.#next(memory, share);
-    if (next < SMALLEST || next > LARGEST || Math.abs(Math.log(next / memory)) < 0.02) return;
+    if (idle || (fits && share >= USED)) return;
+    const next = Math.min(this.#largest, this.#next(memory, share));
+    if (next < SMALLEST || Math.abs(Math.log(next / memory)) < 0.02) return;
     const parameters = this.#size(next);
     if (parameters === null || JSON.stringify(parameters) === JSON.stringify(this.#parameters)) return;
     this.#memory = next;

@@ -1,6 +1,7 @@
 /** A race over two captures of the same packets: the truth is their exact match. Estimators see what two points would; nothing is sent for them. */
 import { UsageError } from "../../base/errors.ts";
 import { entryAt } from "../../base/lists.ts";
+import { formatDuration } from "../../base/time.ts";
 import { formatFlowKey } from "../../capture/flow/flow-text.ts";
 import { type CompareOptions, compareCaptures } from "../../compare/compare.ts";
 import type { EstimateReport } from "../../compare/estimate-report.ts";
@@ -10,7 +11,7 @@ import { type Estimator, type Interval, listsAllFlows } from "../../estimators/e
 import { parseParameters } from "../../estimators/parameters.ts";
 import { ESTIMATORS } from "../../estimators/table.ts";
 import type { ContestantResult, JudgedFlow, RaceContestant, RaceSegment, SegmentResult } from "./segment.ts";
-import { noCost, type TapCost, timed } from "./timed.ts";
+import { cpuPerRow, noCost, type TapCost, timed } from "./timed.ts";
 
 export function capturedSegment(options: CompareOptions): RaceSegment {
   let exact: Promise<CompareReport> | null = null;
@@ -26,15 +27,29 @@ export function capturedSegment(options: CompareOptions): RaceSegment {
     },
     async run(contestants) {
       const report = await matched();
-      if (!report.segment.latency)
-        throw new UsageError(
-          "mismatch",
-          `no packet of ${options.before} has a delay at ${options.after}: ${report.segment.reason ?? "none is in both"}`,
-          "hoptime compare says why",
-        );
+      requireDelays(options, report);
       return await runOver(options, report, contestants);
     },
   };
+}
+
+/** Errors are shares of delays: there have to be some, and above 0. */
+function requireDelays({ before, after }: CompareOptions, { segment, notes }: CompareReport): void {
+  const { latency, reason } = segment;
+  if (!latency)
+    throw new UsageError(
+      "mismatch",
+      `no packet of ${before} has a delay at ${after}: ${reason ?? "none is in both"}`,
+      "hoptime compare says why",
+    );
+  if (latency.meanNs > 0) return;
+  throw new UsageError(
+    "mismatch",
+    latency.meanNs === 0
+      ? `packets take no time from ${before} to ${after}${notes.some((n) => n.includes("same file")) ? ": they are the same file" : ""}`
+      : `the mean delay from ${before} to ${after} is ${formatDuration(latency.meanNs)}, below 0`,
+    "give the earlier point first; hoptime compare shows what is wrong with the clocks",
+  );
 }
 
 async function runOver(
@@ -106,7 +121,7 @@ function resultOf(
     },
     injectedBytes: 0,
     memoryBytes: cost.memoryBytes,
-    cpuNsPerPacket: cost.cpuNs / Math.max(1, cost.rows),
+    cpuNsPerPacket: cpuPerRow(cost),
     usesList: needs.flows !== "none",
     byPackets: false,
     segment: meanNs === null || lowNs === null || highNs === null ? null : { valueNs: meanNs, lowNs, highNs },

@@ -4,12 +4,13 @@
  */
 import { entryAt } from "../../base/lists.ts";
 import { quantileSorted } from "../../base/math/regression.ts";
+import { countOf, formatBytes } from "../../base/quantity.ts";
 import { type Estimator, needsDelays, type ParameterValues } from "../../estimators/estimator.ts";
 import { formatParameters, parseParameters } from "../../estimators/parameters.ts";
 import { ESTIMATORS } from "../../estimators/table.ts";
 import { errorSummary, type FlowErrors, type SizeClass } from "../flow-errors.ts";
-import { type Budget, bitsOf, type Fixed, fitAll, isWithin } from "./budget.ts";
-import type { JudgedFlow, RaceSegment } from "./segment.ts";
+import { type Budget, bitsOf, type Fixed, fitAll, isWithin, largestMemory } from "./budget.ts";
+import type { ExpectedTraffic, JudgedFlow, RaceSegment } from "./segment.ts";
 
 export const RACE_CLASSES: readonly SizeClass[] = [
   { from: 1, to: 9 },
@@ -68,6 +69,8 @@ export interface RaceRow {
   readonly segmentInside: boolean | null;
   /** Share of all flows that have an answer. */
   readonly answered: number;
+  /** Share of all packets whose flow has an answer. */
+  readonly answeredPackets: number;
   readonly classes: readonly FlowErrors[];
   /** Of an estimator that answers for the segment alone: its mean taken for every flow. */
   readonly meanForAll: readonly FlowErrors[] | null;
@@ -97,7 +100,8 @@ export async function runRace(segment: RaceSegment, options: RaceOptions): Promi
   const chosen = racing(options.estimators);
   const contestants = await fitAll(segment, chosen, budget, fixed);
   const whole = await segment.run(contestants);
-  const { epochNs } = await segment.expected();
+  const expected = await segment.expected();
+  const { epochNs } = expected;
   const rows = whole.results.map((result, i): RaceRow => {
     const { estimator, parameters } = entryAt(contestants, i);
     const bits = bitsOf(result, whole);
@@ -119,6 +123,7 @@ export async function runRace(segment: RaceSegment, options: RaceOptions): Promi
       segmentError: mean ? Math.abs(mean.valueNs / whole.meanNs - 1) : null,
       segmentInside: mean ? mean.lowNs <= whole.meanNs && whole.meanNs <= mean.highNs : null,
       answered: flows.filter((f) => f.answer).length / Math.max(1, flows.length),
+      answeredPackets: packetsOf(flows.filter((f) => f.answer)) / Math.max(1, packetsOf(flows)),
       classes: RACE_CLASSES.map((c) => classErrors(flows, c)),
       meanForAll:
         mean && !estimator.answers.includes("flow")
@@ -132,8 +137,22 @@ export async function runRace(segment: RaceSegment, options: RaceOptions): Promi
       delayClasses: delayErrors(flows),
     };
   });
-  const { packets, flows, meanNs, list, notes } = whole;
+  const { packets, flows, meanNs, list } = whole;
+  const notes = [...whole.notes, ...cutNotes(budget, expected)];
   return { segment: segment.name, packets, flows, meanNs, epochNs, list, rows, notes };
+}
+
+function packetsOf(flows: readonly JudgedFlow[]): number {
+  return flows.reduce((sum, f) => sum + f.packets, 0);
+}
+
+/** Of a memory that is more than the packets can use. */
+function cutNotes(budget: Budget | null, expected: ExpectedTraffic): string[] {
+  const largest = largestMemory(expected);
+  if (budget?.kind !== "memory" || budget.bytes <= largest) return [];
+  return [
+    `sizes up to ${formatBytes(largest)} were tried: more is of no use to ${countOf(expected.packets, "packet")} in one epoch`,
+  ];
 }
 
 /** Parameters of the sketch that are not the default. */

@@ -5,7 +5,14 @@ import { recommend } from "./recommend.ts";
 const row = (estimator: string, median: number, wireBits: number, more: Partial<RaceRow> = {}): RaceRow => ({
   ...{ estimator, parameters: "", needsDelays: false, injected: null, atSender: true, usesList: false },
   ...{ byPackets: false, fits: true, memoryBytes: 1, storedBits: wireBits, wireBits, listBits: 0 },
-  ...{ cpuNsPerPacket: 1, segmentError: median, segmentInside: true, answered: 1, meanForAll: null },
+  ...{
+    cpuNsPerPacket: 1,
+    segmentError: median,
+    segmentInside: true,
+    answered: 1,
+    answeredPackets: 1,
+    meanForAll: null,
+  },
   delayClasses: [],
   classes: RACE_CLASSES.map((c) => ({
     ...{ ...c, flows: 50, answered: 50, median, p75: median, p90: median, mean: median },
@@ -41,6 +48,30 @@ describe("recommend", () => {
     const rows = [row("a", 0.001, 1, { fits: false }), { ...silent, classes }];
     expect(taken(race(...rows))).toBeNull();
     expect(taken(race(...rows, row("b", 0.5, 1)))).toBe("b");
+  });
+
+  it("leaves out what has no answer for the flows of most packets, and names what comes nearest", () => {
+    const mice = row("mice", 0.001, 1, { answeredPackets: 0.4 });
+    const worse = row("worse", 0.001, 1, { answeredPackets: 0.2 });
+    expect(taken(race(mice, row("all", 0.5, 1)))).toBe("all");
+    expect(recommend([race(worse, mice)])).toMatchObject({
+      twoPoints: null,
+      nearest: { estimator: "mice", fits: true },
+    });
+    const large = row("large", 0.1, 1, { fits: false, memoryBytes: 9 });
+    expect(recommend([race(large, row("small", 0.1, 1, { fits: false }))]).nearest).toMatchObject({
+      estimator: "small",
+      fits: false,
+    });
+  });
+
+  it("judges by the mean of all packets where none of them answers for flows", () => {
+    const one = row("a", 0.2, 1);
+    const classes = one.classes.map((c) => ({ ...c, answered: 0, median: null }));
+    expect(recommend([race({ ...one, classes, answered: 0, answeredPackets: 0 })]).twoPoints).toMatchObject({
+      estimator: "a",
+      by: "segment",
+    });
   });
 
   it("names what is gained where each packet's delay is known", () => {

@@ -3,7 +3,7 @@ import { entryAt } from "../../base/lists.ts";
 import type { Race, RaceRow } from "./race.ts";
 
 /** A class of fewer flows says nothing. */
-const FEW = 5;
+export const FEW = 5;
 /** Errors below this are alike. */
 const EXACT = 1e-4;
 /** An error within so much of the best is as good; the fewer bits decide. */
@@ -21,7 +21,7 @@ export interface Recommendation {
   readonly error: number;
   /** Its largest class of flows: packets from, and the largest median over the races; null where the segment was judged. */
   readonly large: { readonly from: number; readonly medianError: number } | null;
-  /** How many could be judged: within the budget, and with an answer for nine of ten flows. */
+  /** How many could be judged: within the budget, and with an answer for nine of ten flows of every size and of nine of ten packets. */
   readonly judged: number;
   /** The next best, with its error. */
   readonly next: { readonly estimator: string; readonly error: number; readonly wireBits: number } | null;
@@ -29,18 +29,61 @@ export interface Recommendation {
   readonly cheaper: boolean;
 }
 
+/** What comes nearest where nothing can be recommended. */
+export interface Nearest {
+  readonly estimator: string;
+  /** Within the budget in every race. */
+  readonly fits: boolean;
+  readonly row: RaceRow;
+  /** The sizes of flows that it answers the fewest of; null where there is none of enough flows. */
+  readonly worst: {
+    readonly from: number;
+    readonly to: number | null;
+    readonly flows: number;
+    readonly answered: number;
+  } | null;
+}
+
 export interface Advice {
   /** Of those that need no more than the packets at the two points, and packets of our own. */
   readonly twoPoints: Recommendation | null;
+  /** Where twoPoints is null: why, by the one that is nearest. */
+  readonly nearest: Nearest | null;
   /** Of all, where the receiver knows each packet's delay; null where nothing is gained by it. */
   readonly withDelays: Recommendation | null;
 }
 
 export function recommend(races: readonly Race[]): Advice {
-  const twoPoints = choose(races, (row) => !row.needsDelays);
+  const alone = (row: RaceRow) => !row.needsDelays;
+  const twoPoints = choose(races, alone);
   const all = choose(races, () => true);
   const gained = all?.row.needsDelays && (twoPoints === null || all.error < twoPoints.error / 1.5);
-  return { twoPoints, withDelays: gained ? all : null };
+  const nearest = twoPoints === null ? nearestOf(races, alone) : null;
+  return { twoPoints, nearest, withDelays: gained ? all : null };
+}
+
+/** By estimator, then by race. */
+function byEstimator(races: readonly Race[], allowed: (row: RaceRow) => boolean): RaceRow[][] {
+  const rows = (races[0]?.rows ?? []).map((_, i) => races.map((race) => entryAt(race.rows, i)));
+  return rows.filter((own) => own.every(allowed));
+}
+
+/** Of those within the budget, the one whose worst class is answered best; else the smallest of all. */
+function nearestOf(races: readonly Race[], allowed: (row: RaceRow) => boolean): Nearest | null {
+  const found = byEstimator(races, allowed).map((own): Nearest => {
+    const classes = own.flatMap((row) => row.classes.filter((c) => c.flows >= FEW));
+    const [worst = null] = classes.toSorted((a, b) => a.answered / a.flows - b.answered / b.flows);
+    const row = entryAt(own, -1);
+    return { estimator: row.estimator, fits: own.every((r) => r.fits), row, worst };
+  });
+  const fitting = found.filter((n) => n.fits);
+  const share = ({ worst, row }: Nearest) =>
+    Math.min(row.answeredPackets, worst ? worst.answered / worst.flows : 0);
+  const [nearest = null] =
+    fitting.length > 0
+      ? fitting.toSorted((a, b) => share(b) - share(a) || b.row.answered - a.row.answered)
+      : found.toSorted((a, b) => a.row.memoryBytes - b.row.memoryBytes);
+  return nearest;
 }
 
 interface Judged {
@@ -50,10 +93,9 @@ interface Judged {
 }
 
 function choose(races: readonly Race[], allowed: (row: RaceRow) => boolean): Recommendation | null {
-  const rows = (races[0]?.rows ?? []).map((_, i) => races.map((race) => entryAt(race.rows, i)));
-  const open = rows.filter((own) => own.every((row) => row.fits && allowed(row)));
+  const open = byEstimator(races, (row) => row.fits && allowed(row));
   const byFlows = open.flatMap(judgeFlows);
-  const judged = byFlows.length > 0 || hasFlows(races) ? byFlows : open.flatMap(judgeSegment);
+  const judged = byFlows.length > 0 || open.some(answersFlows) ? byFlows : open.flatMap(judgeSegment);
   const ranked = judged.toSorted((a, b) => a.error - b.error);
   const [best] = ranked;
   if (!best) return null;
@@ -73,14 +115,21 @@ function choose(races: readonly Race[], allowed: (row: RaceRow) => boolean): Rec
   };
 }
 
-function hasFlows(races: readonly Race[]): boolean {
-  return races.some((race) => race.rows.some((row) => row.classes.some((c) => c.flows >= FEW)));
+/** It answers for some flow of a class that is judged. */
+function answersFlows(rows: readonly RaceRow[]): boolean {
+  return rows.some((row) => row.classes.some((c) => c.flows >= FEW && c.answered > 0));
 }
 
-/** The same estimator in all races; none where it leaves one of ten flows out. */
+/** The same estimator in all races; none where it leaves one of ten flows out, or flows of one in ten packets. */
 function judgeFlows(rows: readonly RaceRow[]): Judged[] {
   const found = rows.flatMap((row) => row.classes.filter((c) => c.flows >= FEW));
-  if (found.length === 0 || found.some((c) => c.answered < ANSWERED * c.flows || c.median === null))
+  // Classes of few flows may hold most of the packets.
+  if (rows.some((row) => row.answeredPackets < ANSWERED)) return [];
+  // Of few flows one may be missing.
+  if (
+    found.length === 0 ||
+    found.some((c) => c.answered < Math.floor(ANSWERED * c.flows) || c.median === null)
+  )
     return [];
   const from = Math.max(...found.map((c) => c.from));
   const medianError = Math.max(...found.filter((c) => c.from === from).map((c) => c.median ?? 1));

@@ -33,7 +33,7 @@ import type {
   RaceSegment,
   SegmentResult,
 } from "./segment.ts";
-import { noCost, type TapCost, timed } from "./timed.ts";
+import { cpuPerRow, noCost, type TapCost, timed } from "./timed.ts";
 
 const OWN = SIMULATED_FLAG.reference | SIMULATED_FLAG.probe;
 const CONFIDENCE = 0.95;
@@ -145,7 +145,7 @@ async function runOver(
         ...{ senderBytes: own.sender?.payload.length ?? 0, receiverBytes: own.receiver.payload.length },
         injectedBytes: kind ? injected[kind] : 0,
         memoryBytes: cost.memoryBytes,
-        cpuNsPerPacket: cost.cpuNs / Math.max(1, cost.rows),
+        cpuNsPerPacket: cpuPerRow(cost),
         usesList: contestant.estimator.needs.flows !== "none",
         ...answers,
       };

@@ -2,14 +2,25 @@
 import type { Estimator, Tap } from "../../estimators/estimator.ts";
 
 export interface TapCost {
-  cpuNs: number;
-  rows: number;
+  /** Of single updates: CPU and rows. The process's CPU holds compilation and collection of garbage as well, which fall into few of them. */
+  readonly updates: { readonly cpuNs: number; readonly rows: number }[];
   /** Of the larger tap, when it was sealed. */
   memoryBytes: number;
 }
 
+/** Updates left out: the dearest by the row. */
+const DEAREST = 0.1;
+
 export function noCost(): TapCost {
-  return { cpuNs: 0, rows: 0, memoryBytes: 0 };
+  return { updates: [], memoryBytes: 0 };
+}
+
+/** Per row, over all updates but the dearest tenth. */
+export function cpuPerRow({ updates }: TapCost): number {
+  const sorted = updates.toSorted((a, b) => a.cpuNs / a.rows - b.cpuNs / b.rows);
+  const kept = sorted.slice(0, Math.ceil((1 - DEAREST) * sorted.length));
+  const total = (of: "cpuNs" | "rows") => kept.reduce((sum, update) => sum + update[of], 0);
+  return total("cpuNs") / Math.max(1, total("rows"));
 }
 
 export function timed(estimator: Estimator, cost: TapCost): Estimator {
@@ -29,8 +40,7 @@ function timedTap(tap: Tap, cost: TapCost): Tap {
       const before = process.cpuUsage();
       tap.update(batch, from, to);
       const { user, system } = process.cpuUsage(before);
-      cost.cpuNs += 1e3 * (user + system);
-      cost.rows += to - from;
+      if (to > from) cost.updates.push({ cpuNs: 1e3 * (user + system), rows: to - from });
     },
     ...(tap.isFull ? { isFull: () => tap.isFull?.() ?? false } : {}),
     seal() {
