@@ -25,8 +25,7 @@ export interface FlowChoice {
 
 export function chooseFlows(answer: Answer, { filter, search, sort, order }: FlowChoice): Answer {
   const expression = filter === undefined ? null : flowFilter(filter);
-  if (expression && expression.problem !== null)
-    throw new UsageError("bad-filter", expression.problem);
+  if (expression && expression.problem !== null) throw new UsageError("bad-filter", expression.problem);
   const groups = answer.groups.filter(
     ({ text }) =>
       (expression?.fits(text) ?? true) && text.toLowerCase().includes((search ?? "").trim().toLowerCase()),

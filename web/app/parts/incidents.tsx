@@ -42,8 +42,7 @@ export function Incidents() {
   const open = data.filter((i) => i.state === "open");
   const closed = data.filter((i) => i.state === "closed");
   return (
-    <section aria-label="Incidents">
-      <IncidentActions incidents={data} />
+    <section class="incidents" aria-label="Incidents">
       {open.map((incident) => (
         <IncidentLine key={incident.id} incident={incident} />
       ))}
@@ -57,6 +56,7 @@ export function Incidents() {
           ))}
         </details>
       )}
+      <IncidentActions incidents={data} />
     </section>
   );
 }
