@@ -86,10 +86,11 @@ function delays(
   const { varianceNs2 } = moments;
   const received = input.receiver?.packets ?? 0;
   const counts = { appeared: foreign, missing: foreign + (input.sender?.packets ?? 0) - received, received };
-  const timesNs = cutInFlight ? lateArrivals(before, after, moments.meanNs) : [];
-  const atCutNs = delayAtCut({ timesNs, epochNs });
-  const edge = { cutInFlight, cutByPackets, ...counts, epochNs, varianceNs2, atCutNs, confidence };
-  const mean = withPacketsInFlight(meanInterval(moments, rows, own, confidence, parameters.interval), edge);
+  const timesNs = cutInFlight ? lateArrivals(before, after, moments) : [];
+  const within = meanInterval(moments, rows, own, confidence, parameters.interval);
+  const atCut = delayAtCut({ timesNs, epochNs, meanNs: within.highNs });
+  const edge = { cutInFlight, cutByPackets, ...counts, epochNs, varianceNs2, atCut, confidence };
+  const mean = withPacketsInFlight(within, edge);
   const note = drawnNote(mean, edge);
   if (parameters.deviation === "residual") {
     const stdev = residualDeviation(moments, rows, confidence);
