@@ -12,7 +12,7 @@
  */
 import { execFileSync } from "node:child_process";
 import { mkdirSync, mkdtempSync, rmSync } from "node:fs";
-import { availableParallelism, tmpdir } from "node:os";
+import { cpus, tmpdir } from "node:os";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { parseArgs } from "node:util";
@@ -132,7 +132,7 @@ function pin(pid: number, processors: string): void {
 }
 
 async function cost(points: number, workers: number, records: number): Promise<void> {
-  if (flags.pin) pin(process.pid, `1-${availableParallelism() - 1}`);
+  if (flags.pin) pin(process.pid, `1-${cpus().length - 1}`);
   const cluster = await start(inClickhouse(false));
   try {
     for (let i = 0; i < workers; i++) {

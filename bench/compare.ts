@@ -93,7 +93,7 @@ interface Run {
   out: string;
 }
 
-/** Without NODE_EXTRA_CA_CERTS: Node parses the certificates it names at every start, some 50 ms where it is a system's whole list, whatever the program. */
+/** Without NODE_EXTRA_CA_CERTS: Node parses the certificates it names at every start, whatever the program. */
 const { NODE_EXTRA_CA_CERTS: _, ...ENVIRONMENT } = { ...process.env, LC_ALL: "C" } as Record<string, string>;
 
 /** Runs commands one after the other; bash tells their time. */

@@ -88,6 +88,7 @@ export class FlowStats {
   noted: u32; //  how many
   piece: u32; //  the piece that the next one goes to
   seed: u64; //   of the keys' hashes
+  base: f64; //   delays are this and what their buckets say (kernels/match/match-state.ts)
 }
 
 export const DIRECTION_SHIFT: u32 = 30;
@@ -175,6 +176,12 @@ export function flowIn(segments: u32, id: u32): Flow {
 @inline
 export function directionOf(flow: Flow): u32 {
   return flow.more >> DIRECTION_SHIFT;
+}
+/** What the buckets of its delays are above. */
+// @ts-ignore: decorator
+@inline
+export function baseOf(stats: FlowStats, flow: Flow): f64 {
+  return directionOf(flow) == 2 ? -stats.base : stats.base;
 }
 
 /** Where the second record of a flow lies, in use or not. */

@@ -97,8 +97,8 @@ function countTotal(m: Match, total: Total, pairs: u32, n: u32, forward: bool): 
     interval.squares = squares;
     interval.minimum = min<f64>(interval.minimum, minimum);
     interval.maximum = max<f64>(interval.maximum, maximum);
-    m.recentLow = min<i32>(m.recentLow, bucketOf(minimum));
-    m.recentHigh = max<i32>(m.recentHigh, bucketOf(maximum));
+    m.recentLow = min<i32>(m.recentLow, bucketOf(minimum - m.base));
+    m.recentHigh = max<i32>(m.recentHigh, bucketOf(maximum - m.base));
   }
   total.matched += n;
   total.sum = totalSum;

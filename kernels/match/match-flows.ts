@@ -81,7 +81,7 @@ function countOne(m: Match, stats: FlowStats, flow: Flow, batch: Batch, shift: f
   const send = load<f64>(e, 8);
   const raw = load<f64>(batch.time + (row << 3)) + shift - send;
   const delay = raw - m.offset - m.slope * (send + raw - m.pivot);
-  const bucket = bucketOf(delay);
+  const bucket = bucketOf(delay - m.base);
   const i = m.pairCount++;
   const q = m.pairs + (i << 3);
   store<f64>(q, send);
@@ -142,6 +142,7 @@ function writePairs(m: Match, batch: Batch, side: u32, shift: f64, k: u32, forwa
   // The TTL of the row is AFTER's, or BEFORE's.
   const lowerBit: u32 = side == 1 ? 30 : 31;
   const back = m.back;
+  const base = forward ? m.base : -m.base;
   let lower: u32 = 0;
   let higher: u32 = 0;
   do {
@@ -157,7 +158,7 @@ function writePairs(m: Match, batch: Batch, side: u32, shift: f64, k: u32, forwa
     store<f64>(q, send);
     store<f64>(q + rows * PAIR_RAW, raw);
     store<f64>(q + rows * PAIR_DELAY, delay);
-    store<i32>(h, bucketOf(delay));
+    store<i32>(h, bucketOf(delay - base));
     const rowTtl: u32 = load<u8>(flags + (row << 2));
     const entryTtl: u32 = load<u8>(e, 21);
     const isLower: u32 = rowTtl < entryTtl ? 1 : 0;
@@ -192,6 +193,7 @@ function countDelays(m: Match, stats: FlowStats, flow: Flow, forward: bool, from
   let h = pairs + m.rows * PAIR_BUCKET + (begin << 2);
   const end = q + (n << 3);
   let f = m.found + (from << 4) + (waited ? 4 : 12);
+  const base = forward ? m.base : -m.base;
   const settling = m.settling != 0;
   const unplaced = m.settling == PLACES_UNKNOWN;
   let ringNext = m.ringNext;
@@ -242,9 +244,9 @@ function countDelays(m: Match, stats: FlowStats, flow: Flow, forward: bool, from
       } else if (matched >= 3) {
         // Up to three follow from minimum, maximum and sum; from the fourth on they need buckets.
         if (matched == 3) {
-          listAdd(stats, more, id, bucketOf(minimum));
-          listAdd(stats, more, id, bucketOf(maximum));
-          listAdd(stats, more, id, bucketOf(3 * first + sum - minimum - maximum));
+          listAdd(stats, more, id, bucketOf(minimum - base));
+          listAdd(stats, more, id, bucketOf(maximum - base));
+          listAdd(stats, more, id, bucketOf(3 * first + sum - minimum - maximum - base));
         }
         listAdd(stats, more, id, load<i32>(h));
       }

@@ -139,6 +139,7 @@ export class Match {
   pieceGuard: f64; // how far from its start a piece may begin
   usual: f64; //      differences without offset, drift and pieces, of either direction
   backUsual: f64;
+  base: f64; //       delays from BEFORE to AFTER are this and what their buckets say, those of the other direction as much less: the clocks are apart by more than packets take
   late: u32; //       Table of pairs of repeated packets that no other could be meant by (kernels/match/repeat-settled.ts)
 }
 

@@ -294,6 +294,13 @@ export function matchEnd(p: usize, side: u32, last: f64): void {
   else m.lastSeen1 = max<f64>(m.lastSeen1, last);
 }
 
+/** Before the first rows: buckets of delays are of what they are above `base` (below it in the other direction). */
+export function matchBase(p: usize, base: f64): void {
+  const m = changetype<Match>(p);
+  m.base = base;
+  changetype<FlowStats>(m.stats).base = base;
+}
+
 // What the TypeScript side reads: addresses and counts.
 export function matchPairs(p: usize, direction: u32): usize {
   return direction == 1 ? changetype<Match>(p).pairs : changetype<Match>(p).backPairs;

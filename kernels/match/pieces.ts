@@ -20,7 +20,7 @@ export function correctPieces(m: Match, forward: bool, n: u32): void {
     if (more == 0) continue;
     const delay = load<f64>(at + rows * PAIR_DELAY) + (forward ? -more : more);
     store<f64>(at + rows * PAIR_DELAY, delay);
-    store<i32>(pairs + rows * PAIR_BUCKET + (i << 2), bucketOf(delay));
+    store<i32>(pairs + rows * PAIR_BUCKET + (i << 2), bucketOf(forward ? delay - m.base : delay + m.base));
   }
 }
 

@@ -3,7 +3,7 @@
 // before them. The owner is src/match/flow-texts.ts.
 
 import { META_IPV6, META_PORTS } from "../decode/batch";
-import { FAULTY, Flow, FlowFaults, flowIn, FlowMore, flowSegments, FlowStats, faultsOrNone, moreOrNone, wideOf } from "../flows/flow-records";
+import { baseOf, FAULTY, Flow, FlowFaults, flowIn, FlowMore, flowSegments, FlowStats, faultsOrNone, moreOrNone, wideOf } from "../flows/flow-records";
 import { EDGE_HEAD_AFTER, EDGE_HEAD_BEFORE, EDGE_TAIL_AFTER, EDGE_TAIL_BEFORE } from "../flows/flow-sums";
 import { putIpv4, putIpv6 } from "./address";
 import { putCommunityId } from "./community-id";
@@ -103,19 +103,20 @@ function smallDelay(n: u32, rank: u32): f64 {
 
 // @ts-ignore: decorator
 @inline
-function quantile(r: FlowRows, n: u32, more: FlowMore, share: f64): f64 {
+function quantile(r: FlowRows, n: u32, more: FlowMore, base: f64, share: f64): f64 {
   const rank = rankOf(share, n);
-  return n <= 3 ? smallDelay(n, rank) : min<f64>(maximum, max<f64>(minimum, bucketMiddle(bucketOfRank(r.counts, rank, more))));
+  return n <= 3 ? smallDelay(n, rank) : min<f64>(maximum, max<f64>(minimum, base + bucketMiddle(bucketOfRank(r.counts, rank, more, base))));
 }
 
 function readQuantiles(r: FlowRows, stats: FlowStats, id: u32, flow: Flow, more: FlowMore): void {
   const n = flow.matched;
-  if (n > 3) countBuckets(r.counts, stats.cells, id, n, more);
-  p50 = quantile(r, n, more, 0.5);
-  p90 = quantile(r, n, more, 0.9);
-  p99 = quantile(r, n, more, 0.99);
-  p999 = quantile(r, n, more, 0.999);
-  if (n > 3) clearBuckets(r.counts, n, more);
+  const base = baseOf(stats, flow);
+  if (n > 3) countBuckets(r.counts, stats.cells, id, n, more, base);
+  p50 = quantile(r, n, more, base, 0.5);
+  p90 = quantile(r, n, more, base, 0.9);
+  p99 = quantile(r, n, more, base, 0.99);
+  p999 = quantile(r, n, more, base, 0.999);
+  if (n > 3) clearBuckets(r.counts, n, more, base);
 }
 
 function putAddress(at: u32, stats: FlowStats, flow: Flow, source: bool): u32 {

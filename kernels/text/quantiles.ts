@@ -19,23 +19,23 @@ function addTo(counts: u32, b: u32, n: u32): void {
   store<u32>(sum, load<u32>(sum) + n);
 }
 
-/** Counts the delays of flow `id`, more than three of them. `counts`: QUANTILES_BYTES, all 0. */
-export function countBuckets(counts: u32, cells: usize, id: u32, matched: u32, more: FlowMore): void {
+/** Counts the delays of flow `id`, more than three of them, whose buckets are of what they are above `base`. `counts`: QUANTILES_BYTES, all 0. */
+export function countBuckets(counts: u32, cells: usize, id: u32, matched: u32, more: FlowMore, base: f64): void {
   const length = more.listState & 0xffff;
   // The list's numbers are those of the histogram.
   for (let i: u32 = 0; i < length; i++) addTo(counts, load<u16>(more.list + (i << 1)), 1);
   if (matched <= max<u32>(length, LONGEST_LIST)) return;
-  const last = bucketOf(more.maximum);
-  for (let b = bucketOf(more.minimum); b <= last; b++) {
+  const last = bucketOf(more.maximum - base);
+  for (let b = bucketOf(more.minimum - base); b <= last; b++) {
     const n = <u32>cellsCount(cells, id, b);
     if (n != 0) addTo(counts, <u32>(b + MIDDLE), n);
   }
 }
 
 /** Empties what countBuckets has filled. */
-export function clearBuckets(counts: u32, matched: u32, more: FlowMore): void {
-  const from = <u32>(bucketOf(more.minimum) + MIDDLE);
-  const to = <u32>(bucketOf(more.maximum) + MIDDLE);
+export function clearBuckets(counts: u32, matched: u32, more: FlowMore, base: f64): void {
+  const from = <u32>(bucketOf(more.minimum - base) + MIDDLE);
+  const to = <u32>(bucketOf(more.maximum - base) + MIDDLE);
   if (to - from < 4 * matched) memory.fill(counts + (from << 2), 0, (to - from + 1) << 2);
   else {
     const length = more.listState & 0xffff;
@@ -47,10 +47,10 @@ export function clearBuckets(counts: u32, matched: u32, more: FlowMore): void {
 }
 
 /** The bucket of the delay of this rank, from 1 on. */
-export function bucketOfRank(counts: u32, rank: u32, more: FlowMore): i32 {
+export function bucketOfRank(counts: u32, rank: u32, more: FlowMore, base: f64): i32 {
   const sums = counts + (BUCKETS << 2);
-  const last = <u32>(bucketOf(more.maximum) + MIDDLE);
-  let group = <u32>(bucketOf(more.minimum) + MIDDLE) >> GROUP_BITS;
+  const last = <u32>(bucketOf(more.maximum - base) + MIDDLE);
+  let group = <u32>(bucketOf(more.minimum - base) + MIDDLE) >> GROUP_BITS;
   let left = rank;
   while (left > load<u32>(sums + (group << 2)) && group < last >> GROUP_BITS) {
     left -= load<u32>(sums + (group << 2));

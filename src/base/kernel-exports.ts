@@ -170,6 +170,7 @@ export interface KernelExports {
   matchRows(p: number, b: number, runs: number, runCount: number, side: number, from: number, shift: number): void;
   matchFinish(p: number): void;
   matchEnd(p: number, side: number, last: number): void;
+  matchBase(p: number, base: number): void;
   matchPairs(p: number, direction: number): number;
   matchPairCount(p: number, direction: number): number;
   matchTotal(p: number, direction: number): number;

@@ -261,8 +261,9 @@ export const FlowStatsLayout = {
   noted: 64,
   piece: 68,
   seed: 72,
+  base: 80,
 } as const;
-export const FlowStatsBytes = 80;
+export const FlowStatsBytes = 88;
 
 /** Constants of kernels/flows/flow-records.ts. */
 export const flowRecordsConstants = {
@@ -699,9 +700,10 @@ export const MatchLayout = {
   pieceGuard: 432,
   usual: 440,
   backUsual: 448,
-  late: 456,
+  base: 456,
+  late: 464,
 } as const;
-export const MatchBytes = 460;
+export const MatchBytes = 468;
 
 /** Constants of kernels/match/match-state.ts. */
 export const matchStateConstants = {

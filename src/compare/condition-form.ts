@@ -30,6 +30,8 @@ export function readCondition(text: string): MeasureCondition | null {
   if (measure === undefined) return null;
   const limit = limitOf(measure, value);
   if (limit === null) return null;
+  // No share is above 1: `loss>1` is meant to be 1 %, and would never hold.
+  if (MEASURES[measure].unit === "share" && (limit > 1 || (limit === 1 && sign === ">"))) return null;
   return { about: about.toLowerCase() as MeasureCondition["about"], measure, sign: sign as Sign, limit };
 }
 

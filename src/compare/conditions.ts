@@ -27,7 +27,7 @@ export function failures(report: ReportView, conditions: readonly Condition[]): 
   return conditions.flatMap((condition) => {
     if (condition.about === "flow") return failedFlows(report, condition);
     const segment = condition.about === "segment" ? report.segment : report.reverse;
-    if (segment === null) return [];
+    if (segment === null) return [`${condition.text}: no packet goes from the second capture to the first`];
     const found = judge(condition, MEASURES[condition.measure].value(segment));
     return found === null ? [] : [`${condition.text}: ${found}`];
   });
@@ -38,6 +38,7 @@ const MAX_FLOWS = 5;
 function failedFlows(report: ReportView, condition: Condition): string[] {
   const lines: string[] = [];
   let failed = 0;
+  if (report.flows.length + report.reverseFlows.length === 0) return [`${condition.text}: there is no flow`];
   for (const flow of eachFlow(report)) {
     const value = MEASURES[condition.measure].value(flow);
     // A flow that was seen at one point only has no delay: its loss says so.

@@ -5,6 +5,8 @@
  * - By votes: a packet between two of the other order is above or below the line through them, whatever the clocks did in between. How many votes agree is compared with what they
  *   do where the orders are dealt anew among the packets of each group.
  * - By one level: all packets of one order lie above all of the other. Steady clocks alone show it, and few packets are enough.
+ * - By neighbours, the drift taken out: a packet is held against the one before it in its group where that is of the other order. Packets are held against each other without a third, so
+ *   there are more votes than by lines, but they need the drift between two packets: the median of how all packets' differences change over some of them.
  */
 import { lgamma } from "../base/math/special.ts";
 import { Random } from "../base/random.ts";
@@ -28,7 +30,7 @@ export type GroupVerdict =
   /** There is one order only. */
   | { kind: "no" };
 
-/** Each of the two tests may be wrong this often. */
+/** Each of the tests may be wrong this often. */
 const CHANCE = 0.005;
 const DEALS = 999;
 /** Orders dealt anew that agree as well this often: they do not matter. */
@@ -43,13 +45,10 @@ export function judgeGroups(points: readonly GroupPoint[]): GroupVerdict {
   const stride = Math.ceil(all.length / MAX_POINTS);
   const mixed = stride > 1 ? mixedGroups(all.filter((_, i) => i % stride === 0)) : all;
   if (mixed.length === 0) return { kind: "no" };
-  const { leans, chance } = castVotes(mixed);
-  if (chance <= CHANCE) {
-    const known = [...leans].filter(([, lean]) => lean !== 0);
-    return { kind: "known", forward: new Map(known.map(([group, lean]) => [group, lean > 0 ? 1 : 0])) };
-  }
-  const forward = byLevel(mixed);
+  const byLines = castVotes(mixed, lineVotes);
+  const forward = byLines.forward ?? byLevel(mixed) ?? castVotes(withoutDrift(mixed), neighbourVotes).forward;
   if (forward) return { kind: "known", forward };
+  const { chance } = byLines;
   const ones = mixed.reduce((n, p) => n + p.order, 0);
   const enough = Math.min(ones, mixed.length - ones) >= ENOUGH && chance > AT_RANDOM;
   return { kind: enough ? "one-way" : "open" };
@@ -62,68 +61,112 @@ function mixedGroups(points: readonly GroupPoint[]): GroupPoint[] {
   return points.filter(({ group }) => orders.get(group) === 3).sort((a, b) => a.timeNs - b.timeNs);
 }
 
-/** Votes of points whose groups are numbered from 0, counted over and over for other orders of the same points. */
-class Votes {
-  readonly #points: readonly GroupPoint[];
-  readonly #groups: Uint32Array;
+/** Points of several groups, numbered from 0, in columns: they are counted over and over for other orders. */
+interface Columns {
+  group: Uint32Array;
+  timeNs: Float64Array;
+  valueNs: Float64Array;
   /** By group: votes for order 1 above order 0, less those against. */
-  readonly leans: Int32Array;
+  leans: Int32Array;
   /** By group and order: time and value of the last point. */
-  readonly #last: Float64Array;
-
-  constructor(points: readonly GroupPoint[], groups: Uint32Array, count: number) {
-    this.#points = points;
-    this.#groups = groups;
-    this.leans = new Int32Array(count);
-    this.#last = new Float64Array(4 * count);
-  }
-
-  /** Fills `leans`; returns the sum of their sizes. */
-  count(orders: Uint8Array): number {
-    const [last, leans, groups] = [this.#last, this.leans, this.#groups];
-    last.fill(Number.NaN);
-    leans.fill(0);
-    for (const [i, { timeNs, valueNs }] of this.#points.entries()) {
-      const order = orders[i]!;
-      const own = 4 * groups[i]! + 2 * order;
-      const other = own ^ 2;
-      // False where there is none yet.
-      if (last[own]! < last[other]! && timeNs > last[own]!) {
-        const part = (last[other]! - last[own]!) / (timeNs - last[own]!);
-        const above = last[own + 1]! + part * (valueNs - last[own + 1]!) - last[other + 1]!;
-        leans[groups[i]!]! += Math.sign(order === 1 ? above : -above);
-      }
-      last[own] = timeNs;
-      last[own + 1] = valueNs;
-    }
-    return leans.reduce((sum, lean) => sum + Math.abs(lean), 0);
-  }
+  last: Float64Array;
 }
 
-/** The lean of each group, and how often orders dealt anew among its points agree as well; not looked at further where that is often. */
-function castVotes(points: readonly GroupPoint[]): { leans: Map<number, number>; chance: number } {
+/** Fills `leans`; returns what the sum of their sizes is measured by. */
+type Vote = (columns: Columns, orders: Uint8Array) => number;
+
+/** A point between two of the other order is held against the line through them. */
+const lineVotes: Vote = ({ group, timeNs, valueNs, leans, last }, orders) => {
+  for (let i = 0; i < orders.length; i++) {
+    const [order, t, v] = [orders[i]!, timeNs[i]!, valueNs[i]!];
+    const own = 4 * group[i]! + 2 * order;
+    const other = own ^ 2;
+    // False where there is none yet.
+    if (last[own]! < last[other]! && t > last[own]!) {
+      const part = (last[other]! - last[own]!) / (t - last[own]!);
+      const above = last[own + 1]! + part * (v - last[own + 1]!) - last[other + 1]!;
+      leans[group[i]!]! += Math.sign(order === 1 ? above : -above);
+    }
+    last[own] = t;
+    last[own + 1] = v;
+  }
+  return 1;
+};
+
+/** A point is held against the one before it, where that is of the other order. Orders that come in long runs have few votes, and dealt anew they have more: shares are compared. */
+const neighbourVotes: Vote = ({ group, timeNs, valueNs, leans, last }, orders) => {
+  let votes = 0;
+  for (let i = 0; i < orders.length; i++) {
+    const order = orders[i]!;
+    const own = 4 * group[i]! + 2 * order;
+    const other = own ^ 2;
+    if (!(last[own]! > last[other]!) && !Number.isNaN(last[other]!)) {
+      const above = valueNs[i]! - last[other + 1]!;
+      votes++;
+      leans[group[i]!]! += Math.sign(order === 1 ? above : -above);
+    }
+    last[own] = timeNs[i]!;
+    last[own + 1] = valueNs[i]!;
+  }
+  return Math.max(1, votes);
+};
+
+/** The points with the drift of the clocks taken out: the median slope between points that are some apart, which neither two levels nor a clock that is set moves. */
+function withoutDrift(points: readonly GroupPoint[]): GroupPoint[] {
+  const apart = Math.ceil(Math.sqrt(points.length));
+  const slopes: number[] = [];
+  for (let i = apart; i < points.length; i++) {
+    const [a, b] = [points[i - apart], points[i]];
+    if (a && b && b.timeNs > a.timeNs) slopes.push((b.valueNs - a.valueNs) / (b.timeNs - a.timeNs));
+  }
+  const slope = slopes.sort((a, b) => a - b)[slopes.length >> 1] ?? 0;
+  const zeroNs = points[0]?.timeNs ?? 0;
+  return points.map((p) => ({ ...p, valueNs: p.valueNs - slope * (p.timeNs - zeroNs) }));
+}
+
+/** How often orders dealt anew among the points of each group agree as well (not looked at further where that is often), and what votes show where that is rare. */
+function castVotes(
+  points: readonly GroupPoint[],
+  vote: Vote,
+): { forward: Map<number, 0 | 1> | null; chance: number } {
   const numbers = new Map<number, number>();
   const members: number[][] = [];
-  const groups = new Uint32Array(points.length);
   for (const [i, { group }] of points.entries()) {
     const number = numbers.get(group) ?? numbers.size;
     numbers.set(group, number);
-    groups[i] = number;
     const list = members[number];
     if (list) list.push(i);
     else members.push([i]);
   }
-  const votes = new Votes(points, groups, numbers.size);
+  const columns: Columns = {
+    group: Uint32Array.from(points, (p) => numbers.get(p.group) ?? 0),
+    timeNs: Float64Array.from(points, (p) => p.timeNs),
+    valueNs: Float64Array.from(points, (p) => p.valueNs),
+    leans: new Int32Array(numbers.size),
+    last: new Float64Array(4 * numbers.size),
+  };
+  const agree = (orders: Uint8Array): number => {
+    columns.last.fill(Number.NaN);
+    columns.leans.fill(0);
+    const unit = vote(columns, orders);
+    return columns.leans.reduce((sum, lean) => sum + Math.abs(lean), 0) / unit;
+  };
   const orders = Uint8Array.from(points, (p) => p.order);
-  const found = votes.count(orders);
-  const leans = new Map([...numbers].map(([group, number]) => [group, votes.leans[number] ?? 0]));
+  const found = agree(orders);
+  const leans = columns.leans.slice();
   const random = new Random("orders of groups");
   let asGood = 1;
   for (let deal = 0; deal < DEALS && asGood <= AT_RANDOM * (DEALS + 1); deal++) {
     for (const list of members) shuffle(orders, list, random);
-    if (votes.count(orders) >= found) asGood++;
+    if (agree(orders) >= found) asGood++;
   }
-  return { leans, chance: asGood / (DEALS + 1) };
+  const chance = asGood / (DEALS + 1);
+  const decided = [...numbers].filter(([, number]) => leans[number] !== 0);
+  const forward = decided.map(([group, number]): [number, 0 | 1] => [
+    group,
+    (leans[number] ?? 0) > 0 ? 1 : 0,
+  ]);
+  return { forward: chance <= CHANCE ? new Map(forward) : null, chance };
 }
 
 function shuffle(orders: Uint8Array, members: readonly number[], random: Random): void {

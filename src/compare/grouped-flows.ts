@@ -44,7 +44,7 @@ export function groupFlows(
     const name = words.join();
     let group = groups.get(name);
     if (!group) {
-      group = emptyGroup(key.describe(words));
+      group = emptyGroup(key.describe(words), matcher.flows.baseNs(way.way === "forward" ? 1 : 2));
       groups.set(name, group);
     }
     addFlow(group, matcher.flow(id), matcher, way);
@@ -54,9 +54,17 @@ export function groupFlows(
   return order(reports, choice.sort).slice(0, choice.top);
 }
 
-function emptyGroup(key: FlowKey): Group {
+function emptyGroup(key: FlowKey, baseNs: number): Group {
   const counts = { sent: 0, received: 0, matched: 0, lost: 0, appeared: 0, duplicates: 0, bytes: 0 };
-  return { key, counts, reordered: 0, delay: null, jitterNs: 0, steps: 0, histogram: new LogHistogram() };
+  return {
+    key,
+    counts,
+    reordered: 0,
+    delay: null,
+    jitterNs: 0,
+    steps: 0,
+    histogram: new LogHistogram(baseNs),
+  };
 }
 
 function addFlow(group: Group, flow: FlowResult, matcher: ExactMatcher, { way, real }: Way): void {

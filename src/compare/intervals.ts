@@ -84,11 +84,12 @@ function heatOf(
   let minimum = Number.POSITIVE_INFINITY;
   let maximum = 0;
   const seen = new Set<number>();
+  const baseNs = columns.flat()[0]?.baseNs ?? 0;
   for (const { buckets } of columns.flat()) for (const bucket of buckets) seen.add(bucket);
   for (const bucket of seen) {
-    if (bucketHigh(bucket) <= 0) continue;
-    minimum = Math.min(minimum, Math.max(1, bucketLow(bucket)));
-    maximum = Math.max(maximum, bucketHigh(bucket));
+    if (baseNs + bucketHigh(bucket) <= 0) continue;
+    minimum = Math.min(minimum, Math.max(1, baseNs + bucketLow(bucket)));
+    maximum = Math.max(maximum, baseNs + bucketHigh(bucket));
   }
   if (!(maximum > minimum)) return null;
   // Rows narrower than two log buckets would show the buckets, not the delays.
@@ -101,7 +102,7 @@ function heatOf(
     const known = places.get(bucket);
     if (known !== undefined) return known;
     // Delays at or below 0 belong to the lowest row: a logarithmic axis has no other place for them.
-    const at = Math.floor(Math.log(Math.max(minimum, bucketMid(bucket)) / minimum) / ratio);
+    const at = Math.floor(Math.log(Math.max(minimum, baseNs + bucketMid(bucket)) / minimum) / ratio);
     const place = Math.min(rows - 1, Math.max(0, at));
     places.set(bucket, place);
     return place;

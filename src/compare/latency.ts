@@ -21,7 +21,7 @@ export function latencyOf(
 }
 
 /** The same from buckets in ascending order. */
-export function runLatency(delay: DelaySums, { buckets, counts }: BucketRun): Latency {
+export function runLatency(delay: DelaySums, { baseNs, buckets, counts }: BucketRun): Latency {
   const { minNs, maxNs, meanNs } = delay;
   const n = counts.reduce((sum, count) => sum + count, 0);
   return withQuantiles(delay, null, (q) => {
@@ -29,7 +29,7 @@ export function runLatency(delay: DelaySums, { buckets, counts }: BucketRun): La
     let left = nearestRank(q, n);
     let at = 0;
     while (at < counts.length - 1 && left > counts[at]!) left -= counts[at++]!;
-    return Math.min(maxNs, Math.max(minNs, bucketMid(buckets[at]!)));
+    return Math.min(maxNs, Math.max(minNs, baseNs + bucketMid(buckets[at]!)));
   });
 }
 
@@ -40,12 +40,12 @@ export function flowLatency(delay: DelaySums, jitterNs: number | null, run: () =
     const delays = smallDelays(delay);
     return withQuantiles(delay, jitterNs, (q) => delays[nearestRank(q, count) - 1]!);
   }
-  const { buckets, counts } = run();
+  const { baseNs, buckets, counts } = run();
   return withQuantiles(delay, jitterNs, (q) => {
     let left = nearestRank(q, count);
     let at = 0;
     while (at < counts.length - 1 && left > counts[at]!) left -= counts[at++]!;
-    return Math.min(maxNs, Math.max(minNs, bucketMid(buckets[at]!)));
+    return Math.min(maxNs, Math.max(minNs, baseNs + bucketMid(buckets[at]!)));
   });
 }
 

@@ -5,7 +5,7 @@
  */
 import type { CaptureStatistics } from "../capture/reader.ts";
 import { type Alignment, MIN_PAIRS } from "../clock/alignment.ts";
-import { type Correction, type CorrectionMode, correction } from "../clock/correction.ts";
+import { type Correction, type CorrectionMode, clockUncertainty, correction } from "../clock/correction.ts";
 import type { ClockVerdict } from "../clock/verdict.ts";
 import type { DelaySums } from "../match/flow-results.ts";
 import type { CorrectionPieces, KnownWays } from "../match/match-types.ts";
@@ -58,8 +58,8 @@ export interface PassPlan {
     alignment: boolean;
     /** Enough packets matched without two flows that answer each other. */
     noAnswers: boolean;
-    /** A clock correction was considered. */
-    correction: boolean;
+    /** Clock corrections that passes were made for. */
+    corrections: number;
   };
 }
 
@@ -140,7 +140,7 @@ export function firstPlan(cover: number, windowNs: number): PassPlan {
     leadNs: Math.min(windowNs / 8, SHORT_LEAD_NS),
     extent: { kind: "whole" },
     gatherWays: "while-on-trial",
-    settled: { alignment: false, noAnswers: false, correction: false },
+    settled: { alignment: false, noAnswers: false, corrections: 0 },
   };
 }
 
@@ -251,16 +251,36 @@ export function matchedPlan(
   return leadNs > plan.leadNs ? { kind: "again", plan: { ...plan, leadNs }, why: "lead" } : null;
 }
 
+/** The first may change which packets are paired, and so what they show: then the second is what they show. */
+const MAX_CORRECTIONS = 2;
+
 function correctedPlan(plan: PassPlan, verdict: () => ClockVerdict, mode: CorrectionMode): Decision | null {
-  if (plan.settled.correction || mode === "asis") return null;
+  if (plan.settled.corrections === MAX_CORRECTIONS || mode === "asis") return null;
   const judged = verdict();
   const applied = correction(judged, mode);
   const { offsetNs, slope, pivotNs, reverseNs } = applied;
   const pieces = piecesOf(judged, applied);
-  if (offsetNs === 0 && slope === 0 && pieces === null) return null;
-  const line: ClockCorrection = { kind: "line", offsetNs, slope, pivotNs, reverseNs, pieces };
-  const settled = { ...plan.settled, correction: true };
-  return { kind: "again", plan: { ...plan, correction: line, settled }, why: "correction" };
+  const line: CorrectionLine = { offsetNs, slope, pivotNs, reverseNs, pieces };
+  if (isSame(line, correctionLine(plan.correction), clockUncertainty(judged, mode).totalNs)) return null;
+  const settled = { ...plan.settled, corrections: plan.settled.corrections + 1 };
+  return {
+    kind: "again",
+    plan: { ...plan, correction: { kind: "line", ...line }, settled },
+    why: "correction",
+  };
+}
+
+/** Steps and offsets are the same but for what is stated to be uncertain; a first correction is none only where there is nothing to correct. */
+function isSame(one: CorrectionLine, other: CorrectionLine, uncertainNs: number): boolean {
+  const nothing = (c: CorrectionLine) => c.offsetNs === 0 && c.slope === 0 && c.pieces === null;
+  if (nothing(one) || nothing(other)) return nothing(one) && nothing(other);
+  const steps = (c: CorrectionLine) => c.pieces?.list ?? [];
+  if (steps(one).length !== steps(other).length) return false;
+  const near = (a: number, b: number) => Math.abs(a - b) <= uncertainNs;
+  return (
+    near(one.offsetNs, other.offsetNs) &&
+    steps(one).every(({ offsetNs }, i) => near(offsetNs, steps(other)[i]?.offsetNs ?? 0))
+  );
 }
 
 /** A step is found as near as this share of the capture, by times at BEFORE of forward packets: those that arrive behind it. The others meet it up to a round trip later. */

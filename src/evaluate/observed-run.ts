@@ -82,7 +82,7 @@ export async function observeScenario(
   }
 }
 
-function tapPlan(text: string): TapPlan {
+export function tapPlan(text: string): TapPlan {
   const colon = text.indexOf(":");
   const estimator = findAmong(ESTIMATORS, colon < 0 ? text : text.slice(0, colon));
   return { estimator, parameters: parseParameters(estimator, colon < 0 ? "" : text.slice(colon + 1)) };

@@ -91,8 +91,9 @@ export interface WaySums extends EdgeCounts {
   withMatch: EdgeCounts;
 }
 
-/** Buckets and counts of one owner (flow or interval), ascending. */
+/** Buckets and counts of one owner (flow or interval), ascending; delays are `baseNs` and what their bucket says. */
 export interface BucketRun {
+  baseNs: number;
   buckets: Int32Array;
   counts: Uint32Array;
 }
@@ -139,7 +140,11 @@ export class FlowResults {
   /** Flows whose buckets are all in their lists. */
   #settled: Set<number> = new Set();
 
-  constructor(kernels: Kernels, stats: number, cells: number) {
+  readonly #baseNs: number;
+
+  /** `baseNs`: what buckets of delays from BEFORE to AFTER are above, and those of the other direction below. */
+  constructor(kernels: Kernels, stats: number, cells: number, baseNs: number) {
+    this.#baseNs = baseNs;
     this.#kernels = kernels;
     this.#stats = stats;
     this.#cells = cells;
@@ -157,6 +162,11 @@ export class FlowResults {
 
   get count(): number {
     return this.#kernels.call.statsCount(this.#stats) >>> 0;
+  }
+
+  /** What buckets of delays of this way are above. */
+  baseNs(way: 1 | 2): number {
+    return way === 2 ? -this.#baseNs : this.#baseNs;
   }
 
   /** Packets of a flow whose delay is known. */
@@ -269,21 +279,22 @@ export class FlowResults {
     const state = record === 0 ? 0 : kernels.readU32(record + FlowMoreLayout.listState);
     const length = state & 0xffff;
     const list = record === 0 ? 0 : kernels.readU32(record + FlowMoreLayout.list);
+    const baseNs = this.baseNs(this.direction(id) === 2 ? 2 : 1);
     const counts = new Map<number, number>();
     const add = (bucket: number, n: number) => counts.set(bucket, (counts.get(bucket) ?? 0) + n);
     for (let i = 0; i < length; i++) {
       add(u8[list + 2 * i]! + 256 * u8[list + 2 * i + 1]! - BUCKET_BIAS, 1);
     }
     if (this.matched(id) > Math.max(length, LONGEST_LIST)) {
-      const from: number = call.bucketOfNs(kernels.readF64(record + FlowMoreLayout.minimum));
-      const to: number = call.bucketOfNs(kernels.readF64(record + FlowMoreLayout.maximum));
+      const from: number = call.bucketOfNs(kernels.readF64(record + FlowMoreLayout.minimum) - baseNs);
+      const to: number = call.bucketOfNs(kernels.readF64(record + FlowMoreLayout.maximum) - baseNs);
       for (let bucket = from; bucket <= to; bucket++) {
         const n: number = call.cellsCount(this.#cells, id, bucket);
         if (n > 0) add(bucket, n);
       }
     }
     const buckets = Int32Array.from(counts.keys()).sort();
-    return { buckets, counts: Uint32Array.from(buckets, (b) => counts.get(b) ?? 0) };
+    return { baseNs, buckets, counts: Uint32Array.from(buckets, (b) => counts.get(b) ?? 0) };
   }
 
   /**

@@ -3,6 +3,14 @@ import { MatchLayout } from "../base/kernel-layout.ts";
 import type { Kernels } from "../base/kernels.ts";
 import type { CorrectionPieces, MatcherOptions } from "./match-types.ts";
 
+/**
+ * What delays have in common: clocks that are apart by more than the window, which no packet takes. Buckets are of what delays are above it, since their width grows
+ * with what they hold: a day's were minutes wide.
+ */
+export function bucketBase({ correction, windowNs }: MatcherOptions): number {
+  return Math.abs(correction.offsetNs) > windowNs ? -correction.offsetNs : 0;
+}
+
 /** Writes the settings of a match that was just made. */
 export function configure(kernels: Kernels, match: number, options: MatcherOptions): void {
   const { offsetNs, slope, pivotNs, reverseNs = 0 } = options.correction;

@@ -19,7 +19,7 @@ import { LogHistogram } from "../base/math/log-histogram.ts";
 import type { PacketBatch } from "../capture/batch.ts";
 import type { KeyRuns } from "../capture/flow/key-runs.ts";
 import { type BucketRun, type FlowResult, FlowResults } from "./flow-results.ts";
-import { configure } from "./match-settings.ts";
+import { bucketBase, configure } from "./match-settings.ts";
 import type {
   AlonePacket,
   IntervalResult,
@@ -52,6 +52,8 @@ export class ExactMatcher {
   readonly #scratch: number;
   readonly #rows: number;
   readonly #packets: PacketLog | null;
+  /** What buckets of forward delays are above. */
+  readonly #baseNs: number;
   readonly #added: { flow: number; beforeNs: number; afterNs: number }[] = [];
 
   constructor(kernels: Kernels, options: MatcherOptions) {
@@ -63,7 +65,9 @@ export class ExactMatcher {
     this.#intervalCells = call.cellsNew() >>> 0;
     this.#stats = call.statsNew(this.#cells, options.seed) >>> 0;
     this.#match = call.matchNew(this.#stats, this.#intervalCells, options.rows) >>> 0;
-    this.flows = new FlowResults(kernels, this.#stats, this.#cells);
+    this.#baseNs = bucketBase(options);
+    call.matchBase(this.#match, this.#baseNs);
+    this.flows = new FlowResults(kernels, this.#stats, this.#cells, this.#baseNs);
     this.#scratch = kernels.alloc(SCRATCH_BYTES);
     this.#packets = options.packets ?? null;
     if (this.#packets) call.matchNoteFates(this.#match);
@@ -324,12 +328,13 @@ export class ExactMatcher {
     const real = (name: keyof typeof TotalLayout) => this.#kernels.readF64(at + TotalLayout[name]);
     const matched = w("matched");
     const delay = this.#sums(at, TotalLayout, matched);
-    const histogram = new LogHistogram();
+    const baseNs = this.flows.baseNs(direction);
+    const histogram = new LogHistogram(baseNs);
     if (delay) {
       const { u32 } = this.#kernels;
       const start = ((at + TotalBytes) >>> 2) + HISTOGRAM_BIAS;
-      const last: number = this.#kernels.call.bucketOfNs(delay.maxNs);
-      for (let b: number = this.#kernels.call.bucketOfNs(delay.minNs); b <= last; b++) {
+      const last: number = this.#kernels.call.bucketOfNs(delay.maxNs - baseNs);
+      for (let b: number = this.#kernels.call.bucketOfNs(delay.minNs - baseNs); b <= last; b++) {
         const n = u32[start + b]!;
         if (n > 0) histogram.addBucket(b, n);
       }
@@ -397,7 +402,7 @@ export class ExactMatcher {
         buckets[i] = Math.floor(cells[i]! / CELL_COUNTS);
         counts[i] = cells[i]! - buckets[i]! * CELL_COUNTS;
       }
-      return { buckets, counts };
+      return { baseNs: this.#baseNs, buckets, counts };
     };
   }
 

@@ -138,6 +138,43 @@ function estimateRow(
   };
 }
 
+/** What stands for an estimator in rows of what a router says that it has measured. */
+export const REPORTED = "reported";
+
+/** One epoch of a segment as a router reports it (docs/formats/msp.md). */
+export interface ReportedEpoch {
+  from: string;
+  to: string;
+  startNs: bigint;
+  endNs: bigint;
+  /** That crossed it, and that were lost on the way. */
+  packets: number;
+  lost: number;
+  delay: { meanNs: number; lowNs: number; highNs: number } | null;
+}
+
+/** No record is behind it: how it was measured is the router's own affair. */
+export function reportedRow({ from, to, delay, ...epoch }: ReportedEpoch): SegmentRow {
+  const { startNs, endNs, packets, lost } = epoch;
+  const none: NoAnswer = { reason: "no-packets", text: "the router reports no delay" };
+  const unknown: NoAnswer = {
+    reason: "not-supported",
+    text: "the router reports a standard deviation without an interval, or none",
+  };
+  const combination = new Combination();
+  combination.add({
+    mean: delay ? { valueNs: delay.meanNs, lowNs: delay.lowNs, highNs: delay.highNs } : none,
+    stdev: unknown,
+    ...{ packets: packets + lost, arrived: packets, lost, used: delay ? packets : 0 },
+  });
+  return {
+    ...{ segment: { from, to, label: `${from}:${to}` }, estimator: REPORTED, mode: "aligned" },
+    ...{ step: 0, startNs, endNs, epochs: 1, missing: 0, missingFrom: 0, missingTo: 0, refused: 0 },
+    ...{ edges: 0, merged: 0, sent: packets + lost, received: packets, lost, dropped: null, bytes: 0 },
+    ...{ cutShift: null, reason: delay ? null : none.text, state: combination.state() },
+  };
+}
+
 function unanswered(
   packets: number,
   limits: { lowNs: number; highNs: number } | null,

@@ -1,6 +1,6 @@
 /** Rows on their way from the estimates to the results, and to those who follow them. What is estimated again before it is written takes the place of what was. */
 import type { ResultsStore } from "../results/results-store.ts";
-import type { FlowRow, SegmentRow } from "../results/rows.ts";
+import { type FlowRow, type ReportedEpoch, reportedRow, type SegmentRow } from "../results/rows.ts";
 import type { Events } from "./events.ts";
 import { type LatestRow, LatestRows } from "./latest-rows.ts";
 import type { RowFollower } from "./monitor/follower.ts";
@@ -61,6 +61,11 @@ export class RowWriter {
   add(row: SegmentRow, flows: FlowRow[]): void {
     const fence = this.#gate.fenceOf(row);
     if (fence !== null) this.#unwritten.set(rowKey(row), { row, flows, fence });
+  }
+
+  /** Nothing else keeps what a router reports: while the results cannot be written, no more than so much of it waits. */
+  report(epoch: ReportedEpoch): void {
+    if (this.#unwritten.size < MAX_UNWRITTEN) this.add(reportedRow(epoch), []);
   }
 
   /** Gets every row from now on, as soon as it is written. */

@@ -24,6 +24,7 @@ import type { CollectedSegment } from "../collect/collector.ts";
 import { ESTIMATORS } from "../estimators/table.ts";
 import { mergeBy } from "../observe/directory-sink.ts";
 import type { ResultsStore } from "../results/results-store.ts";
+import type { ReportedEpoch } from "../results/rows.ts";
 import { countArrivals } from "./arrivals.ts";
 import { Asker, type AskingClient } from "./asker.ts";
 import type { Arrival, ClusterState } from "./cluster/cluster-part.ts";
@@ -82,6 +83,8 @@ export class CollectorService {
   #ticking: Promise<void> = Promise.resolve();
   #closed = false;
   #trouble: string | null = null;
+  /** What a router says that it has measured. */
+  readonly takeReported = (epoch: ReportedEpoch): void => this.#rows.report(epoch);
 
   private constructor(
     options: ServiceOptions,

@@ -13,8 +13,13 @@ import { entryAt } from "../base/lists.ts";
 import { sendReferences } from "../delays/reference-sender.ts";
 import { type Plan, planUpgrades } from "../network/plan/plan.ts";
 import { segmentKey } from "../network/station/segment-needs.ts";
-import { type StationSnapshot, StationState } from "../network/station/station-state.ts";
+import {
+  type StationSnapshot,
+  StationState,
+  type StationStateOptions,
+} from "../network/station/station-state.ts";
 import type { Topology } from "../network/topology/topology.ts";
+import type { ReportedEpoch } from "../results/rows.ts";
 import { isLoopback } from "./access.ts";
 import { parseListen } from "./listen.ts";
 import type { TapPlan, TapPlanState } from "./tap-plan.ts";
@@ -45,10 +50,11 @@ export interface ProbeTarget {
   port?: number | undefined;
 }
 
-/** What it sets: the collector's plan. */
+/** The collector: its plan, which the station sets, and its results, which get what routers have measured. */
 export interface PlanHolder {
   readonly plan: TapPlanState;
   setPlan(plan: TapPlan): Promise<TapPlanState>;
+  takeReported(epoch: ReportedEpoch): void;
 }
 
 export const DEFAULT_STATION = "127.0.0.1:8788";
@@ -81,7 +87,12 @@ export class Station {
     this.#holder = holder;
     this.#socket = socket;
     const { topology, key, holdNs = HOLD_NS, now } = options;
-    this.state = new StationState(topology, { holdNs, key, ...(now ? { now } : {}) }, before);
+    const onMeasured: StationStateOptions["onMeasured"] = (segment, { packets, lost, delay, ...epoch }) =>
+      holder.takeReported({
+        ...{ ...segment, packets, lost, delay },
+        ...{ startNs: BigInt(epoch.epochStartNs), endNs: BigInt(epoch.epochEndNs) },
+      });
+    this.state = new StationState(topology, { holdNs, key, onMeasured, ...(now ? { now } : {}) }, before);
   }
 
   /** UsageError where the address cannot be had, or others could send without a key. */

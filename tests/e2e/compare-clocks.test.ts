@@ -5,6 +5,7 @@ import { join } from "node:path";
 import { afterAll, describe, expect, test } from "vitest";
 import type { ClockVerdict } from "../../src/clock/verdict.ts";
 import { type CompareOptions, compareCaptures } from "../../src/compare/compare.ts";
+import type { CompareReport, Latency } from "../../src/compare/report.ts";
 import { mean, truthOf } from "../support/oracle.ts";
 import { makeScene, type SceneChoices, sceneOf } from "../support/scenario.ts";
 
@@ -12,16 +13,58 @@ const scratch = mkdtempSync(join(tmpdir(), "hoptime-clocks-"));
 afterAll(() => rmSync(scratch, { recursive: true, force: true }));
 const MS = 1e6;
 
-async function compareScene(choices: SceneChoices, clock: CompareOptions["clock"] = "asis") {
+async function compareScene(choices: SceneChoices, clock: CompareOptions["clock"] = "asis", key = "5tuple") {
   const made = makeScene(sceneOf(choices));
   const [before, after] = [join(scratch, "before.pcap"), join(scratch, "after.pcap")];
   writeFileSync(before, made.files.before);
   writeFileSync(after, made.files.after);
-  const report = await compareCaptures({ before, after, clock });
+  const report = await compareCaptures({ before, after, clock, key });
   return { truth: truthOf(made), report, verdict: report.clock as unknown as ClockVerdict };
 }
 
 describe("clocks apart by more than the window", () => {
+  test.each([30e9, -7 * 86_400e9])(
+    "%f ns: quantiles of all packets, flows, groups and intervals are as without, and that much more",
+    async (offsetNs) => {
+      const scene: SceneChoices = {
+        packets: 4000,
+        reverseShare: 0.4,
+        forward: { minNs: 3 * MS, queueNs: 2 * MS, loss: 0.02 },
+        reverse: { minNs: 1 * MS, queueNs: 4 * MS, loss: 0.02 },
+      };
+      for (const key of ["5tuple", "proto"]) {
+        const { report: near } = await compareScene(scene, "asis", key);
+        const { report: far } = await compareScene({ ...scene, clock: { offsetNs } }, "asis", key);
+        const pairs = (r: CompareReport) =>
+          [
+            [r.segment.latency, 1],
+            [r.reverse?.latency, -1],
+            ...r.flows.map((f) => [f.latency, 1]),
+            ...r.reverseFlows.map((f) => [f.latency, -1]),
+            ...r.intervals.map((i) => [i.latency, 1]),
+          ] as [Latency | null | undefined, number][];
+        const wanted = pairs(near);
+        expect(wanted.length).toBeGreaterThan(key === "proto" ? 5 : 12);
+        let compared = 0;
+        for (const [i, [latency, sign]] of pairs(far).entries()) {
+          // Intervals begin with the first packet of either capture: where it is one of the other, they hold others.
+          if (Math.abs((latency?.meanNs ?? 0) - sign * offsetNs - (wanted[i]?.[0]?.meanNs ?? 0)) > 1000)
+            continue;
+          compared++;
+          for (const name of ["p50Ns", "p90Ns", "p99Ns", "p999Ns"] as const) {
+            const value = (latency?.[name] ?? 0) - sign * offsetNs;
+            const without = wanted[i]?.[0]?.[name] ?? 0;
+            // Buckets about another value: as wide as what the alignment leaves in.
+            expect(Math.abs(value - without), `${key} ${i} ${name}: ${value} for ${without}`).toBeLessThan(
+              0.3 * MS,
+            );
+          }
+        }
+        expect(compared).toBeGreaterThan(wanted.length / 2);
+      }
+    },
+  );
+
   test.each([20e9, -20e9, 86_400e9, -1.6e18])(
     "%f ns: order, jitter and loss are as without",
     async (offsetNs) => {

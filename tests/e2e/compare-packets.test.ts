@@ -175,13 +175,20 @@ test.each([
   ["loss>1%", 1, /loss is 4\.9\d/],
   ["loss>0.2", 0, /^$/],
   ["flow.loss > 3%", 1, /198\.18\.1\.7:43114 .*loss is/],
-  ["reverse.loss>0%", 0, /^$/],
+  ["reverse.loss>0%", 1, /reverse\.loss>0%: no packet goes from the second capture to the first/],
+  ["loss>=1", 0, /^$/],
+  ["loss>1", 2, /--fail-if: invalid value 'loss>1'/],
   ["p99>20", 2, /--fail-if: invalid value 'p99>20'/],
   ["speed>20", 2, /measures: packets, sent/],
 ])("--fail-if '%s' exits %i", (condition, status, message) => {
   const run = hoptime("compare", DEMO.before, DEMO.after, "--fail-if", condition);
   expect(run.status).toBe(status);
   expect(run.err).toMatch(message);
+});
+
+test("--fail-if about flows fails where there is none", () => {
+  const run = hoptime("compare", DEMO.before, DEMO.after, "--filter", "port 9", "--fail-if", "flow.loss>90%");
+  expect(run).toMatchObject({ status: 1, err: expect.stringContaining("flow.loss>90%: there is no flow") });
 });
 
 test("--prometheus writes what the exposition format allows", () => {

@@ -73,9 +73,15 @@ export class LogHistogram {
   readonly #counts = new Map<number, number>();
   // Ascending buckets; null after a new bucket appeared.
   #order: Int32Array | null = null;
+  /** Buckets are of what values are above this: near it they are narrow. */
+  readonly baseNs: number;
+
+  constructor(baseNs = 0) {
+    this.baseNs = baseNs;
+  }
 
   add(valueNs: number, n = 1): void {
-    this.#put(bucketOf(valueNs), n);
+    this.#put(bucketOf(valueNs - this.baseNs), n);
   }
 
   addBucket(index: number, n: number): void {
@@ -84,6 +90,7 @@ export class LogHistogram {
   }
 
   merge(other: LogHistogram): void {
+    if (other.baseNs !== this.baseNs) throw new Error("histograms about different values cannot be merged");
     // A snapshot when merging with itself: a Map being written must not be walked.
     const entries = other === this ? [...other.#counts] : other.#counts;
     for (const [index, n] of entries) this.#put(index, n);
@@ -99,7 +106,7 @@ export class LogHistogram {
     let seen = 0;
     for (const index of this.#sorted()) {
       seen += this.#countOf(index);
-      if (seen >= rank) return Math.min(maxNs, Math.max(minNs, bucketMid(index)));
+      if (seen >= rank) return Math.min(maxNs, Math.max(minNs, this.baseNs + bucketMid(index)));
     }
     throw new Error("a histogram's count is above the sum of its buckets");
   }
@@ -110,7 +117,7 @@ export class LogHistogram {
     let seen = 0;
     for (const index of this.#sorted()) {
       seen += this.#countOf(index);
-      points.push({ valueNs: bucketMid(index), share: seen / this.count });
+      points.push({ valueNs: this.baseNs + bucketMid(index), share: seen / this.count });
     }
     return points;
   }

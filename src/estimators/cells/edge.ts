@@ -18,6 +18,7 @@ import {
   type KnownFlows,
   type NoAnswer,
 } from "../estimator.ts";
+import type { AtCut } from "./crossing.ts";
 
 export interface EdgeEvidence {
   /** EstimateInput.cutInFlight: what appears at the receiver only may have been in flight; else it is foreign, and none of the segment. */
@@ -31,8 +32,8 @@ export interface EdgeEvidence {
   epochNs: number;
   /** Variance of single packets' delays. */
   varianceNs2: number;
-  /** Delay at the cut that the epoch began with, where packets in flight there show it (crossing.ts). */
-  atCutNs?: number | null;
+  /** What packets that were in flight when the epoch began show of the delay then (crossing.ts). */
+  atCut?: AtCut | null;
   confidence: number;
 }
 
@@ -90,7 +91,7 @@ export function withPacketsInFlight(mean: Interval, evidence: EdgeEvidence): Int
   const z = normalQuantile((1 + evidence.confidence) / 2);
   if (!model) {
     const errorNs = overtakingError(evidence);
-    return errorNs > 0 ? widened(mean, z * errorNs) : mean;
+    return towardsCut(errorNs > 0 ? widened(mean, z * errorNs) : mean, 0, evidence);
   }
   const part = evidence.received > 0 ? crossedBeyond(model, evidence) / evidence.received : 0;
   const shift = part * (model.meanNs - mean.valueNs);
@@ -100,33 +101,47 @@ export function withPacketsInFlight(mean: Interval, evidence: EdgeEvidence): Int
   return towardsCut(widened(moved, half), half, evidence);
 }
 
-/** What is known of the delay at the cut, and of how many packets it held, is low by up to half each: losses thin out those in flight (measured). */
-const DRAWN = 2;
+/** Packets in flight are slower than what is left of the queue at the cut, where that is running empty: by so much, and by more where few of them show it (measured). */
+const DRAWN = 3;
+const FEW_SHOWN = 2;
 
 /**
  * A queue that was long at the cut and is short afterwards: the packets that were in it are far slower than all that both ends have in this epoch, more than those let expect. As many of them
- * as the delay at the cut makes: the interval reaches as far as they may draw the mean.
+ * as the delay at the cut makes, or as appeared, where that is more (a burst): the interval reaches as far as they may draw the mean.
  */
-function towardsCut(mean: Interval, modelledNs: number, { atCutNs, epochNs }: EdgeEvidence): Interval {
-  if (atCutNs === undefined || atCutNs === null) return mean;
+function towardsCut(mean: Interval, modelledNs: number, evidence: EdgeEvidence): Interval {
+  const { atCut } = evidence;
+  if (!atCut) return mean;
   const { valueNs, lowNs, highNs } = mean;
-  const drawnNs = DRAWN * Math.min(1, atCutNs / epochNs) * (atCutNs - valueNs);
+  const beyond = DRAWN * (1 + FEW_SHOWN / atCut.shown);
+  const drawnNs = beyond * shareAtCut(atCut, evidence) * (atCut.delayNs - valueNs);
   const further = (own: number) => Math.sqrt(own ** 2 + Math.max(0, drawnNs ** 2 - modelledNs ** 2));
   return drawnNs > 0
     ? { ...mean, highNs: valueNs + further(highNs - valueNs) }
     : { ...mean, lowNs: valueNs - further(valueNs - lowNs) };
 }
 
+/** Packets from which on the delay at the cut is known well enough to say how many it held. */
+const ENOUGH_SHOWN = 4;
+
+function shareAtCut({ delayNs, shown }: AtCut, { epochNs, appeared, received }: EdgeEvidence): number {
+  const counted = received > 0 ? appeared / received : 0;
+  return Math.min(1, shown < ENOUGH_SHOWN ? counted : Math.max(delayNs / epochNs, counted));
+}
+
 /** Of the mean: packets in flight at the cut that may draw it up by more are worth a note. */
 const MUCH_DRAWN = 0.05;
 
-/** Null where packets in flight at the cut make little of a difference. */
-export function drawnNote(mean: Interval, { atCutNs, epochNs }: EdgeEvidence): string | null {
-  if (!atCutNs || !(epochNs > 0)) return null;
-  const drawnNs = Math.min(1, atCutNs / epochNs) * (atCutNs - mean.valueNs);
-  if (!(drawnNs > MUCH_DRAWN * Math.abs(mean.valueNs))) return null;
-  return "packets in flight when an epoch began are far slower than those that both ends have in it: its mean is rather too low, and the interval reaches up for it; longer epochs, or epochs cut by packets (delimited), are free of it";
+/** What packets that were in flight when the epoch began draw its mean up by, about; left out where that is little. */
+export function leaning(mean: Interval, evidence: EdgeEvidence): { leansNs?: number } {
+  const { atCut, epochNs } = evidence;
+  if (!atCut || !(epochNs > 0)) return {};
+  const leansNs = shareAtCut(atCut, evidence) * (atCut.delayNs - mean.valueNs);
+  return leansNs > MUCH_DRAWN * Math.abs(mean.valueNs) ? { leansNs } : {};
 }
+
+export const LEANING_NOTE =
+  "packets in flight when an epoch began are far slower than those that both ends have in it: its mean is rather too low (leansNs), and the interval reaches up for it; longer epochs, or epochs cut by packets (delimited), are free of it";
 
 /**
  * Packets that overtook a delimiter, or were overtaken by it, are in no cell that can be used either. They are missing on one side of the cut and appear on the other, so that no more

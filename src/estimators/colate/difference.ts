@@ -32,6 +32,8 @@ export interface Difference {
   /** Sums over cells of what is missing at the receiver and of what only it has: lower bounds. */
   missing: number;
   appeared: number;
+  /** When packets arrived that only the receiver has in this epoch, one to a cell: the cell, and what its sums of times differ by, ns. */
+  late: { cell: number; sumNs: number }[];
   /** Cells with equal counts of different packets. */
   swapped: number;
   /** Cells left out for a wrong timestamp, and whether nothing can be trusted for it. */
@@ -62,10 +64,17 @@ export function differenceOf(sender: Counters, receiver: Counters, parameters: C
     filled: 0,
     missing: 0,
     appeared: 0,
+    late: [],
     swapped: 0,
     overfull: 0,
     outliers: { cells: 0, most: false },
     vectors: layout.q.map(() => ({ received: 0, used: 0 })),
+  };
+  const delta = (c: number) => {
+    let units = receiver.sum[c]! - sender.sum[c]!;
+    if (units < 0) units += range;
+    if (units >= range / 2) units -= range;
+    return units * unit;
   };
   for (let c = 0; c < n; c++) {
     const before = sender.count[c]!;
@@ -75,16 +84,15 @@ export function differenceOf(sender: Counters, receiver: Counters, parameters: C
     const vector = entryAt(out.vectors, out.vector[c]!);
     vector.received += after;
     if (before > after) out.missing += before - after;
-    else if (before < after) out.appeared += after - before;
-    else if (sender.digest[c] !== receiver.digest[c]) out.swapped++;
+    else if (before < after) {
+      out.appeared += after - before;
+      if (after === before + 1 && after <= limit) out.late.push({ cell: c, sumNs: delta(c) });
+    } else if (sender.digest[c] !== receiver.digest[c]) out.swapped++;
     else if (before > limit) out.overfull++;
     else {
-      let delta = receiver.sum[c]! - sender.sum[c]!;
-      if (delta < 0) delta += range;
-      if (delta >= range / 2) delta -= range;
       out.usable[c] = 1;
       out.packets[c] = before;
-      out.delayNs[c] = delta * unit;
+      out.delayNs[c] = delta(c);
       out.used += before;
       out.usedCells++;
       vector.used += before;

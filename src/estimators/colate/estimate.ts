@@ -3,7 +3,9 @@
 import { required } from "../../base/lists.ts";
 import { normalQuantile, studentQuantile } from "../../base/math/special.ts";
 import { countOf, formatCount, significant } from "../../base/quantity.ts";
-import { delayInFlight, flowsInFlight, withPacketsInFlight } from "../cells/edge.ts";
+import { smoothVariance } from "../cells/background.ts";
+import { delayAtCut, isClear } from "../cells/crossing.ts";
+import { delayInFlight, flowsInFlight, LEANING_NOTE, leaning, withPacketsInFlight } from "../cells/edge.ts";
 import { foreignNote } from "../cells/foreign.ts";
 import { outlierNote, UNTRUSTED } from "../cells/outliers.ts";
 import { repeatedShare, saltedSeed } from "../cells/salt.ts";
@@ -25,7 +27,7 @@ import { sizesOf } from "./flow-sizes.ts";
 import { placesOf } from "./layout.ts";
 import type { ColateParameters } from "./parameters.ts";
 import { decodeCounters, requireSameCells } from "./payload.ts";
-import { mayHaveWrapped, packetSpread, segmentMean, withoutOutliers } from "./segment.ts";
+import { mayHaveWrapped, segmentMean, spreadOf, withoutOutliers } from "./segment.ts";
 
 /** An answer that is the common mean but for this share, and no better than that many per cent, is none. */
 const LEARNT_LITTLE = 0.9;
@@ -82,12 +84,20 @@ export function estimateColate(input: EstimateInput<ColateParameters>): Estimato
   const known = flows && flows.count > 0 ? decodeKnown(input, difference, flows, before.salt, notes) : null;
   const { cutInFlight, cutByPackets, epochNs, confidence } = input;
   const counts = { appeared: difference.appeared, missing: lost, received: receiver.packets };
-  const varianceNs2 = packetSpread(difference);
-  const edge = { cutInFlight, cutByPackets, ...counts, epochNs, varianceNs2, confidence };
-  const mean = withPacketsInFlight(segmentMean(difference, known, confidence), edge);
+  const varianceNs2 = smoothVariance(spreadOf(difference), 1);
+  const within = segmentMean(difference, known, confidence);
+  const timesNs = lateArrivals(difference, within);
+  // Sums of fewer bits wrap at times of arrival.
+  const timed = cutInFlight && 2 ** (parameters.b - 1) * parameters.unit >= epochNs;
+  const atCut = timed ? delayAtCut({ timesNs, epochNs, meanNs: within.highNs }) : null;
+  const edge = { cutInFlight, cutByPackets, ...counts, epochNs, varianceNs2, atCut, confidence };
+  const mean = withPacketsInFlight(within, edge);
+  const leans = leaning(mean, edge);
+  if (leans.leansNs !== undefined) notes.push(LEANING_NOTE);
   const segment: SegmentEstimate = {
     mean,
     ...delayInFlight(mean, edge),
+    ...leans,
     stdev: NO_SPREAD,
     sent: sender.packets,
     received: receiver.packets,
@@ -98,6 +108,15 @@ export function estimateColate(input: EstimateInput<ColateParameters>): Estimato
   };
   const answers = known && flows ? flowAnswers(difference, known, confidence, notes) : [];
   return { segment, flows: flows ? flowsInFlight(answers, flows, mean, edge) : [], notes };
+}
+
+/** When packets arrived that only the receiver has in this epoch. */
+function lateArrivals(difference: Difference, { valueNs, highNs }: Interval): number[] {
+  const { late, sent } = difference;
+  const spread = late.length > 0 ? spreadOf(difference) : null;
+  return late.flatMap(({ cell, sumNs }) =>
+    spread && isClear(smoothVariance(spread, sent[cell]!), highNs) ? [sumNs - sent[cell]! * valueNs] : [],
+  );
 }
 
 /** The flows asked for, with their sizes, laid out and decoded. */

@@ -104,7 +104,7 @@ function background(parameters: ColateParameters, traffic: Traffic, loss: number
   const difference: Difference = {
     ...{ layout, vector: vectorsOfCells(layout), usable, packets: listed, delayNs: new Float64Array(n) },
     ...{ sent: none, received: none, unitNs: 0, used: 0, usedCells: 0, filled: 0, missing: 0, appeared: 0 },
-    ...{ swapped: 0, overfull: 0, outliers: { cells: 0, most: false }, vectors: [] },
+    ...{ late: [], swapped: 0, overfull: 0, outliers: { cells: 0, most: false }, vectors: [] },
   };
   const hash = new Uint32Array(0);
   const list = { count: packets.length, hash, packets, bytes: packets, keyWords: hash, complete: true };

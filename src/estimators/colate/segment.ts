@@ -6,11 +6,11 @@
  */
 import { median } from "../../base/math/regression.ts";
 import { studentQuantile } from "../../base/math/special.ts";
-import { fitSmooth, looseFlowVariance, smoothVariance } from "../cells/background.ts";
+import { fitSmooth, looseFlowVariance, type SmoothBackground, smoothVariance } from "../cells/background.ts";
 import { outlierCells } from "../cells/outliers.ts";
 import { filledCells } from "../cells/variance.ts";
 import type { Interval, KnownFlows } from "../estimator.ts";
-import { flowVarianceOf } from "./blup.ts";
+import { flowVarianceOf, packetVarianceOf } from "./blup.ts";
 import type { Decoded } from "./decode.ts";
 import type { Difference } from "./difference.ts";
 import type { ColateParameters } from "./parameters.ts";
@@ -47,36 +47,24 @@ interface Rest {
   freedom: number | null;
 }
 
-function restOfFlows(
-  { packets, received, layout }: Difference,
-  { flows, places, decoded }: { flows: KnownFlows; places: Uint32Array; decoded: Decoded },
-  unused: number,
-): Rest {
-  const { m, q, n } = layout;
-  const perFlow = m * q.length;
+interface KnownLevels {
+  flows: KnownFlows;
+  places: Uint32Array;
+  decoded: Decoded;
+}
+
+function restOfFlows(difference: Difference, known: KnownLevels, unused: number): Rest {
+  const { flows, decoded } = known;
   const { prior, system } = decoded;
   const { meanNs, variance, prior: before } = decoded.level;
-  const expected = new Float64Array(n);
-  const each = (add: (f: number, c: number, share: number) => void) => {
-    for (let f = 0; f < flows.count; f++) {
-      for (let i = 0; i < perFlow; i++) {
-        const c = places[f * perFlow + i]!;
-        if (packets[c] === 0 && received[c]! > 0) add(f, c, (flows.packets[f]! * q[Math.floor(i / m)]!) / m);
-      }
-    }
-  };
-  each((_, c, share) => {
-    expected[c]! += share;
-  });
-  const rest = new Float64Array(flows.count);
-  each((f, c, share) => {
-    rest[f]! += (share * received[c]!) / expected[c]!;
-  });
+  const rest = packetsIn(difference, known, (c) => difference.packets[c] === 0);
+  const drawn = variance.map((v, f) => Math.min(1, v / before[f]!));
+  const centre = centreOf(difference, known, drawn);
   let restNs = 0;
-  for (let f = 0; f < flows.count; f++) restNs += rest[f]! * meanNs[f]!;
+  for (let f = 0; f < flows.count; f++) restNs += rest[f]! * (meanNs[f]! + drawn[f]! * centre.offsetNs);
   const solved = system ? system.solve(rest) : rest.map((u, f) => u * variance[f]!);
   let ofFlows = 0;
-  let squares = 0;
+  let shared = 0;
   // Degrees of freedom of a sum of variances, after Satterthwaite: few where one flow, seen in few cells, makes up the rest.
   let [parts, spread] = [0, 0];
   for (let f = 0; f < flows.count; f++) {
@@ -84,16 +72,63 @@ function restOfFlows(
     const part = rest[f]! * rest[f]! * variance[f]!;
     parts += part;
     if (prior.own) spread += (part * part) / prior.own.freedom[f]!;
-    squares += rest[f]! * Math.min(1, variance[f]! / before[f]!);
+    shared += rest[f]! * drawn[f]!;
   }
   // Which packets are in the rest is chance; the common mean has an error of its own, for flows that little is known of.
   let chance = prior.packetVariance * unused;
   for (let f = 0; f < flows.count; f++) chance += rest[f]! * flowVarianceOf(prior, flows.packets[f]!, f);
   return {
     restNs,
-    variance: ofFlows + chance + squares * squares * prior.meanVariance,
+    variance: ofFlows + chance + shared * shared * Math.max(prior.meanVariance, centre.variance),
     freedom: spread > 0 ? (parts * parts) / spread : null,
   };
+}
+
+/** Packets of each flow that arrived in such cells: those of a cell shared out by what is expected of its flows. */
+function packetsIn(
+  { received, layout }: Difference,
+  { flows, places }: KnownLevels,
+  belongs: (c: number) => boolean,
+): Float64Array {
+  const { m, q, n } = layout;
+  const perFlow = m * q.length;
+  const expected = new Float64Array(n);
+  const each = (add: (f: number, c: number, share: number) => void) => {
+    for (let f = 0; f < flows.count; f++) {
+      for (let i = 0; i < perFlow; i++) {
+        const c = places[f * perFlow + i]!;
+        if (received[c]! > 0 && belongs(c)) add(f, c, (flows.packets[f]! * q[Math.floor(i / m)]!) / m);
+      }
+    }
+  };
+  each((_, c, share) => {
+    expected[c]! += share;
+  });
+  const out = new Float64Array(flows.count);
+  each((f, c, share) => {
+    out[f]! += (share * received[c]!) / expected[c]!;
+  });
+  return out;
+}
+
+/**
+ * Flows of which little is known are drawn to a common mean that is robust: it hardly follows the few slow packets that make up much of a mean behind a queue. Right for a flow, but
+ * summed up it is a bias. Moved so far that the levels explain the sum of the usable cells.
+ */
+function centreOf(difference: Difference, known: KnownLevels, drawn: Float64Array) {
+  const { packets, delayNs } = difference;
+  const { prior, level } = known.decoded;
+  const seen = packetsIn(difference, known, (c) => packets[c]! > 0);
+  let excess = delayNs.reduce((sum, x) => sum + x, 0);
+  let [weight, chance] = [0, 0];
+  for (let f = 0; f < seen.length; f++) {
+    excess -= seen[f]! * level.meanNs[f]!;
+    weight += seen[f]! * drawn[f]!;
+    chance += seen[f]! * packetVarianceOf(prior, f);
+  }
+  return weight > 0
+    ? { offsetNs: excess / weight, variance: chance / weight ** 2 }
+    : { offsetNs: 0, variance: 0 };
 }
 
 function restOfMean(difference: Difference, meanNs: number, unused: number): Rest {
@@ -123,10 +158,10 @@ export function mayHaveWrapped(
   return centre > FAR_BEYOND * delay && fullest * centre > 2 ** (b - 2) * unit;
 }
 
-/** Variance of single packets' delays, as the cells show it. */
-export function packetSpread({ packets, delayNs }: Difference): number {
+/** How packets' delays vary, as the cells show it. */
+export function spreadOf({ packets, delayNs }: Difference): SmoothBackground {
   const fit = fitSmooth({ cells: filledCells(packets), delaySumNs: delayNs, packets });
-  return fit.first + fit.second;
+  return { alpha: fit.second, beta: fit.first };
 }
 
 /** Deviations from what its packets let expect, beyond which a cell is taken to hold different packets at its ends. */

@@ -16,6 +16,7 @@
  * is worse than too wide a one. With tails beyond that (lognormal with sigma 1.5) and few rows it promises too much.
  */
 import { studentQuantile } from "../../base/math/special.ts";
+import { isClear } from "../cells/crossing.ts";
 import { outlierCells } from "../cells/outliers.ts";
 import type { Interval, NoAnswer } from "../estimator.ts";
 import type { LdaRows } from "./payload.ts";
@@ -60,12 +61,17 @@ function rowsOf(
   return { packets, delayNs, sample: packets.reduce((s, n) => s + n, 0), outliers };
 }
 
-/** When packets arrived that only the receiver has in this epoch, one to a row; `meanNs`: of the delays of the others. */
-export function lateArrivals(sender: LdaRows, receiver: LdaRows, meanNs: number): number[] {
+/** When packets arrived that only the receiver has in this epoch, one to a row; `meanNs`, `varianceNs2`: of the delays of the others. */
+export function lateArrivals(
+  sender: LdaRows,
+  receiver: LdaRows,
+  { meanNs, varianceNs2 }: DelayMoments,
+): number[] {
   const out: number[] = [];
   for (let i = 0; i < sender.count.length; i++) {
     const n = sender.count[i]!;
-    if (receiver.count[i] === n + 1) out.push(delaySum(sender, receiver, i) - n * meanNs);
+    if (receiver.count[i] === n + 1 && isClear(n * varianceNs2, meanNs))
+      out.push(delaySum(sender, receiver, i) - n * meanNs);
   }
   return out;
 }

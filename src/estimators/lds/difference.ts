@@ -32,6 +32,8 @@ export interface DelaySketch {
   rows: RowSummary[];
   /** Cells left out for a wrong timestamp, and whether nothing can be trusted for it. */
   outliers: { cells: number; most: boolean };
+  /** When packets arrived that only the receiver has in this epoch, one to a cell: the cell, and what its sums of times differ by, ns. */
+  late: { cell: number; sumNs: number }[];
   /** Cells are compared by digest too, so that usable ones hold the same packets but for 2^-bits. */
   digests: boolean;
 }
@@ -71,15 +73,20 @@ export function differenceOf(
   for (const [r, row] of sketch.rows.entries()) {
     for (let i = r * geometry.columns; i < (r + 1) * geometry.columns; i++) {
       const missing = sent[i]! - received[i]!;
+      const sumNs = () => {
+        const low = sumLow[i]! - sentLow[i]!;
+        return signed64(sumHigh[i]! - sentHigh[i]! - (low < 0 ? 1 : 0), low);
+      };
       if (missing > 0) {
         row.missing += missing;
         if (received[i] === 0 && missing >= DARK_PACKETS) row.dark += missing;
-      } else if (missing < 0) row.appeared -= missing;
-      else if (senderCells.digest[i] !== receiverCells.digest[i]) row.swapped++;
+      } else if (missing < 0) {
+        row.appeared -= missing;
+        if (missing === -1 && !row.overflowed) sketch.late.push({ cell: i, sumNs: sumNs() });
+      } else if (senderCells.digest[i] !== receiverCells.digest[i]) row.swapped++;
       else if (sent[i]! > 0 && !row.overflowed) {
-        const low = sumLow[i]! - sentLow[i]!;
         usable[i] = 1;
-        delaySumNs[i] = signed64(sumHigh[i]! - sentHigh[i]! - (low < 0 ? 1 : 0), low);
+        delaySumNs[i] = sumNs();
         row.usable += sent[i]!;
         row.delaySumNs += delaySumNs[i]!;
       }
@@ -137,6 +144,7 @@ function blank(geometry: Geometry, seed: bigint, sender: SketchCells, receiver: 
       return { rate, sent, received, ...zero, overflowed };
     }),
     outliers: { cells: 0, most: false },
+    late: [],
     digests: sender.delays || sender.digestBits > 0,
   };
 }

@@ -1,23 +1,32 @@
 /** From a sketch of delays to answers: the segment, then each flow by the decoder asked for, or by the one that promises the smallest error. */
 import { studentQuantile } from "../../base/math/special.ts";
 import { type Background, backgroundVariance, fitBackground } from "../cells/background.ts";
-import { delayInFlight, type EdgeEvidence, flowsInFlight, withPacketsInFlight } from "../cells/edge.ts";
+import { delayAtCut, isClear } from "../cells/crossing.ts";
+import {
+  delayInFlight,
+  type EdgeEvidence,
+  flowsInFlight,
+  LEANING_NOTE,
+  leaning,
+  withPacketsInFlight,
+} from "../cells/edge.ts";
 import type { Jitter } from "../cells/jitter.ts";
 import { repeatedShare } from "../cells/salt.ts";
-import type {
-  EstimateInput,
-  EstimatorAnswer,
-  FlowEstimate,
-  Interval,
-  KnownFlows,
-  NoAnswer,
-  SegmentEstimate,
+import {
+  type EstimateInput,
+  type EstimatorAnswer,
+  type FlowEstimate,
+  type Interval,
+  isNoAnswer,
+  type KnownFlows,
+  type NoAnswer,
+  type SegmentEstimate,
 } from "../estimator.ts";
 import { unansweredSegment } from "../unanswered.ts";
 import { type Beliefs, propagateBeliefs } from "./belief.ts";
 import { type CellEstimate, CellRules } from "./cell-rules.ts";
 import { crowdedSpread } from "./crowded.ts";
-import { type DelaySketch, delaysOf, differenceOf } from "./difference.ts";
+import { type DelaySketch, delaysOf, differenceOf, type RowSummary } from "./difference.ts";
 import { FlowCells } from "./flow-cells.ts";
 import { meanOfFlows } from "./flow-mean.ts";
 import { type FlowSet, layFlows, packetsSeen } from "./flow-set.ts";
@@ -69,7 +78,7 @@ function estimateSketch(input: EstimateInput<SketchParameters>, sketch: DelaySke
     ? estimateFlows(input, sketch, input.flows, { background, cells: cells.length }, notes)
     : null;
   const edge = edgeEvidence(input, sketch, background);
-  const segment = estimateSegment(input, sketch, edge, flows?.mean ?? null, notes);
+  const segment = estimateSegment(input, sketch, { edge, background }, flows?.mean ?? null, notes);
   const answers = flows && input.flows ? flowsInFlight(flows.flows, input.flows, segment.mean, edge) : [];
   return { segment, flows: answers, notes };
 }
@@ -89,17 +98,42 @@ function edgeEvidence(
   const most = (counts: readonly number[]) => (sketch.oneEnd ? 0 : Math.max(0, ...counts));
   return {
     ...{ cutInFlight, cutByPackets, epochNs, confidence },
-    appeared: most(sketch.rows.map((row) => row.appeared)),
+    appeared: most(sketch.rows.map(appearedOf)),
     missing: most(sketch.rows.map((row) => row.missing)),
     received: receiver?.packets ?? 0,
     varianceNs2: backgroundVariance(background, 1),
   };
 }
 
+/** Full cells lose a packet and gain another: rows that sample show more of those that appeared, from so many on. */
+const SHOWN = 4;
+
+function appearedOf({ appeared, rate }: RowSummary): number {
+  return appeared >= SHOWN ? appeared / rate : appeared;
+}
+
+/** Weighted packets count several times: what a cell has more then is not one packet. */
+function withDelayAtCut(
+  edge: EdgeEvidence,
+  sketch: DelaySketch,
+  background: Background,
+  mean: RowMean,
+  confidence: number,
+): EdgeEvidence {
+  if (!edge.cutInFlight || sketch.geometry.weights !== "") return edge;
+  const { highNs } = segmentInterval(mean, confidence);
+  const { epochNs } = edge;
+  const timesNs = sketch.late.flatMap(({ cell, sumNs }) => {
+    const others = sketch.sent[cell]!;
+    return isClear(backgroundVariance(background, others), highNs) ? [sumNs - others * mean.valueNs] : [];
+  });
+  return { ...edge, atCut: delayAtCut({ timesNs, epochNs, meanNs: highNs }) };
+}
+
 function estimateSegment(
   { sender, receiver, confidence, parameters }: EstimateInput<SketchParameters>,
   sketch: DelaySketch,
-  edge: EdgeEvidence,
+  { edge, background }: { edge: EdgeEvidence; background: Background },
   fromFlows: RowMean | null,
   notes: string[],
 ): SegmentEstimate {
@@ -124,6 +158,7 @@ function estimateSegment(
       : full.length > 0 && parameters.weights === ""
         ? Math.max(...full.map((row) => row.missing))
         : null;
+  const atCut = best ? withDelayAtCut(edge, sketch, background, best, confidence) : edge;
   const mean: Interval | NoAnswer =
     parameters.weights !== ""
       ? {
@@ -131,13 +166,16 @@ function estimateSegment(
           text: "weighted flows count more than others: the cells have no common mean",
         }
       : best
-        ? withPacketsInFlight(segmentInterval(best, confidence), edge)
+        ? withPacketsInFlight(segmentInterval(best, confidence), atCut)
         : received === 0
           ? { reason: "no-packets", text: "no packet was received" }
           : { reason: "no-usable-cells", text: "no cell contains the same packets at both points" };
+  const leans = isNoAnswer(mean) ? {} : leaning(mean, atCut);
+  if (leans.leansNs !== undefined) notes.push(LEANING_NOTE);
   return {
     mean,
     ...delayInFlight(mean, edge),
+    ...leans,
     stdev: {
       reason: "not-supported",
       text: "cells group packets by flow; use lda for the standard deviation of all packets",

@@ -12,41 +12,47 @@ export function measureJitter(sketch: DelaySketch, flows: FlowSet): Jitter {
   const squares = new Float64Array(flows.count);
   const freedom = new Float64Array(flows.count);
   for (let f = 0; f < flows.count; f++) {
-    for (let r = 0; r < sketch.geometry.rows; r++) {
-      const row = rowOf(sketch, flows, f, r);
-      squares[f]! += row.squares;
-      freedom[f]! += row.freedom;
-    }
+    const own = ownCells(sketch, flows, f);
+    squares[f] = own.squares;
+    freedom[f] = own.freedom;
   }
   return jitterOfFlows({ squares, freedom }, flows.packets);
 }
 
-const found = { squares: 0, freedom: 0 };
+const found = { squares: 0, freedom: 0, packets: 0, delays: 0, cells: 0 };
 
-/** sum (x - n mean)^2 / n over the cells of a row that are the flow's own. */
-function rowOf(sketch: DelaySketch, flows: FlowSet, f: number, r: number): typeof found {
+/**
+ * sum (x - n mean)^2 / n over the cells that are the flow's own, around one mean for all rows: under loss a row has one whole cell or none, and cells of a row that happen to be whole are
+ * too few to see the slow packets that another has.
+ */
+function ownCells(sketch: DelaySketch, flows: FlowSet, f: number): typeof found {
+  [found.squares, found.freedom, found.packets, found.delays, found.cells] = [0, 0, 0, 0, 0];
+  for (let r = 0; r < sketch.geometry.rows; r++) addRow(sketch, flows, f, r, null);
+  if (found.cells < 2) return found;
+  const mean = found.delays / found.packets;
+  for (let r = 0; r < sketch.geometry.rows; r++) addRow(sketch, flows, f, r, mean);
+  found.freedom = found.cells - 1;
+  return found;
+}
+
+/** Counts, or with their mean the squares. */
+function addRow(sketch: DelaySketch, flows: FlowSet, f: number, r: number, mean: number | null): void {
   const { k } = sketch.geometry;
   const share = sketch.shares[r]!;
   const weight = flows.weights?.[f] ?? 1;
   const expected = flows.packets[f]! * share;
-  [found.squares, found.freedom] = [0, 0];
-  if (share === 1 || expected < 1) return found;
+  if (share === 1 || expected < 1) return;
   const own = Math.sqrt(expected) + expected;
-  let [n, delays, cells] = [0, 0, 0];
-  for (let pass = 0; pass < 2 && (pass === 0 || cells > 1); pass++) {
-    const mean = pass === 0 ? 0 : delays / n;
-    for (let i = 0; i < k; i++) {
-      const c = flows.cells[f * flows.cellsPerFlow + r * k + i]!;
-      const packets = sketch.received[c]! / weight;
-      if (sketch.usable[c] === 0 || packets - own > MAX_OTHERS * packets) continue;
-      const sum = sketch.delaySumNs[c]! / weight;
-      if (pass === 0) {
-        n += packets;
-        delays += sum;
-        cells++;
-      } else found.squares += (sum - packets * mean) ** 2 / packets;
+  for (let i = 0; i < k; i++) {
+    const c = flows.cells[f * flows.cellsPerFlow + r * k + i]!;
+    const packets = sketch.received[c]! / weight;
+    if (sketch.usable[c] === 0 || packets - own > MAX_OTHERS * packets) continue;
+    const sum = sketch.delaySumNs[c]! / weight;
+    if (mean !== null) found.squares += (sum - packets * mean) ** 2 / packets;
+    else {
+      found.packets += packets;
+      found.delays += sum;
+      found.cells++;
     }
   }
-  if (cells > 1) found.freedom = cells - 1;
-  return found;
 }

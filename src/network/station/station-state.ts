@@ -20,6 +20,8 @@ export interface StationStateOptions {
   /** Packets must be authenticated by it. */
   key?: Uint8Array | undefined;
   now?: () => bigint;
+  /** Gets what routers have measured, each epoch of a segment once. */
+  onMeasured?: ((segment: { from: string; to: string }, measured: Measured) => void) | undefined;
 }
 
 export interface StationCounts {
@@ -183,12 +185,12 @@ export class StationState {
     });
     for (const { from, to, packets, lost, delay, stdevNs } of entries) {
       if (packets === 0 && lost === 0 && !delay) continue;
-      const value = { reporter: name, epochStartNs, epochEndNs, packets, lost };
-      this.#measured.set(segmentKey({ from, to }), {
-        ...value,
-        delay: delay ?? null,
-        stdevNs: stdevNs ?? null,
-      });
+      const measured = {
+        ...{ reporter: name, epochStartNs, epochEndNs, packets, lost },
+        ...{ delay: delay ?? null, stdevNs: stdevNs ?? null },
+      };
+      this.#measured.set(segmentKey({ from, to }), measured);
+      this.#options.onMeasured?.({ from, to }, measured);
     }
     this.counts.accepted++;
     this.tick();
