@@ -88,7 +88,23 @@ export function delaysFree(p: usize): void {
   heap.free(p);
 }
 
-/** Rows of the sender from `from` on, as long as their time + shift is not above `until`; returns the first row not taken. */
+/** Rows behind one that is far ahead: where one of them is not, it is an outlier. */
+const LOOK_BEHIND: u32 = 8;
+/** ns: the last row of a batch alone ends no longer pause. */
+const MAX_PAUSE: f64 = 3600e9;
+
+/** Row i is more than a window above `until`, and no packet around it is: waiting for its time would keep all others from their partners. */
+function isOutlier(batch: Batch, i: u32, until: f64, window: f64): bool {
+  const time = load<f64>(batch.time + (i << 3));
+  if (!(time > until + window)) return false;
+  const n = batch.count;
+  if (i + 1 == n) return i > 0 && time - load<f64>(batch.time + ((i - 1) << 3)) > MAX_PAUSE;
+  const end = min<u32>(n, i + 1 + LOOK_BEHIND);
+  for (let k = i + 1; k < end; k++) if (load<f64>(batch.time + (k << 3)) <= until) return true;
+  return false;
+}
+
+/** Rows of the sender from `from` on, as long as their time + shift is not above `until`, without outliers; returns the first row not taken. */
 export function delaysSent(p: usize, b: usize, from: u32, until: f64, shift: f64): u32 {
   const d = changetype<Delays>(p);
   const log = changetype<Log>(d.log);
@@ -97,7 +113,10 @@ export function delaysSent(p: usize, b: usize, from: u32, until: f64, shift: f64
   let i = from;
   for (; i < n; i++) {
     const time = load<f64>(batch.time + (i << 3)) + shift;
-    if (time > until) break;
+    if (time > until) {
+      if (isOutlier(batch, i, until - shift, d.window)) continue;
+      break;
+    }
     const ttl = load<u32>(batch.flags + (i << 2)) & 0xff;
     const e = logAdd(log, load<u64>(batch.digest + (i << 3)), time, 0, ttl << 8, i);
     if ((load<u32>(e, 20) & EQUALS) != 0) queueAdd(changetype<EqualQueues>(d.queues), log, e);

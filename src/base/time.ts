@@ -88,6 +88,16 @@ export function formatNs(ns: number, digits = 4): string {
   return `${sign}${Math.floor(hours / 24)} d ${pad(hours % 24)} h`;
 }
 
+/** How long something lasts, as one says it: 14 s, 5 min, 2.5 h, 3 days. */
+export function formatLasting(ms: number): string {
+  const s = Math.abs(ms) / 1000;
+  if (s < 1) return `${significant(s * 1000, 3)}${THIN_SPACE}ms`;
+  if (s < 90) return `${significant(s, s < 10 ? 2 : 3)}${THIN_SPACE}s`;
+  if (s < 5400) return `${Math.round(s / 60)}${THIN_SPACE}min`;
+  if (s < 48 * 3600) return `${significant(s / 3600, 2)}${THIN_SPACE}h`;
+  return `${Math.round(s / 86_400)} days`;
+}
+
 const TIME_HINT =
   "write nanoseconds (1700000000000000000), seconds with a point (1700000000.0) or 2023-11-14T22:13:20.5Z";
 const NS_PER_DAY = 86_400_000_000_000n;

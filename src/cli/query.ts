@@ -3,7 +3,7 @@ import { Command, Option } from "commander";
 import { RecordArchive } from "../archive/archive.ts";
 import { isObjectUrl, readObjectPlace } from "../archive/objects/object-place.ts";
 import { ObjectStorage } from "../archive/objects/object-storage.ts";
-import { UsageError } from "../base/errors.ts";
+import { invalidValue, oneOf, UsageError } from "../base/errors.ts";
 import { formatCount } from "../base/quantity.ts";
 import { parseTime } from "../base/time.ts";
 import type { Estimator } from "../estimators/estimator.ts";
@@ -16,17 +16,21 @@ import { type AskedPackets, DEFAULT_SLACK_NS, DEFAULT_WORST, parseIpids } from "
 import { askCapture } from "../query/packet/remote.ts";
 import type { Answer } from "../query/segment/answer.ts";
 import { askArchive } from "../query/segment/ask.ts";
+import { chooseFlows, FLOW_ORDERS, type FlowOrder } from "../query/segment/choose-flows.ts";
 import { DEFAULT_CONFIDENCE, type Question } from "../query/segment/question.ts";
+import { SEGMENT_ORDERS } from "../results/segment-list.ts";
 import { flowRow, MAX_FLOW_ROWS } from "../server/questions.ts";
 import { isCollectorUrl } from "../transport/http/collector-url.ts";
 import { addCollectorOptions, type CollectorFlags, endpointOf } from "./collector-options.ts";
 import { addEstimatorOptions, estimatorParameters, PARAMETER_HELP, splitNames } from "./estimator-options.ts";
+import { flagOf } from "./flags.ts";
 import { openFlowRecords } from "./flow-record-file.ts";
-import { integerOption, timeOption } from "./options.ts";
+import { choiceOption, integerOption, timeOption } from "./options.ts";
 import { printJson, printText } from "./output.ts";
+import { LIST_NAMES, type ListFlags, runList } from "./query-list.ts";
 import { colours } from "./terminal.ts";
 
-interface Flags extends CollectorFlags {
+interface Flags extends CollectorFlags, Omit<ListFlags, keyof CollectorFlags> {
   s3Endpoint?: string;
   between?: string[];
   segment?: string;
@@ -40,15 +44,11 @@ interface Flags extends CollectorFlags {
   point?: string;
   slack: number;
   worst: number;
-  top?: number;
   group?: string;
-  from?: bigint;
-  to?: bigint;
   confidence: number;
   flowRecords?: string;
   series?: number | boolean;
   verbose?: boolean;
-  json?: boolean;
 }
 
 const EXAMPLES = `
@@ -65,6 +65,9 @@ Examples:
   hoptime query records --between A B
   hoptime query records --between A B --top 10
   hoptime query http://127.0.0.1:8787 --between A B --top 10
+  hoptime query records --between A B --top 100 --filter 'tcp port 443' --sort delay
+  hoptime query http://127.0.0.1:8787 --list segments --state slow
+  hoptime query http://127.0.0.1:8787 --list incidents --from 2026-11-15T04:00:00Z --to 2026-11-15T05:00:00Z
   hoptime query records --between A B --flow 'tcp 10.0.0.1:443 > 10.0.0.9:51000' --json
   hoptime query records --packet 5be0cd19137e2179 --from 2026-11-15T04:00:00Z --to 2026-11-15T04:00:01Z
   hoptime query records --flow 'tcp 10.0.0.1:443 > 10.0.0.9:51000'
@@ -81,6 +84,11 @@ export function queryCommand(table: readonly Estimator[] = ESTIMATORS): Command 
       "<dir>",
       "directory of records (hoptime observe --to DIR), a collector: http://HOST:PORT, or s3://BUCKET/PREFIX",
     )
+    .option(
+      "--list <what>",
+      `of a collector, what its page shows: ${LIST_NAMES.join(", ")}`,
+      choiceOption("--list", LIST_NAMES),
+    )
     .option("--between <points...>", "sender and receiver: A B")
     .option("--segment <label>", "records of this segment")
     .option("--class <name>", "records of this traffic class")
@@ -92,7 +100,21 @@ export function queryCommand(table: readonly Estimator[] = ESTIMATORS): Command 
       "with --flow: packets with these IPIDs: 100-250,300 (default: those that the records list)",
     )
     .option("--capture <file>", "the packets of this capture")
-    .option("--filter <expr>", "with --capture: only packets that match this pcap-filter expression")
+    .option(
+      "--filter <expr>",
+      "only packets of --capture, or flows listed, that match this pcap-filter expression",
+    )
+    .option("--search <text>", "only flows or rows of --list that have this in their name")
+    .option(
+      "--state <state>",
+      "with --list: slow, loss, silent, unmeasured, fine; open, closed; active, ended",
+    )
+    .option(
+      "--sort <by>",
+      `order of flows: ${FLOW_ORDERS.join(", ")}; of segments: ${SEGMENT_ORDERS.join(", ")}`,
+    )
+    .option("--order <way>", "up or down", choiceOption("--order", ["up", "down"]))
+    .option("--at <time>", "with --list segments: as the map shows them at this time", parseTime)
     .option("--point <name>", "for packets: use the records of this point")
     .addOption(
       timeOption(
@@ -129,9 +151,24 @@ export function queryCommand(table: readonly Estimator[] = ESTIMATORS): Command 
   addCollectorOptions(command);
   return command
     .addHelpText("after", `${PARAMETER_HELP}${EXAMPLES}`)
-    .action((directory: string, flags: Flags) =>
-      flags.between === undefined ? runPackets(directory, flags, table) : run(directory, flags, table),
-    );
+    .action((directory: string, flags: Flags) => start(directory, flags, table));
+}
+
+function start(directory: string, flags: Flags, table: readonly Estimator[]): Promise<void> {
+  const { list, between } = flags;
+  const refuse = (names: readonly (keyof Flags)[], goes: string) => {
+    for (const name of names)
+      if (flags[name] !== undefined) throw new UsageError("bad-option", `${flagOf(name)} goes with ${goes}`);
+  };
+  if (list !== undefined) {
+    refuse(["between", "flow", "packet", "capture", "group", "filter"], "questions, not with --list");
+    refuse(list === "segments" ? [] : ["at"], "--list segments");
+    return runList(directory, list, flags);
+  }
+  refuse(["state", "at"], "--list");
+  if (between !== undefined) return run(directory, flags, table);
+  refuse(["search", "sort", "order"], "--between, or --list");
+  return runPackets(directory, flags, table);
 }
 
 function openArchive(place: string, { s3Endpoint: endpoint }: Flags): RecordArchive {
@@ -207,7 +244,10 @@ function askedPackets({ packet, flow, ipid, capture, filter, group, top }: Flags
   if (flow) return { by: "flow", flows: flow, ipids: ipid === undefined ? null : parseIpids(ipid) };
   if (capture !== undefined) return { by: "capture", file: capture, filter };
   if (group !== undefined || top !== undefined) return { by: "listed" };
-  throw bad("no question was asked", "--between A B, or packets by --packet, --flow, --capture or --group");
+  throw bad(
+    "no question was asked",
+    "--between A B, packets by --packet, --flow, --capture or --group, or --list",
+  );
 }
 
 async function run(directory: string, flags: Flags, table: readonly Estimator[]): Promise<void> {
@@ -227,9 +267,13 @@ async function run(directory: string, flags: Flags, table: readonly Estimator[])
     confidence: flags.confidence,
     parameters: estimatorParameters(flags as unknown as Record<string, unknown>, table),
   };
-  const answer = isCollectorUrl(directory)
+  const { filter, search, order } = flags;
+  const sort = flags.sort as FlowOrder | undefined;
+  if (sort !== undefined && !FLOW_ORDERS.includes(sort)) throw invalidValue("sort", sort, oneOf(FLOW_ORDERS));
+  const whole = isCollectorUrl(directory)
     ? await askUrl(directory, question, flags)
     : await askDirectory(directory, question, flags, table);
+  const answer = chooseFlows(whole, { filter, search, sort, order });
   const series =
     flags.series === true ? Number.POSITIVE_INFINITY : flags.series === undefined ? 0 : Number(flags.series);
   const { verbose } = flags;

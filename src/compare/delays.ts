@@ -61,13 +61,13 @@ export async function sealWithDelays(
   const { kernels } = reading;
   const seed = options.seed ?? DEFAULT_SEED;
   const forward = way === "forward";
-  const { offsetNs } = correctionLine(reading.plan.correction);
+  const { offsetNs, reverseNs } = correctionLine(reading.plan.correction);
   const delays = new SenderDelays(kernels, {
     files: [forward ? options.before : options.after],
     capture: { cover: reading.plan.cover, inner: options.inner ?? false, nat: options.nat ?? false, seed },
     windowNs: options.windowNs ?? DEFAULT_WINDOW_NS,
     // AFTER's times are corrected where they are read as the receiver's; as the sender's they are read as they are.
-    offsetNs: forward ? 0 : -(offsetNs + reading.commonNs),
+    offsetNs: forward ? 0 : reverseNs - (offsetNs + reading.commonNs),
     // The reader gives packets of one way only.
     minNs: Number.NEGATIVE_INFINITY,
   });

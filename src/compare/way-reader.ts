@@ -16,14 +16,21 @@ export class WayReader {
   readonly #reader: CaptureReader;
   readonly #reading: Reading;
   readonly #side: 0 | 1;
+  readonly #way: WayName;
   readonly #owned: { free(): void }[];
 
   readonly #pieces = new PieceFollower();
 
-  private constructor(reader: CaptureReader, reading: Reading, side: 0 | 1, owned: { free(): void }[]) {
+  private constructor(
+    reader: CaptureReader,
+    reading: Reading,
+    { side, way }: { side: 0 | 1; way: WayName },
+    owned: { free(): void }[],
+  ) {
     this.#reader = reader;
     this.#reading = reading;
     this.#side = side;
+    this.#way = way;
     this.#owned = owned;
   }
 
@@ -47,7 +54,7 @@ export class WayReader {
       key: FlowKeySpec.parse(options.key),
       ...(rows ? { filter: rows } : {}),
     });
-    return new WayReader(reader, reading, side, owned);
+    return new WayReader(reader, reading, { side, way }, owned);
   }
 
   get batch(): PacketBatch {
@@ -74,8 +81,9 @@ export class WayReader {
 
   #correct(): void {
     const { plan, originNs, commonNs } = this.#reading;
-    const { offsetNs, slope, pivotNs, pieces } = correctionLine(plan.correction);
-    const offNs = offsetNs + commonNs;
+    const { offsetNs, slope, pivotNs, reverseNs, pieces } = correctionLine(plan.correction);
+    // On the way back AFTER's times are those of sending: what delays lose they gain.
+    const offNs = offsetNs + commonNs - (this.#way === "reverse" ? reverseNs : 0);
     if (offNs === 0 && slope === 0 && pieces === null) return;
     const { timeNs, count } = this.batch;
     const zeroNs = Number(this.originNs - originNs);

@@ -210,6 +210,23 @@ describe("delays from the sender's capture", () => {
     }
   });
 
+  test.each([500, 0, 999])(
+    "a wild timestamp at the sender, packet %i, takes only that packet's delay away",
+    async (wild) => {
+      const received = Array.from({ length: 1000 }, (_, n) => packet(n, START + BigInt(n) * 10_000_000n));
+      for (const yearsAhead of [3n, -50n]) {
+        const sent = received.map((p, n) => ({
+          ...p,
+          timeNs: n === wild ? p.timeNs + yearsAhead * 31_536_000_000_000_000n : p.timeNs - 2_000_000n,
+        }));
+        const path = join(root, `${number++}.pcap`);
+        writePcap(path, sent);
+        const { delays } = await delaysOf([path], write(received));
+        expect(delays).toEqual(received.map((_, n) => (n === wild ? Number.NaN : 2e6)));
+      }
+    },
+  );
+
   test("a repeated packet whose own partner is missing is not given the next one's", async () => {
     const sent = Array.from({ length: 400 }, (_, n) => packet(n, START + BigInt(n) * 1_000_000n));
     const beat = (ms: number) => packet(50_000, START + BigInt(ms) * 1_000_000n);

@@ -60,6 +60,8 @@ export interface SegmentEstimate {
    * receiver alone, or in an epoch that the receiver alone has.
    */
   inFlight?: Interval;
+  /** By about so much the mean is too low, where packets that were in flight when the epoch began are far slower than the others; its interval reaches up for it. */
+  leansNs?: number;
   /** Packets that the mean is of, where it is not of all received (those without a delay): its weight among other epochs. */
   measured?: number;
   /** Sentences: foreign packets suspected, reordering over the edge, … */

@@ -15,7 +15,7 @@ import type { Alert } from "./alerts/alerts.ts";
 import { Webhook } from "./alerts/webhook.ts";
 import { serverOptions } from "./config/collector-options.ts";
 import { parseConfig } from "./config/read-config.ts";
-import type { IncidentJson } from "./monitor/network-monitor.ts";
+import type { IncidentJson } from "./monitor/incident-json.ts";
 import { ALERTS_ANSWER, COVERAGE_ANSWER, INCIDENTS_ANSWER, PATHS_ANSWER } from "./routes/network.ts";
 import { type RunningServer, startServer } from "./server.ts";
 

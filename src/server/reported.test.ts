@@ -8,7 +8,7 @@ import { encodeMsp, type MspEntry } from "../network/station/msp.ts";
 import { parseTopologyConfig } from "../network/topology/topology-config.ts";
 import { serverOptions } from "./config/collector-options.ts";
 import { parseConfig } from "./config/read-config.ts";
-import type { IncidentJson } from "./monitor/network-monitor.ts";
+import type { IncidentJson } from "./monitor/incident-json.ts";
 import { type RunningServer, startServer } from "./server.ts";
 
 const root = mkdtempSync(join(tmpdir(), "hoptime-reported-"));

@@ -1,8 +1,9 @@
 /** The collector's page in a real browser, with a real collector behind it that takes records of a simulated network. Skipped, with the reason printed, where Chromium is missing. */
-import { execFileSync } from "node:child_process";
+import { execFile, execFileSync } from "node:child_process";
 import { readdirSync, readFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
+import { promisify } from "node:util";
 import { gzipSync } from "node:zlib";
 import type { Browser, Page } from "playwright-core";
 import { afterAll, afterEach, beforeAll, describe, expect, test } from "vitest";
@@ -18,6 +19,8 @@ import { dropFiles } from "../support/drop-files.ts";
 import { type SimulatedCollector, simulatedCollector } from "../support/simulated-collector.ts";
 
 const root = dirname(dirname(dirname(fileURLToPath(import.meta.url))));
+/** The collector answers in this process meanwhile. */
+const execute = promisify(execFile);
 const SLOW = { from: "r2", to: "r3" };
 const SEGMENTS = [{ from: "r1", to: "r2" }, SLOW, { from: "r3", to: "r4" }];
 const BEFORE_S = 40;
@@ -161,6 +164,67 @@ describe.skipIf(!hasBrowser)("the page in a browser", () => {
     await painted(page);
     expect(answers).toBeGreaterThan(1);
     expect(problems).toEqual([]);
+  });
+
+  /** What a card's command answers, as JSON. */
+  async function commandOf(page: Page, card: string) {
+    await page.click(`${card} >> text=Copy as command`);
+    const command = (await page.textContent(`${card} .command code`)) ?? "";
+    const run = `${command.replace(/^hoptime/, `"${process.execPath}" "${join(root, "dist/cli/main.js")}"`)} --json`;
+    return JSON.parse((await execute("sh", ["-c", run], { maxBuffer: 1 << 28 })).stdout);
+  }
+
+  test("the command of each screen answers what the screen shows", async () => {
+    const { page, problems } = await show("#/overview?last=5m&sort=name&order=down&q=r3");
+    await page.waitForSelector("tr.row .spark");
+    const { segments } = await commandOf(page, "section[aria-label=Segments]");
+    expect(segments.map((s: { from: string; to: string }) => `${s.from} → ${s.to}`)).toEqual(
+      await texts(page, "tr.row th"),
+    );
+    const cells = await texts(page, "tr.row td.number:not(.wide-only)");
+    for (const [i, s] of segments.entries())
+      expect(cells[i]).toContain(
+        `${Number((s.latest.latency.meanNs / (i === 1 ? 1e6 : 1e3)).toPrecision(3))}`,
+      );
+    expect(segments.map((s: { state: string }) => s.state)).toEqual(["fine", "slow"]);
+    const { paths } = await commandOf(page, "section[aria-label=Paths]");
+    expect(paths).toHaveLength(1);
+    const { incidents } = await commandOf(page, "section[aria-label=Incidents]");
+    expect(incidents).toMatchObject([{ segment: SLOW, state: "open" }]);
+
+    await page.goto(`${url}/#/map?last=5m`);
+    await page.waitForSelector(".map .in-incident");
+    const { segments: onMap } = await commandOf(page, "section[aria-label='Map of the network']");
+    const marked = onMap.filter((s: { at: { incident: boolean } }) => s.at.incident);
+    expect(marked).toMatchObject([{ ...SLOW }]);
+    expect((await texts(page, ".map .in-incident .link-text"))[0]).toContain(
+      `${Number((marked[0].at.meanNs / 1e6).toPrecision(3))}`,
+    );
+
+    await page.goto(`${url}/#/taps?q=r2`);
+    const { points } = await commandOf(page, "section[aria-label=Points]");
+    expect(points.map((p: { name: string }) => p.name)).toEqual(await texts(page, "tr.row th"));
+    expect((await texts(page, "tr.row .badge"))[0]).toBe(points[0].state);
+
+    await page.goto(`${url}/#/alerts?last=5m`);
+    expect(await commandOf(page, "section[aria-label=Alerts]")).toMatchObject({ rules: [], alerts: [] });
+
+    await page.goto(`${url}/#/flows/r2/r3?last=5m&q=udp&sort=delay`);
+    await page.waitForSelector(".table-card tr.row");
+    const { groups } = await commandOf(page, ".table-card");
+    expect(groups.map((g: { text: string }) => g.text)).toEqual(await texts(page, ".table-card tr.row th"));
+    expect((await texts(page, ".table-card tr.row td.number"))[0]).toContain(
+      `${Number((groups[0].latency.meanNs / 1e6).toPrecision(3))}`,
+    );
+    expect(problems).toEqual([]);
+  });
+
+  test("a digest that is none is refused with what one looks like", async () => {
+    const { page } = await show("#/packets/r2/r3?last=5m&packet=xyz&ask=1");
+    await page.waitForSelector(".state.failed");
+    expect(await page.textContent(".state.failed")).toMatch(
+      /invalid value 'xyz' \(expected a digest: 16 hexadecimal digits, such as [0-9a-f]{16}\).*copy one from a list of packets/,
+    );
   });
 
   test("from one flow to its packets", async () => {

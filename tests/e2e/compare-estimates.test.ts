@@ -108,6 +108,11 @@ describe("lda beside the exact match", () => {
     expect(reverse!.exactMeanNs).toBe(mixed.report.reverse!.latency!.meanNs);
     expect(reverse!.exactMeanNs).toBeGreaterThan(reverse!.lowNs!);
     expect(reverse!.exactMeanNs).toBeLessThan(reverse!.highNs!);
+    // Relative delays are above the smallest of each direction.
+    const relative = (await estimate({ ...pair, clock: "relative" })).lda.reverse!;
+    expect(relative.exactMeanNs).toBeLessThan(reverse!.exactMeanNs! / 2);
+    expect(relative.exactMeanNs).toBeGreaterThan(relative.lowNs!);
+    expect(relative.exactMeanNs).toBeLessThan(relative.highNs!);
     const oneWay = await estimate({ ...pair, filter: "not tcp" });
     expectAgreement(oneWay);
     expect(oneWay.lda.meanNs).toBe(mixed.lda.meanNs);

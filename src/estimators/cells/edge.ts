@@ -132,14 +132,16 @@ function shareAtCut({ delayNs, shown }: AtCut, { epochNs, appeared, received }: 
 /** Of the mean: packets in flight at the cut that may draw it up by more are worth a note. */
 const MUCH_DRAWN = 0.05;
 
-/** Null where packets in flight at the cut make little of a difference. */
-export function drawnNote(mean: Interval, evidence: EdgeEvidence): string | null {
+/** What packets that were in flight when the epoch began draw its mean up by, about; left out where that is little. */
+export function leaning(mean: Interval, evidence: EdgeEvidence): { leansNs?: number } {
   const { atCut, epochNs } = evidence;
-  if (!atCut || !(epochNs > 0)) return null;
-  const drawnNs = shareAtCut(atCut, evidence) * (atCut.delayNs - mean.valueNs);
-  if (!(drawnNs > MUCH_DRAWN * Math.abs(mean.valueNs))) return null;
-  return "packets in flight when an epoch began are far slower than those that both ends have in it: its mean is rather too low, and the interval reaches up for it; longer epochs, or epochs cut by packets (delimited), are free of it";
+  if (!atCut || !(epochNs > 0)) return {};
+  const leansNs = shareAtCut(atCut, evidence) * (atCut.delayNs - mean.valueNs);
+  return leansNs > MUCH_DRAWN * Math.abs(mean.valueNs) ? { leansNs } : {};
 }
+
+export const LEANING_NOTE =
+  "packets in flight when an epoch began are far slower than those that both ends have in it: its mean is rather too low (leansNs), and the interval reaches up for it; longer epochs, or epochs cut by packets (delimited), are free of it";
 
 /**
  * Packets that overtook a delimiter, or were overtaken by it, are in no cell that can be used either. They are missing on one side of the cut and appear on the other, so that no more

@@ -5,7 +5,7 @@ import { normalQuantile, studentQuantile } from "../../base/math/special.ts";
 import { countOf, formatCount, significant } from "../../base/quantity.ts";
 import { smoothVariance } from "../cells/background.ts";
 import { delayAtCut, isClear } from "../cells/crossing.ts";
-import { delayInFlight, flowsInFlight, withPacketsInFlight } from "../cells/edge.ts";
+import { delayInFlight, flowsInFlight, LEANING_NOTE, leaning, withPacketsInFlight } from "../cells/edge.ts";
 import { foreignNote } from "../cells/foreign.ts";
 import { outlierNote, UNTRUSTED } from "../cells/outliers.ts";
 import { repeatedShare, saltedSeed } from "../cells/salt.ts";
@@ -92,9 +92,12 @@ export function estimateColate(input: EstimateInput<ColateParameters>): Estimato
   const atCut = timed ? delayAtCut({ timesNs, epochNs, meanNs: within.highNs }) : null;
   const edge = { cutInFlight, cutByPackets, ...counts, epochNs, varianceNs2, atCut, confidence };
   const mean = withPacketsInFlight(within, edge);
+  const leans = leaning(mean, edge);
+  if (leans.leansNs !== undefined) notes.push(LEANING_NOTE);
   const segment: SegmentEstimate = {
     mean,
     ...delayInFlight(mean, edge),
+    ...leans,
     stdev: NO_SPREAD,
     sent: sender.packets,
     received: receiver.packets,

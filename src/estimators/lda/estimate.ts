@@ -2,10 +2,10 @@
 
 import { countOf, formatCount } from "../../base/quantity.ts";
 import { delayAtCut } from "../cells/crossing.ts";
-import { deviationWithPacketsInFlight, drawnNote, withPacketsInFlight } from "../cells/edge.ts";
+import { deviationWithPacketsInFlight, LEANING_NOTE, leaning, withPacketsInFlight } from "../cells/edge.ts";
 import { foreignNote } from "../cells/foreign.ts";
 import { outlierNote, UNTRUSTED } from "../cells/outliers.ts";
-import type { EstimateInput, EstimatorAnswer, Interval, NoAnswer, SegmentEstimate } from "../estimator.ts";
+import type { EstimateInput, EstimatorAnswer, NoAnswer, SegmentEstimate } from "../estimator.ts";
 import { emptyEnd, missingEnd, unansweredSegment } from "../unanswered.ts";
 import {
   collapsedDeviation,
@@ -48,8 +48,8 @@ export function estimateLda(input: EstimateInput<LdaParameters>): EstimatorAnswe
   const refusal = refuse(check, rows);
   if (refusal) return none(refusal, lost);
   const own = Math.max(rows.sample, receiver.packets - check.foreign);
-  const { note, ...answer } = delays(input, before, after, rows, own, check);
-  if (note) notes.push(note);
+  const answer = delays(input, before, after, rows, own, check);
+  if (answer.leansNs !== undefined) notes.push(LEANING_NOTE);
   const segment: SegmentEstimate = {
     ...answer,
     sent: sender.packets,
@@ -69,7 +69,7 @@ function delays(
   rows: UsableRows,
   own: number,
   { foreign }: StreamCheck,
-): { mean: Interval | NoAnswer; stdev: Interval | NoAnswer; note?: string | null } {
+): Pick<SegmentEstimate, "mean" | "stdev" | "leansNs"> {
   const { parameters, confidence, epochNs, cutInFlight, cutByPackets } = input;
   const moments = momentsOf(rows);
   if (!moments) {
@@ -91,14 +91,14 @@ function delays(
   const atCut = delayAtCut({ timesNs, epochNs, meanNs: within.highNs });
   const edge = { cutInFlight, cutByPackets, ...counts, epochNs, varianceNs2, atCut, confidence };
   const mean = withPacketsInFlight(within, edge);
-  const note = drawnNote(mean, edge);
+  const leans = leaning(mean, edge);
   if (parameters.deviation === "residual") {
     const stdev = residualDeviation(moments, rows, confidence);
-    return { mean, stdev: deviationWithPacketsInFlight(stdev, mean, edge), note };
+    return { mean, stdev: deviationWithPacketsInFlight(stdev, mean, edge), ...leans };
   }
   const meanErrorNs = Math.sqrt((moments.varianceNs2 / rows.sample) * Math.max(0, 1 - rows.sample / own));
   const stdev = collapsedDeviation(moments.meanNs, meanErrorNs, collapsedRows(before, after), confidence);
-  return { mean, stdev: deviationWithPacketsInFlight(stdev, mean, edge), note };
+  return { mean, stdev: deviationWithPacketsInFlight(stdev, mean, edge), ...leans };
 }
 
 /** Why there is no mean, if there is none. */

@@ -2,17 +2,25 @@
 import { studentQuantile } from "../../base/math/special.ts";
 import { type Background, backgroundVariance, fitBackground } from "../cells/background.ts";
 import { delayAtCut, isClear } from "../cells/crossing.ts";
-import { delayInFlight, type EdgeEvidence, flowsInFlight, withPacketsInFlight } from "../cells/edge.ts";
+import {
+  delayInFlight,
+  type EdgeEvidence,
+  flowsInFlight,
+  LEANING_NOTE,
+  leaning,
+  withPacketsInFlight,
+} from "../cells/edge.ts";
 import type { Jitter } from "../cells/jitter.ts";
 import { repeatedShare } from "../cells/salt.ts";
-import type {
-  EstimateInput,
-  EstimatorAnswer,
-  FlowEstimate,
-  Interval,
-  KnownFlows,
-  NoAnswer,
-  SegmentEstimate,
+import {
+  type EstimateInput,
+  type EstimatorAnswer,
+  type FlowEstimate,
+  type Interval,
+  isNoAnswer,
+  type KnownFlows,
+  type NoAnswer,
+  type SegmentEstimate,
 } from "../estimator.ts";
 import { unansweredSegment } from "../unanswered.ts";
 import { type Beliefs, propagateBeliefs } from "./belief.ts";
@@ -150,6 +158,7 @@ function estimateSegment(
       : full.length > 0 && parameters.weights === ""
         ? Math.max(...full.map((row) => row.missing))
         : null;
+  const atCut = best ? withDelayAtCut(edge, sketch, background, best, confidence) : edge;
   const mean: Interval | NoAnswer =
     parameters.weights !== ""
       ? {
@@ -157,16 +166,16 @@ function estimateSegment(
           text: "weighted flows count more than others: the cells have no common mean",
         }
       : best
-        ? withPacketsInFlight(
-            segmentInterval(best, confidence),
-            withDelayAtCut(edge, sketch, background, best, confidence),
-          )
+        ? withPacketsInFlight(segmentInterval(best, confidence), atCut)
         : received === 0
           ? { reason: "no-packets", text: "no packet was received" }
           : { reason: "no-usable-cells", text: "no cell contains the same packets at both points" };
+  const leans = isNoAnswer(mean) ? {} : leaning(mean, atCut);
+  if (leans.leansNs !== undefined) notes.push(LEANING_NOTE);
   return {
     mean,
     ...delayInFlight(mean, edge),
+    ...leans,
     stdev: {
       reason: "not-supported",
       text: "cells group packets by flow; use lda for the standard deviation of all packets",

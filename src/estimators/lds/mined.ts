@@ -2,7 +2,7 @@
  * What else the cells tell of a flow (section 4.3): packets, bytes, loss, deviation, and which of some candidates are heavy.
  *
  * Packets and bytes are count-min: the minimum over rows of a flow's k cells, never below the truth where a row takes all packets.
- * Loss is the missing packets of the flow's emptiest cells, less what its neighbours are expected to have lost.
+ * Loss is the missing packets of the flow's emptiest cells, less what its neighbours are expected to have lost; null where those may just as well be the neighbours'.
  */
 import { entryAt } from "../../base/lists.ts";
 import type { Background } from "../cells/background.ts";
@@ -71,6 +71,7 @@ export class LossMiner {
     let atMost = Number.POSITIVE_INFINITY;
     let minimum = Number.POSITIVE_INFINITY;
     let best = 0;
+    let ofAll = 0;
     for (const r of this.#rows) {
       const scale = 1 / (weight * entryAt(rows, r).rate);
       let before = 0;
@@ -86,11 +87,32 @@ export class LossMiner {
       if (others < minimum) {
         minimum = others;
         best = missing - this.#share * others;
+        ofAll = missing;
       }
     }
     if (!Number.isFinite(atMost)) return null;
+    if (atMost > 0 && isOthersLoss({ missing: ofAll, packets, others: minimum })) return null;
     return Math.round(Math.min(Math.max(0, best), atMost, packets));
   }
+}
+
+/** Others' packets among a flow's, of all, that leave its loss as it is; and how well it must be known else. */
+const FEW_OTHERS = 0.03;
+const LOSS_ERROR = 0.1;
+
+/** Whose of the missing packets are others' is chance, where all lose alike: their deviation is that of a draw without regard to flows. */
+function isOthersLoss({
+  missing,
+  packets,
+  others,
+}: {
+  missing: number;
+  packets: number;
+  others: number;
+}): boolean {
+  const all = packets + others;
+  if (others <= FEW_OTHERS * all) return false;
+  return Math.sqrt(missing * packets * others) / all > LOSS_ERROR * missing * (packets / all);
 }
 
 /** Others' packets that a cell may hold, of all, to count for the deviation; and packets of the flow that it must hold. */

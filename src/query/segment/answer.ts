@@ -99,6 +99,8 @@ export interface SeriesRow extends Answered {
   lost: number | null;
   lostLow: number | null;
   lostHigh: number | null;
+  /** By about so much the mean is too low, where packets that were in flight when the epoch began are far slower than the others. */
+  leansNs?: number;
   /** A capture began or ended within the epoch. */
   edge: boolean;
   /** Records merged because a delimiter was lost. */
@@ -123,6 +125,8 @@ export interface SegmentAnswer extends WholeAnswer {
   bitsPerPacket: number | null;
   /** Epochs without an answer of this estimator that count with another's. */
   borrowed: { estimator: string; epochs: number }[];
+  /** Epochs whose mean is rather too low for packets in flight when they began (`series.leansNs`), and by how much that makes the mean of all packets so. */
+  leans?: { epochs: number; ns: number };
   /** Where the points have different clocks: by how much these may be apart, which is part of every interval of the mean. */
   clockErrorNs?: number;
   series: SeriesRow[];

@@ -30,6 +30,7 @@ import type {
 import { type EpochFacts, type EpochPlace, placeOf } from "./epoch-facts.ts";
 import type { FlowQuestion } from "./flow-question.ts";
 import { answered, byClocks, wholeAnswer } from "./latency.ts";
+import { Leaning } from "./leaning.ts";
 import { NoteFolder } from "./note-folder.ts";
 import type { Question } from "./question.ts";
 
@@ -110,6 +111,7 @@ export class EstimatorQuestion {
   #sent: number | null = null;
   #received: number | null = null;
   #unlisted = 0;
+  readonly #leaning = new Leaning();
   #last: LastEpoch | null = null;
   /** Largest of the epochs used: a clock is off the same way for long, so epochs do not average it out. */
   #clockErrorNs = 0;
@@ -239,9 +241,12 @@ export class EstimatorQuestion {
     this.#loss.add(segment, { mode, startNs, endNs });
     if (sent !== null) this.#sent = (this.#sent ?? 0) + sent;
     if (received !== null) this.#received = (this.#received ?? 0) + received;
+    const { leansNs } = segment;
+    this.#leaning.add(leansNs, received);
     const span = { startNs: `${startNs}`, endNs: `${endNs}` };
     this.#series.push({
       ...{ ...span, sent, received, lost, lostLow: lost, lostHigh: lost, edge, merged },
+      ...(leansNs === undefined ? {} : { leansNs }),
       ...byClocks(answered(segment), estimate.clockErrorNs),
     });
     this.#counted.push({
@@ -322,6 +327,7 @@ export class EstimatorQuestion {
       lossRate,
       ...byClocks(whole, this.#clockErrorNs),
       ...(this.#clockErrorNs > 0 ? { clockErrorNs: this.#clockErrorNs } : {}),
+      ...this.#leaning.answer(this.#received),
       ...(none === null ? {} : { latency: null, reason: none }),
       packetsUsed: own.used,
       coverage: this.#received === null || this.#received === 0 ? null : own.used / this.#received,

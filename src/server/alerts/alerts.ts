@@ -5,7 +5,7 @@ import type { ResultsStore } from "../../results/results-store.ts";
 import type { SegmentRow } from "../../results/rows.ts";
 import type { Events } from "../events.ts";
 import type { RowFollower } from "../monitor/follower.ts";
-import { incidentJson, incidentLine, type ReportedIncident } from "../monitor/network-monitor.ts";
+import { incidentJson, incidentLine, type ReportedIncident } from "../monitor/incident-json.ts";
 import { SegmentChoice } from "../monitor/segment-choice.ts";
 import { type Condition, QUANTITIES } from "./condition.ts";
 import { type RuleSettings, RuleState } from "./rule.ts";

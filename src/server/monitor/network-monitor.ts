@@ -2,7 +2,6 @@
  * The collector's network: paths that are watched, which segment is to blame, incidents with their evidence. Rows come in as they are written; incidents are kept in the results and survive a restart, after which the last
  * epochs of every segment are read again, so that what is ordinary is known from the first row on.
  */
-import { formatDuration, formatTime } from "../../base/time.ts";
 import {
   INCIDENT_SETTINGS,
   type Incident,
@@ -16,9 +15,16 @@ import { combineRows, type SegmentRow } from "../../results/rows.ts";
 import { pointOf } from "../../results/series.ts";
 import type { Events } from "../events.ts";
 import type { RowFollower } from "./follower.ts";
+import {
+  type IncidentJson,
+  incidentJson,
+  incidentLine,
+  type ReportedIncident,
+  readIncident,
+} from "./incident-json.ts";
 import { SegmentChoice } from "./segment-choice.ts";
 import { SharedRows } from "./shared-rows.ts";
-import { type Suffered, sufferedFlows } from "./suffered.ts";
+import { sufferedFlows } from "./suffered.ts";
 
 export interface NetworkPath extends WatchedPath {
   /** Whose answers; null: the first that has any. */
@@ -29,8 +35,6 @@ export interface NetworkSettings {
   paths: readonly NetworkPath[];
   incidents: IncidentSettings;
 }
-
-export interface ReportedIncident extends Incident, Suffered {}
 
 export interface NetworkMonitorOptions {
   results: ResultsStore;
@@ -54,6 +58,7 @@ export const NO_NETWORK: NetworkSettings = { paths: [], incidents: INCIDENT_SETT
 
 /** An incident that goes on is written and sent again this often, ms. */
 const UPDATE_MS = 5000;
+const LOOK_MS = 1000;
 /** Closed ones that are remembered at a start. */
 const REMEMBERED = 200;
 /** How often shared results are read, ms; by workers that only answer, less often. */
@@ -144,7 +149,9 @@ export class NetworkMonitor implements RowFollower {
 
   async tick(): Promise<void> {
     const { shared, results } = this.#options;
-    if (!shared || this.#settings.paths.length === 0) return;
+    if (this.#settings.paths.length === 0) return;
+    await this.#lookForFlows();
+    if (!shared) return;
     const isOwner = shared.isOwner();
     if (isOwner && !this.#isOwner) {
       // What the owner before has found goes on; what it did not get to is found again.
@@ -159,6 +166,18 @@ export class NetworkMonitor implements RowFollower {
     if (performance.now() - this.#readMs < readMs) return;
     this.#readMs = performance.now();
     if (this.#shared) await this.#take(await this.#shared.next());
+  }
+
+  /** Flows are known later than delay and loss: an incident that none is known of looks again. */
+  async #lookForFlows(): Promise<void> {
+    for (const open of this.#open.values()) {
+      const { incident, writtenMs } = open;
+      const known = incident.flowCount > 0 || incident.kind === "clock" || !incident.segment;
+      if (known || !this.#isOwner || performance.now() - writtenMs < LOOK_MS) continue;
+      open.writtenMs = performance.now();
+      const suffered = await sufferedFlows(this.#options.results, incident);
+      if (suffered.flowCount > 0) await this.#report("updated", { ...incident, ...suffered });
+    }
   }
 
   async close(): Promise<void> {
@@ -252,7 +271,12 @@ export class NetworkMonitor implements RowFollower {
         incident: reported,
         writtenMs: due ? performance.now() : (known?.writtenMs ?? 0),
       });
-    if (!due) return;
+    if (due) await this.#report(change, reported);
+  }
+
+  async #report(change: IncidentChange["change"], reported: ReportedIncident): Promise<void> {
+    const open = this.#open.get(reported.id);
+    if (open) open.incident = reported;
     await this.#write(reported);
     await this.#options.onChange?.(change, reported);
     const changed = { change, ...incidentJson(reported) };
@@ -339,52 +363,4 @@ function pathState(points: readonly string[], last: ReturnType<PathWatch["latest
       };
     }),
   };
-}
-
-/** As answers have it: times are texts. */
-export type IncidentJson = Omit<ReportedIncident, "startNs" | "endNs" | "closedNs"> & {
-  startNs: string;
-  endNs: string;
-  closedNs: string | null;
-};
-
-export function incidentJson({ startNs, endNs, closedNs, ...rest }: ReportedIncident): IncidentJson {
-  return {
-    ...rest,
-    startNs: `${startNs}`,
-    endNs: `${endNs}`,
-    closedNs: closedNs === null ? null : `${closedNs}`,
-  };
-}
-
-function readIncident({ startNs, endNs, closedNs, clock = null, ...rest }: IncidentJson): ReportedIncident {
-  return {
-    ...rest,
-    clock,
-    // Those that were written by earlier versions have no count.
-    flowCount: rest.flowCount ?? rest.flows.length,
-    startNs: BigInt(startNs),
-    endNs: BigInt(endNs),
-    closedNs: closedNs === null ? null : BigInt(closedNs),
-  };
-}
-
-/** One line for people. */
-export function incidentLine({
-  clock,
-  kind,
-  segment,
-  paths,
-  baseline,
-  peak,
-  confidence,
-  state,
-  startNs,
-}: Incident): string {
-  if (clock)
-    return `clock of ${clock.points.join(" or ")} stepped by ${formatDuration(Math.abs(clock.stepNs))} at ${formatTime(startNs)}: delays to and from it are off by that`;
-  const where = segment ? `${segment.from} → ${segment.to}` : `somewhere on ${paths.join(", ")}`;
-  const value = (x: number) => (kind === "delay" ? formatDuration(x) : `${(100 * x).toFixed(2)} %`);
-  const sure = segment ? `, ${(100 * confidence).toFixed(1)} % sure` : ", undecided which segment";
-  return `${kind} of ${where} from ${value(baseline)} to ${value(peak)} since ${formatTime(startNs)}${state === "open" ? sure : ""}`;
 }

@@ -3,7 +3,7 @@ import Type, { type Static } from "typebox";
 import { UsageError } from "../../base/errors.ts";
 import { parseTime } from "../../base/time.ts";
 import { coverageOf } from "../coverage.ts";
-import type { IncidentJson } from "../monitor/network-monitor.ts";
+import type { IncidentJson } from "../monitor/incident-json.ts";
 import { LATENCY, NS, orNull } from "./answers.ts";
 import type { Parts, Route } from "./route.ts";
 

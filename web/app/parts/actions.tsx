@@ -65,11 +65,3 @@ export function csvOf(rows: readonly (readonly (string | number | null)[])[]): s
   };
   return `${rows.map((r) => r.map(cell).join(",")).join("\n")}\n`;
 }
-
-/** For a shell: quoted where it is not plain. */
-export const shellWord = (text: string): string =>
-  /^[\w@%+=:,./-]+$/.test(text) ? text : `'${text.replaceAll("'", "'\\''")}'`;
-
-/** The collector as the command line names it. */
-export const collectorUrl = (): string =>
-  new URL(".", location.href.replace(/#.*/, "")).href.replace(/\/$/, "");

@@ -136,6 +136,7 @@ function Bands({ data, label }: { data: Distribution; label: string }) {
 const WIDTH = 1000;
 const HEIGHT = 200;
 /** That of the charts above, so that times lie below each other. */
+const LABEL_PX = 16;
 const AXIS_PX = 70;
 
 function HeatMap({ data, label }: { data: Distribution; label: string }) {
@@ -151,7 +152,12 @@ function HeatMap({ data, label }: { data: Distribution; label: string }) {
   const densest = Math.max(...slices.map((s) => s.density));
   const sparsest = Math.min(...slices.map((s) => s.density));
   const shade = scaleLog([sparsest, Math.max(densest, sparsest * 1.01)], [0.05, 1]).clamp(true);
-  const ticks = y.ticks(4).filter((_, i, all) => all.length <= 8 || i % Math.ceil(all.length / 8) === 0);
+  // On a logarithmic axis the ticks of a decade crowd towards its end: those that have no room are left out.
+  const ticks: number[] = [];
+  for (const t of y.ticks(4)) {
+    const below = ticks.at(-1);
+    if (below === undefined || Math.abs(y(below) - y(t)) >= LABEL_PX) ticks.push(t);
+  }
   return (
     <div class="heat" role="img" aria-label={`${label}: heat map of delay and time`}>
       <div class="heat-axis" style={{ width: `${AXIS_PX}px`, height: `${HEIGHT}px` }}>

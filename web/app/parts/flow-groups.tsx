@@ -1,10 +1,12 @@
 /** Flows put together by host, network or port: asked of the records, by the same question as hoptime query --group. */
+import type { FlowFilter } from "../../../src/capture/filter/flow-filter.ts";
 import { post } from "../api/client.ts";
 import type { Latency, SegmentName } from "../api/types.ts";
 import { useAnswer } from "../api/use-answer.ts";
 import { useCalmRange } from "../state/series.ts";
 import { nsText } from "../state/time-range.ts";
-import { Actions, collectorUrl, csvOf, shellWord } from "./actions.tsx";
+import { Actions, csvOf } from "./actions.tsx";
+import { queryCommand, spanParts } from "./command.ts";
 import { Delay } from "./numbers.tsx";
 import { Answered, Empty } from "./states.tsx";
 import { countText, segmentText, shareText } from "./text.ts";
@@ -26,11 +28,11 @@ const TOP = 100;
 export function FlowGroups({
   segment,
   group,
-  matches,
+  filter,
 }: {
   segment: SegmentName;
   group: string;
-  matches: (text: string) => boolean;
+  filter: FlowFilter;
 }) {
   const range = useCalmRange();
   const { from, to, label } = segment;
@@ -47,19 +49,6 @@ export function FlowGroups({
       ),
     range.refresh,
   );
-  const words = [
-    "hoptime",
-    "query",
-    collectorUrl(),
-    "--between",
-    from,
-    to,
-    "--group",
-    group,
-    "--top",
-    String(TOP),
-  ];
-  words.push("--from", new Date(range.fromMs).toISOString(), "--to", new Date(range.toMs).toISOString());
   return (
     <section class="card table-card" aria-label="Groups of flows">
       <h2>
@@ -68,7 +57,7 @@ export function FlowGroups({
       <Answered asked={asked} what="the groups (read from the records)">
         {({ groups }) => {
           const [first] = groups;
-          const rows = groups.filter((g) => g.estimator === first?.estimator && matches(g.text));
+          const rows = groups.filter((g) => g.estimator === first?.estimator && filter.fits(g.text));
           if (rows.length === 0)
             return (
               <Empty title={groups.length === 0 ? "No group in this time" : "No group matches the filter"} />
@@ -117,7 +106,15 @@ export function FlowGroups({
               </div>
               <Actions
                 name={`${segmentText(segment)} by ${group}`}
-                command={words.map(shellWord).join(" ")}
+                command={queryCommand(
+                  ["--between", from, to],
+                  ["--segment", label],
+                  ["--estimator", first?.estimator ?? null],
+                  ["--group", group],
+                  ["--top", String(TOP)],
+                  [filter.problem === null ? "--filter" : "--search", filter.text],
+                  ...spanParts(range),
+                )}
                 csv={() =>
                   csvOf([
                     ["group", "estimator", "flows", "packets", "lost", "mean_ns", "low_ns", "high_ns"],

@@ -1,4 +1,5 @@
 /** Who suffers: the largest flows of a segment in the time shown, by whatever column. */
+import type { FlowFilter } from "../../../src/capture/filter/flow-filter.ts";
 import { get } from "../api/client.ts";
 import type { FlowSummary, KnownSegment, SegmentName } from "../api/types.ts";
 import { useAnswer } from "../api/use-answer.ts";
@@ -6,7 +7,8 @@ import { askTails, type FlowTail } from "../state/distribution.ts";
 import { hrefTo, param, setParams } from "../state/location.ts";
 import { useCalmRange } from "../state/series.ts";
 import { nsText } from "../state/time-range.ts";
-import { Actions, collectorUrl, csvOf, shellWord } from "./actions.tsx";
+import { Actions, csvOf } from "./actions.tsx";
+import { queryCommand, spanParts } from "./command.ts";
 import { Delay } from "./numbers.tsx";
 import { SortHead } from "./sort-head.tsx";
 import { Answered, Empty } from "./states.tsx";
@@ -50,12 +52,12 @@ export function FlowTable({
   segment,
   title,
   top,
-  matches,
+  filter,
 }: {
   segment: KnownSegment;
   title: string;
   top: number;
-  matches?: (flow: string) => boolean;
+  filter?: FlowFilter;
 }) {
   const range = useCalmRange();
   const { from, to, label } = segment;
@@ -89,7 +91,7 @@ export function FlowTable({
       </div>
       <Answered asked={asked} what="the flows">
         {(data) => (
-          <FlowRows {...{ data, segment, top, matches, span: range }} tails={tails.data ?? NO_TAILS} />
+          <FlowRows {...{ data, segment, top, filter, span: range }} tails={tails.data ?? NO_TAILS} />
         )}
       </Answered>
     </section>
@@ -100,7 +102,7 @@ function FlowRows({
   data,
   segment,
   top,
-  matches,
+  filter,
   span,
   tails,
 }: {
@@ -108,7 +110,7 @@ function FlowRows({
   tails: Tails;
   segment: SegmentName;
   top: number;
-  matches: ((flow: string) => boolean) | undefined;
+  filter: FlowFilter | undefined;
   span: { fromMs: number; toMs: number };
 }) {
   const sort = param("sort") ?? "packets";
@@ -116,7 +118,7 @@ function FlowRows({
   // Only where packets are kept is there more than the mean.
   const columns = COLUMNS.filter(([name]) => name !== "p99" || tails.size > 0);
   const value = VALUES[sort] ?? VALUES["packets"];
-  const flows = data.flows.filter((f) => matches?.(f.flow) ?? true);
+  const flows = data.flows.filter((f) => filter?.fits(f.flow) ?? true);
   flows.sort((a, b) => {
     const [x, y] = [value?.(a, tails) ?? 0, value?.(b, tails) ?? 0];
     return (x < y ? -1 : x > y ? 1 : 0) * (down ? -1 : 1);
@@ -128,17 +130,16 @@ function FlowRows({
       </Empty>
     );
   if (flows.length === 0) return <Empty title="No flow matches the filter" />;
-  const words = [
-    "hoptime",
-    "query",
-    collectorUrl(),
-    "--between",
-    segment.from,
-    segment.to,
-    "--top",
-    String(top),
-  ];
-  words.push("--from", new Date(span.fromMs).toISOString(), "--to", new Date(span.toMs).toISOString());
+  const command = queryCommand(
+    ["--between", segment.from, segment.to],
+    ["--segment", segment.label],
+    ["--estimator", data.estimator],
+    ["--top", String(top)],
+    [filter?.problem ? "--search" : "--filter", filter?.text ?? null],
+    ["--sort", sort === "packets" || sort === "p99" ? null : sort],
+    ["--order", down === (sort !== "flow") ? null : down ? "down" : "up"],
+    ...spanParts(span),
+  );
   return (
     <>
       <div class="scroll-x" tabIndex={0} role="region" aria-label="Flows">
@@ -181,7 +182,7 @@ function FlowRows({
       </div>
       <Actions
         name={`flows ${segmentText(segment)}`}
-        command={words.map(shellWord).join(" ")}
+        command={command}
         csv={() =>
           csvOf([
             [

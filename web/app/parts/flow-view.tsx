@@ -6,8 +6,9 @@ import { useAnswer } from "../api/use-answer.ts";
 import { hrefTo, setParams } from "../state/location.ts";
 import { askSeries, useCalmRange } from "../state/series.ts";
 import { msOf, nsText, stepFor, timeRange } from "../state/time-range.ts";
-import { Actions, collectorUrl, csvOf, shellWord } from "./actions.tsx";
+import { Actions, csvOf } from "./actions.tsx";
 import { Chart, type ChartLine } from "./chart.tsx";
+import { queryCommand, spanParts } from "./command.ts";
 import { FlowPath } from "./flow-path.tsx";
 import { Delay } from "./numbers.tsx";
 import { savePng } from "./picture.ts";
@@ -40,15 +41,20 @@ export function FlowView({ segment, flow }: { segment: SegmentName; flow: string
     range.refresh,
   );
   const card = useRef<HTMLElement>(null);
-  const words = ["hoptime", "query", collectorUrl(), "--between", from, to, "--flow", flow];
-  words.push("--from", new Date(range.fromMs).toISOString(), "--to", new Date(range.toMs).toISOString());
+  const command = queryCommand(
+    ["--between", from, to],
+    ["--segment", label],
+    ["--estimator", asked.data?.own.estimator ?? null],
+    ["--flow", flow],
+    ...spanParts(range),
+  );
   return (
     <section class="card" ref={card} aria-label="One flow">
       <div class="card-head">
         <h2>{flow}</h2>
         <Actions
           name={flow}
-          command={words.map(shellWord).join(" ")}
+          command={command}
           csv={() =>
             csvOf([
               ["start_ns", "packets", "lost", "mean_ns", "low_ns", "high_ns"],

@@ -6,7 +6,9 @@ import { type Incident, useRoute } from "../api/network.ts";
 import { type Asked, useAnswer, useTicks } from "../api/use-answer.ts";
 import { hrefTo } from "../state/location.ts";
 import { useCalmRange } from "../state/series.ts";
-import { msOf, nsText } from "../state/time-range.ts";
+import { msOf, nsText, timeRange } from "../state/time-range.ts";
+import { Actions, csvOf } from "./actions.tsx";
+import { queryCommand, spanParts } from "./command.ts";
 import { incidentText } from "./incident-text.ts";
 
 const AGAIN_MS = 10_000;
@@ -40,7 +42,7 @@ export function Incidents() {
   const open = data.filter((i) => i.state === "open");
   const closed = data.filter((i) => i.state === "closed");
   return (
-    <section aria-label="Incidents">
+    <section class="incidents" aria-label="Incidents">
       {open.map((incident) => (
         <IncidentLine key={incident.id} incident={incident} />
       ))}
@@ -54,7 +56,27 @@ export function Incidents() {
           ))}
         </details>
       )}
+      <IncidentActions incidents={data} />
     </section>
+  );
+}
+
+/** Those of the time shown, and all that are open: as a command, as a table. */
+export function IncidentActions({ incidents }: { incidents: readonly Incident[] }) {
+  return (
+    <Actions
+      name="incidents"
+      command={queryCommand(["--list", "incidents"], ...spanParts(timeRange.value))}
+      csv={() =>
+        csvOf([
+          ["id", "state", "kind", "from", "to", "start_ns", "end_ns", "baseline", "peak", "now", "what"],
+          ...incidents.map((i) => [
+            ...[i.id, i.state, i.kind, i.segment?.from ?? null, i.segment?.to ?? null, i.startNs, i.endNs],
+            ...[i.baseline, i.peak, i.now, incidentText(i)],
+          ]),
+        ])
+      }
+    />
   );
 }
 

@@ -72,7 +72,7 @@ export function NetworkMap({
   const [xs, ys] = [all.map((n) => n.x), all.map((n) => n.y)];
   // Not nearer than this: a map of two points is no poster.
   const [width, height] = [
-    Math.max(640, Math.max(...xs) - Math.min(...xs) + 180),
+    Math.max(Math.min(640, widthPx || 640), Math.max(...xs) - Math.min(...xs) + 180),
     Math.max(400, Math.max(...ys) - Math.min(...ys) + 140),
   ];
   const left = (Math.max(...xs) + Math.min(...xs) - width) / 2;

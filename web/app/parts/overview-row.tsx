@@ -1,5 +1,6 @@
+import { HEALTH_WORDS, healthOf, overNormal } from "../../../src/results/health.ts";
 import { go, hrefTo } from "../state/location.ts";
-import { HEALTH_WORDS, healthOf, healthText, overNormal, type Segment } from "../state/segments.ts";
+import { healthText, type Segment } from "../state/segments.ts";
 import { Delay, Loss } from "./numbers.tsx";
 import { Sparkline } from "./sparkline.tsx";
 import { delayText, segmentText, shareText } from "./text.ts";

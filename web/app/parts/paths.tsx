@@ -3,6 +3,8 @@ import { get } from "../api/client.ts";
 import { type NetworkPath, useRoute } from "../api/network.ts";
 import { useAnswer, useTicks } from "../api/use-answer.ts";
 import { hrefTo, param } from "../state/location.ts";
+import { Actions, csvOf } from "./actions.tsx";
+import { queryCommand } from "./command.ts";
 import { delayText, shareText } from "./text.ts";
 
 const AGAIN_MS = 5000;
@@ -25,12 +27,28 @@ export function Paths() {
   if (paths.length === 0) return null;
   return (
     <section class="card" aria-label="Paths">
-      <h2>Paths now</h2>
+      <div class="card-head">
+        <h2>Paths now</h2>
+        <Actions
+          name="paths"
+          command={queryCommand(["--list", "paths"], ["--search", param("q")])}
+          csv={() => csvOf(pathRows(paths))}
+        />
+      </div>
       {paths.map((path) => (
         <PathLine key={path.name} path={path} />
       ))}
     </section>
   );
+}
+
+function pathRows(paths: readonly NetworkPath[]): (string | number | null)[][] {
+  return [
+    ["path", "from", "to", "mean_ns", "share", "loss_rate"],
+    ...paths.flatMap(({ name, segments }) =>
+      segments.map((s) => [name, s.from, s.to, s.latency?.meanNs ?? null, s.share, s.lossRate]),
+    ),
+  ];
 }
 
 function PathLine({ path }: { path: NetworkPath }) {

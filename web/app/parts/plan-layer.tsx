@@ -1,9 +1,12 @@
 /** The plan as a layer of the map (MPLANE): routers that measure, and which to upgrade next for the shortest segments. */
-import { useMemo } from "preact/hooks";
+import { useMemo, useRef } from "preact/hooks";
 import { get, hasRoute } from "../api/client.ts";
 import { useAnswer, useTicks } from "../api/use-answer.ts";
 import { layOut } from "../state/layout.ts";
+import { Actions, csvOf } from "./actions.tsx";
+import { queryCommand } from "./command.ts";
 import { NetworkMap, type NodeMark } from "./network-map.tsx";
+import { savePng } from "./picture.ts";
 import { Answered, Empty } from "./states.tsx";
 import { countText } from "./text.ts";
 
@@ -63,6 +66,7 @@ function PlanMap({ plan }: { plan: StationPlan }) {
     return [...known.values()];
   }, [plan]);
   const nodes = useMemo(() => layOut(plan.routers, links), [plan.routers.join("\n"), links.length]);
+  const card = useRef<HTMLElement>(null);
   const steps = plan.plan?.steps ?? [];
   const marks = new Map<string, NodeMark>(
     (plan.plan?.already ?? []).map((name) => [name, { kind: "measures" }]),
@@ -71,7 +75,13 @@ function PlanMap({ plan }: { plan: StationPlan }) {
     if (step.router !== null)
       marks.set(step.router, { kind: "next", text: `${step.upgraded - (plan.plan?.already.length ?? 0)}` });
   return (
-    <section class="card" aria-label="Plan of upgrades">
+    <section class="card" ref={card} aria-label="Plan of upgrades">
+      <Actions
+        name="plan"
+        command={queryCommand(["--list", "upgrades"])}
+        csv={() => csvOf(planRows(steps))}
+        png={() => void savePng(card.current, "Plan of upgrades")}
+      />
       <p class="muted">
         Filled: routers that measure ({countText(plan.plan?.already.length ?? 0)} of{" "}
         {countText(plan.routers.length)}). Numbered: the next to upgrade, in this order.
@@ -92,6 +102,13 @@ function PlanMap({ plan }: { plan: StationPlan }) {
       {plan.plan === null ? <p>{plan.reason}</p> : <Gains steps={steps} />}
     </section>
   );
+}
+
+function planRows(steps: readonly PlanStep[]): (string | number | null)[][] {
+  return [
+    ["upgraded", "router", "mean_hops", "max_hops", "probe_hops"],
+    ...steps.map((s) => [s.upgraded, s.router, s.segments.meanHops, s.segments.maxHops, s.probeHops]),
+  ];
 }
 
 function Gains({ steps }: { steps: readonly PlanStep[] }) {

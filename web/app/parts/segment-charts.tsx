@@ -1,6 +1,7 @@
 /** Delay, loss and packets of a segment, one under the other with one time axis. */
+
+import { surelyLost } from "../../../src/results/health.ts";
 import type { SeriesPoint } from "../api/types.ts";
-import { surelyLost } from "../state/segments.ts";
 import type { Aligned } from "../state/series.ts";
 import type { TimeRange } from "../state/time-range.ts";
 import { Chart, type ChartLine } from "./chart.tsx";

@@ -1,5 +1,6 @@
+import { healthOf } from "../../../src/results/health.ts";
 import type { Normal, SeriesPoint } from "../api/types.ts";
-import { healthOf, healthText } from "../state/segments.ts";
+import { healthText } from "../state/segments.ts";
 import { msOf, newestMs, timeRange } from "../state/time-range.ts";
 import { countText, delayText, intervalText, intervalTitle, reasonText, shareText } from "./text.ts";
 

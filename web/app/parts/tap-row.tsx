@@ -1,9 +1,8 @@
 import { formatBytes } from "../../../src/base/quantity.ts";
+import { tapTrouble } from "../../../src/present/tap-trouble.ts";
 import type { PointCoverage } from "../api/network.ts";
 import type { TapState } from "../api/types.ts";
-import { agoText, countText, delayText, durationText, shareText, shortCount, timeTitle } from "./text.ts";
-
-const QUIET_MS = 60_000;
+import { agoText, countText, delayText, shareText, shortCount, timeTitle } from "./text.ts";
 
 interface Props {
   name: string;
@@ -15,37 +14,10 @@ interface Props {
   newest: string | null;
 }
 
-/** What is wrong with a tap, the worst first; null: nothing. */
-export function tapTrouble({
-  tap,
-  coverage,
-  atMs,
-  newest,
-}: Omit<Props, "name" | "rate">): { state: "bad" | "warn"; text: string } | null {
-  if (!tap) return { state: "warn", text: "not heard of since the collector started" };
-  const quietMs = atMs - tap.heardMs;
-  if (quietMs > QUIET_MS) return { state: "bad", text: `silent for ${durationText(quietMs)}` };
-  if (tap.spool && tap.spool.dropped > 0)
-    return { state: "bad", text: `gave up ${countText(tap.spool.dropped)} records: its spool was full` };
-  if (tap.dropped !== null && tap.dropped > 0)
-    return {
-      state: "warn",
-      text: `its capture dropped ${shareText(tap.dropped / Math.max(1, tap.packets + tap.dropped))} of the packets`,
-    };
-  const missing = coverage.reduce((sum, c) => sum + c.missing, 0);
-  if (missing > 0) return { state: "warn", text: `${countText(missing)} records missing in the last hour` };
-  if (tap.spool && tap.spool.waiting > 10)
-    return { state: "warn", text: `${countText(tap.spool.waiting)} records wait in its spool` };
-  if (tap.clock && !tap.clock.synchronised) return { state: "warn", text: "its clock is not synchronised" };
-  if (newest !== null && tap.program !== newest)
-    return { state: "warn", text: `runs ${tap.program}, others ${newest}` };
-  return null;
-}
-
 export function TapRow(props: Props) {
   const { name, tap, rate, coverage } = props;
-  const trouble = tapTrouble(props);
   const missing = coverage.reduce((sum, c) => sum + c.missing, 0);
+  const trouble = tapTrouble(tap, { ...props, missing });
   const late = coverage.reduce((sum, c) => sum + c.late, 0);
   return (
     <tr class="row">

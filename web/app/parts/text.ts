@@ -1,5 +1,6 @@
 /** Numbers and times as the page writes them: `18.6 ms ±0.1`, three significant digits, the viewer's zone or UTC. */
 import { formatCount, formatShare, significant, THIN_SPACE } from "../../../src/base/quantity.ts";
+import { formatLasting } from "../../../src/base/time.ts";
 import type { Latency, SegmentName } from "../api/types.ts";
 import { utc } from "../state/settings.ts";
 
@@ -96,14 +97,7 @@ export function spanText(fromMs: number, toMs: number): string {
   return `${day}${from.time} – ${to.day === from.day ? "" : `${to.day} `}${to.time}${zone}`;
 }
 
-export function durationText(ms: number): string {
-  const s = Math.abs(ms) / 1000;
-  if (s < 1) return `${significant(s * 1000, 3)}${THIN_SPACE}ms`;
-  if (s < 90) return `${significant(s, s < 10 ? 2 : 3)}${THIN_SPACE}s`;
-  if (s < 5400) return `${Math.round(s / 60)}${THIN_SPACE}min`;
-  if (s < 48 * 3600) return `${significant(s / 3600, 2)}${THIN_SPACE}h`;
-  return `${Math.round(s / 86_400)} days`;
-}
+export const durationText = formatLasting;
 
 export function agoText(ms: number, nowMs = Date.now()): string {
   const behind = nowMs - ms;

@@ -2,7 +2,9 @@
 import { get } from "../api/client.ts";
 import { type Alert, type Alerts, useRoute } from "../api/network.ts";
 import { useAnswer, useTicks } from "../api/use-answer.ts";
-import { IncidentLine, useIncidents } from "../parts/incidents.tsx";
+import { Actions, csvOf } from "../parts/actions.tsx";
+import { queryCommand } from "../parts/command.ts";
+import { IncidentActions, IncidentLine, useIncidents } from "../parts/incidents.tsx";
 import { Time } from "../parts/numbers.tsx";
 import { Answered, Empty } from "../parts/states.tsx";
 import { durationText } from "../parts/text.ts";
@@ -30,7 +32,14 @@ export function AlertsScreen() {
           {(data) => (
             <>
               <section class="card" aria-label="Alerts">
-                <h2>Alerts</h2>
+                <div class="card-head">
+                  <h2>Alerts</h2>
+                  <Actions
+                    name="alerts"
+                    command={queryCommand(["--list", "alerts"])}
+                    csv={() => csvOf(alertRows(data.alerts))}
+                  />
+                </div>
                 {data.alerts.length === 0 ? (
                   <Empty title="No alert, now or before" />
                 ) : (
@@ -44,7 +53,10 @@ export function AlertsScreen() {
       )}
       {incidents.data && incidents.data.length > 0 && (
         <section class="card" aria-label="Incidents of the time shown">
-          <h2>Incidents of the time shown</h2>
+          <div class="card-head">
+            <h2>Incidents of the time shown</h2>
+            <IncidentActions incidents={incidents.data} />
+          </div>
           {incidents.data.map((i) => (
             <IncidentLine key={i.id} incident={i} />
           ))}
@@ -93,6 +105,13 @@ function AlertTable({ alerts }: { alerts: readonly Alert[] }) {
       </table>
     </div>
   );
+}
+
+function alertRows(alerts: readonly Alert[]): (string | number | null)[][] {
+  return [
+    ["alert", "target", "state", "began_ns", "ended_ns", "worst", "what"],
+    ...alerts.map((a) => [a.name, a.target, a.state, a.beganNs, a.endedNs, a.worst, a.summary]),
+  ];
 }
 
 function AlertLink({ alert }: { alert: Alert }) {

@@ -1,7 +1,7 @@
 /** Who suffers: the flows of a segment, filtered and sorted; one flow over time beside its segment. */
 import { useMemo } from "preact/hooks";
+import { flowFilter } from "../../../src/capture/filter/flow-filter.ts";
 import type { KnownSegment } from "../api/types.ts";
-import { flowFilter } from "../parts/flow-filter.ts";
 import { FlowGroups } from "../parts/flow-groups.tsx";
 import { FlowTable } from "../parts/flow-table.tsx";
 import { FlowView } from "../parts/flow-view.tsx";
@@ -63,9 +63,9 @@ function SegmentFlows({ segments, own }: { segments: readonly KnownSegment[]; ow
       {filter.problem !== null && <p class="muted">Searched for as text ({filter.problem})</p>}
       {flow !== null && <FlowView segment={own} flow={flow} />}
       {group === "" ? (
-        <FlowTable segment={own} title={`Flows of ${segmentText(own)}`} top={200} matches={filter.fits} />
+        <FlowTable segment={own} title={`Flows of ${segmentText(own)}`} top={200} filter={filter} />
       ) : (
-        <FlowGroups segment={own} group={group} matches={filter.fits} />
+        <FlowGroups segment={own} group={group} filter={filter} />
       )}
     </>
   );

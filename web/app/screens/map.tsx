@@ -1,7 +1,9 @@
 /** Where: the network as points and segments, coloured by how far each is above its own normal, at any instant of the time shown. */
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
+import { MAP_STEPS } from "../../../src/results/segment-list.ts";
 import type { NetworkPath } from "../api/network.ts";
 import { Actions, csvOf } from "../parts/actions.tsx";
+import { queryCommand, spanParts, timeWord } from "../parts/command.ts";
 import { IncidentLine, useIncidents } from "../parts/incidents.tsx";
 import { type Link, NetworkMap } from "../parts/network-map.tsx";
 import { usePaths } from "../parts/paths.tsx";
@@ -20,7 +22,7 @@ const LAYERS = [
 ] as const;
 
 export function MapScreen() {
-  const asked = useSegments(120);
+  const asked = useSegments(MAP_STEPS);
   const paths = usePaths();
   const plan = useStationPlan();
   const layer = param("layer") === "plan" && plan.data !== null ? "plan" : "delay";
@@ -140,6 +142,10 @@ function MapView({ list, paths }: { list: SegmentList; paths: readonly NetworkPa
             </button>
             <Actions
               name="map"
+              command={queryCommand(["--list", "segments"], ...spanParts(list), [
+                "--at",
+                timeWord(first + chosen * list.stepMs),
+              ])}
               csv={() => csvOf(mapRows(links, first + chosen * list.stepMs))}
               png={() => void savePng(card.current, `Map, ${timeText(instantMs)}`)}
             />

@@ -1,6 +1,16 @@
 /** Is something wrong, and where: incidents in words, then one row per segment. */
 import { useMemo } from "preact/hooks";
+import { HEALTH_WORDS, HEALTHS, type Health, healthOf } from "../../../src/results/health.ts";
+import {
+  isDownUsual,
+  isLookedFor,
+  OVERVIEW_STEPS,
+  orderSegments,
+  SEGMENT_ORDERS,
+  type SegmentOrder,
+} from "../../../src/results/segment-list.ts";
 import { Actions, csvOf } from "../parts/actions.tsx";
+import { queryCommand, spanParts } from "../parts/command.ts";
 import { Incidents } from "../parts/incidents.tsx";
 import { OverviewRow } from "../parts/overview-row.tsx";
 import { Paths } from "../parts/paths.tsx";
@@ -9,7 +19,7 @@ import { Answered, Empty } from "../parts/states.tsx";
 import { VirtualRows } from "../parts/virtual-rows.tsx";
 import { param, setParams } from "../state/location.ts";
 import { liveRound, type SegmentList, useSegments } from "../state/overview.ts";
-import { HEALTH_WORDS, HEALTHS, type Health, healthOf, overNormal, type Segment } from "../state/segments.ts";
+import type { Segment } from "../state/segments.ts";
 import { newestMs, timeRange } from "../state/time-range.ts";
 
 const COLUMNS: readonly (readonly [string, string, string])[] = [
@@ -22,17 +32,8 @@ const COLUMNS: readonly (readonly [string, string, string])[] = [
   ["state", "State", ""],
 ];
 
-const VALUES: Readonly<Record<string, (s: Segment, nowMs: number) => number | string>> = {
-  name: (s) => `${s.from} ${s.to} ${s.label}`,
-  delay: (s) => s.latest?.latency?.meanNs ?? -1,
-  normal: (s) => overNormal(s) ?? -1,
-  loss: (s) => (s.sent ? (s.lost ?? 0) / s.sent : -1),
-  coverage: (s) => s.latest?.answered ?? -1,
-  state: (s, nowMs) => -HEALTHS.indexOf(healthOf(s, nowMs)),
-};
-
 export function OverviewScreen() {
-  const asked = useSegments(60, true);
+  const asked = useSegments(OVERVIEW_STEPS, true);
   return (
     <>
       <h1>Overview</h1>
@@ -57,35 +58,32 @@ function Nothing() {
   );
 }
 
-function ordered(list: SegmentList, sort: string, down: boolean, nowMs: number): Segment[] {
-  const value = VALUES[sort] ?? VALUES["state"];
-  const keyed = list.segments.map((segment) => ({
-    segment,
-    by: value?.(segment, nowMs) ?? 0,
-    name: `${segment.from} ${segment.to}`,
-  }));
-  keyed.sort((a, b) => {
-    const order = a.by < b.by ? -1 : a.by > b.by ? 1 : 0;
-    return (down ? -order : order) || (a.name < b.name ? -1 : 1);
-  });
-  return keyed.map((k) => k.segment);
-}
-
 function Table({ list }: { list: SegmentList }) {
-  const sort = param("sort") ?? "state";
-  const down = (param("order") ?? (sort === "name" ? "up" : "down")) === "down";
-  const query = (param("q") ?? "").toLowerCase();
-  const only = param("state") as Health | null;
-  const nowMs = timeRange.value.live ? newestMs.value : timeRange.value.toMs;
+  const asked = param("sort") as SegmentOrder;
+  const sort = SEGMENT_ORDERS.includes(asked) ? asked : "state";
+  const down = (param("order") ?? (isDownUsual(sort) ? "down" : "up")) === "down";
+  const search = param("q") ?? "";
+  const state = param("state");
+  const only = HEALTHS.find((h) => h === state) ?? null;
+  const range = timeRange.value;
+  const nowMs = range.live ? newestMs.value : range.toMs;
   // Rows keep their places while values come in; they are put in order when all are asked for again.
-  const order = useMemo(() => ordered(list, sort, down, newestMs.peek() || list.toMs), [list, sort, down]);
+  const order = useMemo(
+    () => orderSegments(list.segments, { sort, down, nowMs: (range.live && newestMs.peek()) || list.toMs }),
+    [list, sort, down],
+  );
   void liveRound.value;
   const counts = new Map<Health, number>();
   for (const s of list.segments) counts.set(healthOf(s, nowMs), (counts.get(healthOf(s, nowMs)) ?? 0) + 1);
-  const rows = order.filter(
-    (s) =>
-      (only === null || healthOf(s, nowMs) === only) &&
-      `${s.from} → ${s.to} ${s.label} ${s.estimator}`.toLowerCase().includes(query),
+  const rows = order.filter((s) => isLookedFor(s, { search, state: only, nowMs }));
+  const command = queryCommand(
+    ...([["--list", "segments"], ...spanParts(range)] as [string, string][]),
+    ...([
+      ["--search", search],
+      ["--state", only],
+    ] as [string, string | null][]),
+    ["--sort", sort === "state" ? null : sort],
+    ["--order", down === isDownUsual(sort) ? null : down ? "down" : "up"],
   );
   return (
     <section class="card table-card" aria-label="Segments">
@@ -96,7 +94,7 @@ function Table({ list }: { list: SegmentList }) {
             <FilterButton key={h} only={only} value={h} text={`${HEALTH_WORDS[h]} ${counts.get(h)}`} />
           ))}
         </div>
-        <Actions name="segments" csv={() => csvOf(csvRows(rows, nowMs))} />
+        <Actions name="segments" command={command} csv={() => csvOf(csvRows(rows, nowMs))} />
       </div>
       <table class="rows" aria-rowcount={rows.length + 1}>
         <thead>

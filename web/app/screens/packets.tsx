@@ -5,7 +5,8 @@ import { askCapture } from "../api/capture-packets.ts";
 import { post } from "../api/client.ts";
 import type { KnownSegment, SegmentName } from "../api/types.ts";
 import { useAnswer } from "../api/use-answer.ts";
-import { Actions, collectorUrl, csvOf, shellWord } from "../parts/actions.tsx";
+import { Actions, csvOf } from "../parts/actions.tsx";
+import { queryCommand, spanParts } from "../parts/command.ts";
 import { type PacketAnswer, PacketGroups, packetRows } from "../parts/packet-groups.tsx";
 import { SegmentSelect, WithSegment } from "../parts/segment-select.tsx";
 import { Answered, Empty } from "../parts/states.tsx";
@@ -179,19 +180,19 @@ function CaptureAnswer({ file, filter, segment }: { file: File; filter: string; 
         gone,
       ),
   );
-  const words = ["hoptime", "query", collectorUrl(), "--capture", file.name];
-  if (filter !== "") words.push("--filter", filter);
-  words.push("--point", to, ...(label === "" ? [] : ["--segment", label]));
-  words.push("--top", String(TOP), "--worst", String(WORST));
+  const command = queryCommand(
+    ["--capture", file.name],
+    ["--filter", filter],
+    ["--point", to],
+    ["--segment", label],
+    ["--top", String(TOP)],
+    ["--worst", String(WORST)],
+  );
   return (
     <section class="card" aria-label="Answer">
       <div class="card-head">
         <p>{file.name}</p>
-        <Actions
-          name="packets"
-          command={words.map(shellWord).join(" ")}
-          csv={() => csvOf(packetRows(asked.data))}
-        />
+        <Actions name="packets" command={command} csv={() => csvOf(packetRows(asked.data))} />
       </div>
       <Answered asked={asked} what="the packets (reading the capture, then asking for them)">
         {(answer) => <AnswerBody answer={answer} />}
@@ -200,8 +201,10 @@ function CaptureAnswer({ file, filter, segment }: { file: File; filter: string; 
   );
 }
 
+const digestsIn = (text: string): string[] => text.split(/[\s,]+/).filter((d) => d !== "");
+
 function questionOf({ flow, digests, ipid }: Form, { to, label }: SegmentName): Record<string, unknown> {
-  const named = digests.split(/[\s,]+/).filter((d) => d !== "");
+  const named = digestsIn(digests);
   return {
     ...(named.length > 0
       ? { digests: named }
@@ -217,23 +220,25 @@ function questionOf({ flow, digests, ipid }: Form, { to, label }: SegmentName): 
 function commandOf(
   { flow, digests, ipid }: Form,
   { to, label }: SegmentName,
-  { fromMs, toMs }: { fromMs: number; toMs: number },
+  span: { fromMs: number; toMs: number },
 ): string {
-  const words = ["hoptime", "query", collectorUrl()];
-  const named = digests.split(/[\s,]+/).filter((d) => d !== "");
-  if (named.length > 0) words.push("--packet", ...named);
-  else if (flow !== "") words.push("--flow", flow, ...(ipid === "" ? [] : ["--ipid", ipid]));
-  else words.push("--group", LISTED_GROUP, "--top", String(TOP));
-  words.push("--point", to, ...(label === "" ? [] : ["--segment", label]));
-  words.push(
-    "--from",
-    new Date(fromMs).toISOString(),
-    "--to",
-    new Date(toMs).toISOString(),
+  const named = digestsIn(digests);
+  const asked: [string, ...string[]][] =
+    named.length > 0
+      ? [["--packet", ...named]]
+      : flow !== ""
+        ? [
+            ["--flow", flow],
+            ["--ipid", ipid],
+          ]
+        : [
+            ["--group", LISTED_GROUP],
+            ["--top", String(TOP)],
+          ];
+  return queryCommand(...asked, ["--point", to], ["--segment", label], ...spanParts(span), [
     "--worst",
     String(WORST),
-  );
-  return words.map(shellWord).join(" ");
+  ]);
 }
 
 function Answer({ form, segment }: { form: Form; segment: SegmentName }) {

@@ -3,7 +3,8 @@ import { useMemo, useRef } from "preact/hooks";
 import { get } from "../api/client.ts";
 import type { KnownSegment, Normal, Overview, SegmentName, SeriesPoint } from "../api/types.ts";
 import { useAnswer, useOwnSignal, useTicksUntil } from "../api/use-answer.ts";
-import { Actions, collectorUrl, csvOf, shellWord } from "../parts/actions.tsx";
+import { Actions, csvOf } from "../parts/actions.tsx";
+import { queryCommand, spanParts } from "../parts/command.ts";
 import { DelayDistribution } from "../parts/delay-distribution.tsx";
 import { FlowTable } from "../parts/flow-table.tsx";
 import { Time } from "../parts/numbers.tsx";
@@ -185,17 +186,10 @@ function EstimatorChoice({
   );
 }
 
-function commandOf({ from, to, label }: SegmentName, estimators: readonly string[]): string {
-  const { fromMs, toMs } = timeRange.value;
-  const words = ["hoptime", "query", collectorUrl(), "--between", from, to];
-  if (label !== "") words.push("--segment", label);
-  words.push(
-    "--estimator",
-    estimators.join(","),
-    "--from",
-    new Date(fromMs).toISOString(),
-    "--to",
-    new Date(toMs).toISOString(),
+const commandOf = ({ from, to, label }: SegmentName, estimators: readonly string[]): string =>
+  queryCommand(
+    ["--between", from, to],
+    ["--segment", label],
+    ["--estimator", estimators.join(",")],
+    ...spanParts(timeRange.value),
   );
-  return words.map(shellWord).join(" ");
-}

@@ -1,10 +1,13 @@
 /** Are the taps well: what each point sent and when, what it dropped, what waits on its disk, what of it was expected and did not come. */
 
 import { formatBytes } from "../../../src/base/quantity.ts";
+import { newestProgram } from "../../../src/present/tap-trouble.ts";
 import { get } from "../api/client.ts";
 import { type PointCoverage, useRoute } from "../api/network.ts";
 import type { Health, TapPlanState, TapState } from "../api/types.ts";
 import { useAnswer, useTicks } from "../api/use-answer.ts";
+import { Actions, csvOf } from "../parts/actions.tsx";
+import { queryCommand } from "../parts/command.ts";
 import { Answered, Empty } from "../parts/states.tsx";
 import { TapRow } from "../parts/tap-row.tsx";
 import { countText, durationText } from "../parts/text.ts";
@@ -86,12 +89,17 @@ function TapTable({ taps }: { taps: Taps }) {
         </p>
       </Empty>
     );
-  const [newest] = taps.points
-    .flatMap((p) => p.tap?.program ?? [])
-    .sort()
-    .reverse();
+  const newest = newestProgram(taps.points.flatMap((p) => p.tap?.program ?? []));
   return (
     <section class="card table-card" aria-label="Points">
+      <div class="card-head">
+        <h2>Points</h2>
+        <Actions
+          name="taps"
+          command={queryCommand(["--list", "points"], ["--search", param("q")])}
+          csv={() => csvOf(tapRows(points, taps))}
+        />
+      </div>
       <table class="rows">
         <thead>
           <tr>
@@ -130,13 +138,30 @@ function TapTable({ taps }: { taps: Taps }) {
               rate={rates.get(name) ?? null}
               coverage={taps.coverage.filter((c) => c.point === name)}
               atMs={taps.atMs}
-              newest={newest ?? null}
+              newest={newest}
             />
           ))}
         </tbody>
       </table>
     </section>
   );
+}
+
+function tapRows(points: Taps["points"], { coverage }: Taps): (string | number | null)[][] {
+  const head = [
+    ...["point", "heard_ms", "last_end_ns", "packets", "packets_per_s", "dropped", "spool_records"],
+    ...["records_missing", "clock_synchronised", "clock_error_ns", "cpu_share", "version"],
+  ];
+  return [
+    head,
+    ...points.map(({ name, tap }) => [
+      ...[name, tap?.heardMs ?? null, tap?.lastEndNs ?? null, tap?.packets ?? null],
+      ...[rates.get(name) ?? null, tap?.dropped ?? null, tap?.spool?.waiting ?? null],
+      coverage.filter((c) => c.point === name).reduce((sum, c) => sum + c.missing, 0),
+      tap?.clock ? (tap.clock.synchronised ? "yes" : "no") : null,
+      ...[tap?.clock?.estimatedErrorNs ?? null, tap?.cpuShare ?? null, tap?.program ?? null],
+    ]),
+  ];
 }
 
 function Plan({ plan }: { plan: TapPlanState }) {

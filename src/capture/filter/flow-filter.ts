@@ -1,10 +1,11 @@
 /** Which flows fit a filter: the expression language of the command line (docs/filters.md) on flow keys; what is no expression is searched for as text. */
-import { parseAddress } from "../../../src/capture/address.ts";
-import { matches, type PacketFields } from "../../../src/capture/filter/expression.ts";
-import { FilterParser } from "../../../src/capture/filter/parser.ts";
-import { parseFlowKey, withoutPrefix } from "../../../src/capture/flow/flow-text.ts";
+import { parseAddress } from "../address.ts";
+import { parseFlowKey, withoutPrefix } from "../flow/flow-text.ts";
+import { matches, type PacketFields } from "./expression.ts";
+import { FilterParser } from "./parser.ts";
 
 export interface FlowFilter {
+  text: string;
   fits(flow: string): boolean;
   /** Why the text is not an expression; it is looked for in the flow's name then. */
   problem: string | null;
@@ -14,6 +15,7 @@ export function flowFilter(text: string): FlowFilter {
   const asText = (problem: string | null): FlowFilter => ({
     fits: (flow) => flow.toLowerCase().includes(text.trim().toLowerCase()),
     problem,
+    text,
   });
   if (text.trim() === "") return asText(null);
   try {
@@ -27,7 +29,7 @@ export function flowFilter(text: string): FlowFilter {
         return false;
       }
     };
-    return { fits, problem: null };
+    return { fits, problem: null, text };
   } catch (error) {
     return asText((error as Error).message);
   }

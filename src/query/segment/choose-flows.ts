@@ -1,0 +1,42 @@
+/** Of the flows or groups of an answer, those that fit a filter, in another order than by packets. The answer is that of the question: nothing is estimated anew. */
+import { UsageError } from "../../base/errors.ts";
+import { flowFilter } from "../../capture/filter/flow-filter.ts";
+import type { Answer, GroupAnswer } from "./answer.ts";
+
+const VALUES = {
+  flow: (g: GroupAnswer) => g.text,
+  packets: (g: GroupAnswer) => g.packets ?? -1,
+  delay: (g: GroupAnswer) => g.latency?.meanNs ?? -1,
+  loss: (g: GroupAnswer) => (g.packets ? (g.lost ?? -1) / g.packets : -1),
+  answered: (g: GroupAnswer) => g.coverage ?? -1,
+} satisfies Record<string, (g: GroupAnswer) => number | string>;
+
+export type FlowOrder = keyof typeof VALUES;
+export const FLOW_ORDERS = Object.keys(VALUES) as FlowOrder[];
+
+export interface FlowChoice {
+  /** An expression (docs/filters.md) on the flows' keys. */
+  filter?: string | undefined;
+  /** A part of a flow's name. */
+  search?: string | undefined;
+  sort?: FlowOrder | undefined;
+  order?: "up" | "down" | undefined;
+}
+
+export function chooseFlows(answer: Answer, { filter, search, sort, order }: FlowChoice): Answer {
+  const expression = filter === undefined ? null : flowFilter(filter);
+  if (expression && expression.problem !== null) throw new UsageError("bad-filter", expression.problem);
+  const groups = answer.groups.filter(
+    ({ text }) =>
+      (expression?.fits(text) ?? true) && text.toLowerCase().includes((search ?? "").trim().toLowerCase()),
+  );
+  if (sort !== undefined || order !== undefined) {
+    const value = VALUES[sort ?? "packets"];
+    const down = (order ?? (sort === "flow" ? "up" : "down")) === "down";
+    groups.sort((a, b) => {
+      const [x, y] = [value(a), value(b)];
+      return (x < y ? -1 : x > y ? 1 : 0) * (down ? -1 : 1);
+    });
+  }
+  return { ...answer, groups };
+}

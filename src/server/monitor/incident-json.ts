@@ -1,0 +1,60 @@
+/** Incidents in JSON, and as one line for the log. */
+import { formatDuration, formatTime } from "../../base/time.ts";
+import type { Incident } from "../../network/incidents/incident.ts";
+import type { Suffered } from "./suffered.ts";
+
+export interface ReportedIncident extends Incident, Suffered {}
+
+/** As answers have it: times are texts. */
+export type IncidentJson = Omit<ReportedIncident, "startNs" | "endNs" | "closedNs"> & {
+  startNs: string;
+  endNs: string;
+  closedNs: string | null;
+};
+
+export function incidentJson({ startNs, endNs, closedNs, ...rest }: ReportedIncident): IncidentJson {
+  return {
+    ...rest,
+    startNs: `${startNs}`,
+    endNs: `${endNs}`,
+    closedNs: closedNs === null ? null : `${closedNs}`,
+  };
+}
+
+export function readIncident({
+  startNs,
+  endNs,
+  closedNs,
+  clock = null,
+  ...rest
+}: IncidentJson): ReportedIncident {
+  return {
+    ...rest,
+    clock,
+    // Those that were written by earlier versions have no count.
+    flowCount: rest.flowCount ?? rest.flows.length,
+    startNs: BigInt(startNs),
+    endNs: BigInt(endNs),
+    closedNs: closedNs === null ? null : BigInt(closedNs),
+  };
+}
+
+/** One line for people. */
+export function incidentLine({
+  clock,
+  kind,
+  segment,
+  paths,
+  baseline,
+  peak,
+  confidence,
+  state,
+  startNs,
+}: Incident): string {
+  if (clock)
+    return `clock of ${clock.points.join(" or ")} stepped by ${formatDuration(Math.abs(clock.stepNs))} at ${formatTime(startNs)}: delays to and from it are off by that`;
+  const where = segment ? `${segment.from} → ${segment.to}` : `somewhere on ${paths.join(", ")}`;
+  const value = (x: number) => (kind === "delay" ? formatDuration(x) : `${(100 * x).toFixed(2)} %`);
+  const sure = segment ? `, ${(100 * confidence).toFixed(1)} % sure` : ", undecided which segment";
+  return `${kind} of ${where} from ${value(baseline)} to ${value(peak)} since ${formatTime(startNs)}${state === "open" ? sure : ""}`;
+}
