@@ -181,9 +181,9 @@ async function runHere(study: Study, { out, scale, seed, map, part }: Flags): Pr
   await writeFile(resultFile(out, study), resultText(result));
 }
 
-/** The longest first would need to be known; they are taken in order, as processes become free. */
+/** The last of the report first, as processes become free: the race of all estimators is by far the longest, and would run alone at the end. */
 async function runAside(studies: readonly Study[], flags: Flags): Promise<void> {
-  const waiting = [...studies];
+  const waiting = studies.toReversed();
   const running = new Set<ReturnType<typeof spawn>>();
   const release = cleanOnSignal(() => {
     for (const child of running) child.kill();

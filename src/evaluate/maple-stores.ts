@@ -103,7 +103,7 @@ function judgeFilters(kernels: Kernels, trace: Trace, strategy: Strategy, note: 
   for (const old of kept) old.free();
 }
 
-/** What is answered where none, one or two epochs before are asked as well. Keeps the three last. */
+/** What is answered where none, one or two epochs before are asked as well: of epochs that have two before them, so that all three are of the same packets. Keeps the three last. */
 function judgeWrongEpochs(
   kernels: Kernels,
   kept: FilledStore[],
@@ -112,7 +112,7 @@ function judgeWrongEpochs(
   note: Note,
 ): void {
   kept.unshift(filled);
-  for (let wrong = 0; wrong < Math.min(3, kept.length); wrong++) {
+  for (let wrong = 0; kept.length >= 3 && wrong < 3; wrong++) {
     const errors = absoluteErrors(epoch, askAcross(kernels, kept.slice(0, wrong + 1), epoch));
     note(
       `  ${wrong} wrong epochs (p50, p75, p95 us)`,

@@ -7,7 +7,7 @@ import { Kernels } from "../../src/base/kernels.ts";
 import { Random } from "../../src/base/random.ts";
 import { histogramOf } from "../../src/estimators/maple/cell-table.ts";
 import { type Centres, centreOf } from "../../src/estimators/maple/centres/centres.ts";
-import { epochCentres, pairedCentres } from "../../src/estimators/maple/centres/epoch-centres.ts";
+import { epochCentres } from "../../src/estimators/maple/centres/epoch-centres.ts";
 import { logarithmicCentres } from "../../src/estimators/maple/centres/logarithmic.ts";
 import { CentrePipeline, type Strategy } from "../../src/estimators/maple/centres/pipeline.ts";
 import {
@@ -19,6 +19,7 @@ import {
   groupErrors,
   subFlows,
 } from "../../src/evaluate/maple-questions.ts";
+import { absoluteErrors, mixedStore, PLAIN_STORE, relativeErrors } from "../../src/evaluate/maple-stores.ts";
 import {
   mean,
   quantile,
@@ -26,17 +27,11 @@ import {
   type Trace,
   type TraceEpoch,
 } from "../../src/evaluate/reference-trace.ts";
+import { BITS, COMB, K, PBF, SVBF } from "../../src/evaluate/reproduce/maple-trace.ts";
 
 /** The mixed store's bits were chosen on seed 1: it is judged on another. HOPTIME_MAPLE_SEED takes a fresh one. */
 const SEED = Number(process.env["HOPTIME_MAPLE_SEED"] ?? 31);
-const K = 50;
-const BITS = 12.8;
-const plain = { codeBits: 0, hashes: 0, f: 0, theta: 0 };
-const SVBF = { ...plain, kind: "svbf", hashes: 9 } as const;
-const COMB = { ...plain, kind: "comb", hashes: 3, f: 8, theta: 3 } as const;
-const PBF = { ...plain, kind: "pbf", hashes: 9 } as const;
-const MIXED = { ...plain, kind: "mixed", codeBits: 6 } as const;
-const ribbon = (codeBits: number) => ({ ...plain, kind: "ribbon", codeBits }) as const;
+const ribbon = (codeBits: number) => ({ ...PLAIN_STORE, kind: "ribbon", codeBits }) as const;
 
 const kernels = new Kernels();
 let trace: Trace;
@@ -62,12 +57,6 @@ function histogram(delays: Float64Array) {
   return found;
 }
 
-const absolute = ({ delayNs }: TraceEpoch, estimates: Float64Array) =>
-  Float64Array.from(estimates, (x, i) => Math.abs(x - delayNs[i]!)).filter((x) => !Number.isNaN(x));
-const relative = ({ delayNs }: TraceEpoch, estimates: Float64Array) =>
-  Float64Array.from(estimates, (x, i) => Math.abs(x - delayNs[i]!) / delayNs[i]!).filter(
-    (x) => !Number.isNaN(x),
-  );
 const flowErrors = (epoch: TraceEpoch, estimates: Float64Array) =>
   groupErrors(epoch, estimates, (i) => epoch.flowHash[i]!);
 
@@ -99,7 +88,7 @@ describe("the paper's structures", () => {
       return [
         failure,
         falseRate,
-        quantile(relative(epoch, estimateNs), 0.5),
+        quantile(relativeErrors(epoch, estimateNs), 0.5),
         quantile(flowErrors(epoch, estimateNs), 0.5),
       ];
     }) as [number, number, number, number];
@@ -118,7 +107,7 @@ describe("the paper's structures", () => {
     const { estimateNs } = ask(kernels, filled);
     filled.free();
     const medians = [
-      quantile(relative(epoch, estimateNs), 0.5),
+      quantile(relativeErrors(epoch, estimateNs), 0.5),
       quantile(flowErrors(epoch, estimateNs), 0.5),
       quantile(
         groupErrors(epoch, estimateNs, (i) => epoch.source[i]!),
@@ -149,7 +138,7 @@ describe("the paper's structures", () => {
     expect(comb.failure).toBeGreaterThan(0.49);
     expect(comb.failure).toBeLessThan(0.51);
     expect(comb.falseRate).toBeGreaterThan(8 * svbf.falseRate);
-    const p85 = (o: ReturnType<typeof ask>) => quantile(absolute(epoch, o.estimateNs), 0.85);
+    const p85 = (o: ReturnType<typeof ask>) => quantile(absoluteErrors(epoch, o.estimateNs), 0.85);
     expect(p85(comb)).toBeGreaterThan(3 * p85(svbf));
   });
 
@@ -186,7 +175,7 @@ describe("the paper's structures", () => {
     const stores = three.map(({ epoch, centres }) => fill(kernels, epoch, centres, SVBF, BITS));
     const { epoch } = three.at(-1)!;
     const order = [...stores].reverse();
-    const errors = [1, 2, 3].map((n) => absolute(epoch, askAcross(kernels, order.slice(0, n), epoch)));
+    const errors = [1, 2, 3].map((n) => absoluteErrors(epoch, askAcross(kernels, order.slice(0, n), epoch)));
     const p95 = errors.map((e) => quantile(e, 0.95));
     const p50 = errors.map((e) => quantile(e, 0.5));
     expect(p95).toEqual([...p95].sort((a, b) => a - b));
@@ -288,7 +277,7 @@ describe("the ribbon", () => {
     (k, r, limit) => {
       const { filled, estimateNs, epoch } = run(k, r);
       expect(filled.store.bits / epoch.count).toBeLessThan(1.04 * r);
-      expect(quantile(relative(epoch, estimateNs), 0.5)).toBeLessThan(limit);
+      expect(quantile(relativeErrors(epoch, estimateNs), 0.5)).toBeLessThan(limit);
       const falsePositives = trace.epochs[0]!.digest;
       expect(Math.abs(askAbsent(kernels, filled, falsePositives) - k / 2 ** r)).toBeLessThan(0.005);
       filled.free();
@@ -296,13 +285,13 @@ describe("the ribbon", () => {
   );
 
   const judge = (epoch: TraceEpoch, estimateNs: Float64Array) => {
-    const errors = relative(epoch, estimateNs);
+    const errors = relativeErrors(epoch, estimateNs);
     return {
       median: quantile(errors, 0.5),
       p90: quantile(errors, 0.9),
       mean: mean(errors),
       flow: quantile(flowErrors(epoch, estimateNs), 0.5),
-      absolute: mean(absolute(epoch, estimateNs)),
+      absolute: mean(absoluteErrors(epoch, estimateNs)),
     };
   };
   const judgeSvbf = (epoch: TraceEpoch, centres: Centres) => {
@@ -312,19 +301,13 @@ describe("the ribbon", () => {
     filled.free();
     return judge(epoch, estimateNs);
   };
-  /** Queueing delays in a mixed store of 64 groups, 5.1 bits of 6 kept on average. */
   const judgeMixed = (epoch: TraceEpoch, rateBps: number) => {
-    const transmission = Float64Array.from(epoch.wireLength, (l) => Math.round((8e9 * l) / rateBps));
-    const stored = epoch.delayNs.map((d, i) => d - transmission[i]!);
-    const filled = fill(kernels, epoch, pairedCentres(histogram(stored), 64, 300), MIXED, 0.905, stored);
+    const { filled, estimateNs } = mixedStore(kernels, epoch, rateBps);
     expect(filled.store.bits / epoch.count).toBeLessThan(5.2);
-    const { failure, falseRate, estimateNs } = ask(kernels, filled);
+    const { failure, falseRate } = ask(kernels, filled);
     filled.free();
     expect([failure, falseRate]).toEqual([0, 0]);
-    return judge(
-      epoch,
-      estimateNs.map((x, i) => x + transmission[i]!),
-    );
+    return judge(epoch, estimateNs);
   };
 
   test("5.2 bit/packet have smaller errors than SVBF at 12.8 on the same packets in the mean over four epochs, the median at least as small within 5 %", () => {

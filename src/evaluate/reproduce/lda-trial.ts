@@ -42,6 +42,8 @@ export interface TrialAnswer {
   readonly meanNs: number;
   readonly lowNs: number;
   readonly highNs: number;
+  /** The mean of its trace. */
+  readonly exactNs: number;
   readonly used: number;
 }
 
@@ -83,11 +85,24 @@ export async function runTrial(kernels: Kernels, trial: Trial): Promise<TrialRes
       meanNs: mean?.valueNs ?? Number.NaN,
       lowNs: mean?.lowNs ?? Number.NaN,
       highNs: mean?.highNs ?? Number.NaN,
+      exactNs: truth.meanNs,
       used: segment?.packetsUsed ?? 0,
     };
   });
   const byVariant = variants.map((_, v) => answers.slice(v * runs, (v + 1) * runs));
   return { meanNs: truth.meanNs, stdevNs: truth.stdevNs, answers: byVariant };
+}
+
+/** Between the seeds of a trial's traces. */
+const NEXT_TRACE = 1_000_003;
+
+/** The same trial on several traces, their answers together; the truth is that of the first. */
+export async function runTraces(kernels: Kernels, trial: Trial, traces: number): Promise<TrialResult> {
+  const results: TrialResult[] = [];
+  for (let i = 0; i < traces; i++)
+    results.push(await runTrial(kernels, { ...trial, seed: trial.seed + i * NEXT_TRACE }));
+  const answers = trial.variants.map((_, v) => results.flatMap((r) => entryAt(r.answers, v)));
+  return { ...entryAt(results, 0), answers };
 }
 
 export interface ProbeErrors {

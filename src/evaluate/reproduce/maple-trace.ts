@@ -10,8 +10,9 @@ export const COMB = { ...PLAIN_STORE, kind: "comb", hashes: 3, f: 8, theta: 3 } 
 export const RIBBON = { ...PLAIN_STORE, kind: "ribbon", codeBits: 6 } as const;
 export const PBF = { ...PLAIN_STORE, kind: "pbf", hashes: 9 } as const;
 
-export function traceOf({ kernels, scale, seed }: StudyContext): Promise<Trace> {
-  return referenceTrace(kernels, { seed, seconds: scale === "full" ? 10 : 4 });
+/** `quick`: seconds, and epochs, of a quick run. */
+export function traceOf({ kernels, scale, seed }: StudyContext, quick = 4): Promise<Trace> {
+  return referenceTrace(kernels, { seed, seconds: scale === "full" ? 10 : quick });
 }
 
 export function traceText(trace: Trace): string {

@@ -33,7 +33,8 @@ const stores: Study = {
     },
   ],
   async run(context) {
-    const trace = await traceOf(context);
+    // Two epochs to learn from, and four to judge: an epoch's congestion decides how old its centres are.
+    const trace = await traceOf(context, 6);
     context.onProgress?.(0.4);
     const rows = storeAccuracy(context.kernels, trace);
     const setting = traceText(trace);
