@@ -5,7 +5,7 @@
  */
 import type { CaptureStatistics } from "../capture/reader.ts";
 import { type Alignment, MIN_PAIRS } from "../clock/alignment.ts";
-import { type Correction, type CorrectionMode, clockUncertainty, correction } from "../clock/correction.ts";
+import { type Correction, type CorrectionMode, correction } from "../clock/correction.ts";
 import type { ClockVerdict } from "../clock/verdict.ts";
 import type { DelaySums } from "../match/flow-results.ts";
 import type { CorrectionPieces, KnownWays } from "../match/match-types.ts";
@@ -261,26 +261,16 @@ function correctedPlan(plan: PassPlan, verdict: () => ClockVerdict, mode: Correc
   const { offsetNs, slope, pivotNs, reverseNs } = applied;
   const pieces = piecesOf(judged, applied);
   const line: CorrectionLine = { offsetNs, slope, pivotNs, reverseNs, pieces };
-  if (isSame(line, correctionLine(plan.correction), clockUncertainty(judged, mode).totalNs)) return null;
+  const removed = (c: CorrectionLine) => c.pieces?.list.length ?? 0;
+  const nothing = offsetNs === 0 && slope === 0 && pieces === null;
+  // What a corrected pass may show besides is a step that could not be told from a longer way before.
+  if (plan.correction.kind === "none" ? nothing : removed(line) <= removed(plan.correction)) return null;
   const settled = { ...plan.settled, corrections: plan.settled.corrections + 1 };
   return {
     kind: "again",
     plan: { ...plan, correction: { kind: "line", ...line }, settled },
     why: "correction",
   };
-}
-
-/** Steps and offsets are the same but for what is stated to be uncertain; a first correction is none only where there is nothing to correct. */
-function isSame(one: CorrectionLine, other: CorrectionLine, uncertainNs: number): boolean {
-  const nothing = (c: CorrectionLine) => c.offsetNs === 0 && c.slope === 0 && c.pieces === null;
-  if (nothing(one) || nothing(other)) return nothing(one) && nothing(other);
-  const steps = (c: CorrectionLine) => c.pieces?.list ?? [];
-  if (steps(one).length !== steps(other).length) return false;
-  const near = (a: number, b: number) => Math.abs(a - b) <= uncertainNs;
-  return (
-    near(one.offsetNs, other.offsetNs) &&
-    steps(one).every(({ offsetNs }, i) => near(offsetNs, steps(other)[i]?.offsetNs ?? 0))
-  );
 }
 
 /** A step is found as near as this share of the capture, by times at BEFORE of forward packets: those that arrive behind it. The others meet it up to a round trip later. */

@@ -2,14 +2,14 @@
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { afterAll } from "vitest";
 import type { PlainRow } from "./capture-rows.ts";
 import * as p from "./packets.ts";
 
 export const scratch = mkdtempSync(join(tmpdir(), "hoptime-reader-"));
-afterAll(() => rmSync(scratch, { recursive: true, force: true }));
+// Files of src/ share their process: the folder goes with that, not with the first of them.
+process.once("exit", () => rmSync(scratch, { recursive: true, force: true }));
 let files = 0;
-/** Written where it is gone after the tests of the file that asks. */
+/** Written where it is gone after the tests. */
 export function file(content: Uint8Array, name = `capture-${files++}`): string {
   const path = join(scratch, name);
   writeFileSync(path, content);

@@ -33,6 +33,19 @@ function run(
 const told = (changes: readonly IncidentChange[]) => changes.filter((c) => c.change !== "updated");
 const second = (n: number) => FIRST_NS + BigInt(n) * BigInt(EPOCH_NS);
 
+describe("the state of a path", () => {
+  it("is its last whole epoch, also where a part of a later one is missing for a while", () => {
+    const { points, estimates } = simulatePath(new Random("state"), 3, 40, () => []);
+    const cut = (from: number) =>
+      estimates.filter((e) => e.fromPoint !== points[0] || e.epochStartNs < from * EPOCH_NS);
+    const state = (list: readonly LocaliseEstimate[]) => run(points, list).watch.latest(points);
+    const whole = state(cut(38))?.row.map((e) => e?.meanNs);
+    expect(whole?.every((mean) => typeof mean === "number")).toBe(true);
+    // A segment that has been silent for longer shows that it is.
+    expect(state(cut(10))?.row[0]).toBeUndefined();
+  });
+});
+
 describe("incidents", () => {
   it("are none on quiet paths", () => {
     // At the rate that docs/collect.md states two or more of 24,000 epochs of segments are out of the question.

@@ -31,6 +31,9 @@ const STILL_LOST = 0.2;
 /** Closed incidents remembered, so that history that is read again makes none anew. */
 const MAX_CLOSED = 1000;
 
+/** Epochs. */
+const WHOLE_WITHIN = 5;
+
 export class PathWatch {
   readonly #settings: IncidentSettings;
   readonly #stream: LocaliseStream;
@@ -85,9 +88,9 @@ export class PathWatch {
     return moved.flatMap((points) => this.#judge(points));
   }
 
-  /** Where the time of a path goes now: null before its first epoch. */
+  /** Where the time of a path goes now: null before its first epoch. One that came in parts only does not take the place of a whole one for a while. */
   latest(points: readonly string[]): { startNs: bigint; endNs: bigint; row: EpochRow } | null {
-    const last = this.#stream.lastEpoch(points);
+    const last = this.#stream.lastWholeEpoch(points, WHOLE_WITHIN);
     return last && { startNs: this.#time(last.startNs), endNs: this.#time(last.endNs), row: last.row };
   }
 

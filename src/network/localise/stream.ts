@@ -212,6 +212,16 @@ export class LocaliseStream {
     return row ? { ...spanOf(row), row } : null;
   }
 
+  /** Of the last so many, the last that every segment has an answer for; the last where there is none. */
+  lastWholeEpoch(
+    points: readonly string[],
+    most: number,
+  ): { startNs: number; endNs: number; row: EpochRow } | null {
+    const rows = this.lastEpochs(points, most);
+    const row = rows.findLast((r) => r.every((e) => e !== undefined && e.meanNs !== null)) ?? rows.at(-1);
+    return row ? { ...spanOf(row), row } : null;
+  }
+
   /** The last so many of them. */
   lastEpochs(points: readonly string[], most: number): EpochRow[] {
     return this.#path(points).rows.slice(-most);

@@ -1,4 +1,6 @@
 /** Delays of the packets of a capture: it is read in a worker of this browser (web/compare), and only digests, times and sizes go to the collector. */
+
+import { withFlags } from "../../../src/cli/flags.ts";
 import type { Answer, AskedCapture, Order } from "../../compare/messages.ts";
 import type { PacketAnswer } from "../parts/packet-groups.tsx";
 import { token } from "../state/settings.ts";
@@ -14,7 +16,7 @@ export function askCapture(file: File, question: AskedCapture, signal: AbortSign
       if (data.kind === "packets") resolve(data.answer);
       else if (data.kind === "error") {
         const where = data.field === null ? "" : `${data.field}: `;
-        reject(new Refusal(400, "page", where + data.problem, data.hint));
+        reject(new Refusal(400, "page", withFlags(where + data.problem), data.hint && withFlags(data.hint)));
       }
     };
     const order: Order = {

@@ -1,4 +1,5 @@
 /** Asking the collector. What it refuses comes as a Refusal, with the words it was refused in. */
+import { withFlags } from "../../../src/cli/flags.ts";
 import { noteDate } from "../state/clock.ts";
 import { token } from "../state/settings.ts";
 
@@ -44,8 +45,8 @@ export async function request(path: string, init: RequestInit = {}): Promise<Res
   throw new Refusal(
     response.status,
     told?.error ?? "refused",
-    told?.message ?? `the collector answered ${response.status}`,
-    told?.hint ?? null,
+    withFlags(told?.message ?? `the collector answered ${response.status}`),
+    told?.hint ? withFlags(told.hint) : null,
   );
 }
 

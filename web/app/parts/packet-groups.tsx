@@ -2,7 +2,7 @@
 import { scaleLog } from "d3-scale";
 import { msOf } from "../state/time-range.ts";
 import { Time } from "./numbers.tsx";
-import { countText, delayText, shareText } from "./text.ts";
+import { countText, delayText, reasonText, shareText } from "./text.ts";
 
 export interface PacketLatency {
   meanNs: number;
@@ -99,7 +99,7 @@ export function PacketGroups({ answer }: { answer: PacketAnswer }) {
                   {g.latency ? (
                     <Distribution latency={g.latency} low={low} high={high} />
                   ) : (
-                    <span class="muted">{g.reason ?? "no answer"}</span>
+                    <span class="muted">{reasonText(g.reason ?? "no answer")}</span>
                   )}
                 </td>
                 <td class="number">{g.latency ? delayText(g.latency.p50Ns) : "–"}</td>

@@ -73,12 +73,7 @@ function unpacked(file: File, place: { position: number }): { next: NextPiece; c
         const { value, done } = await reader.read();
         return done ? null : value;
       } catch (error) {
-        const why = (error as Error).message;
-        throw /junk|additional|trailing/i.test(why)
-          ? new Error("the gzip file has several parts, of which browsers read the first: unpack it first", {
-              cause: error,
-            })
-          : error;
+        throw new Error(gzipTrouble((error as Error).message), { cause: error });
       }
     },
     cancel: () => {
@@ -86,6 +81,14 @@ function unpacked(file: File, place: { position: number }): { next: NextPiece; c
       reader.cancel().catch(() => {});
     },
   };
+}
+
+/** What a browser says of gzip that it cannot unpack, in words that are of use. */
+function gzipTrouble(why: string): string {
+  if (/junk|additional|trailing/i.test(why))
+    return "the gzip file has several parts, of which browsers read the first: unpack it first";
+  if (/truncated|unexpected end|incomplete/i.test(why)) return "the gzip data end too early: the file is cut";
+  return /compress|gzip|header|invalid|corrupt/i.test(why) ? "the gzip data are damaged" : why;
 }
 
 function fromPieces(next: NextPiece, rest: Omit<ByteSource, "read">): ByteSource {
