@@ -1,6 +1,6 @@
 /**
  * What the commands answer, number by number, against files in tests/golden/outputs/: a change of any number is a line in the diff of the change that
- * made it, and belongs in the CHANGELOG. `vitest run -u tests/golden/outputs.test.ts` writes the files anew. The commands are those of dist/.
+ * made it, and belongs in the CHANGELOG. `vitest run tests/golden/outputs.test.ts -u` writes the files anew. The commands are those of dist/.
  *
  * Left out of the comparison: the version of the program, and the digits behind the twelfth, which depend on the processor's and V8's own functions.
  */

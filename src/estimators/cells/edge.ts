@@ -114,11 +114,21 @@ function towardsCut(mean: Interval, modelledNs: number, evidence: EdgeEvidence):
   if (!atCut) return mean;
   const { valueNs, lowNs, highNs } = mean;
   const beyond = DRAWN * (1 + FEW_SHOWN / atCut.shown);
-  const drawnNs = beyond * shareAtCut(atCut, evidence) * (atCut.delayNs - valueNs);
+  const drawnNs = beyond * shareAtCut(atCut, evidence) * apartAtCut(atCut, valueNs);
   const further = (own: number) => Math.sqrt(own ** 2 + Math.max(0, drawnNs ** 2 - modelledNs ** 2));
   return drawnNs > 0
     ? { ...mean, highNs: valueNs + further(highNs - valueNs) }
     : { ...mean, lowNs: valueNs - further(valueNs - lowNs) };
+}
+
+/** Standard deviations of chance. */
+const BEYOND_CHANCE = 3;
+
+/** By how much the delay at the cut differs from the mean, beyond what chance makes of a queue that is steady: twice the median of so many arrivals, evenly over the mean. */
+function apartAtCut({ delayNs, shown }: AtCut, meanNs: number): number {
+  const byChance = (BEYOND_CHANCE * Math.abs(meanNs)) / Math.sqrt(shown + 2);
+  const apart = delayNs - meanNs;
+  return Math.sign(apart) * Math.max(0, Math.abs(apart) - byChance);
 }
 
 /** Packets from which on the delay at the cut is known well enough to say how many it held. */
@@ -136,6 +146,7 @@ const MUCH_DRAWN = 0.05;
 export function leaning(mean: Interval, evidence: EdgeEvidence): { leansNs?: number } {
   const { atCut, epochNs } = evidence;
   if (!atCut || !(epochNs > 0)) return {};
+  if (apartAtCut(atCut, mean.valueNs) === 0) return {};
   const leansNs = shareAtCut(atCut, evidence) * (atCut.delayNs - mean.valueNs);
   return leansNs > MUCH_DRAWN * Math.abs(mean.valueNs) ? { leansNs } : {};
 }
