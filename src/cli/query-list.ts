@@ -2,7 +2,7 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { invalidValue, oneOf, UsageError } from "../base/errors.ts";
 import { newestProgram, tapTrouble } from "../present/tap-trouble.ts";
-import type { ToldIncident } from "../present/text/incident-sentence.ts";
+import type { DescribedIncident } from "../present/text/incident-sentence.ts";
 import {
   formatAlerts,
   formatIncidents,
@@ -46,7 +46,7 @@ export interface ListFlags extends CollectorFlags {
   json?: boolean;
 }
 
-interface Told {
+interface Listing {
   json: object;
   text: () => string;
 }
@@ -80,7 +80,7 @@ export async function runList(place: string, what: ListName, flags: ListFlags): 
 const span = ({ from, to }: ListFlags) => ({ since: from?.toString(), until: to?.toString() });
 const isIn = (text: string, { search = "" }: ListFlags) => text.toLowerCase().includes(search.toLowerCase());
 
-async function segments(ask: Ask, flags: ListFlags): Promise<Told> {
+async function segments(ask: Ask, flags: ListFlags): Promise<Listing> {
   const state = choice("state", flags.state, HEALTHS);
   const sort: SegmentOrder = choice("sort", flags.sort, SEGMENT_ORDERS) ?? "state";
   const { at, to, search = "", top } = flags;
@@ -125,7 +125,7 @@ async function stepAt(ask: Ask, overview: Overview, at: bigint, flags: ListFlags
   });
 }
 
-type Incident = ToldIncident & { confidence: number };
+type Incident = DescribedIncident & { confidence: number };
 
 /** All that are open, and those that ended in the time asked for. */
 async function allIncidents(ask: Ask, flags: ListFlags): Promise<Incident[]> {
@@ -134,7 +134,7 @@ async function allIncidents(ask: Ask, flags: ListFlags): Promise<Incident[]> {
   return [...open.incidents, ...closed.incidents];
 }
 
-async function incidents(ask: Ask, flags: ListFlags): Promise<Told> {
+async function incidents(ask: Ask, flags: ListFlags): Promise<Listing> {
   const state = choice("state", flags.state, ["open", "closed"] as const);
   const list = (await allIncidents(ask, flags)).filter(
     (i) =>
@@ -145,13 +145,13 @@ async function incidents(ask: Ask, flags: ListFlags): Promise<Told> {
   return { json: { incidents: shown }, text: () => formatIncidents(shown, colours) };
 }
 
-async function paths(ask: Ask, flags: ListFlags): Promise<Told> {
+async function paths(ask: Ask, flags: ListFlags): Promise<Listing> {
   const { paths: all } = await ask<{ paths: (ListedPath & { points: string[] })[] }>("/v1/paths");
   const list = all.filter((p) => isIn(`${p.name} ${p.points.join(" ")}`, flags)).slice(0, flags.top);
   return { json: { paths: list }, text: () => formatPaths(list, colours) };
 }
 
-async function alerts(ask: Ask, flags: ListFlags): Promise<Told> {
+async function alerts(ask: Ask, flags: ListFlags): Promise<Listing> {
   const state = choice("state", flags.state, ["active", "ended"] as const);
   const answer = await ask<ListedAlerts & { next: string | null }>("/v1/alerts", span(flags));
   const list = answer.alerts
@@ -166,7 +166,7 @@ const LOOK_MS = 2000;
 
 type Points = { points: Pick<ListedPoint, "name" | "tap">[] };
 
-async function points(ask: Ask, flags: ListFlags): Promise<Told> {
+async function points(ask: Ask, flags: ListFlags): Promise<Listing> {
   const before = await ask<Points>("/v1/points");
   const beganMs = performance.now();
   await sleep(LOOK_MS);
@@ -193,7 +193,7 @@ async function points(ask: Ask, flags: ListFlags): Promise<Told> {
   return { json: { points: list }, text: () => formatPoints(list, atMs, colours) };
 }
 
-async function upgrades(ask: Ask): Promise<Told> {
+async function upgrades(ask: Ask): Promise<Listing> {
   // Where it is no station, this says so.
   await ask("/v1/station");
   const answer = await ask<ListedUpgrades>("/v1/station/plan");

@@ -1,3 +1,4 @@
+/** Simulated queues: first in first out, RED, classes on one link, parallel paths. Past 400 lines: its first quarter is what the cases share. */
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { Kernels } from "../base/kernels.ts";

@@ -1,3 +1,4 @@
+/** Special functions against known values and their own identities. Past 400 lines: they are mostly tables of values. */
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import {

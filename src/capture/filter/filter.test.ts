@@ -1,3 +1,4 @@
+/** The language of filters: what is parsed, what each expression chooses, what is refused. Past 400 lines: it is mostly one table of expressions. */
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { UsageError } from "../../base/errors.ts";

@@ -1,6 +1,6 @@
 /**
  * The filter against tcpdump itself: the same expressions on the same captures choose the same packets. Where the two differ by intent
- * (docs/filters.md), tcpdump is given the expression that means what ours means.
+ * (docs/filters.md), tcpdump is given the expression that means what ours means. Past 400 lines: it is mostly the list of expressions.
  */
 import { execFileSync } from "node:child_process";
 import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";

@@ -121,12 +121,12 @@ function towardsCut(mean: Interval, modelledNs: number, evidence: EdgeEvidence):
     : { ...mean, lowNs: valueNs - further(valueNs - lowNs) };
 }
 
-/** Standard deviations of chance. */
-const BEYOND_CHANCE = 3;
+/** Standard deviations that a steady queue shows by chance. */
+const BY_CHANCE = 3;
 
 /** By how much the delay at the cut differs from the mean, beyond what chance makes of a queue that is steady: twice the median of so many arrivals, evenly over the mean. */
 function apartAtCut({ delayNs, shown }: AtCut, meanNs: number): number {
-  const byChance = (BEYOND_CHANCE * Math.abs(meanNs)) / Math.sqrt(shown + 2);
+  const byChance = (BY_CHANCE * Math.abs(meanNs)) / Math.sqrt(shown + 2);
   const apart = delayNs - meanNs;
   return Math.sign(apart) * Math.max(0, Math.abs(apart) - byChance);
 }

@@ -250,7 +250,7 @@ test("where many flows overlap in all their cells the messages are damped until 
 });
 
 test("intervals keep their promise over seeds, for every decoder", () => {
-  // ~170 flows of 50 packets and more per seed: of 20 seeds a coverage of 95 % has a deviation of 0.4 %; flows of a sketch are not independent: 1 %. The limit is 3.5 of it.
+  // ~170 flows of 50 packets and more per seed: of 20 seeds a coverage of 95 % has a deviation of 0.4 %; flows of a sketch are not independent: 1 %.
   const seeds = rounds(10, 20);
   const parameters = parseParameters(lds, "rows=3,columns=700,k=3,rates=1/.5/.1");
   const random = new Random("promise");
@@ -274,6 +274,5 @@ test("intervals keep their promise over seeds, for every decoder", () => {
       if (decoder === "bp") flows += score!.answered;
     }
   }
-  for (const n of Object.values(covered))
-    expect(n / flows).toBeGreaterThan(0.95 - 0.035 * Math.sqrt(20 / seeds));
+  for (const n of Object.values(covered)) expect(n / flows).toBeGreaterThan(0.915);
 });

@@ -1,3 +1,4 @@
+/** Plans of upgrades: shortest paths, Algorithm 1 and other strategies, traffic, text and picture. Past 400 lines: its first quarter is what the cases share. */
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import fc from "fast-check";

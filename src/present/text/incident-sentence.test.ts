@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { type IncidentWords, incidentSentence, type ToldIncident } from "./incident-sentence.ts";
+import { type DescribedIncident, type IncidentWords, incidentSentence } from "./incident-sentence.ts";
 
 const words: IncidentWords = {
   delay: (ns) => `${ns / 1e6} ms`,
@@ -8,12 +8,12 @@ const words: IncidentWords = {
   time: (ns) => `t${ns}`,
   lasting: (startNs, endNs) => `${Number(endNs) - Number(startNs)} s`,
 };
-const incident: ToldIncident = {
+const incident: DescribedIncident = {
   ...{ kind: "delay", state: "open", segment: { from: "r2", to: "r3" }, paths: ["path"], reason: null },
   ...{ startNs: "10", endNs: "24", baseline: 2e6, peak: 18e6, now: 18e6, share: 0.994, candidates: [] },
   ...{ flowCount: 412, flows: [] },
 };
-const text = (change: Partial<ToldIncident>) => incidentSentence({ ...incident, ...change }, words);
+const text = (change: Partial<DescribedIncident>) => incidentSentence({ ...incident, ...change }, words);
 const loss = { kind: "loss", baseline: 0, peak: 0.25, share: null, flowCount: 0 } as const;
 
 describe("an incident in words", () => {

@@ -5,7 +5,7 @@ interface Ends {
   to: string;
 }
 
-export interface ToldIncident {
+export interface DescribedIncident {
   kind: "delay" | "loss" | "clock";
   clock?: { points: readonly string[]; stepNs: number } | null;
   state: "open" | "closed";
@@ -37,7 +37,7 @@ export interface IncidentWords {
 /** Where the last epoch has less than this share of the rise, it is not what the incident is about. */
 const STILL = 0.5;
 
-export function incidentSentence(incident: ToldIncident, words: IncidentWords): string {
+export function incidentSentence(incident: DescribedIncident, words: IncidentWords): string {
   const { kind, clock, segment, paths, candidates, state, startNs, endNs, share, reason } = incident;
   if (clock)
     return `clock of ${clock.points.join(" or ")} stepped by ${words.delay(Math.abs(clock.stepNs))} at ${words.time(startNs)}: delays to and from it are off by that`;
@@ -60,7 +60,7 @@ export function incidentSentence(incident: ToldIncident, words: IncidentWords): 
 }
 
 /** From what to what. The worst is what it is known by: an epoch in between that is ordinary again must not read as if nothing had been. */
-function change({ kind, state, baseline, peak, now }: ToldIncident, words: IncidentWords): string {
+function change({ kind, state, baseline, peak, now }: DescribedIncident, words: IncidentWords): string {
   // A cut may count a packet a little early: what is lost at usual times is never less than nothing.
   const value = (x: number) => (kind === "delay" ? words.delay(x) : words.share(Math.max(0, x)));
   const lost = (x: number) => (x <= 0 ? "nothing" : value(x));

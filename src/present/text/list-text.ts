@@ -3,7 +3,7 @@ import { formatCount, formatPercent } from "../../base/quantity.ts";
 import { formatInstant, formatLasting, formatNs } from "../../base/time.ts";
 import { HEALTH_WORDS, type Health } from "../../results/health.ts";
 import type { SegmentOverview } from "../../results/overview.ts";
-import { type IncidentWords, incidentSentence, type ToldIncident } from "./incident-sentence.ts";
+import { type DescribedIncident, type IncidentWords, incidentSentence } from "./incident-sentence.ts";
 import type { Palette } from "./palette.ts";
 import { type Column, formatTable } from "./table.ts";
 
@@ -97,7 +97,7 @@ const WORDS: IncidentWords = {
 };
 
 export function formatIncidents(
-  incidents: readonly (ToldIncident & { confidence: number })[],
+  incidents: readonly (DescribedIncident & { confidence: number })[],
   c: Palette,
 ): string {
   if (incidents.length === 0) return "no incident is open, or was in this time\n";
