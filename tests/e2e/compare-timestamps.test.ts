@@ -198,8 +198,8 @@ describe("one outlier timestamp", () => {
 describe("bursts of stamps that stray", () => {
   test.each([2, 25, 300])("%i in a row, anywhere", async (count) => {
     const sizes = [60n * SECOND, YEAR, -YEAR];
+    // Every place with a size of its own at either side; HOPTIME_FULL=1: with every size.
     for (const [s, side] of (["before", "after"] as const).entries())
-      // Every place with a size of its own at either side; HOPTIME_FULL=1: with every size.
       for (const [a, at] of [0, 3950, 6000, -count].entries())
         for (const byNs of FULL ? sizes : [sizes[(s + a) % sizes.length] ?? YEAR])
           await expectAsWithout(common, side, at, count, byNs);
