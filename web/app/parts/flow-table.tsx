@@ -136,7 +136,7 @@ function FlowRows({
     ["--estimator", data.estimator],
     ["--top", String(top)],
     [filter?.problem ? "--search" : "--filter", filter?.text ?? null],
-    ["--sort", sort === "packets" || sort === "p99" ? null : sort],
+    ["--sort", sort === "packets" ? null : sort],
     ["--order", down === (sort !== "flow") ? null : down ? "down" : "up"],
     ...spanParts(span),
   );
