@@ -25,18 +25,54 @@ function hashBlock(): void {
   let c: u32 = 0x98badcfe;
   let d: u32 = 0x10325476;
   let e: u32 = 0xc3d2e1f0;
-  for (let i: u32 = 0; i < 80; i++) {
-    let f: u32;
-    if (i < 20) f = ((b & c) | (~b & d)) + 0x5a827999;
-    else if (i < 40) f = (b ^ c ^ d) + 0x6ed9eba1;
-    else if (i < 60) f = ((b & c) | (b & d) | (c & d)) + 0x8f1bbcdc;
-    else f = (b ^ c ^ d) + 0xca62c1d6;
-    const next = rotl<u32>(a, 5) + f + e + word(i);
-    e = d;
-    d = c;
-    c = rotl<u32>(b, 30);
-    b = a;
-    a = next;
+  // Five rounds at a time: every variable is back in its place.
+  for (let i: u32 = 0; i < 20; i += 5) {
+    e += rotl<u32>(a, 5) + (d ^ (b & (c ^ d))) + 0x5a827999 + word(i);
+    b = rotl<u32>(b, 30);
+    d += rotl<u32>(e, 5) + (c ^ (a & (b ^ c))) + 0x5a827999 + word(i + 1);
+    a = rotl<u32>(a, 30);
+    c += rotl<u32>(d, 5) + (b ^ (e & (a ^ b))) + 0x5a827999 + word(i + 2);
+    e = rotl<u32>(e, 30);
+    b += rotl<u32>(c, 5) + (a ^ (d & (e ^ a))) + 0x5a827999 + word(i + 3);
+    d = rotl<u32>(d, 30);
+    a += rotl<u32>(b, 5) + (e ^ (c & (d ^ e))) + 0x5a827999 + word(i + 4);
+    c = rotl<u32>(c, 30);
+  }
+  for (let i: u32 = 20; i < 40; i += 5) {
+    e += rotl<u32>(a, 5) + (b ^ c ^ d) + 0x6ed9eba1 + word(i);
+    b = rotl<u32>(b, 30);
+    d += rotl<u32>(e, 5) + (a ^ b ^ c) + 0x6ed9eba1 + word(i + 1);
+    a = rotl<u32>(a, 30);
+    c += rotl<u32>(d, 5) + (e ^ a ^ b) + 0x6ed9eba1 + word(i + 2);
+    e = rotl<u32>(e, 30);
+    b += rotl<u32>(c, 5) + (d ^ e ^ a) + 0x6ed9eba1 + word(i + 3);
+    d = rotl<u32>(d, 30);
+    a += rotl<u32>(b, 5) + (c ^ d ^ e) + 0x6ed9eba1 + word(i + 4);
+    c = rotl<u32>(c, 30);
+  }
+  for (let i: u32 = 40; i < 60; i += 5) {
+    e += rotl<u32>(a, 5) + ((b & c) | (d & (b | c))) + 0x8f1bbcdc + word(i);
+    b = rotl<u32>(b, 30);
+    d += rotl<u32>(e, 5) + ((a & b) | (c & (a | b))) + 0x8f1bbcdc + word(i + 1);
+    a = rotl<u32>(a, 30);
+    c += rotl<u32>(d, 5) + ((e & a) | (b & (e | a))) + 0x8f1bbcdc + word(i + 2);
+    e = rotl<u32>(e, 30);
+    b += rotl<u32>(c, 5) + ((d & e) | (a & (d | e))) + 0x8f1bbcdc + word(i + 3);
+    d = rotl<u32>(d, 30);
+    a += rotl<u32>(b, 5) + ((c & d) | (e & (c | d))) + 0x8f1bbcdc + word(i + 4);
+    c = rotl<u32>(c, 30);
+  }
+  for (let i: u32 = 60; i < 80; i += 5) {
+    e += rotl<u32>(a, 5) + (b ^ c ^ d) + 0xca62c1d6 + word(i);
+    b = rotl<u32>(b, 30);
+    d += rotl<u32>(e, 5) + (a ^ b ^ c) + 0xca62c1d6 + word(i + 1);
+    a = rotl<u32>(a, 30);
+    c += rotl<u32>(d, 5) + (e ^ a ^ b) + 0xca62c1d6 + word(i + 2);
+    e = rotl<u32>(e, 30);
+    b += rotl<u32>(c, 5) + (d ^ e ^ a) + 0xca62c1d6 + word(i + 3);
+    d = rotl<u32>(d, 30);
+    a += rotl<u32>(b, 5) + (c ^ d ^ e) + 0xca62c1d6 + word(i + 4);
+    c = rotl<u32>(c, 30);
   }
   setWord(0, a + 0x67452301);
   setWord(1, b + 0xefcdab89);

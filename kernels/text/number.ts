@@ -11,24 +11,49 @@ const LOW_63: u64 = 0x7fffffffffffffff;
 const SMALLEST: f64 = 1e-6;
 const LARGEST: f64 = 9007199254740992;
 
-const digits = memory.data(24);
+/** 00 to 99, two bytes each; made with the first number. */
+const PAIRS = memory.data(200);
+let paired: bool = false;
+
+function makePairs(): void {
+  for (let i: u32 = 0; i < 100; i++) store<u16>(PAIRS + (i << 1), <u16>(((48 + (i % 10)) << 8) | (48 + i / 10)));
+  paired = true;
+}
+
+// @ts-ignore: decorator
+@inline
+function digitsOf(value: u32): u32 {
+  if (value < 10000) return value < 100 ? (value < 10 ? 1 : 2) : value < 1000 ? 3 : 4;
+  if (value < 100000000) return value < 1000000 ? (value < 100000 ? 5 : 6) : value < 10000000 ? 7 : 8;
+  return value < 1000000000 ? 9 : 10;
+}
+
+/** The last n digits. */
+// @ts-ignore: decorator
+@inline
+function putDigits(at: u32, value: u32, n: u32): u32 {
+  let p = at + n;
+  let left = value;
+  while (p - at >= 2) {
+    p -= 2;
+    const rest = left / 100;
+    store<u16>(p, load<u16>(PAIRS + ((left - 100 * rest) << 1)));
+    left = rest;
+  }
+  if (p != at) store<u8>(at, <u8>left + 48);
+  return at + n;
+}
 
 /** An integer. */
 export function putInteger(at: u32, value: u64): u32 {
-  let p: u32 = 24;
-  let left = value;
-  while (left > 0xffffffff) {
-    store<u8>(digits + --p, <u8>(left % 10) + 48);
-    left /= 10;
+  if (value < 10) {
+    store<u8>(at, <u8>value + 48);
+    return at + 1;
   }
-  let small = <u32>left;
-  do {
-    store<u8>(digits + --p, <u8>(small % 10) + 48);
-    small /= 10;
-  } while (small != 0);
-  const n = <u32>24 - p;
-  for (let i: u32 = 0; i < n; i++) store<u8>(at + i, load<u8>(digits + p + i));
-  return at + n;
+  if (!paired) makePairs();
+  if (value <= 0xffffffff) return putDigits(at, <u32>value, digitsOf(<u32>value));
+  const upper = value / 1000000000;
+  return putDigits(putInteger(at, upper), <u32>(value - 1000000000 * upper), 9);
 }
 
 // @ts-ignore: decorator

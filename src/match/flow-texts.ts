@@ -36,6 +36,8 @@ const FIELDS: Record<RowField, number> = {
 /** Text that is made at once, and flows that are asked for at once. */
 const PIECE_BYTES = 1 << 17;
 const PIECE_FLOWS = 1024;
+/** Bytes of a text in a template. */
+const MAX_LITERAL = 127;
 
 /**
  * Text of rows in the order of `ids`; a flow whose row is out of the ordinary comes as its number, to be written otherwise. `stats`: the kernels' record of all flows. `edges`: EDGE_* of
@@ -93,12 +95,26 @@ export function* flowTexts(
 const textAt = ({ memory }: Kernels, from: number, to: number) =>
   Buffer.from(memory.buffer, from, to - from).toString("latin1");
 
+/** Texts with their length before them, and fields. */
 function templateOf({ parts }: RowForm): Uint8Array {
-  return Uint8Array.from(
-    parts.flatMap((part) =>
-      typeof part === "string" ? [...part].map((c) => c.charCodeAt(0)) : [FIELDS[part.field]],
-    ),
-  );
+  const out: number[] = [];
+  let text = "";
+  const putText = () => {
+    for (let from = 0; from < text.length; from += MAX_LITERAL) {
+      const piece = [...text.slice(from, from + MAX_LITERAL)].map((c) => c.charCodeAt(0));
+      out.push(piece.length, ...piece);
+    }
+    text = "";
+  };
+  for (const part of parts) {
+    if (typeof part === "string") text += part;
+    else {
+      putText();
+      out.push(FIELDS[part.field]);
+    }
+  }
+  putText();
+  return Uint8Array.from(out);
 }
 
 /** Powers of ten as kernels/text/number.ts wants them. */
