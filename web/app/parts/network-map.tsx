@@ -4,6 +4,7 @@ import { useEffect, useRef, useState } from "preact/hooks";
 import { currentTheme, heatColour } from "../../design/theme.ts";
 import { keepPlaces, type Node } from "../state/layout.ts";
 import { hrefTo } from "../state/location.ts";
+import { type LabelledLink, placeLabels } from "../state/map-labels.ts";
 import type { Segment } from "../state/segments.ts";
 import { coloursChanged } from "../state/settings.ts";
 import { delayText, shareText } from "./text.ts";
@@ -99,23 +100,21 @@ export function NetworkMap({
       { once: true },
     );
   };
+  const shrunk = Math.max(1, width / Math.max(1, widthPx));
+  const drawn = links.flatMap((link) => drawnLink(link, nodes, links) ?? []);
+  const labels = placeLabels(drawn, all, shrunk);
   return (
     <svg
       ref={svg}
       class="map"
       viewBox={`${left} ${top} ${width} ${height}`}
       // Texts and points have their size on the screen, however far the map is shrunk to fit.
-      style={{ "--shrunk": `${Math.max(1, width / Math.max(1, widthPx)).toFixed(2)}` }}
+      style={{ "--shrunk": shrunk.toFixed(2) }}
       role="group"
       aria-label="Points and segments"
     >
-      {links.map((link) => (
-        <MapLink
-          key={`${link.from}\n${link.to}`}
-          link={link}
-          nodes={nodes}
-          both={links.some((l) => l.from === link.to && l.to === link.from)}
-        />
+      {drawn.map((own, i) => (
+        <MapLink key={`${own.link.from}\n${own.link.to}`} own={own} label={labels[i] ?? own} />
       ))}
       {all.map((node) => (
         <g
@@ -158,23 +157,47 @@ function useWidth(svg: { current: SVGSVGElement | null }): number {
   return widthPx;
 }
 
-function MapLink({ link, nodes, both }: { link: Link; nodes: ReadonlyMap<string, Node>; both: boolean }) {
+interface DrawnLink extends LabelledLink {
+  link: Link;
+  shown: Shown;
+  path: string;
+}
+
+function drawnLink(link: Link, nodes: ReadonlyMap<string, Node>, links: readonly Link[]): DrawnLink | null {
   const [a, b] = [nodes.get(link.from), nodes.get(link.to)];
   if (!a || !b) return null;
-  const { meanNs, times, lossRate, perSecond } = shown(link);
+  const both = links.some((l) => l.from === link.to && l.to === link.from);
   const [dx, dy] = [b.x - a.x, b.y - a.y];
   const length = Math.hypot(dx, dy) || 1;
   // To the right of its direction, so that two ways lie side by side.
   const bend = both ? scaleLinear([0, 400], [10, 34])(length) : 0;
-  const [mx, my] = [(a.x + b.x) / 2 - (dy / length) * bend, (a.y + b.y) / 2 + (dx / length) * bend];
-  const path = `M${a.x} ${a.y}Q${mx + (mx - (a.x + b.x) / 2)} ${my + (my - (a.y + b.y) / 2)} ${b.x} ${b.y}`;
+  const [x, y] = [(a.x + b.x) / 2 - (dy / length) * bend, (a.y + b.y) / 2 + (dx / length) * bend];
+  const path = `M${a.x} ${a.y}Q${2 * x - (a.x + b.x) / 2} ${2 * y - (a.y + b.y) / 2} ${b.x} ${b.y}`;
+  const values = shown(link);
+  const { lossRate } = values;
+  const text = `${valueText(values)}${lossRate !== null && lossRate > 0 ? ` loss ${shareText(lossRate)}` : ""}`;
+  return {
+    link,
+    shown: values,
+    path,
+    ...{ x, y, dx, dy },
+    text: link.plain ? "" : text,
+    first: link.incident,
+  };
+}
+
+function valueText({ meanNs, times }: Shown): string {
+  if (meanNs === null) return "";
+  return `${delayText(meanNs)}${times === null ? "" : ` (${times.toFixed(times < 10 ? 1 : 0)}×)`}`;
+}
+
+function MapLink({ own, label }: { own: DrawnLink; label: { x: number; y: number } }) {
+  const { link, path, text } = own;
+  const { meanNs, times, lossRate, perSecond } = own.shown;
   if (link.plain) return <path d={path} class="link plain" />;
   const measured = meanNs !== null;
-  const value = measured
-    ? `${delayText(meanNs)}${times === null ? "" : ` (${times.toFixed(times < 10 ? 1 : 0)}×)`}`
-    : "";
   const words = measured
-    ? `${value} ${times === null ? "" : "of its normal"}${lossRate ? `, loss ${shareText(lossRate)}` : ""}`
+    ? `${valueText(own.shown)} ${times === null ? "" : "of its normal"}${lossRate ? `, loss ${shareText(lossRate)}` : ""}`
     : link.segment
       ? "no answer at this instant"
       : "not measured";
@@ -199,10 +222,9 @@ function MapLink({ link, nodes, both }: { link: Link; nodes: ReadonlyMap<string,
           strokeWidth: measured ? widthOf(Math.max(10, perSecond)) : 2,
         }}
       />
-      <Arrow x={mx} y={my} angle={(Math.atan2(dy, dx) * 180) / Math.PI} />
-      <text class="link-text" x={mx} y={my - 9} text-anchor="middle">
-        {value}
-        {lossRate !== null && lossRate > 0 ? ` loss ${shareText(lossRate)}` : ""}
+      <Arrow x={own.x} y={own.y} angle={(Math.atan2(own.dy, own.dx) * 180) / Math.PI} />
+      <text class="link-text" x={label.x} y={label.y} text-anchor="middle">
+        {text}
       </text>
     </a>
   );
