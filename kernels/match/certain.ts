@@ -14,8 +14,10 @@ import { logHas, searchOthers } from "./waiting";
 const FAR: f64 = 2;
 const FAR_AT_LEAST: f64 = 1000000;
 /** Before so many pairs nothing is odd, and what is odd so many times is so no more: a clock was set, or packets go the other way, too. */
-const FEW_PAIRS: u32 = 64;
+const FEW_PAIRS: u32 = 16;
 const MOST_ODD: u32 = 8;
+/** Pairs of calls in which nothing was odd that make up for one that was. */
+const CALM_PAIRS: u32 = 64;
 /** Rows of one point that are further apart than a packet and its copy. */
 const TWICE: f64 = 1000000;
 
@@ -23,8 +25,7 @@ function isNear(m: Match, total: Total, sign: f64, send: f64, apart: f64): bool 
   if (total.matched == 0) return false;
   const d = apart - m.offset - m.slope * (send + apart - m.pivot) - pieceAt(m, send, apart, sign > 0);
   const delay = sign > 0 ? d : -d - m.back;
-  const margin = FAR * (total.maximum - total.minimum) + FAR_AT_LEAST;
-  return delay >= total.minimum - margin && delay <= total.maximum + margin;
+  return delay >= total.minimum - widthOf(total) && delay <= total.maximum + widthOf(total);
 }
 
 /**
@@ -48,6 +49,8 @@ export function isCertain(m: Match, before: Log, found: u32, digest: u64, time: 
 export let nearLow: f64 = -Infinity;
 export let nearHigh: f64 = Infinity;
 let opening: bool = false;
+/** What a call's packets from BEFORE take at most, by their timestamps. */
+let usualMost: f64 = Infinity;
 
 /** By all pairs so far; in the first time by what an earlier pass has shown (kernels/match/opening.ts). */
 export function expectNear(m: Match, from: f64, to: f64): void {
@@ -60,26 +63,41 @@ export function expectNear(m: Match, from: f64, to: f64): void {
     nearLow = m.expectLow;
     nearHigh = m.expectHigh;
   }
-  if (opening || reverse.matched < FEW_PAIRS || m.odd >= MOST_ODD || m.pieceCount != 0) return;
+  usualMost = Infinity;
+  if (opening || forward.matched + reverse.matched < FEW_PAIRS || m.odd >= MOST_ODD || m.pieceCount != 0) return;
   const a = m.offset + m.slope * (from - m.pivot);
   const b = m.offset + m.slope * (to - m.pivot);
-  const margin = FAR * (reverse.maximum - reverse.minimum) + FAR_AT_LEAST;
-  nearLow = min<f64>(a, b) - reverse.maximum - m.back - margin;
-  nearHigh = max<f64>(a, b) - reverse.minimum - m.back + margin;
-  if (forward.matched == 0) return;
-  const width = FAR * (forward.maximum - forward.minimum) + FAR_AT_LEAST;
-  nearLow = min<f64>(nearLow, min<f64>(a, b) + forward.minimum - width);
-  nearHigh = max<f64>(nearHigh, max<f64>(a, b) + forward.maximum + width);
+  if (forward.matched >= FEW_PAIRS) usualMost = max<f64>(a, b) + forward.maximum + widthOf(forward);
+  if (reverse.matched >= FEW_PAIRS) {
+    nearLow = min<f64>(a, b) - reverse.maximum - m.back - widthOf(reverse);
+    nearHigh = max<f64>(a, b) - reverse.minimum - m.back + widthOf(reverse);
+    if (forward.matched == 0) return;
+    nearLow = min<f64>(nearLow, min<f64>(a, b) + forward.minimum - widthOf(forward));
+    nearHigh = max<f64>(nearHigh, max<f64>(a, b) + forward.maximum + widthOf(forward));
+  } else if (to - usualMost > m.lastSeen0) nearHigh = usualMost;
 }
 
-/** A packet of AFTER that goes the other way has its partner far from where all others have it: that may be an earlier one that looks the same. */
-export function isOdd(m: Match, found: u32): bool {
+/** How far from what others took a packet is odd. */
+function widthOf(total: Total): f64 {
+  return FAR * (total.maximum - total.minimum) + FAR_AT_LEAST;
+}
+
+/**
+ * A packet of AFTER has its partner far from where all others have it: that may be an earlier one that looks the same, where packets go the other way, and where its own
+ * partner would be behind the end of BEFORE.
+ */
+export function isOdd(m: Match, found: u32, time: f64): bool {
   if (m.nat != 0) return false;
   if (opening) return true;
   if (m.odd >= MOST_ODD) return false;
-  if (directionOf(flowIn(flowSegments(changetype<FlowStats>(m.stats)), load<u32>(found, 16))) != 2) return false;
+  if (directionOf(flowIn(flowSegments(changetype<FlowStats>(m.stats)), load<u32>(found, 16))) != 2 && !isBehindEnd(m, time)) return false;
   m.odd++;
   return true;
+}
+
+/** A packet from BEFORE that takes what others did was sent when that capture had ended. */
+function isBehindEnd(m: Match, time: f64): bool {
+  return time - usualMost > m.lastSeen0;
 }
 
 /** Pairs of a call in which nothing was odd make up for some that were. */
@@ -87,7 +105,7 @@ export function calmDown(m: Match, odd: u32): void {
   if (m.odd != odd) m.calm = 0;
   else if (m.odd > 0) {
     m.calm += m.foundCount;
-    for (; m.odd > 0 && m.calm >= FEW_PAIRS; m.calm -= FEW_PAIRS) m.odd--;
+    for (; m.odd > 0 && m.calm >= CALM_PAIRS; m.calm -= CALM_PAIRS) m.odd--;
   }
 }
 

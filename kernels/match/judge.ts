@@ -30,6 +30,9 @@ const AFTER_SIDE: u32 = 0x80000000;
 const FURTHEST: f64 = 2;
 /** A packet whose verdict is wrong with at least this probability is undecided. */
 const DOUBTFUL: f64 = 0.01;
+/** Of the others so many are undecided, the most doubtful ones, that more are wrong with at most this probability; up to MAX_DOUBTED. */
+const ANY_WRONG: f64 = 0.001;
+const MAX_DOUBTED: u32 = 16;
 /** So many copies at least, and of MOST_OF the packets: the capture is mirrored. */
 const LEAST_MIRRORED: f64 = 8;
 /** ns: timestamps of several CPUs go back by less. */
@@ -48,6 +51,17 @@ const VIEWS: u32 = 8;
 let views: usize = 0;
 const viewCounts = new StaticArray<u32>(8);
 
+/** When a capture began, by its clock. Where that was set back later it may show earlier times behind that. */
+function headOf(first: f64, initial: f64, last: f64): f64 {
+  return initial - first > SET_BACK && initial <= last ? initial : first;
+}
+function headBefore(m: Match): f64 {
+  return headOf(m.firstSeen0, m.initial0, m.lastSeen0);
+}
+function headAfter(m: Match): f64 {
+  return headOf(m.firstSeen1, m.initial1, m.lastSeen1);
+}
+
 /**
  * What packets without a partner at one side are judged by at an end: the pairs around that end of the other capture. Those that it just saw, or
  * saw last, are of all delays; around the packet itself there are only such as were seen.
@@ -57,7 +71,7 @@ function makeViews(m: Match): void {
   for (let v: u32 = 0; v < VIEWS; v++) {
     const sample = (v & 4) != 0 ? m.backSample : m.sample;
     const arrival = (v & 2) == 0;
-    const time = arrival ? ((v & 1) == 0 ? m.firstSeen1 : m.lastSeen1) : (v & 1) == 0 ? m.firstSeen0 : m.lastSeen0;
+    const time = arrival ? ((v & 1) == 0 ? headAfter(m) : m.lastSeen1) : (v & 1) == 0 ? headBefore(m) : m.lastSeen0;
     viewCounts[v] = edgeSampleNear(sample, time, arrival, (v & 1) != 0, views + ((v * NEAR) << 3));
   }
 }
@@ -86,16 +100,16 @@ function chances(n: f64, count: f64, low: f64, high: f64, x: f64): void {
   above = x < low ? 1 - rest : x > high ? rest : (n - count + 0.5) / (n + 1);
 }
 
-/** What a packet's difference is more than its delay, about `time` at AFTER. */
+/** What the difference x of a packet that was at BEFORE at `send` is more than its delay. */
 // @ts-ignore: decorator
 @inline
-function correctionAt(m: Match, time: f64, x: f64, reverse: bool): f64 {
-  return m.offset + m.slope * (time - m.pivot) + pieceAt(m, time, x, !reverse);
+function correctionAt(m: Match, send: f64, x: f64, reverse: bool): f64 {
+  return m.offset + m.slope * (send + x - m.pivot) + pieceAt(m, send, x, !reverse);
 }
 
 /** By all of a direction, or of a flow. */
-function chancesWithin(m: Match, time: f64, reverse: bool, matched: u32, minimum: f64, maximum: f64, x: f64): void {
-  const shift = correctionAt(m, time, x, reverse);
+function chancesWithin(m: Match, send: f64, reverse: bool, matched: u32, minimum: f64, maximum: f64, x: f64): void {
+  const shift = correctionAt(m, send, x, reverse);
   const low = reverse ? shift - m.back - maximum : shift + minimum;
   const high = reverse ? shift - m.back - minimum : shift + maximum;
   const n = <f64>matched;
@@ -103,7 +117,7 @@ function chancesWithin(m: Match, time: f64, reverse: bool, matched: u32, minimum
 }
 
 /** By the pairs at that end. Without any, packets are taken to take no time. */
-function chancesAt(m: Match, view: u32, time: f64, x: f64): void {
+function chancesAt(m: Match, view: u32, send: f64, x: f64): void {
   const reverse = (view & 4) != 0;
   const total = changetype<Total>(reverse ? m.reverse : m.forward);
   const n = viewCounts[view];
@@ -115,7 +129,7 @@ function chancesAt(m: Match, view: u32, time: f64, x: f64): void {
     chances(<f64>n, <f64>rank(values, n, x), load<f64>(values), load<f64>(values + ((n - 1) << 3)), x);
   } else {
     // Few pairs, or such as were settled at the end (kernels/match/repeat-pairs.ts).
-    chancesWithin(m, time, reverse, total.matched, total.minimum, total.maximum, x);
+    chancesWithin(m, send, reverse, total.matched, total.minimum, total.maximum, x);
   }
 }
 
@@ -123,13 +137,13 @@ function chancesAt(m: Match, view: u32, time: f64, x: f64): void {
  * By both the pairs at that end and the packets of its flow: what either rules out is. Where they contradict each other the flow has a way of its own. (Its
  * range alone would not do: a clock that was set makes it wide.)
  */
-function chancesOf(m: Match, flow: Flow, view: u32, time: f64, x: f64): void {
-  chancesAt(m, view, time, x);
+function chancesOf(m: Match, flow: Flow, view: u32, send: f64, x: f64): void {
+  chancesAt(m, view, send, x);
   if (flow.matched < ENOUGH) return;
   const belowHere = below;
   const aboveHere = above;
   const more = moreOf(flow);
-  chancesWithin(m, time, (view & 4) != 0, flow.matched, more.minimum, more.maximum, x);
+  chancesWithin(m, send, (view & 4) != 0, flow.matched, more.minimum, more.maximum, x);
   const least = min<f64>(below, belowHere);
   const most = min<f64>(above, aboveHere);
   if (least == 0 && most == 0) return;
@@ -144,13 +158,13 @@ let atTail: f64 = 0;
 let notAtTail: f64 = 0;
 
 function placePartner(m: Match, flow: Flow, side: u32, time: f64, reverse: bool): void {
-  const first = side == 0 ? m.firstSeen1 - time : time - m.firstSeen0;
+  const first = side == 0 ? headAfter(m) - time : time - headBefore(m);
   const last = side == 0 ? m.lastSeen1 - time : time - m.lastSeen0;
   const view = (reverse ? 4 : 0) | (side << 1);
-  chancesOf(m, flow, view, time, first);
+  chancesOf(m, flow, view, side == 0 ? time : time - first, first);
   atHead = side == 0 ? below : above;
   notAtHead = side == 0 ? above : below;
-  chancesOf(m, flow, view | 1, time, last);
+  chancesOf(m, flow, view | 1, side == 0 ? time : time - last, last);
   atTail = side == 0 ? above : below;
   notAtTail = side == 0 ? below : above;
 }
@@ -181,9 +195,47 @@ function place(m: Match, flow: Flow, side: u32, time: f64): void {
 /** 1: a packet near an end could be lost as well as outside the other capture. */
 let undecided: u32 = 0;
 
-/** Of two explanations the less likely one is not out of the question. */
-function isDoubtful(a: f64, b: f64): bool {
-  return min<f64>(a, b) > DOUBTFUL * (a + b);
+/** How likely the less likely of two explanations is. */
+function doubtOf(a: f64, b: f64): f64 {
+  return min<f64>(a, b) / max<f64>(a + b, f64.MIN_VALUE);
+}
+
+// Of either side: the doubt from which on packets are undecided.
+let doubtedFrom0: f64 = DOUBTFUL;
+let doubtedFrom1: f64 = DOUBTFUL;
+
+/** Doubts of packets that are decided, the largest first, and their sum: so many of their verdicts are wrong on average. */
+const doubts = new StaticArray<f64>(16);
+let doubtSum: f64 = 0;
+
+function noteDoubt(doubt: f64): void {
+  if (doubt >= DOUBTFUL) return;
+  doubtSum += doubt;
+  let i = MAX_DOUBTED - 1;
+  if (doubt <= doubts[i]) return;
+  for (; i > 0 && doubts[i - 1] < doubt; i--) doubts[i] = doubts[i - 1];
+  doubts[i] = doubt;
+}
+
+/** Packets of one side near the ends: how doubtful they are on their own, and together. */
+function findDoubted(m: Match, side: u32, odds: f64): f64 {
+  doubts.fill(0);
+  doubtSum = 0;
+  const table = changetype<Table>(m.deferred);
+  for (let i: u32 = 0; i < table.count; i++) {
+    const deferred = changetype<Deferred>(<usize>recordIn(table.segments, i, DEFERRED_BYTES));
+    if (((deferred.state & AFTER_SIDE) != 0 ? 1 : 0) != side) continue;
+    const flow = flowIn(flowSegments(changetype<FlowStats>(m.stats)), deferred.flow);
+    if (fateOf(m, flow, side, deferred.time, deferred.state & ~AFTER_SIDE) != FATE_LATER) continue;
+    place(m, flow, side, deferred.time);
+    noteDoubt(max<f64>(doubtOf(atHead, odds * notAtHead), doubtOf(atTail, odds * notAtTail)));
+  }
+  // Few of many that are unlikely: Poisson.
+  let term = Math.exp(-doubtSum);
+  let rest = 1 - term;
+  let k: u32 = 0;
+  for (; k < MAX_DOUBTED && rest > ANY_WRONG; rest -= term) term *= doubtSum / <f64>++k;
+  return k > 0 && doubts[k - 1] > 0 ? doubts[k - 1] : DOUBTFUL;
 }
 
 /**
@@ -218,7 +270,8 @@ function wasBefore(m: Match, flow: Flow, side: u32, time: f64): bool {
 /** FATE_* of a packet near an end of the other capture, when all pairs are known. `odds` of loss. */
 function fateNearEnds(m: Match, flow: Flow, side: u32, time: f64, odds: f64): u32 {
   place(m, flow, side, time);
-  undecided = isDoubtful(atHead, odds * notAtHead) || isDoubtful(atTail, odds * notAtTail) ? 1 : 0;
+  const doubt = max<f64>(doubtOf(atHead, odds * notAtHead), doubtOf(atTail, odds * notAtTail));
+  undecided = doubt >= (side == 0 ? doubtedFrom0 : doubtedFrom1) ? 1 : 0;
   if (atHead > 0 && atHead >= odds * notAtHead) return side == 0 ? FATE_HEAD_BEFORE : FATE_HEAD_AFTER;
   if (atTail > 0 && atTail >= odds * notAtTail) {
     if (!wentOn(m, flow, side, time) && !wasBefore(m, flow, side, time)) return side == 0 ? FATE_TAIL_BEFORE : FATE_TAIL_AFTER;
@@ -330,6 +383,8 @@ export function judgeDeferred(m: Match): void {
   // Odds of loss, at most even ones.
   const oddsBefore = min<f64>(1, (certainBefore + 1) / matched);
   const oddsAfter = min<f64>(1, (certainAfter + 1) / matched);
+  doubtedFrom0 = findDoubted(m, 0, oddsBefore);
+  doubtedFrom1 = findDoubted(m, 1, oddsAfter);
   for (let i: u32 = 0; i < table.count; i++) {
     const deferred = changetype<Deferred>(<usize>recordIn(table.segments, i, DEFERRED_BYTES));
     const side: u32 = (deferred.state & AFTER_SIDE) != 0 ? 1 : 0;

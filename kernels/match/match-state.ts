@@ -129,6 +129,8 @@ export class Match {
   calm: u32; //       pairs since the last odd one, less those that made up for one
   final0: f64; //     the last row of either side: where its clock was set back, not the latest
   final1: f64;
+  initial0: f64; //   the first row of either side: where its clock was set back, not the earliest; NaN before it
+  initial1: f64;
   opening: u32; //    the first pairs (kernels/match/opening.ts)
   opened: u32;
   openingLooks: u32;
@@ -213,6 +215,8 @@ export function matchNew(stats: usize, intervalCells: usize, rows: u32): usize {
   m.lastSeen1 = -Infinity;
   m.final0 = Infinity;
   m.final1 = Infinity;
+  m.initial0 = NaN;
+  m.initial1 = NaN;
   return p;
 }
 

@@ -192,7 +192,7 @@ function takeAfter(m: Match, batch: Batch, runs: usize, runCount: u32, from: u32
     }
     if (found != 0) {
       const apart = time - load<f64>(found, 8);
-      if ((apart < nearLow || apart > nearHigh) && isOdd(m, found)) {
+      if ((apart < nearLow || apart > nearHigh) && isOdd(m, found, time)) {
         store<u32>(found, load<u32>(found, 20) & ~MATCHED, 20);
         group = startGroup(repeats, before, after, digest);
         found = 0;
@@ -242,10 +242,12 @@ export function matchRows(p: usize, b: usize, runs: usize, runCount: u32, side: 
     m.firstSeen0 = min<f64>(m.firstSeen0, minimum);
     m.lastSeen0 = max<f64>(m.lastSeen0, maximum);
     m.final0 = load<f64>(batch.time + ((to - 1) << 3)) + shift;
+    if (isNaN(m.initial0)) m.initial0 = load<f64>(batch.time + (from << 3)) + shift;
   } else {
     m.firstSeen1 = min<f64>(m.firstSeen1, minimum);
     m.lastSeen1 = max<f64>(m.lastSeen1, maximum);
     m.final1 = load<f64>(batch.time + ((to - 1) << 3)) + shift;
+    if (isNaN(m.initial1)) m.initial1 = load<f64>(batch.time + (from << 3)) + shift;
   }
   const own = changetype<Log>(side == 0 ? m.before : m.after);
   own.place = own.taken - from;

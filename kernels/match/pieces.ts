@@ -61,6 +61,15 @@ export function pieceAt(m: Match, send: f64, raw: f64, forward: bool): f64 {
   return abs<f64>(d - pieceOwn - usual) < abs<f64>(d - pieceBefore - usual) ? pieceOwn : pieceBefore;
 }
 
+/** When the piece of a packet that was at BEFORE at `send` ends; Infinity for the last one. */
+export function pieceEnd(m: Match, send: f64): f64 {
+  for (let k: u32 = 0; k < m.pieceCount; k++) {
+    const from = load<f64>(m.pieces + k * PIECE);
+    if (from > send) return from;
+  }
+  return Infinity;
+}
+
 /** Room for n pieces, which the owner writes. */
 export function matchPieces(p: usize, n: u32): usize {
   const m = changetype<Match>(p);

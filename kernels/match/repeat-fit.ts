@@ -5,7 +5,7 @@
 import { Flow, moreOf } from "../flows/flow-records";
 import { aroundMaximum, aroundMinimum, DelayBlock, delayBlockAt, isOfNoKind } from "./delay-blocks";
 import { Match, Total } from "./match-state";
-import { pieceAtLeast, pieceAtMost } from "./pieces";
+import { pieceAtLeast, pieceAtMost, pieceEnd } from "./pieces";
 import { at, n0, n1, rows0, rows1 } from "./repeat-rows";
 import { Repeat } from "./repeats";
 
@@ -83,10 +83,10 @@ export function boundsAt(m: Match, flow: Flow, reverse: bool, time: f64): void {
     }
   }
   const width = (most - least) / 2 + RESOLUTION;
-  const line = m.offset + m.slope * (time - m.pivot);
-  const base = line - (reverse ? m.back : 0);
-  const from = base + pieceAtLeast(m, time);
-  const to = base + pieceAtMost(m, time);
+  // The line is by time at AFTER, which the difference itself is a part of.
+  const base = m.offset + m.slope * (time - m.pivot) - (reverse ? m.back : 0);
+  const from = (base + pieceAtLeast(m, time)) / (1 - m.slope);
+  const to = (base + pieceAtMost(m, time)) / (1 - m.slope);
   meanApart = reverse ? from - mean : from + mean;
   low = reverse ? from - most - width : from + least - width;
   high = reverse ? to - least + width : to + most + width;
@@ -99,17 +99,31 @@ export function boundsAt(m: Match, flow: Flow, reverse: bool, time: f64): void {
 /** Pairs rows of the digest that have no partner, in order; returns how many pairs that makes. */
 function pairInOrder(m: Match, flow: Flow, reverse: bool, fit: u32): u32 {
   let pairs: u32 = 0;
-  let i: u32 = 0;
+  // Behind a clock that was set back rows of AFTER come before those they were sent after: each time between two steps has an order of its own.
+  for (let from: u32 = 0; from < n0; ) {
+    const until = pieceEnd(m, at(rows0, from).time);
+    let to = from + 1;
+    while (to < n0 && at(rows0, to).time < until) to++;
+    pairs += pairBetween(m, flow, reverse, fit, from, to);
+    from = to;
+  }
+  return pairs;
+}
+
+/** The same for rows [from, to) of BEFORE. */
+function pairBetween(m: Match, flow: Flow, reverse: bool, fit: u32, from: u32, to: u32): u32 {
+  let pairs: u32 = 0;
+  let i = from;
   for (let j: u32 = 0; j < n1; j++) {
     const a = at(rows1, j);
     if (a.partner != 0) continue;
-    for (; i < n0; i++) {
+    for (; i < to; i++) {
       const b = at(rows0, i);
       if (b.partner != 0) continue;
       boundsAt(m, flow, reverse, b.time);
       if (a.time - b.time <= (fit == USUAL ? usualHigh : fit == OCCURS ? high : farHigh)) break;
     }
-    if (i == n0) break;
+    if (i == to) break;
     const b = at(rows0, i);
     const least = fit == USUAL ? usualLow : fit == OCCURS ? low : farLow;
     if (a.time - b.time < least) continue;
@@ -159,7 +173,7 @@ export function rivals(m: Match, flow: Flow, reverse: bool, i: u32, j: u32): boo
   if (fit == FAR_OUT) return true;
   const apart = a.time - b.time;
   if (m.pieceCount == 0) {
-    const d = apart - m.offset - m.slope * (b.time - m.pivot);
+    const d = apart - m.offset - m.slope * (b.time + apart - m.pivot);
     if (isOfNoKind(reverse ? m.backBlocks : m.blocks, b.time, reverse ? -d - m.back : d)) return true;
   }
   boundsAt(m, flow, reverse, b.time);

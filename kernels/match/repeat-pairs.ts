@@ -43,47 +43,53 @@ function comesAgain(): bool {
   return (n0 > 1 && at(rows0, n0 - 1).time - at(rows0, 0).time > TWICE) || (n1 > 1 && at(rows1, n1 - 1).time - at(rows1, 0).time > TWICE);
 }
 
-/** Earlier by far than others took: packets may be late, never early. */
-function isEarly(m: Match): bool {
+/**
+ * Earlier by far than others took, which packets are not. Or later by far, where the packet that arrived would have been sent behind the end of the other capture if it took what others
+ * did: it may be another one than the one that was sent.
+ */
+function isUnlikely(m: Match): bool {
   const flow = flowIn(flowSegments(changetype<FlowStats>(m.stats)), at(rows0, 0).flow);
   const direction = directionOf(flow);
   if (direction == 0 || changetype<Total>(direction == 2 ? m.reverse : m.forward).matched < FEW) return false;
   const sent = at(rows0, 0).time;
   boundsAt(m, flow, direction == 2, sent);
-  return direction == 2 ? at(rows1, 0).time - sent > farHigh : at(rows1, 0).time - sent < farLow;
+  const arrived = at(rows1, 0).time;
+  const apart = arrived - sent;
+  if (direction == 2) return apart > farHigh || (apart < farLow && sent + low > m.lastSeen1);
+  return apart < farLow || (apart > farHigh && arrived - high > m.lastSeen0);
 }
 
-// Pairs that are early: {row of BEFORE, row of AFTER, how far the differences of two packets may be apart f64}. So many, and a clock was set.
-const MOST_EARLY: u32 = 64;
-let early: u32 = 0;
-let earlyCount: u32 = 0;
+// Pairs that are unlikely: {row of BEFORE, row of AFTER, how far the differences of two packets may be apart f64}. So many, and a clock was set.
+const MOST_UNLIKELY: u32 = 64;
+let unlikely: u32 = 0;
+let unlikelyCount: u32 = 0;
 
-function addEarly(): void {
-  store<u32>(early + (earlyCount << 4), <u32>changetype<usize>(at(rows0, 0)));
-  store<u32>(early + (earlyCount << 4), <u32>changetype<usize>(at(rows1, 0)), 4);
-  store<f64>(early + (earlyCount << 4), high - low, 8);
-  earlyCount++;
+function addUnlikely(): void {
+  store<u32>(unlikely + (unlikelyCount << 4), <u32>changetype<usize>(at(rows0, 0)));
+  store<u32>(unlikely + (unlikelyCount << 4), <u32>changetype<usize>(at(rows1, 0)), 4);
+  store<f64>(unlikely + (unlikelyCount << 4), high - low, 8);
+  unlikelyCount++;
 }
 // @ts-ignore: decorator
 @inline
-function earlyRow(i: u32, side: u32): Repeat {
-  return changetype<Repeat>(<usize>load<u32>(early + (i << 4) + (side << 2)));
+function unlikelyRow(i: u32, side: u32): Repeat {
+  return changetype<Repeat>(<usize>load<u32>(unlikely + (i << 4) + (side << 2)));
 }
 
 /**
  * Where two of them agree a clock was set, and they are pairs. A single one, where packets come again, may be of two equal packets that were both seen at one point
  * only.
  */
-function settleEarly(m: Match, repeats: bool): void {
-  for (let i: u32 = 0; i < earlyCount; i++) {
-    const apart = earlyRow(i, 1).time - earlyRow(i, 0).time;
-    let agreed = earlyCount == MOST_EARLY || !repeats;
-    for (let k: u32 = 0; k < earlyCount && !agreed; k++)
-      agreed = k != i && abs<f64>(earlyRow(k, 1).time - earlyRow(k, 0).time - apart) <= load<f64>(early + (i << 4), 8);
-    earlyRow(i, 0).partner = 1 << 2;
-    earlyRow(i, 1).partner = 1 << 2;
-    if (agreed) addPair(earlyRow(i, 0), earlyRow(i, 1));
-    else countAmbiguous(m, flowIn(flowSegments(changetype<FlowStats>(m.stats)), earlyRow(i, 0).flow), earlyRow(i, 0), apart);
+function settleUnlikely(m: Match, repeats: bool): void {
+  for (let i: u32 = 0; i < unlikelyCount; i++) {
+    const apart = unlikelyRow(i, 1).time - unlikelyRow(i, 0).time;
+    let agreed = unlikelyCount == MOST_UNLIKELY || !repeats;
+    for (let k: u32 = 0; k < unlikelyCount && !agreed; k++)
+      agreed = k != i && abs<f64>(unlikelyRow(k, 1).time - unlikelyRow(k, 0).time - apart) <= load<f64>(unlikely + (i << 4), 8);
+    unlikelyRow(i, 0).partner = 1 << 2;
+    unlikelyRow(i, 1).partner = 1 << 2;
+    if (agreed) addPair(unlikelyRow(i, 0), unlikelyRow(i, 1));
+    else countAmbiguous(m, flowIn(flowSegments(changetype<FlowStats>(m.stats)), unlikelyRow(i, 0).flow), unlikelyRow(i, 0), apart);
   }
 }
 
@@ -108,8 +114,8 @@ function pairTwins(): void {
 function settleGroups(m: Match, r: Repeats, phase: u32): void {
   const unknown = changetype<Total>(m.forward).matched + changetype<Total>(m.reverse).matched == 0;
   if (phase == 1 && !unknown) return;
-  early = <u32>heap.alloc(MOST_EARLY << 4);
-  earlyCount = 0;
+  unlikely = <u32>heap.alloc(MOST_UNLIKELY << 4);
+  unlikelyCount = 0;
   let repeats = false;
   for (let number: u32 = 1; number <= r.count; number++) {
     loadGroup(r, groupOf(r, number));
@@ -117,13 +123,13 @@ function settleGroups(m: Match, r: Repeats, phase: u32): void {
     if (n0 + n1 == 0 || at(n0 > 0 ? rows0 : rows1, 0).partner != 0) continue;
     if (phase == 2) settleGroup(m);
     else if (phase == 0 ? isAlone(m) : isTwin(m)) {
-      if (phase == 0 && earlyCount < MOST_EARLY && isEarly(m)) addEarly();
+      if (phase == 0 && unlikelyCount < MOST_UNLIKELY && isUnlikely(m)) addUnlikely();
       else pairTwins();
     }
   }
-  settleEarly(m, repeats);
-  heap.free(early);
-  countSettled(m);
+  settleUnlikely(m, repeats);
+  heap.free(unlikely);
+  countSettled(m, phase == 0);
 }
 
 function settleGroup(m: Match): void {

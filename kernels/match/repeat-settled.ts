@@ -82,8 +82,8 @@ export function endSettled(): void {
   settledRoom = 0;
 }
 
-/** Some thousand at a time. */
-export function countSettled(m: Match): void {
+/** Some thousand at a time; `alone`: no other packet looks like them. */
+export function countSettled(m: Match, alone: bool): void {
   sortSettled(m);
   const batch = changetype<Batch>(<usize>chunk);
   for (let i: u32 = 0; i < settledCount; i++) {
@@ -96,15 +96,15 @@ export function countSettled(m: Match): void {
     store<u32>(m.found + (k << 4), place, 4);
     store<u32>(m.found + (k << 4), k, 8);
     store<u32>(m.found + (k << 4), place, 12);
-    if (m.foundCount == m.rows) flushChunk(m);
+    if (m.foundCount == m.rows) flushChunk(m, alone);
   }
-  flushChunk(m);
+  flushChunk(m, alone);
   settledCount = 0;
 }
-function flushChunk(m: Match): void {
+function flushChunk(m: Match, alone: bool): void {
   countPairs(m, changetype<Batch>(<usize>chunk), 1, 0);
-  keepLate(m, m.pairs, m.pairCount, 1);
-  keepLate(m, m.backPairs, m.backPairCount, 2);
+  keepLate(m, m.pairs, m.pairCount, alone ? ALONE | 1 : 1);
+  keepLate(m, m.backPairs, m.backPairCount, alone ? ALONE | 2 : 2);
   m.foundCount = 0;
   m.pairCount = 0;
   m.backPairCount = 0;
@@ -116,8 +116,9 @@ class Late {
   send: f64;
   raw: f64;
   flow: u32;
-  direction: u32;
+  direction: u32; // and ALONE where no other packet looks the same
 }
+const ALONE: u32 = 4;
 const LATE_BYTES: u32 = 24;
 /** More show nothing new of the clocks. */
 const MOST_LATE: u32 = 1 << 20;
@@ -136,8 +137,8 @@ export function matchLateCount(p: usize): u32 {
   return changetype<Table>(changetype<Match>(p).late).count;
 }
 
-/** Puts late pairs from number `from` on where those of the last call are; returns the number of the first that had no room. */
-export function matchTakeLate(p: usize, from: u32): u32 {
+/** Puts late pairs from number `from` on, all or those that are alone, where those of the last call are; returns the number of the first that had no room. */
+export function matchTakeLate(p: usize, from: u32, all: u32): u32 {
   const m = changetype<Match>(p);
   const late = changetype<Table>(m.late);
   m.pairCount = 0;
@@ -145,7 +146,8 @@ export function matchTakeLate(p: usize, from: u32): u32 {
   const to = min<u32>(late.count, from + m.rows);
   for (let number = from; number < to; number++) {
     const one = changetype<Late>(<usize>recordIn(late.segments, number, LATE_BYTES));
-    const back = one.direction == 2;
+    if (all == 0 && (one.direction & ALONE) == 0) continue;
+    const back = (one.direction & ~ALONE) == 2;
     const i = back ? m.backPairCount++ : m.pairCount++;
     const pairs = back ? m.backPairs : m.pairs;
     store<f64>(pairs + m.rows * PAIR_SEND + (i << 3), one.send);

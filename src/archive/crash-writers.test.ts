@@ -20,7 +20,7 @@ afterAll(() => {
 });
 
 const WRITERS = 4;
-const ROUNDS = rounds(12, 50); // of each writer; half of them are killed, half asked to end
+const ROUNDS = rounds(6, 50); // of each writer; half of them are killed, half asked to end
 const NAMESPACE = ["unshare", "--pid", "--fork", "--kill-child=SIGKILL"];
 const namespaces = spawnSync(NAMESPACE[0] ?? "", [...NAMESPACE.slice(1), "true"]).status === 0;
 const random = new Random(2026);

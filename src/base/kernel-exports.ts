@@ -188,7 +188,7 @@ export interface KernelExports {
   matchPieces(p: number, n: number): number;
   // kernels/match/repeat-settled.ts
   matchLateCount(p: number): number;
-  matchTakeLate(p: number, from: number): number;
+  matchTakeLate(p: number, from: number, all: number): number;
   // kernels/match/residue.ts
   matchAdd(p: number, flow: number, before: number, after: number): void;
   matchAlone(p: number, number: number): number;

@@ -690,20 +690,22 @@ export const MatchLayout = {
   calm: 368,
   final0: 376,
   final1: 384,
-  opening: 392,
-  opened: 396,
-  openingLooks: 400,
-  regretted: 404,
-  expectUntil: 408,
-  expectLow: 416,
-  expectHigh: 424,
-  pieceGuard: 432,
-  usual: 440,
-  backUsual: 448,
-  base: 456,
-  late: 464,
+  initial0: 392,
+  initial1: 400,
+  opening: 408,
+  opened: 412,
+  openingLooks: 416,
+  regretted: 420,
+  expectUntil: 424,
+  expectLow: 432,
+  expectHigh: 440,
+  pieceGuard: 448,
+  usual: 456,
+  backUsual: 464,
+  base: 472,
+  late: 480,
 } as const;
-export const MatchBytes = 468;
+export const MatchBytes = 484;
 
 /** Constants of kernels/match/match-state.ts. */
 export const matchStateConstants = {

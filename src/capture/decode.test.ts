@@ -4,6 +4,7 @@ import { hostileFrame, type LinkFrame, validFrame } from "../../tests/support/ar
 import { decodeTwin, type TwinOptions } from "../../tests/support/decode-twin.ts";
 import { FrameDecoder } from "../../tests/support/frame-decoder.ts";
 import * as p from "../../tests/support/packets.ts";
+import { rounds } from "../../tests/support/rounds.ts";
 import { FLAG } from "./batch.ts";
 
 const decoder = new FrameDecoder();
@@ -27,7 +28,7 @@ describe("the decode kernel and its twin agree", () => {
       fc.property(validFrame, fc.nat({ max: 2000 }), options, (f, more, o) =>
         agree(f, f.frame.length + more, o),
       ),
-      { seed: 1, numRuns: 4000 },
+      { seed: 1, numRuns: rounds(2000, 4000) },
     );
   });
 
@@ -43,7 +44,7 @@ describe("the decode kernel and its twin agree", () => {
 
   test("on frames with overwritten bytes and lying lengths", () => {
     const wire = fc.oneof(fc.nat({ max: 300 }), fc.constantFrom(0, 13, 14, 34, 65_535, 0xffff_ffff));
-    fc.assert(fc.property(hostileFrame, wire, options, agree), { seed: 3, numRuns: 12_000 });
+    fc.assert(fc.property(hostileFrame, wire, options, agree), { seed: 3, numRuns: rounds(6000, 12_000) });
   });
 
   test("on noise, for every link type number below 300", () => {
@@ -51,7 +52,7 @@ describe("the decode kernel and its twin agree", () => {
     const property = fc.property(noise, options, ([link, frame], o) =>
       agree({ link, frame }, frame.length, o),
     );
-    fc.assert(property, { seed: 4, numRuns: 6000 });
+    fc.assert(property, { seed: 4, numRuns: rounds(3000, 6000) });
   });
 });
 

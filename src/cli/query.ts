@@ -12,11 +12,18 @@ import { formatAnswer } from "../present/text/answer-text.ts";
 import { formatPacketAnswer } from "../present/text/packet-text.ts";
 import type { PacketAnswer } from "../query/packet/answer.ts";
 import { askPackets } from "../query/packet/ask.ts";
-import { type AskedPackets, DEFAULT_SLACK_NS, DEFAULT_WORST, parseIpids } from "../query/packet/question.ts";
+import {
+  type AskedPackets,
+  DEFAULT_SLACK_NS,
+  DEFAULT_WORST,
+  type PacketQuestion,
+  parseIpids,
+} from "../query/packet/question.ts";
 import { askCapture } from "../query/packet/remote.ts";
 import type { Answer } from "../query/segment/answer.ts";
 import { askArchive } from "../query/segment/ask.ts";
 import { chooseFlows, FLOW_ORDERS, type FlowOrder } from "../query/segment/choose-flows.ts";
+import { noTails, tailQuestion, withTails } from "../query/segment/flow-tails.ts";
 import { DEFAULT_CONFIDENCE, type Question } from "../query/segment/question.ts";
 import { SEGMENT_ORDERS } from "../results/segment-list.ts";
 import { flowRow, MAX_FLOW_ROWS } from "../server/questions.ts";
@@ -66,6 +73,7 @@ Examples:
   hoptime query records --between A B --top 10
   hoptime query http://127.0.0.1:8787 --between A B --top 10
   hoptime query records --between A B --top 100 --filter 'tcp port 443' --sort delay
+  hoptime query records --between A B --top 100 --sort p99
   hoptime query http://127.0.0.1:8787 --list segments --state slow
   hoptime query http://127.0.0.1:8787 --list incidents --from 2026-11-15T04:00:00Z --to 2026-11-15T05:00:00Z
   hoptime query records --between A B --flow 'tcp 10.0.0.1:443 > 10.0.0.9:51000' --json
@@ -178,57 +186,40 @@ function openArchive(place: string, { s3Endpoint: endpoint }: Flags): RecordArch
 }
 
 async function runPackets(directory: string, flags: Flags, table: readonly Estimator[]): Promise<void> {
-  const answer = isCollectorUrl(directory)
-    ? await askForPackets(directory, flags)
-    : await packetsOf(directory, flags, table);
+  const question: PacketQuestion = {
+    packets: askedPackets(flags),
+    ...{ point: flags.point, segment: flags.segment ?? flags.class, fromNs: flags.from, toNs: flags.to },
+    ...{ slackNs: flags.slack, group: flags.group, top: flags.top, worst: flags.worst },
+  };
+  const answer = await packetsOf(directory, question, flags, table);
   await (flags.json ? printJson(answer) : printText(formatPacketAnswer(answer, colours)));
 }
 
 async function packetsOf(
   directory: string,
+  question: PacketQuestion,
   flags: Flags,
   table: readonly Estimator[],
 ): Promise<PacketAnswer> {
+  if (isCollectorUrl(directory)) return await packetsOfUrl(directory, question, flags);
   const archive = openArchive(directory, flags);
-  const answer = await askPackets(
-    archive,
-    {
-      packets: askedPackets(flags),
-      point: flags.point,
-      segment: flags.segment ?? flags.class,
-      fromNs: flags.from,
-      toNs: flags.to,
-      slackNs: flags.slack,
-      group: flags.group,
-      top: flags.top,
-      worst: flags.worst,
-    },
-    { table },
-  );
+  const answer = await askPackets(archive, question, { table });
   archive.close();
   return answer;
 }
 
-async function askForPackets(url: string, flags: Flags): Promise<PacketAnswer> {
-  const asked = askedPackets(flags);
+async function packetsOfUrl(url: string, question: PacketQuestion, flags: Flags): Promise<PacketAnswer> {
+  const { packets: asked, fromNs, toNs, ...rest } = question;
   const { askCollector, packetServer } = await import("../server/client.ts");
   const endpoint = endpointOf(url, flags);
-  const { point, group, top, worst } = flags;
-  const segment = flags.segment ?? flags.class;
-  const rest = { point, segment, slackNs: flags.slack, group, top, worst };
   if (asked.by === "capture")
-    return await askCapture(packetServer(endpoint), {
-      packets: asked,
-      ...rest,
-      fromNs: flags.from,
-      toNs: flags.to,
-    });
+    return await askCapture(packetServer(endpoint), { packets: asked, ...rest, fromNs, toNs });
   const json = {
     ...(asked.by === "digest" ? { digests: asked.digests } : {}),
     ...(asked.by === "flow" ? { flows: asked.flows, ipid: flags.ipid } : {}),
     ...rest,
-    from: flags.from?.toString(),
-    to: flags.to?.toString(),
+    from: fromNs?.toString(),
+    to: toNs?.toString(),
   };
   return await askCollector<PacketAnswer>(endpoint, { method: "POST", path: "/v1/packets", json });
 }
@@ -270,9 +261,17 @@ async function run(directory: string, flags: Flags, table: readonly Estimator[])
   const { filter, search, order } = flags;
   const sort = flags.sort as FlowOrder | undefined;
   if (sort !== undefined && !FLOW_ORDERS.includes(sort)) throw invalidValue("sort", sort, oneOf(FLOW_ORDERS));
-  const whole = isCollectorUrl(directory)
+  let whole = isCollectorUrl(directory)
     ? await askUrl(directory, question, flags)
     : await askDirectory(directory, question, flags, table);
+  const tails = sort === "p99" ? tailQuestion(whole, question) : null;
+  if (tails)
+    whole = withTails(
+      whole,
+      await packetsOf(directory, tails, flags, table).catch((cause: unknown) => {
+        throw noTails(cause);
+      }),
+    );
   const answer = chooseFlows(whole, { filter, search, sort, order });
   const series =
     flags.series === true ? Number.POSITIVE_INFINITY : flags.series === undefined ? 0 : Number(flags.series);

@@ -19,10 +19,12 @@ export function judgeSteps(
   before: TimestampReport | null,
   after: TimestampReport | null,
 ): StepVerdict[] {
-  const shifts = findShifts(forward, quantumNs);
-  if (shifts.length === 0) return [];
+  if (forward.length === 0) return [];
   const spanNs = forward.timeNs[forward.length - 1]! - forward.timeNs[0]!;
-  const steps = shifts.map((shift) => judge(shift, reverse, spanNs, before, after));
+  const steps = findShifts(forward, quantumNs).map((shift) => judge(shift, reverse, spanNs, before, after));
+  for (const step of shownByReverse(forward, reverse, quantumNs))
+    if (!steps.some((s) => Math.abs(s.atNs - step.atNs) <= SAME_TIME * spanNs)) steps.push(step);
+  steps.sort((a, b) => a.atNs - b.atNs);
   // A clock that is set and set back by the same amount is rarer than a detour or a queue that comes and
   // goes.
   for (const [i, b] of steps.entries()) {
@@ -61,6 +63,38 @@ function judge(
       ? "from one direction a clock step and a path change look the same"
       : "the other direction has too few packets there, or such as vary by more, to show which";
   return { ...shift, kind: "ambiguous", evidence };
+}
+
+/**
+ * Clock steps behind which, or before which, too few packets go forward to show them. The reverse delay shifts, and it cannot be the path: the few that go forward shift by as much the other
+ * way, or a packet that goes to and fro would take less than no time.
+ */
+function shownByReverse(forward: EnvelopePoints, reverse: EnvelopePoints, quantumNs: number): StepVerdict[] {
+  return findShifts(reverse, quantumNs).flatMap(({ atNs, sizeNs }): StepVerdict[] => {
+    const [there, back] = [around(forward, atNs), around(reverse, atNs)];
+    const step = { atNs, sizeNs: -sizeNs, kind: "clock" as const };
+    const moved = there.afterNs - there.beforeNs;
+    if (alike(moved, -sizeNs))
+      return [{ ...step, evidence: "both directions step by the same amount, the other way round" }];
+    const known = Number.isFinite(there.beforeNs) ? there.beforeNs : there.afterNs;
+    const lowestNs = Math.min(back.beforeNs, back.afterNs);
+    if (known + lowestNs < -Math.abs(sizeNs) / 2)
+      return [{ ...step, evidence: "the two directions together would take less than no time" }];
+    return [];
+  });
+}
+
+/** Points on either side of a step that its size is read from. */
+const BESIDE = 8;
+
+/** The lowest of the points next to a time, on either side; Infinity without any. */
+function around({ timeNs, valueNs, length }: EnvelopePoints, atNs: number) {
+  let at = 0;
+  while (at < length && timeNs[at]! < atNs) at++;
+  return {
+    beforeNs: Math.min(...valueNs.subarray(Math.max(0, at - BESIDE), at)),
+    afterNs: Math.min(...valueNs.subarray(at, Math.min(length, at + BESIDE))),
+  };
 }
 
 /**

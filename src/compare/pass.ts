@@ -107,9 +107,9 @@ export async function runPass(
     return null;
   }
   matcher.finish();
-  // Where most packets are in a capture twice (a mirror), nothing else shows how clocks and directions are.
-  if (matcher.lateCount > LATE_SHARE * matcher.pairCount)
-    for (const pairs of matcher.latePairs(plan.alignNs)) show(gathered, pairs);
+  // Those that were put off because they took unusually long, or little, show what the clocks did. Where most packets are in a capture twice (a mirror), nothing else does.
+  const shown = matcher.lateCount > LATE_SHARE * matcher.pairCount ? "all" : "alone";
+  for (const pairs of matcher.latePairs(plan.alignNs, shown)) show(gathered, pairs);
   for (const envelope of envelopes) envelope.finish();
   progress(options, feed);
   const tail = await feed.finish();

@@ -125,9 +125,9 @@ const EXCEPTIONS: Record<
 };
 
 /** Epochs over which promises are judged. */
-const RUNS = rounds(75, 150);
+const RUNS = rounds(50, 150);
 /** Payloads with a bit that is wrong. */
-const DAMAGED = rounds(80, 200);
+const DAMAGED = rounds(48, 200);
 const SEED = 0x5eed_5eed_5eed_5eedn;
 const kernels = new Kernels();
 
@@ -435,9 +435,9 @@ describe.each(ESTIMATORS.map((e) => [e.name, e] as const))("%s", (_, estimator) 
   });
 
   /**
-   * Two-sided, over 75 epochs (HOPTIME_FULL=1: 150) of 20,000 packets with 1 % loss and skewed delays that belong to the flows in part.
+   * Two-sided, over 50 epochs (HOPTIME_FULL=1: 150) of 20,000 packets with 1 % loss and skewed delays that belong to the flows in part.
    *
-   * Not too narrow: of the segment, the truth must be in as many 90 % intervals as chance leaves with probability 1e-4 (56 of 75, 120 of 150: the false-alarm rate of
+   * Not too narrow: of the segment, the truth must be in as many 90 % intervals as chance leaves with probability 1e-4 (36 of 50, 120 of 150: the false-alarm rate of
    * an honest interval is 1e-4 per quantity). Of flows, intervals of one epoch are not independent: the mean share over epochs may be 4 of its standard
    * errors below 90 % (false alarm 3e-5). No answer is no hit: it is left out of the share, and has a limit of its own.
    * Not too wide: with errors over half widths, nine in ten of an interval of the needed width are below 1. They must not be below 1 / factor.

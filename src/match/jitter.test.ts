@@ -1,5 +1,7 @@
 /** Jitter is that of packets as they were sent, one after the other (RFC 3393), also where they overtake each other, are lost, or look the same. */
+
 import { describe, expect, test } from "vitest";
+import { rounds } from "../../tests/support/rounds.ts";
 import { type Packet, runMatcher } from "../../tests/support/run-matcher.ts";
 import { Random } from "../base/random.ts";
 
@@ -75,7 +77,7 @@ describe("jitter", () => {
   ];
   test.each(cases)("%s: consecutive packets as sent, either way", (_, choices) => {
     for (const back of [false, true])
-      for (let seed = 1; seed <= 10; seed++)
+      for (let seed = 1; seed <= rounds(5, 10); seed++)
         expectJitter(
           traffic({ seed, packets: 2000, flows: 20, loss: 0.02, lateNs: MS, back, ...choices }),
           back,

@@ -121,11 +121,11 @@ export class ExactMatcher {
     return this.#kernels.call.matchLateCount(this.#match) >>> 0;
   }
 
-  /** These, some thousand at a time: each time both directions, valid until the next. */
-  *latePairs(addNs: number): Generator<readonly [MatchedPairs, MatchedPairs]> {
+  /** These, or those that no other packet looks like, some thousand at a time: each time both directions, valid until the next. */
+  *latePairs(addNs: number, which: "all" | "alone"): Generator<readonly [MatchedPairs, MatchedPairs]> {
     const count = this.lateCount;
     for (let from = 0; from < count; ) {
-      from = this.#kernels.call.matchTakeLate(this.#match, from) >>> 0;
+      from = this.#kernels.call.matchTakeLate(this.#match, from, which === "all" ? 1 : 0) >>> 0;
       yield [this.pairs(1, addNs), this.pairs(2, addNs)];
     }
   }

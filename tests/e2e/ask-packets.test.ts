@@ -395,6 +395,26 @@ describe("the commands", () => {
       expect(await query("--capture", before, "--filter", "udp", "--group", "prefix/16")).toContain(
         "10.1.0.0/16 > 10.9.0.0/16",
       );
+      const ofFlow = (text: string) => arrived.filter((p) => p.text === text).map((p) => p.delayNs);
+      const truth = [...new Set(sent.map((p) => p.text))].map((text) => {
+        const delays = ofFlow(text).sort((x, y) => x - y);
+        return { text, p99: delays[Math.ceil(0.99 * delays.length) - 1]! };
+      });
+      truth.sort((x, y) => y.p99 - x.p99);
+      const sorted = ["--between", "A", "B", "--top", "6", "--sort", "p99"];
+      lines.length = 0;
+      await queryCommand().parseAsync([...node, records, ...sorted, "--json"]);
+      const { groups, notes } = JSON.parse(lines.join(""));
+      const p99s = groups.map((g: { quantiles: { share: number; valueNs: number }[] }) => g.quantiles[2]);
+      for (const [i, { text, p99 }] of truth.entries()) {
+        const at = groups.findIndex((g: { text: string }) => g.text === text);
+        expect(p99s[at].share).toBe(0.99);
+        // 64 groups of delays: each a few percent wide.
+        expect(Math.abs(p99s[at].valueNs / p99 - 1), `${text}, ${i}`).toBeLessThan(0.25);
+      }
+      const values = p99s.map((q: { valueNs: number }) => q.valueNs);
+      expect(values).toEqual([...values].sort((x, y) => y - x));
+      expect(notes.join()).toContain("p99 of flows: from records of packets (maple)");
       await expect(query("--packet", digests[0]!, "--flow", "x")).rejects.toThrow(/two questions/);
       await expect(query()).rejects.toThrow(/no question was asked/);
     } finally {

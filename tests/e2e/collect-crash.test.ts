@@ -16,7 +16,7 @@ import { CLI, freePort, outputOf } from "../support/cli.ts";
 import { rounds } from "../support/rounds.ts";
 import { type SmallPacket, writePcap } from "../support/small-pcap.ts";
 
-const ROUNDS = rounds(9, 30);
+const ROUNDS = rounds(5, 30);
 const root = mkdtempSync(join(tmpdir(), "hoptime-collect-crash-"));
 const children = new Set<ChildProcess>();
 afterAll(() => {

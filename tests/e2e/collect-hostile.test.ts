@@ -14,7 +14,7 @@ import { message, observedRecords, POINTS } from "../support/collector-records.t
 import { rounds } from "../support/rounds.ts";
 
 const root = mkdtempSync(join(tmpdir(), "hoptime-hostile-"));
-const BODIES = rounds(2500, 10_000);
+const BODIES = rounds(1000, 10_000);
 let server: RunningServer;
 const logged: string[] = [];
 beforeAll(async () => {

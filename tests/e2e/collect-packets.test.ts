@@ -124,6 +124,8 @@ describe("hoptime query URL gives the same JSON as on a directory", () => {
     writeFileSync(csv, ["src,dst,proto,sport,dport,packets,bytes", ...lines].join("\n"));
     const answer = await both<Answer>("--between", "A", "B", "--flow-records", csv, "--top", "8");
     expect(answer.groups.filter((g) => g.latency)).not.toHaveLength(0);
+    const byTail = await both<Answer>("--between", "A", "B", "--top", "8", "--sort", "p99");
+    expect(byTail.groups[0]?.quantiles?.at(-1)?.share).toBe(0.99);
   });
 
   it("and the same refusals", async () => {

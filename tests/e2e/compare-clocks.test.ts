@@ -1,4 +1,5 @@
 /** What `compare` says of clocks that are off, drift, step or wander, and what it must not say: the clocks are known from the scene (tests/support/scenario.ts). */
+
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -7,6 +8,7 @@ import type { ClockVerdict } from "../../src/clock/verdict.ts";
 import { type CompareOptions, compareCaptures } from "../../src/compare/compare.ts";
 import type { CompareReport, Latency } from "../../src/compare/report.ts";
 import { mean, truthOf } from "../support/oracle.ts";
+import { rounds } from "../support/rounds.ts";
 import { makeScene, type SceneChoices, sceneOf } from "../support/scenario.ts";
 
 const scratch = mkdtempSync(join(tmpdir(), "hoptime-clocks-"));
@@ -94,7 +96,7 @@ describe("clocks apart by more than the window", () => {
 
 describe("one direction", () => {
   test("a queue that fills evenly is never called skew, and deskew leaves it alone", async () => {
-    for (let seed = 1; seed <= 40; seed++) {
+    for (let seed = 1; seed <= rounds(20, 40); seed++) {
       const forward = { rampNs: (1 + (seed % 5)) * MS, queueNs: 0.3 * MS };
       const scene: SceneChoices = { seed, packets: 1500, spanNs: 60e9, forward };
       const { report, truth, verdict } = await compareScene(scene, "deskew");
@@ -184,9 +186,9 @@ describe("clocks that wander against each other, both directions captured", () =
       }
   });
 
-  test("queues alone are no wander, at any load, nor is a skew (100 scenes)", async () => {
+  test("queues alone are no wander, at any load, nor is a skew", async () => {
     const claimed: number[] = [];
-    for (let seed = 1; seed <= 100; seed++) {
+    for (let seed = 1; seed <= rounds(60, 100); seed++) {
       const queueNs = [0.05, 0.5, 3, 20][seed % 4] ?? 1;
       const busy = { minNs: 3 * MS, queueNs: queueNs * MS, rampNs: seed % 3 === 0 ? 5 * MS : 0 };
       const { verdict } = await compareScene({
@@ -197,7 +199,7 @@ describe("clocks that wander against each other, both directions captured", () =
       });
       if (verdict.drift.wanderNs !== null) claimed.push(seed);
     }
-    // At 0.001 each, more than two have a probability of 2e-4; a load that rises one way only is none either.
+    // At 0.001 each, more than two of a hundred have a probability of 2e-4; a load that rises one way only is none either.
     expect(claimed.length).toBeLessThanOrEqual(2);
   });
 });

@@ -9,6 +9,7 @@ import type { SegmentReport } from "../../src/compare/report.ts";
 import { type LinkPacket, linkCaptures } from "../support/link-captures.ts";
 import { truthOf } from "../support/oracle.ts";
 import { pcapFile } from "../support/pcap-writer.ts";
+import { rounds } from "../support/rounds.ts";
 import { makeScene, type SceneChoices, sceneOf } from "../support/scenario.ts";
 
 const scratch = mkdtempSync(join(tmpdir(), "hoptime-edges-"));
@@ -90,7 +91,7 @@ describe("a capture that was cut", () => {
 
   test("loss is what is missing between the ends, but for what is reported as undecided", async () => {
     let [decided, undecided] = [0, 0];
-    for (let seed = 1; seed <= 40; seed++) {
+    for (let seed = 1; seed <= rounds(20, 40); seed++) {
       const minNs = (1 + (seed % 5) * 20) * MS;
       const made = makeScene(
         sceneOf({

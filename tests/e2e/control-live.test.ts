@@ -43,7 +43,6 @@ const FILTER = "udp dst port 9000";
 test.skipIf(missing !== null)(
   "epochs that the sender's tap cuts hold the same packets at both ends",
   // On two processors the kernel may give a packet and the End beside it to the tap and to the link in different order.
-  { retry: 2 },
   async () => {
     lab.addHost("a");
     lab.addHost("r", { forwards: true });

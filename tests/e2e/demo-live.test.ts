@@ -26,7 +26,6 @@ interface Line {
 
 test.skipIf(!existsSync(cli))(
   "a network in real time: its segments, the incident on the right one, and a clean end",
-  { retry: 1 },
   async () => {
     const scratch = mkdtempSync(join(tmpdir(), "hoptime-demo-test-"));
     const child = spawn(process.execPath, [cli, "demo", "--live", "--json"], {

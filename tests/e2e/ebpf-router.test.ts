@@ -296,7 +296,7 @@ interface Report {
 
 test.skipIf(missing !== null)(
   "jumbo frames under load: each is counted as it was on the wire; merged by GRO, as a capture counts them",
-  { timeout: 120_000, retry: 1 },
+  { timeout: 120_000 },
   async () => {
     buildDualRouter(lab, 97);
     for (const [host, device] of [

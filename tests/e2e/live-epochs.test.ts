@@ -189,7 +189,7 @@ let series: Record<string, SeriesPoint[]> = {};
 
 test.skipIf(missing !== null)(
   "delay and loss of each epoch are those of simultaneous captures, within the bars",
-  { timeout: 240_000, retry: 2 },
+  { timeout: 240_000 },
   async () => {
     build();
     const dir = mkdtempSync(join(scratch, "run-"));

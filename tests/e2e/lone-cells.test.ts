@@ -1,4 +1,5 @@
 /** One flow under heavy loss: hardly a cell arrives whole, and a mean that rests on one cell of some packets is not known exactly. */
+
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -7,6 +8,7 @@ import { RecordArchive } from "../../src/archive/archive.ts";
 import { Random } from "../../src/base/random.ts";
 import { observePoint } from "../../src/observe/observe-point.ts";
 import { askArchive } from "../../src/query/segment/ask.ts";
+import { rounds } from "../support/rounds.ts";
 import { frame, pcapHeader, type SmallPacket } from "../support/small-pcap.ts";
 
 const root = mkdtempSync(join(tmpdir(), "hoptime-lone-"));
@@ -29,7 +31,7 @@ function packets(seed: number): { a: SmallPacket[]; b: SmallPacket[] } {
 
 it.each(["lds", "colate"])("a mean of some packets is never given without width: %s", async (name) => {
   let answered = 0;
-  for (let seed = 0; seed < 8; seed++) {
+  for (let seed = 0; seed < rounds(4, 8); seed++) {
     const directory = join(root, `${name}${seed}`);
     const { a, b } = packets(seed);
     for (const [point, list] of [["A", a] as const, ["B", b] as const]) {

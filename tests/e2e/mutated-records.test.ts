@@ -6,7 +6,7 @@ import type { MutationReport } from "../../src/evaluate/mutated-records.ts";
 import { ROOT } from "../support/demo-captures.ts";
 import { rounds } from "../support/rounds.ts";
 
-const MUTATIONS = rounds(2500, 10_000);
+const MUTATIONS = rounds(1000, 10_000);
 const MEMORY_MB = 256;
 
 test(`${MUTATIONS} mutations of records with repaired checksums: none fails a question`, () => {

@@ -75,7 +75,7 @@ function queueDrops(): number {
 test.skipIf(missing !== null)(
   "records of two interfaces say what simultaneous captures say",
   // In real time: a machine that is busy with other tests starves captures and senders now and then.
-  { timeout: 120_000, retry: 3 },
+  { timeout: 120_000 },
   async () => {
     await build();
     const dir = mkdtempSync(join(scratch, "records-"));

@@ -459,6 +459,9 @@ describe("on the command line", () => {
     const json = JSON.parse(await asking("--json", "--counting", "width=3")) as Answer;
     expect(json).toMatchObject({ format: "hoptime.answer/1", question: { between: ["A", "B"] } });
     await expect(asking("--counting", "cells=3")).rejects.toThrow(/was fixed when the points were observed/);
+    await expect(asking("--top", "2", "--sort", "p99")).rejects.toThrow(
+      /sort: the records have no p99 of flows/,
+    );
     await expect(asking("--confidence", "2")).rejects.toThrow(/between 0 and 1/);
     await expect(run(() => queryCommand(TABLE), [directory, "--between", "A"])).rejects.toThrow(/two points/);
     await expect(observing("A", before, "--cut", "delimited")).rejects.toThrow(/packets for --cut delimited/);

@@ -199,7 +199,7 @@ describe("observe, live", () => {
         expect(mine.map((r) => r.epoch.cutTail)).toEqual(mine.map((_, i) => i === mine.length - 1));
       }
     };
-    const lives = rounds(20, 50);
+    const lives = rounds(10, 50);
     for (let n = 0; n < lives; n += 5) await Promise.all([0, 1, 2, 3, 4].map((i) => round(n + i)));
     expect(inside).toBeGreaterThan(lives / 2);
     expect(readdirSync(join(directory, ".tmp"))).toEqual([]);

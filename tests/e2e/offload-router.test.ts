@@ -116,7 +116,7 @@ async function tcpTransfer(bytes: number): Promise<number> {
 const offloads = (host: string, device: string) =>
   lab.offload(host, device, "tx", "on", "sg", "on", "tso", "on", "gso", "on");
 
-describe.skipIf(missing !== null)("segmentation offload on real hosts", { retry: 2 }, () => {
+describe.skipIf(missing !== null)("segmentation offload on real hosts", () => {
   test("TSO at the sender: sent, lost and received packets are those of the wire", async () => {
     offloads("a", "e0");
     offloads("r", "in");

@@ -32,7 +32,6 @@ interface Second {
 
 test.skipIf(missing !== null)(
   "a router's own queue: top, records and captures agree on every packet",
-  { retry: 1 },
   async () => {
     const lab = new NetworkLab();
     const records = join(scratch, `records-${Date.now()}`);

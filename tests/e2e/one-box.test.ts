@@ -238,7 +238,7 @@ function delaysOf({ before, after, left }: Awaited<ReturnType<typeof measured>>)
   });
 }
 
-describe.skipIf(missing !== null)("one box, measured in its kernel", { retry: 1 }, () => {
+describe.skipIf(missing !== null)("one box, measured in its kernel", () => {
   beforeAll(build, 60_000);
   afterAll(takeDown);
 

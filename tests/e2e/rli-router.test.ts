@@ -50,7 +50,6 @@ const BURSTS = `
 
 test.skipIf(missing !== null)(
   "per-flow delays from references are those that both captures tell",
-  { retry: 2 },
   async () => {
     lab.addHost("a");
     lab.addHost("r", { forwards: true });

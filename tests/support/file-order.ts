@@ -1,6 +1,6 @@
 /**
  * The order of test files: those that take long first, so that no worker is left alone with one at the end; those of src/ together, as a process that has loaded its modules goes on with the
- * next of them; those that measure a real network in real time last, beside each other, which mostly wait, and not beside those that compute.
+ * next of them. Those that measure a real network in real time (a project of their own, vitest.config.ts) come last, beside each other, which mostly wait, and not beside those that compute.
  */
 import { BaseSequencer, type TestSpecification } from "vitest/node";
 
@@ -22,7 +22,7 @@ const LONG = [
   "tests/e2e/cli",
 ];
 
-const REAL_TIME = [
+export const REAL_TIME = [
   "tests/e2e/live-epochs",
   "tests/e2e/observe-interface",
   "tests/e2e/offload-router",
@@ -43,7 +43,7 @@ export class FileOrder extends BaseSequencer {
     const sorted = await super.sort(files);
     const placeOf = ({ moduleId, project }: TestSpecification) => {
       const last = REAL_TIME.findIndex((name) => moduleId.endsWith(`/${name}.test.ts`));
-      if (last >= 0) return LONG.length + 2 + last;
+      if (last >= 0) return last;
       const first = LONG.findIndex((name) => moduleId.endsWith(`/${name}.test.ts`));
       if (first >= 0) return first;
       return LONG.length + (project.name === "src" ? 1 : 0);

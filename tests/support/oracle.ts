@@ -3,6 +3,7 @@
  */
 import {
   clockErrorNs,
+  isLonely,
   type MadeScene,
   numberOf,
   type Scene,
@@ -48,6 +49,8 @@ export interface Truth {
   reverse: WayTruth;
   /** What AFTER's clock was ahead by while packets were matched: min, max, and at the first of them. */
   clock: { minNs: number; maxNs: number; firstNs: number };
+  /** Packets at either point of flows that nothing answers and of which none was seen at both points: which way they go cannot be known. */
+  open: number;
 }
 
 export function truthOf({ scene, packets }: MadeScene): Truth {
@@ -108,7 +111,22 @@ export function truthOf({ scene, packets }: MadeScene): Truth {
     ways[way].reordered = reorderedOf(arrivals[way]);
     ways[way].jitterNs = jitterOf(sends[way]);
   }
-  return { ...ways, clock };
+  return { ...ways, clock, open: openOf(scene, packets) };
+}
+
+function openOf(scene: Scene, packets: readonly TruePacket[]): number {
+  const flows = new Map<number, { seen: number; matched: number }>();
+  for (const packet of packets) {
+    if (!isLonely(scene, packet)) continue;
+    const ran = (side: "before" | "after", ns: number) => ns >= scene[side].fromNs && ns < scene[side].toNs;
+    const sent = ran("after", packet.sentNs);
+    const arrivals = [packet.arrivedNs, ...packet.copiesNs].filter((ns) => ns !== null && ran("before", ns));
+    const flow = flows.get(packet.flow) ?? { seen: 0, matched: 0 };
+    flow.seen += (sent ? 1 : 0) + arrivals.length;
+    flow.matched += sent && arrivals.length > 0 ? 1 : 0;
+    flows.set(packet.flow, flow);
+  }
+  return [...flows.values()].reduce((sum, { seen, matched }) => sum + (matched === 0 ? seen : 0), 0);
 }
 
 /** Packets that look the same, and how many of them were seen at the near point, the far point, and both. */

@@ -12,7 +12,8 @@ export function stack(layers: readonly Layer[], payload: Uint8Array = new Uint8A
 export function bytes(...parts: (number | Uint8Array)[]): Uint8Array {
   let length = 0;
   for (const part of parts) length += typeof part === "number" ? 1 : part.length;
-  const out = Buffer.alloc(length);
+  // Every byte is written below.
+  const out = Buffer.allocUnsafe(length);
   let at = 0;
   for (const part of parts) {
     if (typeof part === "number") out[at++] = part;
@@ -24,10 +25,18 @@ export function bytes(...parts: (number | Uint8Array)[]): Uint8Array {
   return out;
 }
 export function be16(v: number): Uint8Array {
-  return Uint8Array.of(v >>> 8, v);
+  const out = new Uint8Array(2);
+  out[0] = v >>> 8;
+  out[1] = v;
+  return out;
 }
 export function be32(v: number): Uint8Array {
-  return Uint8Array.of(v >>> 24, v >>> 16, v >>> 8, v);
+  const out = new Uint8Array(4);
+  out[0] = v >>> 24;
+  out[1] = v >>> 16;
+  out[2] = v >>> 8;
+  out[3] = v;
+  return out;
 }
 export function le32(v: number): Uint8Array {
   return be32(v).reverse();

@@ -230,9 +230,15 @@ export function stampOf(scene: Scene, side: "before" | "after", trueNs: number):
   return scene[side].format === "pcap-us" ? ns - (ns % 1000n) : ns;
 }
 
+/** Nothing answers its flow. */
+export function isLonely(scene: Scene, { way, flow }: TruePacket): boolean {
+  return way === "reverse" && flow < scene.unanswered * scene.flows;
+}
+
 /** Client and server of a flow; flows that nothing answers have hosts of their own. */
-export function flowOf(scene: Scene, { way, flow }: TruePacket) {
-  const lonely = way === "reverse" && flow < scene.unanswered * scene.flows;
+export function flowOf(scene: Scene, packet: TruePacket) {
+  const { way, flow } = packet;
+  const lonely = isLonely(scene, packet);
   const client = { address: Uint8Array.of(10, lonely ? 9 : 0, flow >> 8, flow & 255), port: 2000 + flow };
   const server = { address: Uint8Array.of(192, 168, lonely ? 9 : 1, flow % 7), port: 443 };
   return way === "forward" ? { from: client, to: server } : { from: server, to: client };

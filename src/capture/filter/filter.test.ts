@@ -1,6 +1,8 @@
 /** The language of filters: what is parsed, what each expression chooses, what is refused. Past 400 lines: it is mostly one table of expressions. */
+
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
+import { rounds } from "../../../tests/support/rounds.ts";
 import { UsageError } from "../../base/errors.ts";
 import { Kernels } from "../../base/kernels.ts";
 import { FLAG, PacketBatch } from "../batch.ts";
@@ -203,7 +205,7 @@ describe("what is not understood is named with its character", () => {
           expect((error as UsageError).message).toMatch(/^filter: at character \d+: /);
         }
       }),
-      { numRuns: 3000, seed: 11 },
+      { numRuns: rounds(1500, 3000), seed: 11 },
     );
   });
 });
@@ -375,7 +377,7 @@ describe("a compiled filter", () => {
         for (const w of wanted) w ? yes++ : no++;
         expect(selected(batch)).toEqual(wanted);
       }),
-      { numRuns: 4000, seed: 2 },
+      { numRuns: rounds(2000, 4000), seed: 2 },
     );
     expect(Math.min(yes, no) / (yes + no)).toBeGreaterThan(0.1);
   });
@@ -389,7 +391,7 @@ describe("a compiled filter", () => {
         filter.free();
         expect(selected(batch)).toEqual(rows.map((row) => matches(expression, row)));
       }),
-      { numRuns: 2000, seed: 3 },
+      { numRuns: rounds(1000, 2000), seed: 3 },
     );
   });
 
@@ -509,7 +511,7 @@ describe("matches", () => {
         const expression = parseFilter(text);
         expect(rows.map((row) => matches(expression, row))).toEqual(rows.map(says));
       }),
-      { numRuns: 2000, seed: 5 },
+      { numRuns: rounds(1000, 2000), seed: 5 },
     );
   });
 

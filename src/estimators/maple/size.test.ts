@@ -1,5 +1,6 @@
 import { describe, expect, test } from "vitest";
 import { hostileRows, toBatches } from "../../../tests/support/hostile-rows.ts";
+import { FULL } from "../../../tests/support/rounds.ts";
 import { Kernels } from "../../base/kernels.ts";
 import { Random } from "../../base/random.ts";
 import { referenceQueue } from "../../simulate/presets.ts";
@@ -107,10 +108,9 @@ describe("sizes", () => {
     // Seeds that the size was not made from.
     for (const [utilisation, seed] of [
       [0.55, 21],
-      [0.7, 22],
       [0.88, 23],
-      [0.88, 24],
       [0.95, 25],
+      ...(FULL ? [[0.7, 22] as const, [0.88, 24] as const] : []),
     ] as const) {
       const kernels = new Kernels();
       const scenario = referenceQueue(utilisation, { seed, traffic: { durationS: 0.15 } });

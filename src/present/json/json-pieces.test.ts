@@ -1,5 +1,6 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
+import { rounds } from "../../../tests/support/rounds.ts";
 import { jsonPieces } from "./json-pieces.ts";
 
 describe("JSON in pieces", () => {
@@ -10,7 +11,7 @@ describe("JSON in pieces", () => {
         fc.pre(text !== undefined);
         expect([...jsonPieces(value)].join("")).toBe(text);
       }),
-      { seed: 7, numRuns: 2000 },
+      { seed: 7, numRuns: rounds(500, 2000) },
     );
   });
 

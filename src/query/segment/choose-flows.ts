@@ -2,11 +2,13 @@
 import { UsageError } from "../../base/errors.ts";
 import { flowFilter } from "../../capture/filter/flow-filter.ts";
 import type { Answer, GroupAnswer } from "./answer.ts";
+import { p99Of } from "./flow-tails.ts";
 
 const VALUES = {
   flow: (g: GroupAnswer) => g.text,
   packets: (g: GroupAnswer) => g.packets ?? -1,
   delay: (g: GroupAnswer) => g.latency?.meanNs ?? -1,
+  p99: (g: GroupAnswer) => p99Of(g) ?? -1,
   loss: (g: GroupAnswer) => (g.packets ? (g.lost ?? -1) / g.packets : -1),
   answered: (g: GroupAnswer) => g.coverage ?? -1,
 } satisfies Record<string, (g: GroupAnswer) => number | string>;

@@ -126,7 +126,11 @@ function FlowRows({
   if (data.flows.length === 0)
     return (
       <Empty title="No flows in this time">
-        {<p>Flows need an estimator that answers by flow (lds, colate, flows), and a listed flow.</p>}
+        {
+          <p>
+            Flows need an estimator that answers by flow (lds, colate or rli) and a list of flows (flows).
+          </p>
+        }
       </Empty>
     );
   if (flows.length === 0) return <Empty title="No flow matches the filter" />;
@@ -136,7 +140,7 @@ function FlowRows({
     ["--estimator", data.estimator],
     ["--top", String(top)],
     [filter?.problem ? "--search" : "--filter", filter?.text ?? null],
-    ["--sort", sort === "packets" || sort === "p99" ? null : sort],
+    ["--sort", sort === "packets" ? null : sort],
     ["--order", down === (sort !== "flow") ? null : down ? "down" : "up"],
     ...spanParts(span),
   );
