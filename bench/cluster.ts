@@ -242,19 +242,21 @@ function slowed(pid: number, share: number): () => void {
 /** Records come faster than one slowed worker works them; a second joins; one of them is killed, and no more come. */
 async function lagging(share: number, seconds: number): Promise<void> {
   const cluster = await start(inClickhouse(true));
-  const points = 20;
+  // Segments enough that each worker gets about half of them.
+  const points = 120;
   try {
-    const load = await loadOf(points, 100_000);
+    const load = await loadOf(points, 20_000);
     const stops = [slowed((await cluster.addWorker()).pid, share)];
     await cluster.shared();
     let next = 0;
     const publish = (count: number) => cluster.publish(epochs(load, next, (next += count)));
-    await publish(Math.ceil(WARM_RECORDS / 2 / points));
+    await publish(Math.ceil(WARM_RECORDS / points));
     await cluster.drained();
     const fromMs = performance.now();
-    await publish(Math.ceil(1500 / points));
+    const measured = points * Math.ceil(3000 / points);
+    await publish(measured / points);
     await cluster.drained();
-    const able = 1500 / ((performance.now() - fromMs) / 1000);
+    const able = measured / ((performance.now() - fromMs) / 1000);
     const rate = 1.3 * able;
     console.log(
       `one worker with ${share} of a processor: ${able.toFixed(0)} records/s; ${rate.toFixed(0)} come`,

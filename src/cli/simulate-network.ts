@@ -2,6 +2,7 @@
 import { createWriteStream, mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { setTimeout as sleep } from "node:timers/promises";
 import { UsageError } from "../base/errors.ts";
 import { formatCount } from "../base/quantity.ts";
 import { type EpochTruth, runNetwork } from "../evaluate/network-run.ts";
@@ -12,6 +13,7 @@ import type { RecordSink } from "../observe/record-sink.ts";
 import { HttpSink } from "../transport/http/http-sink.ts";
 import { NatsSink } from "../transport/nats/nats-sink.ts";
 import { isNatsUrl } from "../transport/nats/nats-url.ts";
+import type { SpooledSinkCounts } from "../transport/spooled-sink.ts";
 import { printJson, printText } from "./output.ts";
 import { endingSignal } from "./signals.ts";
 
@@ -29,6 +31,9 @@ export interface NetworkFlags {
 const DEFAULT_PPS = 200;
 /** Of what waits to be sent: a collector that is slower holds the simulation back only when this is full. */
 const SPOOL_BYTES = 2e9;
+/** So long without a record that is taken, and the rest is given up. */
+const STALLED_MS = 60_000;
+const POLL_MS = 50;
 
 export async function simulateNetwork(file: string, flags: NetworkFlags): Promise<void> {
   const { to } = flags;
@@ -58,6 +63,7 @@ export async function simulateNetwork(file: string, flags: NetworkFlags): Promis
           `${formatCount(links)} of ${formatCount(of)} segments simulated, ${formatCount(records)} records so far\n`,
         ),
     });
+    if ("counts" in sink) await whenSent(sink, endingSignal());
     await sink.close();
     const seconds = (performance.now() - startedMs) / 1000;
     const report = {
@@ -72,14 +78,38 @@ export async function simulateNetwork(file: string, flags: NetworkFlags): Promis
     };
     if (flags.json) await printJson(report);
     else await printText(text(report));
+    if ("counts" in sink) checkSent(to, sink);
   } finally {
     if (truth) await new Promise((resolve) => truth.end(resolve));
     rmSync(spool, { recursive: true, force: true });
   }
 }
 
+/** A simulation is faster than a collector: what waits is sent before it ends, unless nothing is taken for a while. */
+export async function whenSent(
+  sink: { readonly counts: SpooledSinkCounts },
+  signal: AbortSignal,
+  stalledMs = STALLED_MS,
+): Promise<void> {
+  let [waiting, sinceMs] = [sink.counts.waiting, performance.now()];
+  while (sink.counts.waiting > 0 && !signal.aborted && performance.now() - sinceMs < stalledMs) {
+    if (sink.counts.waiting < waiting) [waiting, sinceMs] = [sink.counts.waiting, performance.now()];
+    await sleep(POLL_MS, undefined, { signal }).catch(() => undefined);
+  }
+}
+
+function checkSent(to: string, { counts, refusals }: Pick<HttpSink, "counts" | "refusals">): void {
+  const { waiting, refused, dropped } = counts;
+  if (waiting + refused + dropped === 0) return;
+  throw new UsageError(
+    "not-writable",
+    `${to}: ${formatCount(waiting)} records were not sent in time, ${formatCount(refused)} refused, ${formatCount(dropped)} dropped`,
+    refusals[0] ?? "is the collector running, and is its disk full?",
+  );
+}
+
 async function openSink(to: string, spoolDirectory: string): Promise<RecordSink | HttpSink | NatsSink> {
-  const far = { url: to, spoolDirectory, maxBytes: SPOOL_BYTES };
+  const far = { url: to, spoolDirectory, maxSpoolBytes: SPOOL_BYTES };
   if (isNatsUrl(to)) return await NatsSink.open(far);
   if (/^https?:/.test(to)) return await HttpSink.open(far);
   return new DirectorySink({ directory: to, point: "" });

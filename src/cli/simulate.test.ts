@@ -1,4 +1,6 @@
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { createServer } from "node:http";
+import type { AddressInfo } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, describe, expect, it, vi } from "vitest";
@@ -12,6 +14,7 @@ import { decodeRli } from "../estimators/rli/payload.ts";
 import { rli } from "../estimators/rli/rli.ts";
 import type { TruthFile } from "../simulate/export.ts";
 import { simulateCommand } from "./simulate.ts";
+import { whenSent } from "./simulate-network.ts";
 
 const directory = mkdtempSync(join(tmpdir(), "hoptime-simulate-"));
 afterAll(() => rmSync(directory, { recursive: true }));
@@ -145,5 +148,38 @@ describe("hoptime simulate", () => {
     const command = simulateCommand().configureOutput({ writeOut: (text) => (help += text) });
     command.outputHelp();
     expect(help).toContain("hoptime simulate --out sim --replay");
+  });
+});
+
+describe("a simulated network", () => {
+  it("ends when what waits was taken, and not while something is; gives up where nothing is", async () => {
+    const counts = { sent: 0, unchanged: 0, refused: 0, dropped: 0, waiting: 3, waitingBytes: 0 };
+    const timer = setInterval(() => counts.waiting > 0 && counts.waiting--, 60);
+    const { signal } = new AbortController();
+    await whenSent({ counts }, signal);
+    clearInterval(timer);
+    expect(counts.waiting).toBe(0);
+    await whenSent({ counts: { ...counts, waiting: 1 } }, signal, 100);
+    await whenSent({ counts: { ...counts, waiting: 1 } }, AbortSignal.abort());
+  });
+
+  it("names records that a collector did not take", async () => {
+    const collector = createServer((request, response) => {
+      request.resume().on("end", () => {
+        const refused = Array.from({ length: 100 }, () => ({ outcome: "refused", reason: "not mine" }));
+        response.end(JSON.stringify({ results: refused }));
+      });
+    });
+    await new Promise<void>((resolve) => collector.listen(0, "127.0.0.1", resolve));
+    const { port } = collector.address() as AddressInfo;
+    const map = join(directory, "map.csv");
+    writeFileSync(map, "A,B,1,1\n");
+    try {
+      await expect(
+        run("--network", map, "--rate", "20", "--duration", "2s", "--to", `http://127.0.0.1:${port}`),
+      ).rejects.toThrow(/0 records were not sent in time, \d+ refused, 0 dropped/);
+    } finally {
+      collector.close();
+    }
   });
 });

@@ -7,6 +7,7 @@
  * collect.ts drives it from any stream of records; a question (query/segment) from an archive. State: heads of the records that wait, bounded by the
  * watermark and by `maxWaiting` per segment and estimator; payloads are read when their pair is estimated.
  */
+import { identityText } from "../epoch/identity.ts";
 import { sealed } from "../epoch/merge.ts";
 import type { EpochRecord } from "../epoch/record.ts";
 import type { Estimator, KnownFlows } from "../estimators/estimator.ts";
@@ -84,6 +85,8 @@ export const DEFAULT_CONFIDENCE = 0.95;
 interface Lane extends Source {
   readonly implementation: Estimator;
   readonly queue: PairQueue;
+  /** Taken from the queue, and not estimated yet. */
+  readonly taken: Set<RecordHandle>;
   readonly lists: FlowLists;
 }
 
@@ -110,9 +113,12 @@ export class Collector {
     return n;
   }
 
-  /** Their names (epoch/identity.ts). */
+  /** Names (epoch/identity.ts) of those, and of records whose estimate is still to be made while `advance` goes on. */
   *waitingNames(): Generator<string> {
-    for (const { queue } of this.#lanes.values()) yield* queue.waitingNames();
+    for (const { queue, taken } of this.#lanes.values()) {
+      yield* queue.waitingNames();
+      for (const record of taken) yield identityText(record);
+    }
   }
 
   /** Does anything list the flows of epochs? */
@@ -168,6 +174,7 @@ export class Collector {
       estimator,
       implementation,
       queue: new PairQueue({ ends, maxWaiting }),
+      taken: new Set(),
       lists,
     };
     this.#lanes.set(name, lane);
@@ -175,7 +182,7 @@ export class Collector {
   }
 
   *#drain(lane: Lane, watermarkNs: bigint | null): Generator<Collected> {
-    const { segment, estimator, implementation, lists } = lane;
+    const { segment, estimator, implementation, lists, taken } = lane;
     // The list of an epoch's flows may come a little after the sketch that needs it.
     const complete = ({ senders, receivers }: RecordPair<RecordHandle>) =>
       implementation.needs.flows === "none" ||
@@ -188,7 +195,12 @@ export class Collector {
       yield { kind: "unpaired", segment, estimator, unpaired: one, flows };
     }
     for (const pair of overlapping) yield { kind: "overlapping", segment, estimator, pair };
-    for (const pair of pairs) yield this.#estimate(lane, pair);
+    for (const { senders, receivers } of pairs) for (const one of [...senders, ...receivers]) taken.add(one);
+    for (const pair of pairs) {
+      const event = this.#estimate(lane, pair);
+      for (const one of [...pair.senders, ...pair.receivers]) taken.delete(one);
+      yield event;
+    }
   }
 
   #estimate(lane: Lane, pair: RecordPair<RecordHandle>): Collected {

@@ -152,6 +152,15 @@ describe("an overview", () => {
     expect(BigInt(segments[1]?.lastNs ?? 0)).toBe(BEGIN_NS + 86_401n * SECOND_NS);
   });
 
+  it("packets in flight at the end of a step that has just begun are no loss", async () => {
+    await store.write([row("tail", 300, 18e6, { received: 95, lost: null })], []);
+    const { segments } = await overview(store, new Normals(store), {
+      ...{ from: null, to: null, steps: 30, preferred: ["lda"] },
+      ...{ fromNs: BEGIN_NS, toNs: BEGIN_NS + 301n * SECOND_NS },
+    });
+    expect(segments.find((s) => s.label === "tail")?.lossRate.at(-1)).toBe(0);
+  });
+
   it("of one segment has that one alone", async () => {
     const one = await overview(store, new Normals(store), {
       ...{ from: "A", to: "C", fromNs: null, toNs: null, steps: 1, preferred: [] },

@@ -3,7 +3,7 @@
  * all answers; a step's mean is weighted by packets, and its low and high are the lowest and the highest of the answers in it: made to be looked at. Lost is sent minus received, where both
  * are known, and more than can be in flight at the ends of the time.
  */
-import { later } from "../base/time.ts";
+import { earlier, later } from "../base/time.ts";
 import { type Normal, type Normals, normalKey } from "./normals.ts";
 import type { ResultsStore } from "./results-store.ts";
 import { combineRows, type SegmentRow, STEPS, type Step } from "./rows.ts";
@@ -106,7 +106,10 @@ export async function overview(
     own.lowNs[at] = rounded(step.lowNs);
     own.highNs[at] = rounded(step.highNs);
     if (step.sent !== null && step.received !== null) {
-      const lost = beyondFlight(step.sent - step.received, step.sent / Number(stepNs), step.meanNs);
+      // The last step has just begun: its packets are those of the part that there is.
+      const beginsNs = startNs + BigInt(at) * stepNs;
+      const lengthNs = Number(earlier(stepNs, toNs - beginsNs));
+      const lost = beyondFlight(step.sent - step.received, step.sent / lengthNs, step.meanNs);
       own.lossRate[at] = step.sent > 0 ? lost / step.sent : null;
       own.sent = (own.sent ?? 0) + step.sent;
       own.lost = (own.lost ?? 0) + step.sent - step.received;

@@ -22,8 +22,9 @@ export type PairingPart = Pick<
   | "counts"
   | "segments"
   | "waiting"
-  | "waitingNames"
   | "behind"
+  | "sent"
+  | "state"
   | "watch"
   | "unwatch"
   | "resume"
@@ -55,9 +56,10 @@ class PairingThread implements PairingPart {
   readonly #waiting = new Map<number, { resolve: () => void; reject: (error: Error) => void }>();
   #state: PairingState = {
     counts: { estimated: 0, late: 0, repeated: 0, refused: 0, missing: 0 },
-    ...{ waiting: 0, behind: 0, watched: [], waitingNames: [] },
+    ...{ waiting: 0, behind: 0, watched: [], orders: 0, openNames: [] },
   };
   #next = 1;
+  #sent = 0;
   #failed: Error | null = null;
 
   constructor(program: string, options: PairingOptions) {
@@ -89,9 +91,13 @@ class PairingThread implements PairingPart {
     return this.#state.waiting;
   }
 
-  /** As of the last work. */
-  get waitingNames(): string[] {
-    return this.#state.waitingNames;
+  get sent(): number {
+    return this.#sent;
+  }
+
+  /** As it was last reported: rows that had been made by then have come. */
+  state(): PairingState {
+    return this.#state;
   }
 
   get behind(): number {
@@ -125,8 +131,8 @@ class PairingThread implements PairingPart {
     this.#send({ kind: "offer", records, encoded }, [encoded.buffer as ArrayBuffer]);
   }
 
-  resume(segment: CollectedSegment, latestNs: bigint): void {
-    this.#send({ kind: "resume", segment, latestNs });
+  resume(segment: CollectedSegment, latestNs: bigint, doneNs?: bigint): void {
+    this.#send({ kind: "resume", segment, latestNs, doneNs });
   }
 
   again(point: string, label: string, span: Span): void {
@@ -156,6 +162,7 @@ class PairingThread implements PairingPart {
   }
 
   #send(order: PairingOrder, transfer: ArrayBuffer[] = []): void {
+    this.#sent++;
     this.#worker.postMessage(order, transfer);
   }
 
@@ -163,6 +170,7 @@ class PairingThread implements PairingPart {
     if (report.kind === "rows") for (const { row, flows } of report.rows) this.#options.onRows(row, flows);
     else if (report.kind === "refused") this.#options.onRefused(report.file, report.reason);
     else if (report.kind === "late") this.#options.onLate?.(report.head);
+    else if (report.kind === "state") this.#state = report.state;
     else {
       this.#state = report.state;
       for (const { segment } of report.state.watched)

@@ -25,7 +25,7 @@ export type PairingOrder =
   | { kind: "unwatch"; segment: CollectedSegment }
   /** `encoded`: records without a head, as they came and were checked, one behind the other; the others are read from the archive. */
   | { kind: "offer"; records: CrossingRecord[]; encoded: Uint8Array }
-  | { kind: "resume"; segment: CollectedSegment; latestNs: bigint }
+  | { kind: "resume"; segment: CollectedSegment; latestNs: bigint; doneNs: bigint | undefined }
   | { kind: "again"; point: string; label: string; span: Span }
   | { kind: "work"; id: number };
 
@@ -33,39 +33,51 @@ export type PairingReport =
   | { kind: "rows"; rows: { row: SegmentRow; flows: FlowRow[] }[] }
   | { kind: "refused"; file: string; reason: string }
   | { kind: "late"; head: RecordHead }
+  /** While it works; rows of what is done by then were reported before. */
+  | { kind: "state"; state: PairingState }
   | { kind: "worked"; id: number; state: PairingState; error: string | null };
 
 /** Rows that cross at a time, and how long the first of them waits for more, ms. */
 const MAX_ROWS = 200;
 const GATHER_MS = 100;
+/** Where records are named: how often it says how far it is while it works, ms. */
+const STATE_MS = 500;
 
 const port = parentPort;
 if (port) {
   const { directory, ...options } = workerData as PairingWorkerData;
   const report = (message: PairingReport) => port.postMessage(message);
   let rows: { row: SegmentRow; flows: FlowRow[] }[] = [];
-  let reportedMs = 0;
+  let [reportedMs, statedMs, orders] = [0, 0, 0];
   const reportRows = () => {
     if (rows.length > 0) report({ kind: "rows", rows });
     rows = [];
     reportedMs = performance.now();
   };
+  const stateNow = (): PairingState => {
+    statedMs = performance.now();
+    return { ...pairing.state(), orders };
+  };
   const pairing = new Pairing({
     ...{ ...options, archive: RecordArchive.open(directory), table: ESTIMATORS },
     onRows: (row, flows) => {
       rows.push({ row, flows });
-      if (rows.length >= MAX_ROWS || performance.now() - reportedMs >= GATHER_MS) reportRows();
+      const states = options.namesWaiting && performance.now() - statedMs >= STATE_MS;
+      if (states || rows.length >= MAX_ROWS || performance.now() - reportedMs >= GATHER_MS) reportRows();
+      if (states) report({ kind: "state", state: stateNow() });
     },
     onRefused: (file, reason) => report({ kind: "refused", file, reason }),
     onLate: (head) => report({ kind: "late", head }),
   });
   port.on("message", async (order: PairingOrder) => {
+    orders++;
     if (order.kind === "watch") pairing.watch(order.segment);
     else if (order.kind === "unwatch") pairing.unwatch(order.segment);
     else if (order.kind === "offer") pairing.offer(offered(order.records, order.encoded));
-    else if (order.kind === "resume") pairing.resume(order.segment, order.latestNs);
+    else if (order.kind === "resume") pairing.resume(order.segment, order.latestNs, order.doneNs);
     else if (order.kind === "again") pairing.again(order.point, order.label, order.span);
     else {
+      statedMs = performance.now();
       let error: string | null = null;
       try {
         await pairing.work();
@@ -73,7 +85,7 @@ if (port) {
         error = (cause as Error).stack ?? String(cause);
       }
       reportRows();
-      report({ kind: "worked", id: order.id, state: pairing.state(), error });
+      report({ kind: "worked", id: order.id, state: stateNow(), error });
     }
   });
 }

@@ -5,12 +5,13 @@
 import { join } from "node:path";
 import type { RecordArchive } from "../archive/archive.ts";
 import { recordPath } from "../archive/names.ts";
+import { later } from "../base/time.ts";
 import { turnEvery } from "../base/turn.ts";
 import { openHandle } from "../collect/archive-records.ts";
 import { type Collected, type CollectedSegment, Collector } from "../collect/collector.ts";
 import { interleave } from "../collect/interleave.ts";
 import type { RecordHandle } from "../collect/record-handle.ts";
-import { recordIdentity } from "../epoch/identity.ts";
+import { identityText, recordIdentity } from "../epoch/identity.ts";
 import type { EpochRecord, RecordHead } from "../epoch/record.ts";
 import type { Estimator } from "../estimators/estimator.ts";
 import { type FlowRow, flowRows, type SegmentRow, segmentRow } from "../results/rows.ts";
@@ -29,7 +30,7 @@ export interface PairingOptions {
   onRefused: (file: string, reason: string) => void;
   /** A record that came after its epoch was given up; once for each segment that it is an end of. */
   onLate?: (head: RecordHead) => void;
-  /** Is its state to name the records that wait? */
+  /** Is its state to name the records that are open? */
   namesWaiting?: boolean;
 }
 
@@ -66,12 +67,16 @@ export interface PairingState {
   waiting: number;
   behind: number;
   watched: WatchedState[];
-  /** Of records that wait (epoch/identity.ts), where they are to be named. */
-  waitingNames: string[];
+  /** Offers and other orders that it is of. */
+  orders: number;
+  /** Where they are to be named: records (epoch/identity.ts) of those orders that wait, or whose rows are still to be made. All others are done: their rows have gone to `onRows`. */
+  openNames: string[];
 }
 
 interface Watched extends WatchedState {
   collector: Collector;
+  /** Records that came late, whose times are still to be estimated again. */
+  late: string[];
   /** The collector has no records from before this: what comes of that time is late. */
   resumedNs: bigint | null;
 }
@@ -94,6 +99,7 @@ export class Pairing {
   readonly #byPoint = new Map<string, Watched[]>();
   #working: Promise<void> = Promise.resolve();
   #offers = 0;
+  #orders = 0;
 
   constructor(options: PairingOptions) {
     this.#options = options;
@@ -121,7 +127,7 @@ export class Pairing {
     const name = nameOf(segment);
     if (this.#watched.has(name) || this.#watched.size >= MAX_SEGMENTS) return false;
     const collector = this.#collector(segment);
-    const watched: Watched = { segment, collector, latestNs: 0n, resumedNs: null, again: [] };
+    const watched: Watched = { segment, collector, latestNs: 0n, resumedNs: null, again: [], late: [] };
     this.#watched.set(name, watched);
     for (const point of [segment.from, segment.to])
       this.#byPoint.set(point, [...(this.#byPoint.get(point) ?? []), watched]);
@@ -150,6 +156,7 @@ export class Pairing {
   /** Records that are in the archive. `settled`: there is another record of the epoch, which this one has changed. */
   offer(accepted: readonly OfferedRecord[]): void {
     this.#offers++;
+    this.#orders++;
     for (const { head, record, bytes, outcome: stored, settled } of accepted) {
       const name = recordPath(head).join("/");
       if (stored === "stored" && record) this.#recent.add(name, record, bytes);
@@ -164,6 +171,7 @@ export class Pairing {
           this.counts.late++;
           if (!settled) this.#options.onLate?.(head);
           addSpan(watched.again, head.epoch);
+          if (this.#options.namesWaiting) watched.late.push(identityText(recordIdentity(head)));
         }
         if (head.epoch.endNs > watched.latestNs) watched.latestNs = head.epoch.endNs;
       }
@@ -175,19 +183,27 @@ export class Pairing {
     if (found) this.watch(found);
   }
 
-  /** After a restart: records of the last while wait once more, so that an end that comes now finds its partner. `latestNs`: end of the newest record. */
-  resume(segment: CollectedSegment, latestNs: bigint): void {
+  /**
+   * After a restart: records of the last while wait once more, so that an end that comes now finds its partner. `latestNs`: end of the newest record. `doneNs`: epochs that begin before this are in the
+   * results for sure, but for those that are cut by packets.
+   */
+  resume(segment: CollectedSegment, latestNs: bigint, doneNs = 0n): void {
+    this.#orders++;
     const watched = this.#watched.get(nameOf(segment));
     if (!watched || latestNs <= watched.latestNs) return;
     const { latenessNs } = this.#options;
     watched.latestNs = latestNs;
-    watched.resumedNs = latestNs - latenessNs - AROUND_NS;
-    for (const handle of this.#stored(segment, { startNs: watched.resumedNs - AROUND_NS, endNs: latestNs }))
-      watched.collector.offer(handle);
+    const fromNs = latestNs - latenessNs - AROUND_NS;
+    const stored = [...this.#stored(segment, { startNs: fromNs - AROUND_NS, endNs: latestNs })];
+    const isCut = stored.some(({ epoch }) => epoch.mode === "delimited");
+    watched.resumedNs = isCut ? fromNs : later(fromNs, doneNs);
+    for (const handle of stored)
+      if (isCut || handle.epoch.startNs >= watched.resumedNs) watched.collector.offer(handle);
   }
 
   /** A time of which records may not be in the results: of a point and label. */
   again(point: string, label: string, span: Span): void {
+    this.#orders++;
     for (const watched of this.#byPoint.get(point) ?? [])
       if (watched.segment.label === label) addSpan(watched.again, span);
   }
@@ -198,9 +214,17 @@ export class Pairing {
     return isSettledIn(this.#byPoint.get(point) ?? [], { point, label, span, latenessNs });
   }
 
-  get waitingNames(): string[] {
+  /** Offers and other orders so far. */
+  get sent(): number {
+    return this.#orders;
+  }
+
+  #openNames(): string[] {
     if (!this.#options.namesWaiting) return [];
-    return [...this.#watched.values()].flatMap(({ collector }) => [...collector.waitingNames()]);
+    return [...this.#watched.values()].flatMap(({ collector, late }) => [
+      ...collector.waitingNames(),
+      ...late,
+    ]);
   }
 
   /** As it is now, for those who are not in this thread. */
@@ -210,8 +234,9 @@ export class Pairing {
       latestNs,
       again: again.map((s) => ({ ...s })),
     }));
-    const { waiting, behind, waitingNames } = this;
-    return { counts: { ...this.counts }, waiting, behind, watched, waitingNames };
+    const { waiting, behind } = this;
+    const openNames = this.#openNames();
+    return { counts: { ...this.counts }, waiting, behind, watched, orders: this.#orders, openNames };
   }
 
   /** Everything that can be estimated now is; one call after the other. */
@@ -237,12 +262,14 @@ export class Pairing {
     }
     // What was before comes after what is now.
     for (const watched of this.#watched.values()) {
+      const { length } = watched.late;
       for (let span = watched.again.shift(); span; span = watched.again.shift()) {
         // In pieces, so that a long outage is no long silence.
         const endNs = span.endNs - span.startNs > CHUNK_NS ? span.startNs + CHUNK_NS : span.endNs;
         if (endNs < span.endNs) watched.again.unshift({ startNs: endNs, endNs: span.endNs });
         await this.#estimateAgain(watched, { startNs: span.startNs, endNs });
       }
+      watched.late.splice(0, length);
     }
   }
 

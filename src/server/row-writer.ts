@@ -35,6 +35,8 @@ export class RowWriter {
   readonly #followers: RowFollower[] = [];
   readonly #gate: RowGate;
   #unwritten = new Map<string, Unwritten>();
+  /** Receivers of rows that the last write left. */
+  #held: ReadonlySet<string> = new Set();
 
   constructor(results: ResultsStore, events: Events, gate: RowGate, onError: (text: string) => void) {
     this.#results = results;
@@ -46,11 +48,6 @@ export class RowWriter {
   /** Rows that are not written yet. */
   get waiting(): number {
     return this.#unwritten.size;
-  }
-
-  /** Receivers of those. */
-  get waitingReceivers(): Set<string> {
-    return new Set([...this.#unwritten.values()].map(({ row }) => row.segment.to));
   }
 
   /** The newest row of each segment and estimator. */
@@ -78,6 +75,7 @@ export class RowWriter {
     const own = [...this.#unwritten].filter(([, { row, fence }]) => this.#gate.fenceOf(row) === fence);
     const rows = new Map(own.filter(([, { row }]) => this.#gate.isOpen(row)));
     this.#unwritten = new Map(own.filter(([key]) => !rows.has(key)));
+    this.#held = new Set([...this.#unwritten.values()].map(({ row }) => row.segment.to));
     const list = [...rows.values()];
     const fences = new Map(list.map(({ row, fence }) => [row.segment.to, fence]));
     const written = list.map((r) => r.row);
@@ -100,19 +98,31 @@ export class RowWriter {
     return list.length;
   }
 
-  /** Writes what is added while `working` goes on, and the rest when it has ended: of a backlog the first rows are there long before the last. */
-  async writeDuring(working: Promise<void>): Promise<number> {
+  /**
+   * Writes what is added while `working` goes on, and the rest when it has ended: of a backlog the first rows are there long before the last. `begin` is called before each write, and what it returns
+   * after it, with the receivers of rows that the gate has left.
+   */
+  async writeDuring(
+    working: Promise<void>,
+    begin: () => (held: ReadonlySet<string>) => void,
+  ): Promise<number> {
     let goesOn = true;
     const ended = working.finally(() => {
       goesOn = false;
     });
     let written = 0;
+    const write = async () => {
+      const done = begin();
+      written += await this.write();
+      done(this.#held);
+    };
     try {
       while (goesOn) {
         await pauseOrEnd(ended);
-        if (goesOn) written += await this.write();
+        if (goesOn) await write();
       }
-      return written + (await this.write());
+      await write();
+      return written;
     } catch (error) {
       await ended.catch(() => {});
       throw error;

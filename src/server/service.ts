@@ -212,23 +212,18 @@ export class CollectorService {
   }
 
   ask(asked: ArchiveQuestion, client: AskingClient): Promise<string> {
-    return this.#counted(async () => {
-      await this.#options.cluster?.fetchFor(asked);
-      return await this.#asker.ask(asked, client);
-    });
+    return this.#counted(asked, () => this.#asker.ask(asked, client));
   }
 
   /** An answer in pieces, as they are found. */
   stream(asked: ArchiveQuestion, client: AskingClient): Promise<AsyncIterable<AnswerPiece>> {
-    return this.#counted(async () => {
-      await this.#options.cluster?.fetchFor(asked);
-      return await this.#asker.stream(asked, client);
-    });
+    return this.#counted(asked, () => this.#asker.stream(asked, client));
   }
 
-  async #counted<T>(ask: () => Promise<T>): Promise<T> {
+  async #counted<T>(asked: ArchiveQuestion, ask: () => Promise<T>): Promise<T> {
     this.counts.questions++;
     try {
+      await this.#options.cluster?.fetchFor(asked);
       return await ask();
     } catch (error) {
       this.counts.failedQuestions++;
@@ -368,8 +363,11 @@ export class CollectorService {
       // What could not be written goes first: while that fails nothing more is estimated, and no more is held.
       this.counts.rows += await this.#rows.write();
       const { cluster } = this.#options;
-      this.counts.rows += await this.#rows.writeDuring(this.#pairing.work());
-      cluster?.written(this.#rows.waitingReceivers);
+      this.counts.rows += await this.#rows.writeDuring(this.#pairing.work(), () => {
+        const state = cluster && this.#pairing.state();
+        return (held) => state && cluster.written(state, held);
+      });
+      cluster?.ticked();
       await this.#journal?.settle(
         looked,
         ({ point, segment, ...span }) => !this.#pairing.isSettled(point, segment, span),

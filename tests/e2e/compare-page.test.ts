@@ -1,12 +1,15 @@
 /** The HTML report of captures of which each packet is known: its filter means what conditions of the command line mean, its CSV is the command line's. */
-import { mkdtempSync, readFileSync, rmSync } from "node:fs";
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { pathToFileURL } from "node:url";
 import type { Browser, Page } from "playwright-core";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import type { CompareReport, FlowReport } from "../../src/compare/report.ts";
-import { hasBrowser, launchBrowser } from "../support/browser-page.ts";
+import { planUpgrades } from "../../src/network/plan/plan.ts";
+import { parseTopology } from "../../src/network/topology/topology-format.ts";
+import { renderPlanHtml } from "../../src/present/html/plan-html.ts";
+import { accessibilityFindings, hasBrowser, launchBrowser } from "../support/browser-page.ts";
 import { cliOutput, runCli } from "../support/cli.ts";
 import { type LinkPacket, writeLink } from "../support/link-captures.ts";
 
@@ -42,8 +45,8 @@ describe.skipIf(!hasBrowser)("the HTML report", () => {
     rmSync(scratch, { recursive: true, force: true });
   });
 
-  async function open(): Promise<Page> {
-    const page = await browser.newPage({ acceptDownloads: true });
+  async function open(options = {}): Promise<Page> {
+    const page = await browser.newPage({ acceptDownloads: true, ...options });
     await page.goto(pathToFileURL(HTML).href);
     await page.waitForSelector("html[data-ready]", { state: "attached" });
     return page;
@@ -164,6 +167,98 @@ describe.skipIf(!hasBrowser)("the HTML report", () => {
     const above = await page.locator(".warning").first().boundingBox();
     const table = await page.locator(".flows").boundingBox();
     expect(above?.y ?? Number.NaN).toBeLessThan(table?.y ?? Number.NaN);
+    await page.close();
+  });
+
+  test("the way back has charts of its own, and a flow of either way its own time series; on a phone what is cut off has a cue", async () => {
+    const twoWay = traffic().flatMap((p): LinkPacket[] => [
+      p,
+      { ...p, reverse: true, atNs: p.atNs + 7, delayNs: p.delayNs === null ? null : 3 * p.delayNs },
+    ]);
+    writeLink(twoWay, FILES);
+    cliOutput(["compare", FILES.before, FILES.after, "--html", HTML]);
+    const page = await open();
+    const inked = await page.locator("#reverse canvas").evaluateAll((canvases) =>
+      (canvases as HTMLCanvasElement[]).map((c) => {
+        const { data } = c.getContext("2d")?.getImageData(0, 0, c.width, c.height) ?? { data: [] };
+        return data.filter((v, i) => i % 4 === 3 && v > 40).length;
+      }),
+    );
+    expect(inked.length).toBeGreaterThanOrEqual(2);
+    expect(Math.min(...inked)).toBeGreaterThan(500);
+    for (const [way, delay] of [
+      ["0", "3.5 ms"],
+      ["1", "10.5 ms"],
+    ] as const) {
+      await page.click(`#flows button[data-value="${way}"]`);
+      // The largest flow.
+      await page.click('.flows tr[data-at="0"]');
+      const label = await page.getAttribute(".flow-detail .flow-series svg", "aria-label");
+      expect(label?.replaceAll("\u202f", " ")).toMatch(
+        new RegExp(`^Delay over time: from .* to ${delay}, 4 packets lost$`),
+      );
+    }
+    await page.close();
+    const phone = await open({ viewport: { width: 390, height: 800 } });
+    const heads = await phone
+      .locator(".flows th:visible")
+      .evaluateAll((all) => all.map((h) => [h.textContent, h.getBoundingClientRect().right] as const));
+    for (const name of ["p99", "Loss"])
+      expect(heads.find(([text]) => text === name)?.[1], name).toBeLessThanOrEqual(390);
+    // A shade at the side of everything that can be scrolled.
+    const cut = await phone
+      .locator("main *")
+      .evaluateAll((all) =>
+        all
+          .filter(
+            (e) => e.scrollWidth > e.clientWidth + 1 && /auto|scroll/.test(getComputedStyle(e).overflowX),
+          )
+          .map((e) => [
+            e.className,
+            (getComputedStyle(e).backgroundImage.match(/linear-gradient/g) ?? []).length,
+          ]),
+      );
+    expect(cut).toEqual([["flow-scroll", 4]]);
+    await phone.close();
+  });
+
+  test("reports of localise and plan are dark where the system is, and as wide as a phone; localise draws all series by one scale", async () => {
+    // A rise by 1 ms on the first segment, and later one by 4 ms on the second.
+    const packets = Array.from({ length: 2000 }, (_, n) => ({ flow: 1, number: n, atNs: n * MS + 1 }));
+    const first = packets.map((p, n) => ({ ...p, delayNs: MS + (n >= 600 && n < 800 ? MS : 0) }));
+    const second = first.map((p, n) => ({
+      ...{ ...p, atNs: p.atNs + p.delayNs, delayNs: MS + (n >= 1400 && n < 1600 ? 4 * MS : 0) },
+    }));
+    const files = ["a", "b", "c"].map((name) => join(scratch, `${name}.pcap`)) as [string, string, string];
+    writeLink(first, { before: files[0], after: files[1] });
+    writeLink(second, { before: join(scratch, "unused.pcap"), after: files[2] });
+    const html = { localise: join(scratch, "localise.html"), plan: join(scratch, "plan.html") };
+    cliOutput(["localise", ...files, "--names", "A,B,C", "--epoch", "100ms", "--html", html.localise]);
+    const map = parseTopology(Buffer.from("from,to,weight\na,b,1\nb,c,1\nc,a,3\nc,d,1\n"), "net.csv");
+    writeFileSync(html.plan, renderPlanHtml(map, planUpgrades(map, { upgrade: 2 })));
+    const page = await browser.newPage({ viewport: { width: 390, height: 800 }, colorScheme: "dark" });
+    for (const [name, file] of Object.entries(html)) {
+      await page.goto(pathToFileURL(file).href);
+      expect(await page.evaluate(() => document.documentElement.scrollWidth), name).toBeLessThanOrEqual(390);
+      const ground = await page.evaluate(() => getComputedStyle(document.body).backgroundColor);
+      expect(ground, name).toBe("rgb(13, 18, 24)");
+      expect(await accessibilityFindings(page), name).toEqual([]);
+    }
+    await page.goto(pathToFileURL(html.localise).href);
+    const heights = await page.locator("#delay svg").evaluateAll((all) =>
+      all.map((svg) => {
+        const ys = [...svg.querySelectorAll("polyline")].flatMap((line) =>
+          [...line.points].map((point) => point.y),
+        );
+        return Math.max(...ys) - Math.min(...ys);
+      }),
+    );
+    // A → B, B → C, and the whole path: by one scale the second rises four times as high as the first, and the path as high as the second.
+    expect(heights).toHaveLength(3);
+    const [one = 0, two = 0, path = 0] = heights;
+    expect(one).toBeGreaterThan(5);
+    expect(two / one).toBeCloseTo(4, 0);
+    expect(path / two).toBeCloseTo(1, 1);
     await page.close();
   });
 });

@@ -77,13 +77,13 @@ export function table(columns: readonly TableColumn[], rows: readonly (readonly 
   const body = rows.map(
     (row) => `<tr>${columns.map((column, i) => `<td${kind(column)}>${row[i] ?? ""}</td>`).join("")}</tr>`,
   );
-  return `<div class="scroll-x"><table class="small"><thead><tr>${head}</tr></thead><tbody>
+  return `<div class="scroll-x" tabindex="0"><table class="small"><thead><tr>${head}</tr></thead><tbody>
 ${body.join("\n")}
 </tbody></table></div>`;
 }
 
 export function picture(svg: string): string {
-  return `<div class="scroll-x">${svg}</div>`;
+  return `<div class="scroll-x" tabindex="0">${svg}</div>`;
 }
 
 export function notesCard(notes: readonly string[]): string {

@@ -86,6 +86,9 @@ export class Alerts implements RowFollower {
 
   static async open(options: AlertsOptions): Promise<Alerts> {
     const alerts = new Alerts(options);
+    // Rows of before come again after a restart: what has ended does not begin anew.
+    for (const { body } of await options.results.alerts.list({ open: false, limit: REMEMBERED }))
+      alerts.#remember(JSON.parse(body) as Alert);
     for (const { body } of await options.results.alerts.list({ open: true, limit: REMEMBERED }))
       await alerts.#resume(JSON.parse(body) as Alert);
     return alerts;
@@ -180,6 +183,15 @@ export class Alerts implements RowFollower {
     this.#webhooks = settings.notify.map((n) => new Webhook({ ...n, onLog }));
   }
 
+  #remember({ name, when, target, endedNs }: Alert): void {
+    const rule = this.#settings.rules.find((r) => r.name === name && r.when === when);
+    const settings = rule && thresholdOf(rule);
+    const key = JSON.stringify([name, target]);
+    // The latest come first.
+    if (!settings || this.#targets.has(key)) return;
+    this.#targets.set(key, { state: new RuleState(settings, BigInt(endedNs ?? 0)), alert: null });
+  }
+
   async #resume(alert: Alert): Promise<void> {
     const rule = this.#settings.rules.find((r) => r.name === alert.name && r.when === alert.when);
     if (!rule) return await this.#end(alert, this.#options.nowNs());
@@ -187,9 +199,9 @@ export class Alerts implements RowFollower {
     const settings = thresholdOf(rule);
     if (!settings) return;
     const { sinceNs, beganNs, worst } = alert;
-    const active = { sinceNs: BigInt(sinceNs), judgedNs: BigInt(beganNs), worst: worst ?? 0 };
+    const active = { sinceNs: BigInt(sinceNs), worst: worst ?? 0 };
     this.#targets.set(JSON.stringify([rule.name, alert.target]), {
-      state: new RuleState(settings, active),
+      state: new RuleState(settings, BigInt(beganNs), active),
       alert,
     });
   }

@@ -35,13 +35,14 @@ export class RuleState {
   active = false;
   worst: number;
 
-  constructor(settings: RuleSettings, active?: { sinceNs: bigint; judgedNs: bigint; worst: number }) {
+  /** `judgedNs`: until then another process has judged; `active`: what it left. */
+  constructor(settings: RuleSettings, judgedNs = 0n, active?: { sinceNs: bigint; worst: number }) {
     this.#settings = settings;
+    this.#judgedNs = judgedNs;
     this.worst = settings.condition.above ? Number.NEGATIVE_INFINITY : Number.POSITIVE_INFINITY;
     if (!active) return;
     this.active = true;
     this.#holdingNs = active.sinceNs;
-    this.#judgedNs = active.judgedNs;
     this.worst = active.worst;
   }
 

@@ -3,6 +3,7 @@ import type { RecordArchive } from "../../archive/archive.ts";
 import type { CollectedSegment } from "../../collect/collector.ts";
 import type { RecordHead } from "../../epoch/record.ts";
 import type { Ingested } from "../ingest.ts";
+import type { PairingState } from "../pairing.ts";
 import type { PairingPart } from "../pairing-thread.ts";
 import type { ArchiveQuestion } from "../questions.ts";
 import type { RowGate } from "../row-writer.ts";
@@ -38,8 +39,10 @@ export interface ClusterPart {
   readonly gate: RowGate;
   /** A record came after its epoch was given up. */
   late(head: RecordHead): void;
-  /** Rows of before have been written, but for those of segments to these receivers. */
-  written(waiting: ReadonlySet<string>): void;
+  /** Rows that had been made when the pairing was in this state are written, but for those of segments to these receivers. */
+  written(state: Pick<PairingState, "orders" | "openNames">, held: ReadonlySet<string>): void;
+  /** Everything that had come before the last tick is estimated and written, or waits. */
+  ticked(): void;
   /** Records from HTTP go the way of all. */
   publish(message: Uint8Array, point: string | null, tap: string | null): Promise<Ingested>;
   /** When it resolves, the archive has what the question is about. */

@@ -206,7 +206,8 @@ export class RecordIntake {
       // Another worker's meanwhile, or this one's once more: then it comes again.
       if (this.#options.fenceOf(partition) !== fence) continue;
       const name = identityText(recordIdentity(head));
-      this.#options.unacknowledged.add(id, { partition, fence, messages, name, tick: this.#options.tick() });
+      const orders = this.#options.parts()?.pairing.sent ?? Number.POSITIVE_INFINITY;
+      this.#options.unacknowledged.add(id, { partition, fence, messages, name, orders });
     }
   }
 

@@ -1,4 +1,5 @@
 /** One partition that this worker has: its durable consumer, shared by all workers of the group one after the other, and how far back this worker's archive knows it. */
+import { setTimeout as sleep } from "node:timers/promises";
 import type { ConsumerInfo, ConsumerMessages, JsMsg } from "@nats-io/jetstream";
 import { STREAM } from "../../transport/nats/cluster.ts";
 import type { NatsLink } from "../../transport/nats/connection.ts";
@@ -9,6 +10,9 @@ const MAX_ACK_PENDING = 5000;
 /** Messages that are asked for at a time: of all partitions together, what a worker does in seconds. */
 const PULL = 250;
 const RETRY_MS = 1000;
+/** Where everything that was read is acknowledged: so far back the archive is filled before the partition is worked. The rest is read beside the work, for this share of the time. */
+const SHORT_MS = 10_000;
+const FILLING_SHARE = 0.2;
 
 export interface PartitionOptions {
   link: NatsLink;
@@ -18,8 +22,8 @@ export interface PartitionOptions {
   ackWaitMs: number;
   /** How far before the first message that is not acknowledged the archive is filled. */
   horizonMs: number;
-  /** Records of before: into the archive. `open`: it may not be in the results. */
-  onPast: (messages: readonly JsMsg[], open: boolean) => Promise<void>;
+  /** Records of before: into the archive. */
+  onPast: (messages: readonly JsMsg[], from: Past) => Promise<void>;
   /** The past is there: segments go on where they were. */
   onReady: (sinceMs: number) => Promise<void>;
   /** Resolves when there is room for more. */
@@ -27,6 +31,9 @@ export interface PartitionOptions {
   /** Null: it reads. */
   onTrouble: (error: unknown) => void;
 }
+
+/** Open: it may not be in the results. Filled: the partition is worked already. */
+export type Past = "open" | "done" | "filled";
 
 export class Partition {
   readonly number: number;
@@ -36,6 +43,7 @@ export class Partition {
   readonly #stop = new AbortController();
   #messages: ConsumerMessages | null = null;
   #running: Promise<void> = Promise.resolve();
+  #filling: Promise<void> = Promise.resolve();
 
   constructor(options: PartitionOptions) {
     this.#options = options;
@@ -55,6 +63,7 @@ export class Partition {
     this.#stop.abort();
     this.#messages?.stop();
     await this.#running;
+    await this.#filling;
   }
 
   async #run(): Promise<void> {
@@ -85,26 +94,48 @@ export class Partition {
   }
 
   /** What the worker before had read: what is acknowledged is context, what is not is delivered again later, and is in the archive before anything newer comes. */
-  async #catchUp({ ack_floor, delivered }: ConsumerInfo): Promise<void> {
-    const { link, horizonMs, onPast, onReady, number } = this.#options;
+  async #catchUp({ ack_floor, delivered, num_ack_pending }: ConsumerInfo): Promise<void> {
+    const { horizonMs, onPast, onReady } = this.#options;
     if (delivered.stream_seq === 0) {
       this.sinceMs = 0;
       await onReady(0);
       return;
     }
     const floorMs = ack_floor.stream_seq > 0 ? await this.#timeOf(ack_floor.stream_seq) : 0;
-    const fromMs = Math.max(0, floorMs - horizonMs);
-    const { signal } = this.#stop;
-    const past = { filter: partitionFilter(number), fromMs, toSequence: delivered.stream_seq, signal };
-    await readPast(link, past, async (messages) => {
+    const wholeMs = Math.max(0, floorMs - horizonMs);
+    // A worker that gave it back has left nothing undone, and records wait meanwhile.
+    const fromMs = num_ack_pending === 0 ? Math.max(wholeMs, floorMs - SHORT_MS) : wholeMs;
+    await this.#readPast(fromMs, delivered.stream_seq, async (messages) => {
       const at = messages.findIndex((m) => m.seq > ack_floor.stream_seq);
       const known = at < 0 ? messages : messages.slice(0, at);
-      if (known.length > 0) await onPast(known, false);
-      if (at >= 0) await onPast(messages.slice(at), true);
+      if (known.length > 0) await onPast(known, "done");
+      if (at >= 0) await onPast(messages.slice(at), "open");
     });
     if (this.stopped) return;
     this.sinceMs = fromMs;
     await onReady(fromMs);
+    if (wholeMs < fromMs) this.#filling = this.#fill(wholeMs, ack_floor.stream_seq);
+  }
+
+  /** What came before that, beside the work. Where it cannot be read, it is looked for when a row needs it. */
+  async #fill(fromMs: number, toSequence: number): Promise<void> {
+    const { signal } = this.#stop;
+    try {
+      await this.#readPast(fromMs, toSequence, async (messages) => {
+        const beganMs = performance.now();
+        await this.#options.onPast(messages, "filled");
+        await sleep((performance.now() - beganMs) * (1 / FILLING_SHARE - 1), undefined, { signal });
+      });
+      if (!this.stopped) this.sinceMs = fromMs;
+    } catch {
+      // `sinceMs` stays: rows that would need more are looked up.
+    }
+  }
+
+  #readPast(fromMs: number, toSequence: number, take: (messages: JsMsg[]) => Promise<void>): Promise<void> {
+    const { link, number } = this.#options;
+    const { signal } = this.#stop;
+    return readPast(link, { filter: partitionFilter(number), fromMs, toSequence, signal }, take);
   }
 
   /** When a message came; 0 where it is gone. */

@@ -10,10 +10,11 @@ import type { JsMsg } from "@nats-io/jetstream";
 import { recordPath } from "../../archive/names.ts";
 import { FormatError } from "../../base/errors.ts";
 import { turnEvery } from "../../base/turn.ts";
-import { decodeHead } from "../../epoch/record.ts";
+import { decodeHead, type RecordHead } from "../../epoch/record.ts";
 import { frameRecord } from "../../transport/batch.ts";
 import { STREAM } from "../../transport/nats/cluster.ts";
 import type { NatsLink } from "../../transport/nats/connection.ts";
+import type { Ingested } from "../ingest.ts";
 import { RecordAssembly } from "./incoming.ts";
 import { readPast } from "./stream-reader.ts";
 
@@ -30,13 +31,13 @@ interface Known {
 export class PastRecords {
   readonly #link: NatsLink;
   readonly #directory: string;
-  readonly #store: (message: Uint8Array) => Promise<unknown>;
+  readonly #store: (message: Uint8Array) => Promise<Ingested>;
   readonly #known = new Map<string, Known>();
   #reading: Promise<void> = Promise.resolve();
   readonly #stop = new AbortController();
 
   /** `directory`: of the archive. */
-  constructor(link: NatsLink, directory: string, store: (message: Uint8Array) => Promise<unknown>) {
+  constructor(link: NatsLink, directory: string, store: (message: Uint8Array) => Promise<Ingested>) {
     this.#link = link;
     this.#directory = directory;
     this.#store = store;
@@ -63,13 +64,16 @@ export class PastRecords {
     const { signal } = this.#stop;
     const past = { filter: subject, ...range, toSequence: last.seq, signal };
     const assembly = new RecordAssembly();
-    await readPast(this.#link, past, (messages) => this.store(messages, assembly));
+    await readPast(this.#link, past, async (messages) => {
+      await this.store(messages, assembly);
+    });
     if (!signal.aborted)
       this.#known.set(subject, { sinceMs: enough ? known.sinceMs : fromMs, sequence: last.seq });
   }
 
-  /** Into the archive, whatever is wrong with some of them: those are named where they are worked. */
-  async store(messages: readonly JsMsg[], assembly: RecordAssembly): Promise<void> {
+  /** Into the archive, whatever is wrong with some of them: those are named where they are worked. Returns those that have changed a record that was there. */
+  async store(messages: readonly JsMsg[], assembly: RecordAssembly): Promise<RecordHead[]> {
+    const changed: RecordHead[] = [];
     const records: Uint8Array[] = [];
     const turn = turnEvery(30);
     for (const message of messages) {
@@ -77,7 +81,11 @@ export class PastRecords {
       const taken = assembly.take(message);
       if (taken.kind === "record" && !this.#isThere(taken.record.bytes)) records.push(taken.record.bytes);
     }
-    for (const group of groupsOf(records)) await this.#store(Buffer.concat(group.flatMap(frameRecord)));
+    for (const group of groupsOf(records)) {
+      const { accepted } = await this.#store(Buffer.concat(group.flatMap(frameRecord)));
+      changed.push(...accepted.filter(({ settled }) => settled).map(({ head }) => head));
+    }
+    return changed;
   }
 
   /** As it came: one that was put together with others has another size, and is looked at. */

@@ -8,7 +8,7 @@ describe("records that are not acknowledged", () => {
     const acknowledged: number[] = [];
     for (const partition of [1, 2, 3])
       records.add(`r${partition}`, {
-        ...{ partition, fence: 7, name: `n${partition}`, tick: 0 },
+        ...{ partition, fence: 7, name: `n${partition}`, orders: 1 },
         messages: [{ ack: () => acknowledged.push(partition) } as unknown as JsMsg],
       });
     const late = new Set([2]);

@@ -9,8 +9,8 @@ export interface Unacknowledged {
   /** Of the record (epoch/identity.ts). */
   name: string;
   messages: JsMsg[];
-  /** Ticks that had passed when it was handed to the pairing. */
-  tick: number;
+  /** Orders that the pairing had been sent when it had been handed to it. */
+  orders: number;
   sinceMs: number;
   /** When it was last reported to the cluster as worked on. */
   reportedMs: number;
@@ -66,8 +66,8 @@ export class UnacknowledgedRecords {
     this.#messages += record.messages.length;
   }
 
-  /** Those that were handed over before this tick, and wait for nothing. What came under a lease that is lost is left to the next owner: its rows may not have been written. */
-  settle(tick: number, leases: Pick<Leases, "fenceOf" | "holds">, { waits, isUnwritten }: Open): void {
+  /** Those that the pairing has heard of, by so many orders, and that wait for nothing. What came under a lease that is lost is left to the next owner: its rows may not have been written. */
+  settle(orders: number, leases: Pick<Leases, "fenceOf" | "holds">, { waits, isUnwritten }: Open): void {
     const now = Date.now();
     for (const [id, record] of this.#records) {
       if (leases.fenceOf(record.partition) !== record.fence) {
@@ -75,7 +75,7 @@ export class UnacknowledgedRecords {
         continue;
       }
       const open =
-        record.tick >= tick ||
+        record.orders > orders ||
         isUnwritten(record) ||
         !leases.holds(record.partition) ||
         (waits(record) && now - record.sinceMs < LONGEST_MS);

@@ -1,4 +1,3 @@
-import { later } from "../../base/time.ts";
 import type { CollectedSegment } from "../../collect/collector.ts";
 import type { RecordHead } from "../../epoch/record.ts";
 import type { SegmentRow } from "../../results/rows.ts";
@@ -6,7 +5,7 @@ import { refusal } from "../../transport/nats/connection.ts";
 import { labelsIn } from "../../transport/nats/plan-reader.ts";
 import { endsOfLabel, homeOf, partitionOf, subjectOf } from "../../transport/nats/subjects.ts";
 import type { Ingested } from "../ingest.ts";
-import { nameOf } from "../pairing.ts";
+import { nameOf, type PairingState } from "../pairing.ts";
 import type { ArchiveQuestion } from "../questions.ts";
 import { estimateAll } from "../recovery.ts";
 import type { RowGate } from "../row-writer.ts";
@@ -20,6 +19,7 @@ import { Partition } from "./partition.ts";
 import { PastRecords } from "./past-records.ts";
 import { publishMessage } from "./publish-message.ts";
 import { subjectsAsked } from "./subjects-asked.ts";
+import { Takeover } from "./takeover.ts";
 import { Troubles } from "./troubles.ts";
 import { UnacknowledgedRecords } from "./unacknowledged.ts";
 
@@ -163,15 +163,22 @@ export class ClusterWorker implements ClusterPart {
     }
   }
 
-  written(receivers: ReadonlySet<string>): void {
-    const waiting = new Set(this.#parts?.pairing.waitingNames ?? []);
-    const unwritten = new Set([...receivers].map((to) => this.#partitionOf(to)));
-    this.#unacknowledged.settle(this.#tick, this.#leases, {
-      waits: ({ name, partition }) => waiting.has(name) || this.#busy.has(partition),
+  /** Also while the pairing works on: with a backlog that takes long, and what is done does not wait for the rest. */
+  written(
+    { orders, openNames }: Pick<PairingState, "orders" | "openNames">,
+    held: ReadonlySet<string>,
+  ): void {
+    const open = new Set(openNames);
+    const unwritten = new Set([...held].map((to) => this.#partitionOf(to)));
+    this.#unacknowledged.settle(orders, this.#leases, {
+      waits: ({ name, partition }) => open.has(name) || this.#busy.has(partition),
       isUnwritten: ({ partition }) => unwritten.has(partition),
     });
-    this.#tick++;
     this.#intake.letIn();
+  }
+
+  ticked(): void {
+    this.#tick++;
   }
 
   publish(message: Uint8Array, point: string | null, tap: string | null): Promise<Ingested> {
@@ -198,27 +205,26 @@ export class ClusterWorker implements ClusterPart {
   }
 
   #begin(number: number): void {
-    const parts = this.#parts;
-    if (!parts || this.#closed) return;
-    const heads: RecordHead[] = [];
-    const ends = new Map<string, bigint>();
+    const [parts, past] = [this.#parts, this.#past];
+    if (!parts || !past || this.#closed) return;
+    const read = new Takeover();
     const assembly = new RecordAssembly();
     const partition = new Partition({
       ...{ link: this.#link, group: this.#link.group, number, ackWaitMs: ackWaitOf(this.#link) },
-      // Around a record that waits, epochs cut by packets are looked at a minute before and after.
-      horizonMs: 2 * Number(parts.latenessNs / 1_000_000n) + 4 * MINUTE_MS,
-      onPast: async (messages, open) => {
-        await this.#past?.store(messages, assembly);
+      // What was acknowledged may be an epoch's other end, or list its flows. Around a record that waits, epochs cut by packets are looked at a minute before and after.
+      horizonMs: Number(parts.latenessNs / 1_000_000n) + MINUTE_MS,
+      onPast: async (messages, from) => {
+        const changed = await past.store(messages, assembly);
+        // Of an epoch of which there was a part already.
+        for (const { point, segment, epoch } of changed) parts.pairing.again(point, segment, epoch);
         for (const head of messages.flatMap((m) => headIn(m.data))) {
-          const key = endKey(head.point, head.segment);
-          ends.set(key, later(head.epoch.endNs, ends.get(key) ?? 0n));
           this.#discover(head.point, head.segment);
-          if (open) heads.push(head);
+          if (from !== "filled") read.add(head, from === "open");
         }
       },
       onReady: async (sinceMs) => {
-        if (sinceMs > 0 || heads.length > 0) this.#takenOver++;
-        this.#resume(number, heads, ends);
+        if (sinceMs > 0 || read.open.length > 0) this.#takenOver++;
+        this.#resume(number, read);
       },
       onMessage: (message) => this.#intake.take(message),
       onTrouble: (error) => this.#say(`partition ${number}`, error),
@@ -228,7 +234,7 @@ export class ClusterWorker implements ClusterPart {
   }
 
   /** Segments of a partition go on from the archive; what the worker before had not finished is estimated again. */
-  #resume(number: number, open: readonly RecordHead[], ends: ReadonlyMap<string, bigint>): void {
+  #resume(number: number, read: Takeover): void {
     const { pairing } = this.#parts ?? {};
     if (!pairing) return;
     for (const segment of this.#segments.values()) {
@@ -236,11 +242,10 @@ export class ClusterWorker implements ClusterPart {
       // Records that were on their way to the pairing when the partition was lost may have it watched again, without those that they belong to.
       pairing.unwatch(segment);
       pairing.watch(segment);
-      const { from, to, label } = segment;
-      const latest = [from, to].map((point) => ends.get(endKey(point, label)) ?? 0n).reduce(later);
-      if (latest > 0n) pairing.resume(segment, latest);
+      const { latestNs, doneNs } = read.of(segment) ?? {};
+      if (latestNs !== undefined) pairing.resume(segment, latestNs, doneNs);
     }
-    for (const { point, segment, epoch } of open) pairing.again(point, segment, epoch);
+    for (const { point, segment, epoch } of read.open) pairing.again(point, segment, epoch);
   }
 
   #discover(point: string, label: string): void {
@@ -373,5 +378,3 @@ export class ClusterWorker implements ClusterPart {
 
 /** Longer than it takes to find out that a worker is gone. */
 const ackWaitOf = ({ leaseMs }: ClusterLink) => 3 * leaseMs;
-
-const endKey = (point: string, label: string) => JSON.stringify([point, label]);

@@ -126,7 +126,11 @@ function FlowRows({
   if (data.flows.length === 0)
     return (
       <Empty title="No flows in this time">
-        {<p>Flows need an estimator that answers by flow (lds, colate, flows), and a listed flow.</p>}
+        {
+          <p>
+            Flows need an estimator that answers by flow (lds, colate or rli) and a list of flows (flows).
+          </p>
+        }
       </Empty>
     );
   if (flows.length === 0) return <Empty title="No flow matches the filter" />;

@@ -4,6 +4,7 @@ import { useEffect, useRef, useState } from "preact/hooks";
 import { currentTheme, heatColour } from "../../design/theme.ts";
 import { keepPlaces, type Node } from "../state/layout.ts";
 import { hrefTo } from "../state/location.ts";
+import { type LabelledLink, nameOffset, placeLabels } from "../state/map-labels.ts";
 import type { Segment } from "../state/segments.ts";
 import { coloursChanged } from "../state/settings.ts";
 import { delayText, shareText } from "./text.ts";
@@ -66,15 +67,17 @@ export function NetworkMap({
 }) {
   const svg = useRef<SVGSVGElement>(null);
   const [, setMoved] = useState(0);
-  const widthPx = useWidth(svg);
+  const { widthPx, heightPx } = useSize(svg);
   void coloursChanged.value;
-  const all = [...nodes.values()];
-  const [xs, ys] = [all.map((n) => n.x), all.map((n) => n.y)];
+  const xs = [...nodes.values()].map((n) => n.x);
   // Not nearer than this: a map of two points is no poster.
-  const [width, height] = [
-    Math.max(Math.min(640, widthPx || 640), Math.max(...xs) - Math.min(...xs) + 180),
-    Math.max(400, Math.max(...ys) - Math.min(...ys) + 140),
-  ];
+  const width = Math.max(Math.min(640, widthPx || 640), Math.max(...xs) - Math.min(...xs) + 180);
+  const shrunk = Math.max(1, width / Math.max(1, widthPx));
+  // A narrow screen is high: points move apart where there is room.
+  const stretch = stretchOf(nodes.values(), shrunk, heightPx);
+  const all = [...nodes.values()].map((n) => ({ ...n, y: n.y * stretch, own: n }));
+  const ys = all.map((n) => n.y);
+  const height = Math.max(400, Math.max(...ys) - Math.min(...ys) + 140);
   const left = (Math.max(...xs) + Math.min(...xs) - width) / 2;
   const top = (Math.max(...ys) + Math.min(...ys) - height) / 2;
   const drag = (node: Node, event: PointerEvent) => {
@@ -83,10 +86,10 @@ export function NetworkMap({
     const matrix = svg.current?.getScreenCTM();
     if (!matrix) return;
     const scale = 1 / matrix.a;
-    const begin = { x: node.x - event.clientX * scale, y: node.y - event.clientY * scale };
+    const begin = { x: node.x - event.clientX * scale, y: node.y - (event.clientY * scale) / stretch };
     const move = (e: PointerEvent) => {
       node.x = begin.x + e.clientX * scale;
-      node.y = begin.y + e.clientY * scale;
+      node.y = begin.y + (e.clientY * scale) / stretch;
       setMoved((n) => n + 1);
     };
     target.addEventListener("pointermove", move);
@@ -99,38 +102,36 @@ export function NetworkMap({
       { once: true },
     );
   };
+  const placed = new Map(all.map((n) => [n.name, n]));
+  const drawn = links.flatMap((link) => drawnLink(link, placed, { links, brief: shrunk > BRIEF }) ?? []);
+  const labels = placeLabels(drawn, all, shrunk);
   return (
     <svg
       ref={svg}
       class="map"
       viewBox={`${left} ${top} ${width} ${height}`}
       // Texts and points have their size on the screen, however far the map is shrunk to fit.
-      style={{ "--shrunk": `${Math.max(1, width / Math.max(1, widthPx)).toFixed(2)}` }}
+      style={{ "--shrunk": shrunk.toFixed(2) }}
       role="group"
       aria-label="Points and segments"
     >
-      {links.map((link) => (
-        <MapLink
-          key={`${link.from}\n${link.to}`}
-          link={link}
-          nodes={nodes}
-          both={links.some((l) => l.from === link.to && l.to === link.from)}
-        />
+      {drawn.map((own, i) => (
+        <MapLink key={`${own.link.from}\n${own.link.to}`} own={own} label={labels[i] ?? own} />
       ))}
       {all.map((node) => (
         <g
           key={node.name}
           class={`node ${marks?.get(node.name)?.kind ?? ""}`}
           transform={`translate(${node.x.toFixed(1)} ${node.y.toFixed(1)})`}
-          onPointerDown={(e) => drag(node, e)}
+          onPointerDown={(e) => drag(node.own, e)}
         >
-          <circle r={marks?.get(node.name)?.kind === "next" ? 13 : 9} />
+          <circle r={(marks?.get(node.name)?.kind === "next" ? 13 : 9) * Math.min(2, shrunk)} />
           {marks?.get(node.name)?.text && (
             <text class="mark" y="4" text-anchor="middle">
               {marks.get(node.name)?.text}
             </text>
           )}
-          <text y="26" text-anchor="middle">
+          <text y={nameOffset(shrunk)} text-anchor="middle">
             {shortened(node.name)}
           </text>
           <title>{node.name}</title>
@@ -146,35 +147,79 @@ function shortened(name: string): string {
   return letters.length <= NAME_LENGTH ? name : `${letters.slice(0, NAME_LENGTH - 1).join("")}…`;
 }
 
-function useWidth(svg: { current: SVGSVGElement | null }): number {
-  const [widthPx, setWidth] = useState(1000);
+const MOST_STRETCH = 3;
+/** Shrunk so far, texts say no more than they must. */
+const BRIEF = 1.2;
+
+function stretchOf(nodes: Iterable<Node>, shrunk: number, heightPx: number): number {
+  const ys = [...nodes].map((n) => n.y);
+  const own = Math.max(...ys) - Math.min(...ys);
+  if (shrunk <= BRIEF || !(own > 0)) return 1;
+  return Math.max(1, Math.min(MOST_STRETCH, (heightPx * shrunk - 140) / own));
+}
+
+function useSize(svg: { current: SVGSVGElement | null }): { widthPx: number; heightPx: number } {
+  const [size, setSize] = useState({ widthPx: 1000, heightPx: 500 });
   useEffect(() => {
     const { current } = svg;
     if (!current) return;
-    const fit = new ResizeObserver(() => setWidth(current.clientWidth || 1000));
+    const fit = new ResizeObserver(() =>
+      setSize({ widthPx: current.clientWidth || 1000, heightPx: current.clientHeight || 500 }),
+    );
     fit.observe(current);
     return () => fit.disconnect();
   }, []);
-  return widthPx;
+  return size;
 }
 
-function MapLink({ link, nodes, both }: { link: Link; nodes: ReadonlyMap<string, Node>; both: boolean }) {
+interface DrawnLink extends LabelledLink {
+  link: Link;
+  shown: Shown;
+  path: string;
+}
+
+function drawnLink(
+  link: Link,
+  nodes: ReadonlyMap<string, Node>,
+  { links, brief }: { links: readonly Link[]; brief: boolean },
+): DrawnLink | null {
   const [a, b] = [nodes.get(link.from), nodes.get(link.to)];
   if (!a || !b) return null;
-  const { meanNs, times, lossRate, perSecond } = shown(link);
+  const both = links.some((l) => l.from === link.to && l.to === link.from);
   const [dx, dy] = [b.x - a.x, b.y - a.y];
   const length = Math.hypot(dx, dy) || 1;
   // To the right of its direction, so that two ways lie side by side.
   const bend = both ? scaleLinear([0, 400], [10, 34])(length) : 0;
-  const [mx, my] = [(a.x + b.x) / 2 - (dy / length) * bend, (a.y + b.y) / 2 + (dx / length) * bend];
-  const path = `M${a.x} ${a.y}Q${mx + (mx - (a.x + b.x) / 2)} ${my + (my - (a.y + b.y) / 2)} ${b.x} ${b.y}`;
+  const [x, y] = [(a.x + b.x) / 2 - (dy / length) * bend, (a.y + b.y) / 2 + (dx / length) * bend];
+  const path = `M${a.x} ${a.y}Q${2 * x - (a.x + b.x) / 2} ${2 * y - (a.y + b.y) / 2} ${b.x} ${b.y}`;
+  const values = shown(link);
+  const { lossRate } = values;
+  const text = `${valueText(values, brief)}${lossRate !== null && lossRate > 0 ? ` loss ${shareText(lossRate)}` : ""}`;
+  return {
+    link,
+    shown: values,
+    path,
+    ...{ x, y, dx, dy },
+    text: link.plain ? "" : text,
+    first: link.incident,
+  };
+}
+
+/** Near its normal: not worth the room where there is little. */
+const UNUSUAL = 1.5;
+
+function valueText({ meanNs, times }: Shown, brief = false): string {
+  if (meanNs === null) return "";
+  return `${delayText(meanNs)}${times === null || (brief && times < UNUSUAL) ? "" : ` (${times.toFixed(times < 10 ? 1 : 0)}×)`}`;
+}
+
+function MapLink({ own, label }: { own: DrawnLink; label: { x: number; y: number } }) {
+  const { link, path, text } = own;
+  const { meanNs, times, lossRate, perSecond } = own.shown;
   if (link.plain) return <path d={path} class="link plain" />;
   const measured = meanNs !== null;
-  const value = measured
-    ? `${delayText(meanNs)}${times === null ? "" : ` (${times.toFixed(times < 10 ? 1 : 0)}×)`}`
-    : "";
   const words = measured
-    ? `${value} ${times === null ? "" : "of its normal"}${lossRate ? `, loss ${shareText(lossRate)}` : ""}`
+    ? `${valueText(own.shown)} ${times === null ? "" : "of its normal"}${lossRate ? `, loss ${shareText(lossRate)}` : ""}`
     : link.segment
       ? "no answer at this instant"
       : "not measured";
@@ -199,10 +244,9 @@ function MapLink({ link, nodes, both }: { link: Link; nodes: ReadonlyMap<string,
           strokeWidth: measured ? widthOf(Math.max(10, perSecond)) : 2,
         }}
       />
-      <Arrow x={mx} y={my} angle={(Math.atan2(dy, dx) * 180) / Math.PI} />
-      <text class="link-text" x={mx} y={my - 9} text-anchor="middle">
-        {value}
-        {lossRate !== null && lossRate > 0 ? ` loss ${shareText(lossRate)}` : ""}
+      <Arrow x={own.x} y={own.y} angle={(Math.atan2(own.dy, own.dx) * 180) / Math.PI} />
+      <text class="link-text" x={label.x} y={label.y} text-anchor="middle">
+        {text}
       </text>
     </a>
   );

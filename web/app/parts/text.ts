@@ -21,6 +21,9 @@ function unitOf(ns: number): readonly [string, number] {
   return UNITS.find(([, size]) => magnitude >= size) ?? ["ns", 1];
 }
 
+/** An interval narrower than this share of the value is none to the eye: every packet was used, and clocks count in nanoseconds. */
+const NARROW = 1e-5;
+
 /** `18.6 ms ±0.1`: the half width in the unit of the value, one digit where it is narrow. */
 export function intervalText({
   meanNs,
@@ -28,7 +31,8 @@ export function intervalText({
   highNs,
 }: Pick<Latency, "meanNs" | "lowNs" | "highNs">): string {
   const [unit, size] = unitOf(meanNs);
-  const half = Math.max(highNs - meanNs, meanNs - lowNs) / size;
+  const width = Math.max(highNs - meanNs, meanNs - lowNs) / size;
+  const half = width < NARROW * Math.abs(meanNs / size) ? 0 : width;
   return `${significant(meanNs / size, 3)}${THIN_SPACE}${unit} ±${significant(half, half < 1 ? 1 : 2)}`;
 }
 

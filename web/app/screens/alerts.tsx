@@ -98,7 +98,7 @@ function AlertTable({ alerts }: { alerts: readonly Alert[] }) {
               <td class="wide-only">
                 {a.endedNs === null ? "goes on" : durationText(msOf(a.endedNs) - msOf(a.beganNs))}
               </td>
-              <td class="wide-only">{a.summary}</td>
+              <td class="wide-only sentence">{a.summary}</td>
             </tr>
           ))}
         </tbody>
@@ -114,11 +114,14 @@ function alertRows(alerts: readonly Alert[]): (string | number | null)[][] {
   ];
 }
 
+/** Whom it is about: a segment, or an incident, which names its kind and its segment. */
+const INCIDENT = /^\d+-(?:delay|loss|clock)-/;
+
 function AlertLink({ alert }: { alert: Alert }) {
-  const [from, to] = alert.target.split(":");
+  const [from, to] = alert.target.replace(INCIDENT, "").split(":");
   if (!from || !to) return <>{`${alert.name}: ${alert.target}`}</>;
   return (
-    <a class="row-link" href={hrefTo(["segment", from, to])}>
+    <a class="row-link" href={hrefTo(["segment", from, to])} title={alert.target}>
       {alert.name}: {from} → {to}
     </a>
   );

@@ -31,7 +31,7 @@ const GROUPS: readonly (readonly [string, string])[] = [
 function SegmentFlows({ segments, own }: { segments: readonly KnownSegment[]; own: KnownSegment }) {
   const text = param("q") ?? "";
   const group = param("group") ?? "";
-  const flow = param("flow");
+  const flow = param("flow") || null;
   const filter = useMemo(() => flowFilter(text), [text]);
   return (
     <>

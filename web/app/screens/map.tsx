@@ -14,7 +14,7 @@ import { timeText } from "../parts/text.ts";
 import { forgetPlaces, layOut } from "../state/layout.ts";
 import { param, setParams } from "../state/location.ts";
 import { type SegmentList, useSegments } from "../state/overview.ts";
-import { msOf, nsText } from "../state/time-range.ts";
+import { msOf, nsText, timeRange } from "../state/time-range.ts";
 
 const LAYERS = [
   ["delay", "Delay"],
@@ -172,7 +172,9 @@ function MapView({ list, paths }: { list: SegmentList; paths: readonly NetworkPa
             onInput={(e) => show(Number(e.currentTarget.value))}
             aria-valuetext={timeText(first + chosen * list.stepMs)}
           />
-          <span>{chosen >= steps - 1 ? "newest" : timeText(first + chosen * list.stepMs)}</span>
+          <span>
+            {chosen >= steps - 1 && timeRange.value.live ? "newest" : timeText(first + chosen * list.stepMs)}
+          </span>
         </div>
       </section>
     </>

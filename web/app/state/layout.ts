@@ -43,36 +43,92 @@ function hash(text: string): number {
   return h >>> 0;
 }
 
+/** Starts that are tried for a small network, of which the one with the fewest crossings is shown. */
+const STARTS = 12;
+const SMALL = 60;
+
+interface Placed extends Node {
+  fx?: number;
+  fy?: number;
+}
+type Ends = readonly { from: string; to: string }[];
+
 /** Points that have a place keep it; others find theirs. */
-export function layOut(
-  names: readonly string[],
-  links: readonly { from: string; to: string }[],
-): Map<string, Node> {
+export function layOut(names: readonly string[], links: Ends): Map<string, Node> {
   const places = stored();
-  const nodes = names.map((name) => {
-    const [x, y] = places[name] ?? [(hash(name) % 800) - 400, ((hash(name) >>> 12) % 500) - 250];
-    const fixed = places[name] ? { fx: x, fy: y } : {};
-    return { name, x, y, ...fixed };
-  });
-  const byName = new Map(nodes.map((n) => [n.name, n]));
-  if (nodes.some((n) => !places[n.name])) {
-    const ends = links.map(({ from, to }) => ({ source: from, target: to }));
-    const simulation = forceSimulation(nodes)
-      .force(
-        "link",
-        forceLink<(typeof nodes)[number], { source: string; target: string }>(ends as never)
-          .id((n) => n.name)
-          .distance(130),
-      )
-      .force("apart", forceManyBody().strength(-420))
-      .force("room", forceCollide(34))
-      .force("x", forceX(0).strength(0.03))
-      .force("y", forceY(0).strength(0.06))
-      .stop();
-    simulation.tick(nodes.length > 300 ? 120 : TICKS);
-    // As they are kept: the same after a reload.
-    for (const node of nodes) [node.x, node.y] = [Math.round(node.x), Math.round(node.y)];
-    keepPlaces(nodes);
+  const known = names.filter((name) => places[name]).length;
+  if (known === names.length)
+    return new Map(
+      names.map((name) => {
+        const [x = 0, y = 0] = places[name] ?? [];
+        return [name, { name, x, y }];
+      }),
+    );
+  const starts = known === 0 && names.length <= SMALL ? STARTS : 1;
+  let best: { nodes: Placed[]; crossings: number } | null = null;
+  for (let start = 0; start < starts && best?.crossings !== 0; start++) {
+    const nodes = settled(names, links, places, start);
+    const crossings = starts === 1 ? 0 : crossingsOf(nodes, links);
+    if (!best || crossings < best.crossings) best = { nodes, crossings };
   }
-  return byName;
+  const nodes = best?.nodes ?? [];
+  // As they are kept: the same after a reload.
+  for (const node of nodes) [node.x, node.y] = [Math.round(node.x), Math.round(node.y)];
+  keepPlaces(nodes);
+  return new Map(nodes.map((n) => [n.name, n]));
+}
+
+function settled(
+  names: readonly string[],
+  links: Ends,
+  places: Readonly<Record<string, [number, number]>>,
+  start: number,
+): Placed[] {
+  const nodes = names.map((name): Placed => {
+    const seed = hash(start === 0 ? name : `${start} ${name}`);
+    const [x, y] = places[name] ?? [(seed % 800) - 400, ((seed >>> 12) % 500) - 250];
+    return { name, x, y, ...(places[name] ? { fx: x, fy: y } : {}) };
+  });
+  const ends = links.map(({ from, to }) => ({ source: from, target: to }));
+  forceSimulation(nodes)
+    .force(
+      "link",
+      forceLink<Placed, { source: string; target: string }>(ends as never)
+        .id((n) => n.name)
+        .distance(130),
+    )
+    .force("apart", forceManyBody().strength(-420))
+    .force("room", forceCollide(34))
+    .force("x", forceX(0).strength(0.03))
+    .force("y", forceY(0).strength(0.06))
+    .stop()
+    .tick(nodes.length > 300 ? 120 : TICKS);
+  return nodes;
+}
+
+/** Pairs of links that cross, and points that lie on a link of others. */
+function crossingsOf(nodes: readonly Node[], links: Ends): number {
+  const byName = new Map(nodes.map((n) => [n.name, n]));
+  const lines = links.flatMap(({ from, to }) => {
+    const [a, b] = [byName.get(from), byName.get(to)];
+    return a && b ? [{ a, b }] : [];
+  });
+  const side = (a: Node, b: Node, c: Node) =>
+    Math.sign((b.x - a.x) * (c.y - a.y) - (b.y - a.y) * (c.x - a.x));
+  let count = 0;
+  for (const [i, { a, b }] of lines.entries()) {
+    for (const { a: c, b: d } of lines.slice(i + 1))
+      if (a !== c && a !== d && b !== c && b !== d)
+        count += side(a, b, c) !== side(a, b, d) && side(c, d, a) !== side(c, d, b) ? 1 : 0;
+    for (const node of nodes) if (node !== a && node !== b && distance(node, a, b) < 24) count++;
+  }
+  return count;
+}
+
+/** Of a point from the line between two others. */
+function distance(p: Node, a: Node, b: Node): number {
+  const [dx, dy] = [b.x - a.x, b.y - a.y];
+  const share = ((p.x - a.x) * dx + (p.y - a.y) * dy) / (dx * dx + dy * dy || 1);
+  const at = Math.max(0, Math.min(1, share));
+  return Math.hypot(p.x - a.x - at * dx, p.y - a.y - at * dy);
 }
