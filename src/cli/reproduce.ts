@@ -2,7 +2,7 @@
 import { spawn } from "node:child_process";
 import { mkdirSync } from "node:fs";
 import { availableParallelism } from "node:os";
-import { join } from "node:path";
+import { basename, join } from "node:path";
 import { Command } from "commander";
 import { UsageError } from "../base/errors.ts";
 import { Kernels } from "../base/kernels.ts";
@@ -121,8 +121,8 @@ async function runSeeds(
   }
   if (flags.part) return;
   const result = overSeeds(runs);
-  const { seed, scale, out } = flags;
-  const command = `hoptime reproduce ${ids.join(" ") || "all"} --scale ${scale} --seed ${seed} --seeds ${seeds}`;
+  const { out } = flags;
+  const command = `${commandText(ids, flags)} --seeds ${seeds}`;
   await writeFile(join(out, "seeds.json"), `${JSON.stringify(result, null, 1)}\n`);
   await writeFile(join(out, "seeds.md"), seedsMarkdown(result, command));
   if (flags.json) await printJson(result);
@@ -185,12 +185,16 @@ async function runHere(study: Study, { out, scale, seed, map, part }: Flags): Pr
 async function runAside(studies: readonly Study[], flags: Flags): Promise<void> {
   const waiting = studies.toReversed();
   const running = new Set<ReturnType<typeof spawn>>();
+  const named = new Set<string>();
   const release = cleanOnSignal(() => {
     for (const child of running) child.kill();
   });
   let done = 0;
-  const show = () => {
-    if (process.stderr.isTTY) process.stderr.write(`\r\u001b[K${done} of ${studies.length} studies`);
+  const onTerminal = process.stderr.isTTY === true;
+  const show = (ended?: Study) => {
+    const text = `${done} of ${studies.length} studies`;
+    if (onTerminal) process.stderr.write(`\r\u001b[K${text}, ${[...named].join(" and ")} running`);
+    else if (ended && flags.scale === "full") warn(`${text}: ${ended.name}`);
   };
   const next = async (): Promise<void> => {
     for (let study = waiting.shift(); study; study = waiting.shift()) {
@@ -198,20 +202,22 @@ async function runAside(studies: readonly Study[], flags: Flags): Promise<void> 
         stdio: ["ignore", "ignore", "pipe"],
       });
       running.add(child);
+      named.add(study.name);
+      show();
       let trouble = "";
       child.stderr?.on("data", (piece) => {
         trouble += piece;
       });
       const code = await new Promise<number | null>((resolve) => child.on("close", resolve));
       running.delete(child);
+      named.delete(study.name);
       const problem = trouble.trim().replace(/^hoptime: /, "");
       if (code === 2) throw new UsageError("bad-parameter", problem.split("\n")[0] ?? "");
       if (code !== 0) throw new Error(`${study.name} failed: ${problem}`);
       done++;
-      show();
+      show(study);
     }
   };
-  show();
   try {
     await Promise.all(Array.from({ length: Math.min(flags.jobs, studies.length) }, next));
   } finally {
@@ -238,6 +244,12 @@ function partArguments(study: Study, { out, scale, seed, map, again }: Flags): s
   return [...own, ...(map ? ["--map", map] : []), ...(again ? ["--again"] : [])];
 }
 
+/** What makes the same report. */
+function commandText(ids: readonly string[], { scale, seed, map }: Flags): string {
+  const own = map === undefined ? "" : ` --map ${basename(map)}`;
+  return `hoptime reproduce ${ids.join(" ") || "all"} --scale ${scale} --seed ${seed}${own}`;
+}
+
 /** The results of one seed together. */
 function collected(studies: readonly Study[], flags: Flags): Reproduction {
   const { out, scale, seed } = flags;
@@ -250,10 +262,10 @@ function collected(studies: readonly Study[], flags: Flags): Reproduction {
 }
 
 async function report(ids: readonly string[], studies: readonly Study[], flags: Flags): Promise<void> {
-  const { out, scale, seed } = flags;
+  const { out } = flags;
   const reproduction = collected(studies, flags);
   const { findings } = reproduction;
-  const command = `hoptime reproduce ${ids.join(" ") || "all"} --scale ${scale} --seed ${seed}`;
+  const command = commandText(ids, flags);
   mkdirSync(join(out, "figures"), { recursive: true });
   for (const { name, svg } of figureFiles(reproduction)) await writeFile(join(out, "figures", name), svg);
   await writeFile(join(out, "reproduction.json"), `${JSON.stringify(reproduction, null, 1)}\n`);

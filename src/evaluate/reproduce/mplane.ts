@@ -4,7 +4,7 @@ import { deployment } from "../../network/plan/deployment.ts";
 import { memberLabel, mSets } from "../../network/plan/m-sets.ts";
 import { type PlanStep, planUpgrades } from "../../network/plan/plan.ts";
 import { loadTopology, parseTopology } from "../../network/topology/topology-format.ts";
-import { grownMap } from "../grown-map.ts";
+import { operatorMap } from "../grown-map.ts";
 import { count } from "./numbers.ts";
 import type { Study, Threshold } from "./study.ts";
 
@@ -72,6 +72,7 @@ const SPRINT_LEVELS = [
 const plans: Study = {
   name: "mplane-plans",
   paper: "lda",
+  usesMap: true,
   heads: [
     {
       id: "mplane-9",
@@ -82,7 +83,9 @@ const plans: Study = {
     },
   ],
   async run(context) {
-    const map = context.map ? loadTopology(context.map) : grownMap(SPRINT.routers, 1, context.seed);
+    const map = context.map
+      ? loadTopology(context.map)
+      : operatorMap(SPRINT.routers, SPRINT.links / 2, context.seed);
     const upgrade = Math.min(60, map.routers.length);
     const ours = planUpgrades(map, { upgrade, strategy: "greedy" });
     context.onProgress?.(0.5);
@@ -91,14 +94,15 @@ const plans: Study = {
     const first = at(ours.steps, 0);
     const [after45, after50] = [at(ours.steps, 45), at(ours.steps, 50)];
     const randomHops = at(random.steps, 45).repeated?.meanProbeHops ?? at(random.steps, 45).probeHops;
-    const isSprint = ours.routers === SPRINT.routers && ours.links === SPRINT.links;
+    const isSprint =
+      context.map !== undefined && ours.routers === SPRINT.routers && ours.links === SPRINT.links;
     const drop = first.probeHops / after45.probeHops;
     const hopsFall = drop >= 50;
     const shortens = (after50.segments.meanHops ?? Infinity) <= 1.6;
     const shown = [0, 10, 20, 45, 50].filter((n) => n < ours.steps.length);
     return {
       "mplane-9": {
-        setting: `${ours.topology}: ${count(ours.routers)} routers, ${count(ours.links)} directed links${context.map ? "" : " (grown by preferential attachment; give the Rocketfuel map 1239 to repeat the paper's)"}`,
+        setting: `${ours.topology}: ${count(ours.routers)} routers, ${count(ours.links)} directed links${context.map ? "" : " (drawn like an operator's, as large as the paper's; with --map and Rocketfuel's 1239.weights.intra it is the paper's)"}`,
         literal: null,
         ours: `${count(first.probeHops)} probe hops fall to ${count(after45.probeHops)} with 45 upgraded (${Math.round(drop)} times fewer; random choice ${count(randomHops)}); mean segment ${first.segments.meanHops?.toFixed(2)} to ${after50.segments.meanHops?.toFixed(2)} hops with 50`,
         verdict: hopsFall ? (shortens ? "holds" : "holds for a class") : "does not hold",
@@ -151,11 +155,28 @@ const plans: Study = {
             ],
           },
         ],
-        thresholds: isSprint ? sprintThresholds((n) => at(ours.steps, n)) : [],
+        thresholds: isSprint
+          ? sprintThresholds((n) => at(ours.steps, n))
+          : context.map === undefined
+            ? operatorThresholds(drop, randomHops / after45.probeHops, after50.segments.meanHops)
+            : [],
       },
     };
   },
 };
+
+/** As the paper's curves fall, on a map that is like its own: a hundred times fewer hops, random choice far behind, segments of one and a half hops. */
+function operatorThresholds(drop: number, random: number, meanHops: number | null): Threshold[] {
+  const least = { sense: "at least", quantity: "plain" } as const;
+  return [
+    { what: "times fewer probe hops with 45 upgraded", value: drop, limit: 100, ...least },
+    { what: "probe hops of random choice over greedy with 45 upgraded", value: random, limit: 10, ...least },
+    {
+      ...{ what: "mean segment with 50 upgraded, hops", value: meanHops ?? Infinity, limit: 1.6 },
+      ...{ sense: "at most", quantity: "plain" },
+    },
+  ];
+}
 
 /** Within 1 %: ties may be broken another way. */
 function sprintThresholds(at: (upgraded: number) => PlanStep): Threshold[] {
