@@ -305,7 +305,7 @@ function bySize(setting: string, populations: readonly Decoded[]): FindingBody {
         ],
       },
       {
-        title: "Median error of flows faster and slower than the mean of all (100 packets and more)",
+        title: "Median error of faster and slower flows of 100 packets and more",
         x: { label: "flow's mean, of the mean of all", names: ["faster", "slower"] },
         y: { label: "relative error", scale: "log", quantity: "share" },
         series: [
