@@ -33,8 +33,8 @@ const stores: Study = {
     },
   ],
   async run(context) {
-    // Two epochs to learn from, and four to judge: an epoch's congestion decides how old its centres are.
-    const trace = await traceOf(context, 6);
+    // Two epochs to learn from, and eight to judge: an epoch's congestion decides how old its centres are, and the first ones are learnt while the traffic sets in.
+    const trace = await traceOf(context, 10);
     context.onProgress?.(0.4);
     const rows = storeAccuracy(context.kernels, trace);
     const setting = traceText(trace);
