@@ -3,7 +3,7 @@
  * both sides of the queue, captures by the same command beside them, and tcpdump as the truth: records pair with each other and with those of the captures.
  */
 import type { ChildProcess } from "node:child_process";
-import { execFileSync, spawn } from "node:child_process";
+import { execFileSync, spawn, spawnSync } from "node:child_process";
 import { existsSync, mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -340,6 +340,23 @@ async function observeRefused(host: string, ...args: string[]): Promise<{ text: 
   expect(await new Promise((resolve) => child.on("close", resolve))).toBe(2);
   return { text };
 }
+
+test.skipIf(missing !== null)("rights that are missing are named, and packets captured instead", () => {
+  const unprivileged = (...args: string[]) => {
+    const command = [process.execPath, cli, "observe", "lo", "--ebpf", "--point", "A", ...args];
+    const without = ["--bounding-set=-all", "--inh-caps=-all", ...command, "--to", join(scratch, "no-right")];
+    const { status, stderr } = spawnSync("setpriv", without, { encoding: "utf8" });
+    return `${status} ${stderr}`;
+  };
+  const rights = "run as root, or with CAP_BPF, CAP_NET_ADMIN and CAP_PERFMON";
+  // Capturing takes a right, too.
+  expect(unprivileged()).toMatch(
+    new RegExp(
+      `^2 .*lo: no right to load eBPF programs; packets are captured instead \\(AF_PACKET\\); for eBPF: ${rights}\n.*CAP_NET_RAW`,
+    ),
+  );
+  expect(unprivileged("--at", "xdp")).toBe(`2 hoptime: lo: no right to load eBPF programs; ${rights}\n`);
+});
 
 interface Report {
   lanes: { segment: string; packets: number }[];
