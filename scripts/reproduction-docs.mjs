@@ -21,9 +21,13 @@ const map = mapAt < 0 ? [] : words.splice(mapAt, 2);
 const [given, seeds] = words;
 const from = given ?? mkdtempSync(join(tmpdir(), "hoptime-reproduction-"));
 if (!given)
-  execFileSync(process.execPath, [join(root, "dist/cli/main.js"), "reproduce", "all", "--out", from, ...map], {
-    stdio: ["ignore", "ignore", "inherit"],
-  });
+  execFileSync(
+    process.execPath,
+    [join(root, "dist/cli/main.js"), "reproduce", "all", "--out", from, ...map],
+    {
+      stdio: ["ignore", "ignore", "inherit"],
+    },
+  );
 const to = join(root, "docs", "reproduction");
 rmSync(to, { recursive: true, force: true });
 mkdirSync(to);
