@@ -1,9 +1,9 @@
 /** `hoptime reproduce`: the papers' tables and figures, once more. Studies run side by side in processes of their own; what is done is kept, and a second run goes on. */
 import { spawn } from "node:child_process";
-import { mkdirSync } from "node:fs";
 import { availableParallelism } from "node:os";
 import { basename, join } from "node:path";
 import { Command } from "commander";
+import { makeDirectory, writeFailure } from "../base/directory.ts";
 import { UsageError } from "../base/errors.ts";
 import { Kernels } from "../base/kernels.ts";
 import { VERSION } from "../base/version.ts";
@@ -100,10 +100,18 @@ Examples:
 }
 
 async function runMissing(studies: readonly Study[], flags: Flags): Promise<void> {
-  mkdirSync(join(flags.out, "studies"), { recursive: true });
+  makeFolder(join(flags.out, "studies"));
   const missing = studies.filter((study) => flags.again || !readResult(flags.out, study, flags));
   if (missing.length === 1 || flags.jobs === 1) for (const study of missing) await runHere(study, flags);
   else await runAside(missing, flags);
+}
+
+function makeFolder(path: string): void {
+  try {
+    makeDirectory(path);
+  } catch (error) {
+    throw writeFailure(path, error, "give a directory that can be written");
+  }
 }
 
 /** Each seed in a directory of its own; what is done is kept. */
@@ -266,7 +274,7 @@ async function report(ids: readonly string[], studies: readonly Study[], flags: 
   const reproduction = collected(studies, flags);
   const { findings } = reproduction;
   const command = commandText(ids, flags);
-  mkdirSync(join(out, "figures"), { recursive: true });
+  makeFolder(join(out, "figures"));
   for (const { name, svg } of figureFiles(reproduction)) await writeFile(join(out, "figures", name), svg);
   await writeFile(join(out, "reproduction.json"), `${JSON.stringify(reproduction, null, 1)}\n`);
   await writeFile(
