@@ -1,4 +1,5 @@
 /** Maps that grow like networks do. Seeded. */
+import { entryAt } from "../base/lists.ts";
 import { Random } from "../base/random.ts";
 import { type Topology, TopologyBuilder } from "../network/topology/topology.ts";
 
@@ -50,7 +51,7 @@ export function operatorMap(routers: number, links: number, seed: number): Topol
   const places = [...points.keys()];
   const between = (p: number, q: number) => {
     if (p === q) return;
-    const [from, to] = [points[p]!, points[q]!];
+    const [from, to] = [entryAt(points, p), entryAt(points, q)];
     const weight = 1 + Math.round(FAR * Math.hypot(from.x - to.x, from.y - to.y));
     link(pick(from.core), pick(to.core), weight);
     ends.push(p, q);
@@ -59,7 +60,7 @@ export function operatorMap(routers: number, links: number, seed: number): Topol
   while (named < routers) {
     const p = pick(places);
     places.push(p);
-    const { core, access } = points[p]!;
+    const { core, access } = entryAt(points, p);
     const own = router();
     const first = random.below(core.length);
     for (const at of [first, (first + 1) % core.length]) link(own, core[at]!, 1 + random.below(2));
@@ -68,7 +69,7 @@ export function operatorMap(routers: number, links: number, seed: number): Topol
   while (joined.size < links) {
     if (random.bernoulli(0.5)) between(pick(ends), pick(ends));
     else {
-      const { core, access } = points[pick(places)]!;
+      const { core, access } = entryAt(points, pick(places));
       if (access.length > 0) link(pick(access), pick([...core, ...access]), 1 + random.below(2));
     }
   }

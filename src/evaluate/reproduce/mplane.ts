@@ -3,10 +3,11 @@ import { entryAt } from "../../base/lists.ts";
 import { deployment } from "../../network/plan/deployment.ts";
 import { memberLabel, mSets } from "../../network/plan/m-sets.ts";
 import { type PlanStep, planUpgrades } from "../../network/plan/plan.ts";
+import type { Topology } from "../../network/topology/topology.ts";
 import { loadTopology, parseTopology } from "../../network/topology/topology-format.ts";
 import { operatorMap } from "../grown-map.ts";
 import { count } from "./numbers.ts";
-import type { Study, Threshold } from "./study.ts";
+import type { Study, StudyContext, Threshold } from "./study.ts";
 
 /** The figures are pictures; edges and costs are the smallest set that gives the m-sets that the paper prints and two equal-cost paths from F to D. */
 const FIGURE_7 = "A,B,2\nA,F,2\nB,F,3\nC,F,3\nC,D,2\nD,E,1\nE,F,4\n";
@@ -69,6 +70,10 @@ const SPRINT_LEVELS = [
   [50, 4746, 1.49],
 ] as const;
 
+function mapOf({ map, seed }: StudyContext): Topology {
+  return map ? loadTopology(map) : operatorMap(SPRINT.routers, SPRINT.links / 2, seed);
+}
+
 const plans: Study = {
   name: "mplane-plans",
   paper: "lda",
@@ -83,9 +88,7 @@ const plans: Study = {
     },
   ],
   async run(context) {
-    const map = context.map
-      ? loadTopology(context.map)
-      : operatorMap(SPRINT.routers, SPRINT.links / 2, context.seed);
+    const map = mapOf(context);
     const upgrade = Math.min(60, map.routers.length);
     const ours = planUpgrades(map, { upgrade, strategy: "greedy" });
     context.onProgress?.(0.5);
@@ -94,8 +97,7 @@ const plans: Study = {
     const first = at(ours.steps, 0);
     const [after45, after50] = [at(ours.steps, 45), at(ours.steps, 50)];
     const randomHops = at(random.steps, 45).repeated?.meanProbeHops ?? at(random.steps, 45).probeHops;
-    const isSprint =
-      context.map !== undefined && ours.routers === SPRINT.routers && ours.links === SPRINT.links;
+    const isSprint = ours.routers === SPRINT.routers && ours.links === SPRINT.links;
     const drop = first.probeHops / after45.probeHops;
     const hopsFall = drop >= 50;
     const shortens = (after50.segments.meanHops ?? Infinity) <= 1.6;
@@ -155,11 +157,12 @@ const plans: Study = {
             ],
           },
         ],
-        thresholds: isSprint
-          ? sprintThresholds((n) => at(ours.steps, n))
-          : context.map === undefined
+        thresholds:
+          context.map === undefined
             ? operatorThresholds(drop, randomHops / after45.probeHops, after50.segments.meanHops)
-            : [],
+            : isSprint
+              ? sprintThresholds((n) => at(ours.steps, n))
+              : [],
       },
     };
   },
