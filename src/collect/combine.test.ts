@@ -154,6 +154,25 @@ describe("combining epochs", () => {
     expect(lostOf(unknown)).toBeNull();
   });
 
+  it("has the share that was lost of the parts whose loss is known, by states too", () => {
+    const parts = [
+      part({ packets: 100, lost: 4 }),
+      part({ packets: 900, lost: null }),
+      part({ packets: 60, lost: 0 }),
+    ];
+    const whole = new Combination();
+    const byStates = new Combination();
+    for (const one of parts) {
+      whole.add(one);
+      const own = new Combination();
+      own.add(one);
+      byStates.addState(own.state());
+    }
+    for (const { lost, lossRate, lossPackets } of [whole.result(), byStates.result()])
+      expect({ lost, lossRate, lossPackets }).toEqual({ lost: null, lossRate: 4 / 160, lossPackets: 160 });
+    expect(new Combination().result().lossRate).toBeNull();
+  });
+
   it("says what share has an answer, and the commonest reason where none has", () => {
     const some = new Combination();
     some.add(part({ mean: interval(5), packets: 30 }));

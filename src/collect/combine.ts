@@ -50,6 +50,9 @@ export interface Combined {
   packets: number | null;
   /** Null also where that of a part with packets is not known: a sum of the others would pass for all. */
   lost: number | null;
+  /** Of the contributions whose loss is known: packets, and the share of them that was lost. */
+  lossPackets: number;
+  lossRate: number | null;
   used: number;
   /** Packets (that arrived, as far as that is known) of contributions with a mean, and their share of all; null where packets are unknown. */
   answeredPackets: number;
@@ -77,6 +80,9 @@ export interface CombinationState extends SpreadState {
   arrived: number | null;
   answeredPackets: number;
   lost: number | null;
+  /** Of the contributions whose loss is known: packets, and how many of them were lost. */
+  lossPackets: number;
+  lossLost: number;
   used: number;
   answers: number;
   unansweredWeight: number;
@@ -114,6 +120,8 @@ export class Combination {
   #answeredPackets = 0;
   #lost: number | null = null;
   #lossUnknown = false;
+  #lossPackets = 0;
+  #lossLost = 0;
   #used = 0;
   #answers = 0;
   #why = new Map<NoAnswer["reason"], { no: NoAnswer; count: number }>();
@@ -137,6 +145,10 @@ export class Combination {
     const arrived = contribution.arrived ?? packets;
     if (arrived !== null) this.#arrived = (this.#arrived ?? 0) + arrived;
     this.#addLost(lost, packets);
+    if (lost !== null && packets !== null) {
+      this.#lossPackets += packets;
+      this.#lossLost += lost;
+    }
     if (isNoAnswer(mean)) {
       const known = this.#why.get(mean.reason);
       if (known) known.count++;
@@ -211,6 +223,8 @@ export class Combination {
       arrived: this.#arrived,
       answeredPackets: this.#answeredPackets,
       lost: this.#allLost(),
+      lossPackets: this.#lossPackets,
+      lossLost: this.#lossLost,
       used: this.#used,
       answers: this.#answers,
       unansweredWeight: weight,
@@ -244,6 +258,8 @@ export class Combination {
     if (state.arrived !== null) this.#arrived = (this.#arrived ?? 0) + state.arrived;
     this.#answeredPackets += state.answeredPackets;
     this.#addLost(state.lost, state.packets);
+    this.#lossPackets += state.lossPackets;
+    this.#lossLost += state.lossLost;
     this.#used += state.used;
     this.#answers += state.answers;
     this.#addUnansweredState(state);
@@ -274,6 +290,8 @@ export class Combination {
       stdev: this.#stdev(),
       packets: this.#packets,
       lost: this.#allLost(),
+      lossPackets: this.#lossPackets,
+      lossRate: this.#lossPackets > 0 ? Math.max(0, this.#lossLost) / this.#lossPackets : null,
       used: this.#used,
       answeredPackets: this.#answeredPackets,
       answered: this.#arrived === null || this.#arrived === 0 ? null : this.#answeredPackets / this.#arrived,

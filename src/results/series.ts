@@ -169,11 +169,21 @@ export interface FlowSummary {
   flow: string;
   packets: number | null;
   bytes: number | null;
+  /** Null also where that of an epoch is not known: a sum of the others would pass for all. */
   lost: number | null;
+  /** Of the packets of those epochs in which the flow's loss is known, which are so many. */
+  lossRate: number | null;
+  lossPackets: number;
   epochs: number;
   latency: Latency | null;
   reason: string | null;
   answered: number | null;
+}
+
+/** What is known of a flow's loss. */
+function flowLoss(combination: Combination) {
+  const { lost, lossRate, lossPackets } = combination.result();
+  return { lost, lossRate, lossPackets };
 }
 
 /** The flows with the most packets in a time. */
@@ -217,13 +227,13 @@ export async function flowSeries(
   return [...groups].slice(0, limit).flatMap(([startNs, rows]) => {
     const made = combineFlow(rows, { step: 0, startNs, endNs: startNs + stepNs });
     if (!made) return [];
-    const { packets, lost, answers } = made.row.state;
+    const { packets, answers } = made.row.state;
     return [
       {
         startNs: `${startNs}`,
         packets,
         bytes: made.row.bytes,
-        lost,
+        ...flowLoss(made.combination),
         epochs: answers,
         ...latencyOf(made.combination, null),
       },
@@ -254,12 +264,12 @@ function summaryOf(
 ): FlowSummary | null {
   const made = combineFlow(rows, { step: 0, startNs: fromNs, endNs: toNs });
   if (!made) return null;
-  const { packets, lost, answers } = made.row.state;
+  const { packets, answers } = made.row.state;
   return {
     flow,
     packets,
     bytes: made.row.bytes,
-    lost,
+    ...flowLoss(made.combination),
     epochs: answers,
     ...latencyOf(made.combination, null),
   };

@@ -133,6 +133,7 @@ export class FlowGroups {
         packetsHigh: tally.high,
         bytes: bytesOf(tally, total.packets),
         lost: total.lost,
+        ...{ lossRate: total.lossRate, lossPackets: total.lossPackets },
         coverage: total.answered,
         ...whole,
         answered: { ...whole.answered, epochs: tally.answeredEpochs.size },

@@ -23,6 +23,8 @@ export interface RowGroup {
   packets: number | null;
   bytes: number | null;
   lost: number | null;
+  lossRate: number | null;
+  lossPackets: number;
   latency: Latency | null;
   reason: string | null;
   answered: number | null;
@@ -122,9 +124,10 @@ class GroupTally {
   }
 
   result(group: string): RowGroup {
-    const { packets, lost } = this.#combination.result();
+    const { packets, lost, lossRate, lossPackets } = this.#combination.result();
     const flows = this.#flows.size;
-    return { group, flows, packets, bytes: this.#bytes, lost, ...latencyOf(this.#combination, null) };
+    const counts = { packets, bytes: this.#bytes, lost, lossRate, lossPackets };
+    return { group, flows, ...counts, ...latencyOf(this.#combination, null) };
   }
 }
 

@@ -334,10 +334,30 @@ export interface PathState extends NetworkPath {
     lost: number | null;
     lossRate: number | null;
   }[];
-  latency: { meanNs: number } | null;
+  latency: { meanNs: number; lowNs: number | null; highNs: number | null } | null;
   /** Ids of those that are open. */
   incidents: string[];
 }
+
+/** Errors of segments are their own: their squares add up. */
+function around(meanNs: number, parts: readonly PathPart[]): { lowNs: number | null; highNs: number | null } {
+  const half = (end: "lowNs" | "highNs"): number | null => {
+    let squares = 0;
+    for (const part of parts) {
+      const [value, mean] = [part?.[end] ?? null, part?.meanNs ?? null];
+      if (value === null || mean === null) return null;
+      squares += (value - mean) ** 2;
+    }
+    return Math.sqrt(squares);
+  };
+  const [below, above] = [half("lowNs"), half("highNs")];
+  return {
+    lowNs: below === null ? null : meanNs - below,
+    highNs: above === null ? null : meanNs + above,
+  };
+}
+
+type PathPart = NonNullable<ReturnType<PathWatch["latest"]>>["row"][number] | undefined;
 
 function pathState(points: readonly string[], last: ReturnType<PathWatch["latest"]>) {
   const parts = points.slice(1).map((_, i) => last?.row[i]);
@@ -349,7 +369,7 @@ function pathState(points: readonly string[], last: ReturnType<PathWatch["latest
   return {
     startNs: last ? `${last.startNs}` : null,
     endNs: last ? `${last.endNs}` : null,
-    latency: sum === null ? null : { meanNs: sum },
+    latency: sum === null ? null : { meanNs: sum, ...around(sum, parts) },
     segments: parts.map((e, i) => {
       const sent = e ? e.packets + e.lost : 0;
       return {

@@ -72,10 +72,10 @@ function slower({ baseline, peak }: Incident, now: FlowSummary, before: FlowSumm
   return now.latency.lowNs > middle ? packets * (now.latency.meanNs - baseline) : 0;
 }
 
+/** By the epochs in which its loss is known. */
 function lostMore(now: FlowSummary, before: FlowSummary | null): number {
-  if (!now.lost || !now.packets) return 0;
-  const rate = before?.packets ? (before.lost ?? 0) / before.packets : 0;
-  const expected = rate * now.packets;
+  const lost = (now.lossRate ?? 0) * now.lossPackets;
+  const expected = (before?.lossRate ?? 0) * now.lossPackets;
   // Three standard deviations of a count.
-  return now.lost > expected + 3 * Math.sqrt(expected + 1) ? now.lost - expected : 0;
+  return lost > expected + 3 * Math.sqrt(expected + 1) ? lost - expected : 0;
 }

@@ -30,7 +30,7 @@ const VALUES: Readonly<Record<string, (f: FlowSummary, tails: Tails) => number |
   flow: (f) => f.flow,
   delay: (f) => f.latency?.meanNs ?? -1,
   packets: (f) => f.packets ?? -1,
-  loss: (f) => (f.packets ? (f.lost ?? -1) / f.packets : -1),
+  loss: (f) => f.lossRate ?? -1,
   answered: (f) => f.answered ?? -1,
 };
 
@@ -46,6 +46,32 @@ const NO_TAILS: Tails = new Map();
 function tailTitle(tail: FlowTail | undefined): string {
   if (!tail) return "no packet of it is listed in the records of packets";
   return `of ${countText(tail.packets)} packets in the records of maple; max ${delayText(tail.maxNs)}`;
+}
+
+/** Loss of a flow, and of which of its packets that is known. */
+export function FlowLoss({ flow }: { flow: Pick<FlowSummary, "packets" | "lossRate" | "lossPackets"> }) {
+  const { lossRate, lossPackets, packets } = flow;
+  if (lossRate === null)
+    return (
+      <span
+        class="muted"
+        title="packets that are missing may just as well be of other flows in the same cells"
+      >
+        –
+      </span>
+    );
+  const known =
+    packets && lossPackets < packets
+      ? `; of the ${countText(lossPackets)} packets of epochs in which it is known`
+      : "";
+  return (
+    <span
+      class={lossRate > 0 ? "has-loss" : ""}
+      title={`${countText(Math.round(lossRate * lossPackets))} of ${countText(lossPackets)} packets lost${known}`}
+    >
+      {shareText(lossRate)}
+    </span>
+  );
 }
 
 export function FlowTable({
@@ -176,7 +202,7 @@ function FlowRows({
                 )}
                 <td class="number">{countText(f.packets)}</td>
                 <td class="number wide-only">
-                  {f.packets && f.lost !== null ? shareText(f.lost / f.packets) : "–"}
+                  <FlowLoss flow={f} />
                 </td>
                 <td class="number wide-only">{shareText(f.answered)}</td>
               </tr>
@@ -190,14 +216,26 @@ function FlowRows({
         csv={() =>
           csvOf([
             [
-              ...["flow", "packets", "bytes", "lost", "mean_ns", "low_ns", "high_ns", "p99_ns", "answered"],
-              "reason",
+              ...[
+                "flow",
+                "packets",
+                "bytes",
+                "lost",
+                "loss_rate",
+                "loss_packets",
+                "mean_ns",
+                "low_ns",
+                "high_ns",
+              ],
+              ...["p99_ns", "answered", "reason"],
             ],
             ...flows.map((f) => [
               f.flow,
               f.packets,
               f.bytes,
               f.lost,
+              f.lossRate,
+              f.lossPackets,
               f.latency?.meanNs ?? null,
               f.latency?.lowNs ?? null,
               f.latency?.highNs ?? null,
