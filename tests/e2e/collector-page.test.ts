@@ -147,8 +147,9 @@ describe.skipIf(!hasBrowser)("the page in a browser", () => {
     const { page, problems } = await show("#/overview?last=5m");
     await page.waitForSelector("tr.row.slow");
     await page.click("nav >> text=Segments");
+    await page.waitForSelector('section[aria-label="Over time"] .chart');
     await painted(page);
-    expect(page.url()).toContain("#/segment/r2/r3?last=5m");
+    expect(page.url()).toMatch(/#\/segment\/r2\/r3\/r2%3Ar3\?last=5m$/);
     const heading = (await texts(page, 'section[aria-label="Over time"] h3'))[0] ?? "";
     const [download] = await Promise.all([
       page.waitForEvent("download"),
@@ -184,7 +185,7 @@ describe.skipIf(!hasBrowser)("the page in a browser", () => {
     await page.waitForSelector("tr.row.slow .spark");
     expect((await texts(page, "tr.row td:nth-last-child(2)"))[0]).toBe("±12.3\u202fµs");
     await page.click("tr.row.slow .row-link");
-    await painted(page);
+    await page.waitForSelector('section[aria-label="Over time"] .chart');
     expect(await texts(page, ".tile-value")).toContain("±12.3\u202fµs");
     expect(await page.$$('section[aria-label="Over time"] .chart')).toHaveLength(4);
     expect(problems).toEqual([]);
