@@ -309,14 +309,16 @@ describe.skipIf(!hasBrowser)("the page in a browser", () => {
 
   test("delays of a segment as quantiles and heat map, flows by p99, from the records of packets", async () => {
     const { page, problems } = await show("#/segment/r2/r3?last=5m");
-    await page.waitForSelector(".heat rect");
+    await page.waitForSelector(".heat rect:not(.no-packets)");
     await page.click('section[aria-label="Distribution of delays"] >> text=Hide');
     await page.waitForFunction(() => location.hash.includes("bands=0"));
     expect(await page.$(".heat rect")).toBeNull();
     await page.click("text=Show (read from the records of packets)");
-    await page.waitForSelector(".heat rect");
+    await page.waitForSelector(".heat rect:not(.no-packets)");
     expect(page.url()).toContain("bands=1");
-    expect((await texts(page, ".heat rect title"))[0]).toMatch(/50 % of [\d,]+ packets from .* \(min\) to /);
+    expect((await texts(page, ".heat rect:not(.no-packets) title"))[0]).toMatch(
+      /50 % of [\d,]+ packets from .* \(min\) to /,
+    );
     await painted(page);
     expect(await accessibilityFindings(page)).toEqual([]);
     await page.click("text=p99, too");

@@ -185,6 +185,7 @@ function HeatMap({ data, gaps, label }: { data: Distribution; gaps: readonly Gap
             x={x(g.fromMs)}
             width={Math.max(0, x(g.toMs) - x(g.fromMs))}
             height={HEIGHT}
+            class="no-packets"
             fill="url(#no-packets)"
           >
             <title>{g.reason}</title>
