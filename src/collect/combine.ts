@@ -50,9 +50,8 @@ export interface Combined {
   packets: number | null;
   /** Null also where that of a part with packets is not known: a sum of the others would pass for all. */
   lost: number | null;
-  /** Of the contributions whose loss is known: packets, and the share of them that was lost. */
-  lossPackets: number;
-  lossRate: number | null;
+  /** In the parts whose loss is known: so many at least. It is known where little is missing, so it is no measure of the others. */
+  lostLow: number;
   used: number;
   /** Packets (that arrived, as far as that is known) of contributions with a mean, and their share of all; null where packets are unknown. */
   answeredPackets: number;
@@ -80,9 +79,8 @@ export interface CombinationState extends SpreadState {
   arrived: number | null;
   answeredPackets: number;
   lost: number | null;
-  /** Of the contributions whose loss is known: packets, and how many of them were lost. */
-  lossPackets: number;
-  lossLost: number;
+  /** Lost in the contributions whose loss is known: so many at least. */
+  lostKnown: number;
   used: number;
   answers: number;
   unansweredWeight: number;
@@ -120,8 +118,7 @@ export class Combination {
   #answeredPackets = 0;
   #lost: number | null = null;
   #lossUnknown = false;
-  #lossPackets = 0;
-  #lossLost = 0;
+  #lostKnown = 0;
   #used = 0;
   #answers = 0;
   #why = new Map<NoAnswer["reason"], { no: NoAnswer; count: number }>();
@@ -145,10 +142,7 @@ export class Combination {
     const arrived = contribution.arrived ?? packets;
     if (arrived !== null) this.#arrived = (this.#arrived ?? 0) + arrived;
     this.#addLost(lost, packets);
-    if (lost !== null && packets !== null) {
-      this.#lossPackets += packets;
-      this.#lossLost += lost;
-    }
+    this.#lostKnown += lost ?? 0;
     if (isNoAnswer(mean)) {
       const known = this.#why.get(mean.reason);
       if (known) known.count++;
@@ -223,8 +217,7 @@ export class Combination {
       arrived: this.#arrived,
       answeredPackets: this.#answeredPackets,
       lost: this.#allLost(),
-      lossPackets: this.#lossPackets,
-      lossLost: this.#lossLost,
+      lostKnown: this.#lostKnown,
       used: this.#used,
       answers: this.#answers,
       unansweredWeight: weight,
@@ -258,8 +251,7 @@ export class Combination {
     if (state.arrived !== null) this.#arrived = (this.#arrived ?? 0) + state.arrived;
     this.#answeredPackets += state.answeredPackets;
     this.#addLost(state.lost, state.packets);
-    this.#lossPackets += state.lossPackets;
-    this.#lossLost += state.lossLost;
+    this.#lostKnown += state.lostKnown;
     this.#used += state.used;
     this.#answers += state.answers;
     this.#addUnansweredState(state);
@@ -290,8 +282,7 @@ export class Combination {
       stdev: this.#stdev(),
       packets: this.#packets,
       lost: this.#allLost(),
-      lossPackets: this.#lossPackets,
-      lossRate: this.#lossPackets > 0 ? Math.max(0, this.#lossLost) / this.#lossPackets : null,
+      lostLow: Math.max(0, this.#lostKnown),
       used: this.#used,
       answeredPackets: this.#answeredPackets,
       answered: this.#arrived === null || this.#arrived === 0 ? null : this.#answeredPackets / this.#arrived,

@@ -171,9 +171,8 @@ export interface FlowSummary {
   bytes: number | null;
   /** Null also where that of an epoch is not known: a sum of the others would pass for all. */
   lost: number | null;
-  /** Of the packets of those epochs in which the flow's loss is known, which are so many. */
-  lossRate: number | null;
-  lossPackets: number;
+  /** In the epochs in which it is known: so many at least. */
+  lostLow: number;
   epochs: number;
   latency: Latency | null;
   reason: string | null;
@@ -182,8 +181,8 @@ export interface FlowSummary {
 
 /** What is known of a flow's loss. */
 function flowLoss(combination: Combination) {
-  const { lost, lossRate, lossPackets } = combination.result();
-  return { lost, lossRate, lossPackets };
+  const { lost, lostLow } = combination.result();
+  return { lost, lostLow };
 }
 
 /** The flows with the most packets in a time. */

@@ -29,13 +29,13 @@ const NUMBERS = [
   // From version 2 on.
   ...(["meansWeight", "meansNs", "meansM2", "meansCurve"] as const),
   // From version 3 on.
-  ...(["lossPackets", "lossLost"] as const),
+  "lostKnown",
 ] as const;
 const VERSION = 3;
 /** Numbers of each version. */
 const COUNTS = new Map([
-  [1, NUMBERS.length - 6],
-  [2, NUMBERS.length - 2],
+  [1, NUMBERS.length - 5],
+  [2, NUMBERS.length - 1],
   [VERSION, NUMBERS.length],
 ]);
 const HEAD_BYTES = headBytes(NUMBERS.length);
@@ -68,7 +68,7 @@ export function decodeState(bytes: Uint8Array): CombinationState {
   const [why, whyStdev] =
     bytes.length === headBytes(count) ? NO_REASONS : reasonsOf(bytes.subarray(headBytes(count)));
   // Of one with an answer about its loss, that was all of it.
-  if (count < NUMBERS.length && !Number.isNaN(n[13]! + n[16]!)) n.set([n[13]!, n[16]!], NUMBERS.length - 2);
+  if (count < NUMBERS.length) n[30] = orNull(n[16]!) ?? 0;
   return {
     weight: n[0]!,
     meanNs: n[1]!,
@@ -100,8 +100,7 @@ export function decodeState(bytes: Uint8Array): CombinationState {
     meansNs: n[27]!,
     meansM2: n[28]!,
     meansCurve: n[29]!,
-    lossPackets: n[30]!,
-    lossLost: n[31]!,
+    lostKnown: n[30]!,
     why,
     whyStdev,
   };

@@ -133,7 +133,7 @@ export class FlowGroups {
         packetsHigh: tally.high,
         bytes: bytesOf(tally, total.packets),
         lost: total.lost,
-        ...{ lossRate: total.lossRate, lossPackets: total.lossPackets },
+        lostLow: total.lostLow,
         coverage: total.answered,
         ...whole,
         answered: { ...whole.answered, epochs: tally.answeredEpochs.size },

@@ -23,8 +23,7 @@ export interface RowGroup {
   packets: number | null;
   bytes: number | null;
   lost: number | null;
-  lossRate: number | null;
-  lossPackets: number;
+  lostLow: number;
   latency: Latency | null;
   reason: string | null;
   answered: number | null;
@@ -124,9 +123,9 @@ class GroupTally {
   }
 
   result(group: string): RowGroup {
-    const { packets, lost, lossRate, lossPackets } = this.#combination.result();
+    const { packets, lost, lostLow } = this.#combination.result();
     const flows = this.#flows.size;
-    const counts = { packets, bytes: this.#bytes, lost, lossRate, lossPackets };
+    const counts = { packets, bytes: this.#bytes, lost, lostLow };
     return { group, flows, ...counts, ...latencyOf(this.#combination, null) };
   }
 }

@@ -18,8 +18,7 @@ interface Group {
   flows: number;
   packets: number | null;
   lost: number | null;
-  lossRate: number | null;
-  lossPackets: number;
+  lostLow: number;
   latency: Latency | null;
   reason?: string | null;
   coverage: number | null;

@@ -30,7 +30,7 @@ const VALUES: Readonly<Record<string, (f: FlowSummary, tails: Tails) => number |
   flow: (f) => f.flow,
   delay: (f) => f.latency?.meanNs ?? -1,
   packets: (f) => f.packets ?? -1,
-  loss: (f) => f.lossRate ?? -1,
+  loss: (f) => (f.packets ? (f.lost ?? (f.lostLow || -1)) / f.packets : -1),
   answered: (f) => f.answered ?? -1,
 };
 
@@ -48,31 +48,29 @@ function tailTitle(tail: FlowTail | undefined): string {
   return `of ${countText(tail.packets)} packets in the records of maple; max ${delayText(tail.maxNs)}`;
 }
 
-/** Loss of a flow, and of which of its packets that is known. */
-export function FlowLoss({ flow }: { flow: Pick<FlowSummary, "packets" | "lossRate" | "lossPackets"> }) {
-  const { lossRate, lossPackets, packets } = flow;
-  if (lossRate === null)
+/** Loss of a flow, or what it is at least: where a sketch's cell has lost packets, they may be of any of its flows. */
+export function FlowLoss({ flow }: { flow: Pick<FlowSummary, "packets" | "lost" | "lostLow"> }) {
+  const { lost, lostLow, packets } = flow;
+  const known = lost ?? (lostLow || null);
+  if (known === null || !packets)
     return (
-      <span
-        class="muted"
-        title="packets that are missing may just as well be of other flows in the same cells"
-      >
+      <span class="muted" title={SHARED}>
         –
       </span>
     );
-  const known =
-    packets && lossPackets < packets
-      ? `; of the ${countText(lossPackets)} packets of epochs in which it is known`
-      : "";
+  const [sign, least, why] = lost === null ? ["≥ ", "at least ", `: ${SHARED}`] : ["", "", ""];
   return (
     <span
-      class={lossRate > 0 ? "has-loss" : ""}
-      title={`${countText(Math.round(lossRate * lossPackets))} of ${countText(lossPackets)} packets lost${known}`}
+      class={known > 0 ? "has-loss" : ""}
+      title={`${least}${countText(Math.round(known))} of ${countText(packets)} packets lost${why}`}
     >
-      {shareText(lossRate)}
+      {sign}
+      {shareText(known / packets)}
     </span>
   );
 }
+const SHARED =
+  "in some epochs the packets that are missing may just as well be of other flows in the same cells";
 
 export function FlowTable({
   segment,
@@ -216,17 +214,7 @@ function FlowRows({
         csv={() =>
           csvOf([
             [
-              ...[
-                "flow",
-                "packets",
-                "bytes",
-                "lost",
-                "loss_rate",
-                "loss_packets",
-                "mean_ns",
-                "low_ns",
-                "high_ns",
-              ],
+              ...["flow", "packets", "bytes", "lost", "lost_low", "mean_ns", "low_ns", "high_ns"],
               ...["p99_ns", "answered", "reason"],
             ],
             ...flows.map((f) => [
@@ -234,8 +222,7 @@ function FlowRows({
               f.packets,
               f.bytes,
               f.lost,
-              f.lossRate,
-              f.lossPackets,
+              f.lostLow,
               f.latency?.meanNs ?? null,
               f.latency?.lowNs ?? null,
               f.latency?.highNs ?? null,
