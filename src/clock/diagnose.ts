@@ -3,6 +3,7 @@
  * pieces between them, then the offset of what remains, then how far to trust it. Nothing is refused here: a
  * verdict stands beside the numbers, also when there was nothing to judge.
  */
+import { followClocks } from "./clock-path.ts";
 import type { CorrectionMode } from "./correction.ts";
 import { blockMinima, type Envelope, type EnvelopePoints } from "./envelope.ts";
 import type { ClockObserver } from "./observer.ts";
@@ -85,6 +86,7 @@ export function diagnose(input: DiagnoseInput): ClockVerdict {
     quantumNs,
     input.oneClock === true,
   );
+  const wanderNs = steps.some((s) => s.kind !== "delay") ? null : wanderOf(points, back, slope, quantumNs);
   const verdict: ClockVerdict = {
     mode: forward.packets === 0 ? "no-pairs" : reverse.packets === 0 ? "one-way" : "two-way",
     pairs: { forward: forward.packets, reverse: reverse.packets },
@@ -105,7 +107,8 @@ export function diagnose(input: DiagnoseInput): ClockVerdict {
       residualNs: found?.residualNs ?? null,
       constant: found && first && second ? sameSlope(found, first, second) : null,
       halves: halves.map((h) => ({ lowPpm: h.low * 1e6, highPpm: h.high * 1e6 })),
-      wanderNs: steps.some((s) => s.kind !== "delay") ? null : wanderOf(points, back, slope, quantumNs),
+      wanderNs,
+      path: wanderNs === null ? null : followClocks(points, back, { slope, originNs }, spanNs, quantumNs),
     },
     resolutionNs: resolution,
     backward: { before: backwardOf(before), after: backwardOf(after) },

@@ -17,6 +17,11 @@ const SAMPLE = 32_768;
 /** Packets of one digest that are looked at where hardly any is distinct. */
 const MAX_EQUALS = 8;
 
+export interface SampledAlignment extends Alignment {
+  /** By packets that are there once in either capture. */
+  distinct: boolean;
+}
+
 /** Of AFTER's clock against BEFORE's, with the delay on the way; null where no offset stands out. */
 export async function sampleAlignment(
   kernels: Kernels,
@@ -24,14 +29,19 @@ export async function sampleAlignment(
   capture: CaptureOptions,
   originNs: bigint,
   windowNs: number,
-): Promise<Alignment | null> {
+): Promise<SampledAlignment | null> {
   const before = await sampleOf(kernels, files.before, capture, originNs);
   const after = await sampleOf(kernels, files.after, capture, originNs);
   // Distinct packets first: equal ones have as many partners as there are of them, most of them wrong.
   const pairs = pairsOf(before, after, 1);
-  if (pairs.length >= MIN_PAIRS) return findAlignment(pairs) ?? alignDistinct(pairs, windowNs);
-  const equals = pairsOf(before, after, MAX_EQUALS);
-  return equals.length < MIN_PAIRS ? null : findAlignment(equals);
+  const distinct = pairs.length >= MIN_PAIRS;
+  const equals = distinct ? [] : pairsOf(before, after, MAX_EQUALS);
+  const found = distinct
+    ? (findAlignment(pairs) ?? alignDistinct(pairs, windowNs))
+    : equals.length < MIN_PAIRS
+      ? null
+      : findAlignment(equals);
+  return found && { ...found, distinct };
 }
 
 /** Times of each digest of the sample. */
