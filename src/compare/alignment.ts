@@ -18,8 +18,9 @@ const SAMPLE = 32_768;
 const MAX_EQUALS = 8;
 
 export interface SampledAlignment extends Alignment {
-  /** By packets that are there once in either capture. */
-  distinct: boolean;
+  /** Packets that are there once in either capture, and those of them that lie within the window as it is. */
+  distinct: number;
+  within: number;
 }
 
 /** Of AFTER's clock against BEFORE's, with the delay on the way; null where no offset stands out. */
@@ -34,14 +35,15 @@ export async function sampleAlignment(
   const after = await sampleOf(kernels, files.after, capture, originNs);
   // Distinct packets first: equal ones have as many partners as there are of them, most of them wrong.
   const pairs = pairsOf(before, after, 1);
-  const distinct = pairs.length >= MIN_PAIRS;
-  const equals = distinct ? [] : pairsOf(before, after, MAX_EQUALS);
-  const found = distinct
+  const few = pairs.length < MIN_PAIRS;
+  const equals = few ? pairsOf(before, after, MAX_EQUALS) : [];
+  const found = !few
     ? (findAlignment(pairs) ?? alignDistinct(pairs, windowNs))
     : equals.length < MIN_PAIRS
       ? null
       : findAlignment(equals);
-  return found && { ...found, distinct };
+  const within = pairs.filter(({ beforeNs, afterNs }) => Math.abs(afterNs - beforeNs) <= windowNs).length;
+  return found && { ...found, distinct: pairs.length, within };
 }
 
 /** Times of each digest of the sample. */

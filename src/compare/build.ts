@@ -75,7 +75,7 @@ export function buildReport(input: BuildInput): {
     segment: { ...forward.report, captureLoss: captureLoss(result.before, result.after) },
     reverse: reverse && { ...reverse.report, captureLoss: captureLoss(result.after, result.before) },
   };
-  const rest = judgements(input, total, forward.report, reverse !== null);
+  const rest = judgements(input, total, forward.report, reverse?.report ?? null);
   const nat = input.options["nat"] ? { translations: translations(matcher, flowKey) } : {};
   const view = (choice: FlowChoice): ReportView => ({
     ...head,
@@ -116,7 +116,7 @@ function judgements(
   { result, windowNs, directions, verdict, mode, notes }: BuildInput,
   total: TotalResult,
   segment: SegmentReport,
-  twoWay: boolean,
+  reverse: SegmentReport | null,
 ): Pick<ReportView, "clock" | "direction" | "notes"> {
   const applied = correction(verdict, mode);
   const clock = { applied, verdict };
@@ -130,8 +130,11 @@ function judgements(
       pieces: verdict.drift.path ? pathReport(applied, verdict.drift.path) : piecesReport(applied, verdict),
       uncertainty: clockUncertainty(verdict, mode),
     },
-    direction: judgeDirection(total, segment, verdict, { ...directions, twoWay }),
-    notes: [...notes, ...observations({ result, windowNs, directions, segment, clock, found: notes })],
+    direction: judgeDirection(total, segment, verdict, { ...directions, twoWay: reverse !== null }),
+    notes: [
+      ...notes,
+      ...observations({ result, windowNs, directions, segment, reverse, clock, found: notes }),
+    ],
   };
 }
 

@@ -224,11 +224,11 @@ function alignedPlan(plan: PassPlan, evidence: PassEvidence, windowNs: number): 
   return { kind: "again", plan: { ...plan, alignNs, ways: { kind: "assumed-forward" } }, why: "alignment" };
 }
 
-/** More packets are there than were matched, as far as single ones show. */
-function outdoes({ support, total, distinct }: SampledAlignment, evidence: PassEvidence): boolean {
+/** Hardly anything was matched, or nothing but packets that look alike: of the distinct ones hardly any lies within the window. */
+function outdoes({ distinct, within }: SampledAlignment, evidence: PassEvidence): boolean {
   const share = evidence.directions.matched / Math.min(evidence.before.ipPackets, evidence.after.ipPackets);
   if (share < FEW_MATCHES || share >= FEW_DISTINCT) return true;
-  return distinct && support / total > share;
+  return distinct >= MIN_PAIRS && within < FEW_MATCHES * distinct;
 }
 
 /** Where a clock was set, and only one of the offsets lies within the window: what brings both into it. */
