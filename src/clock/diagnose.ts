@@ -86,7 +86,6 @@ export function diagnose(input: DiagnoseInput): ClockVerdict {
     quantumNs,
     input.oneClock === true,
   );
-  const wanderNs = steps.some((s) => s.kind !== "delay") ? null : wanderOf(points, back, slope, quantumNs);
   const verdict: ClockVerdict = {
     mode: forward.packets === 0 ? "no-pairs" : reverse.packets === 0 ? "one-way" : "two-way",
     pairs: { forward: forward.packets, reverse: reverse.packets },
@@ -107,8 +106,7 @@ export function diagnose(input: DiagnoseInput): ClockVerdict {
       residualNs: found?.residualNs ?? null,
       constant: found && first && second ? sameSlope(found, first, second) : null,
       halves: halves.map((h) => ({ lowPpm: h.low * 1e6, highPpm: h.high * 1e6 })),
-      wanderNs,
-      path: wanderNs === null ? null : followClocks(points, back, { slope, originNs }, spanNs, quantumNs),
+      ...wanderBeside(steps, points, back, { slope, originNs, spanNs, quantumNs }),
     },
     resolutionNs: resolution,
     backward: { before: backwardOf(before), after: backwardOf(after) },
@@ -120,6 +118,21 @@ export function diagnose(input: DiagnoseInput): ClockVerdict {
   verdict.trust = judgeTrust(verdict, typical, quantumNs, input.mode ?? "asis");
   verdict.lines = sentences(verdict, forward.ignored + reverse.ignored, input.mode ?? "asis");
   return verdict;
+}
+
+/** What a clock does beside the line, where none was set. */
+function wanderBeside(
+  steps: readonly StepVerdict[],
+  forward: EnvelopePoints,
+  reverse: EnvelopePoints,
+  line: { slope: number; originNs: number; spanNs: number; quantumNs: number },
+): Pick<ClockVerdict["drift"], "wanderNs" | "path"> {
+  const { slope, spanNs, quantumNs } = line;
+  const wanderNs = steps.some((s) => s.kind !== "delay")
+    ? null
+    : wanderOf(forward, reverse, slope, quantumNs);
+  if (wanderNs === null) return { wanderNs, path: null };
+  return { wanderNs, path: followClocks(forward, reverse, line, spanNs, quantumNs) };
 }
 
 function negativeOf({ packets, negative, minNs }: Envelope, quantumNs: number): ClockVerdict["negative"] {
