@@ -215,6 +215,8 @@ function flowEstimate(
       valueNs: pivotNs + mean,
       lowNs: pivotNs + low - missed.meanNs,
       highNs: pivotNs + high + missed.meanNs,
+      // Bounds add up: over epochs and flows they do not average out, as the error of a sample does.
+      common: { lowNs: mean - low, highNs: high - mean },
     },
     stdev: {
       valueNs: stdev,
