@@ -160,7 +160,12 @@ describe("the archive", () => {
       const base = numberedRecord(0);
       const spans = [{ firstNs: FIRST_NS + 1n, lastNs: FIRST_NS + lengthNs - 1n, packets }];
       const counters = { ...base.counters, packets };
-      return { ...base, spans, counters, epoch: { ...base.epoch, endNs: FIRST_NS + lengthNs, cutHead: true } };
+      return {
+        ...base,
+        spans,
+        counters,
+        epoch: { ...base.epoch, endNs: FIRST_NS + lengthNs, cutHead: true },
+      };
     };
     const [short, long] = [lasting(1_000_000_000n, 10), lasting(2_000_000_000n, 20)];
     await store([short]);
