@@ -16,7 +16,8 @@ import { CLI, freePort, outputOf } from "../support/cli.ts";
 import { rounds } from "../support/rounds.ts";
 import { type SmallPacket, writePcap } from "../support/small-pcap.ts";
 
-const ROUNDS = rounds(5, 30);
+// Multiples of three: in turn a tap, the collector, the other tap is killed.
+const ROUNDS = rounds(6, 30);
 const root = mkdtempSync(join(tmpdir(), "hoptime-collect-crash-"));
 const children = new Set<ChildProcess>();
 afterAll(() => {
