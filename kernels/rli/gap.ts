@@ -22,6 +22,15 @@ const PLACE: f64 = 0.25;
 /** Of the transmission: what of that is alike in all packets of a flow, which come at the same place of a burst each time. */
 const PLACE_ALIKE: f64 = 0.3;
 
+/**
+ * References of a busy host come in clumps, and neighbours in a clump predict each other well whatever happens between clumps. A gap this many times as long as those of late is judged by what is sure: its
+ * packets were sent between its references, as none overtakes another, so that their delays are off by less than the time between; where any place in it is as likely, by the root of a sixth of it.
+ */
+const LONG_GAP: f64 = 4;
+const ANYWHERE: f64 = 1.0 / 6;
+/** How much the newest gap weighs in how long they are of late. */
+const PACE_WEIGHT: f64 = 0.03125;
+
 const LEVEL_WEIGHT: f64 = 0.03125;
 const LEVEL_SHARED: f64 = 0.5;
 const LEVEL_SEEN: f64 = 0.25;
@@ -58,6 +67,9 @@ export class Gap {
   place: f64; //      alike in a flow's packets of busy gaps
   off: f64; //        of the packet asked for last; and what of its error is alike in all
   alike: f64;
+  // how far apart references were sent of late (0: not known yet), and what a gap that is much longer than that leaves open
+  pace: f64;
+  open: f64;
 }
 
 export function gapNew(nsPerByte: f64, mode: u32, level: u32): Gap {
@@ -86,6 +98,7 @@ export function gapForget(g: Gap): void {
   lineForget(g.line);
   missesForget(g.missed);
   backlogForget(g.queue);
+  g.pace = 0;
 }
 
 function set(g: Gap, miss: f64, wire: u32, n: u32, backlog: f64, growth: f64): void {
@@ -132,13 +145,25 @@ export function gapTo(g: Gap, arrival: f64, whole: f64, wire: u32, error: f64, b
   miss += PLACE * transmission * transmission;
   g.place = PLACE_ALIKE * transmission;
   const first = line.have == 0;
+  const long = first ? 0 : sentApart(line, arrival, whole) - LONG_GAP * g.pace;
+  g.open = g.pace > 0 && long > 0 ? ANYWHERE * long * long : 0;
+  if (g.open > miss) miss = g.open;
   set(g, miss, first ? wire : line.wire, n, first ? backlog : queue.left, first || !(between > 0) ? 0 : (backlog - queue.left) / between);
   g.since = backlog > 0 ? time - backlog - 1 : Infinity;
   g.ratio = backlog > 0 ? min<f64>(1, max<f64>(0, (delay - queue.base) / backlog)) / backlogRatio(queue, backlog) : 0;
 }
 
+/** From the left reference's sending to that of one that has arrived. */
+function sentApart(line: Line, arrival: f64, whole: f64): f64 {
+  return arrival - whole - (line.arrival - line.whole);
+}
+
 export function gapStep(g: Gap, arrival: f64, whole: f64, wire: u32, error: f64, backlog: f64): void {
   const own = <f64>wire * g.nsPerByte;
+  if (g.line.have != 0) {
+    const apart = max<f64>(0, sentApart(g.line, arrival, whole));
+    g.pace = g.pace > 0 ? g.pace + PACE_WEIGHT * (apart - g.pace) : apart;
+  }
   lineStep(g.line, arrival, whole, wire, error);
   missesStep(g.missed, arrival - own, whole - own, backlog);
   backlogStep(g.queue, backlog, whole - own);
@@ -148,6 +173,7 @@ export function gapStep(g: Gap, arrival: f64, whole: f64, wire: u32, error: f64,
 export function gapLeft(g: Gap, last: f64, n: u32): void {
   const miss = missesLeft(g.missed, last);
   lineLeft(g.line);
+  g.open = 0;
   g.place = 0;
   set(g, miss, g.line.wire, n, g.queue.left, 0);
   g.since = Infinity;

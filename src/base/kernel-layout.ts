@@ -857,8 +857,10 @@ export const GapLayout = {
   place: 160,
   off: 168,
   alike: 176,
+  pace: 184,
+  open: 192,
 } as const;
-export const GapBytes = 184;
+export const GapBytes = 200;
 
 /** Constants of kernels/rli/gap.ts. */
 export const gapConstants = {
