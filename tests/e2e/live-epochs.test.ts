@@ -36,21 +36,25 @@ const URL = "http://127.0.0.1:8787";
 const CROSSING = "dst net 10.95.2.0/24 or dst net fd95:2::/64";
 const ESTIMATORS = ["lda", "lds", "rli", "maple"] as const;
 
-/** Rates that change from second to second, bursts a little beyond what the queue drains: delay and loss of epochs differ, and most packets arrive. */
+/**
+ * Rates that change from second to second, bursts a little beyond what the queue drains: delay and loss of epochs differ, and most packets arrive. Each burst begins with 70 packets at once, which the queue cannot hold
+ * however slow the machine is. Each packet has a buffer of its own: those of a turn would be equal otherwise, and lie in one cell.
+ */
 const SENDER = `
   const net = require("node:net"), dgram = require("node:dgram");
   const [u4, u6] = [dgram.createSocket("udp4"), dgram.createSocket("udp6")];
   const payload = Buffer.alloc(700), start = performance.now();
-  let owed = 0, before = start, sent = 0;
+  let owed = 0, before = start, sent = 0, burst = 0;
   const tcp = net.connect(5000, "10.95.2.1");
   tcp.on("error", () => {});
   setInterval(() => {
     const now = performance.now(), t = now - start;
     owed = Math.min(40, owed + (now - before) * (t % 700 < 200 ? 1.3 : 0.35 + 0.2 * Math.sin(t / 3000)));
     before = now;
+    if (Math.floor(t / 700) > burst) [burst, owed] = [Math.floor(t / 700), 70];
     for (; owed >= 1; owed--) {
       payload.writeUInt32BE(sent++, 0);
-      if (sent % 3 === 0) u6.send(payload, 9000, "fd95:2::1"); else u4.send(payload, 9000, "10.95.2.1");
+      if (sent % 3 === 0) u6.send(Buffer.from(payload), 9000, "fd95:2::1"); else u4.send(Buffer.from(payload), 9000, "10.95.2.1");
     }
     if (tcp.writableLength < 20000 && sent % 2 === 0) tcp.write(payload);
   }, 2);`;

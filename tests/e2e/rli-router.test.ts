@@ -43,7 +43,7 @@ const BURSTS = `
       owed--;
       const payload = payloads[sent % 3];
       payload.writeUInt32BE(sent, 0);
-      socket.send(payload, 9000 + (sent++ % ${FLOWS}), "10.92.2.1");
+      socket.send(Buffer.from(payload), 9000 + (sent++ % ${FLOWS}), "10.92.2.1");
     }
     if (now - start > 4000) { clearInterval(timer); setTimeout(() => socket.close(), 100); }
   }, 1);`;
