@@ -234,16 +234,22 @@ test.skipIf(missing !== null)(
       const text = `${name}: ${JSON.stringify(counts)}, median width ${width}`;
       if (process.env["HOPTIME_SHOW"]) console.log(text);
       expect(counts.judged, text).toBeGreaterThanOrEqual(EPOCHS - 6);
-      // 95 % intervals: more misses than one in nine are a chance of 0.01 in 64 epochs, of a millionth in three runs. References of a busy machine come late, in bursts: one in six.
-      expect(counts.held, text).toBeGreaterThanOrEqual((name === "rli" ? 5 / 6 : 8 / 9) * counts.judged);
+      // 95 % of the epochs. Intervals are made for that, and hold more often here: of epochs without loss and without packets on their way at a cut the answer is exact.
+      expect(counts.held, text).toBeGreaterThanOrEqual(0.95 * counts.judged);
       // Loss of an epoch is exact but for the packets on their way at its cuts, and that of the run but for those at its ends: LDS knows these, LDA by rate and delay.
-      expect(counts.lossHeld, text).toBe(counts.lossJudged);
-      expect(Math.abs(counts.lost - counts.trulyLost), text).toBeLessThanOrEqual(name === "lda" ? 16 : 4);
+      expect(counts.lossHeld, text).toBeGreaterThanOrEqual(0.95 * counts.lossJudged);
+      expect(Math.abs(counts.lost - counts.trulyLost), text).toBeLessThanOrEqual(
+        (name === "lda" ? 16 : 4) + MOST_UNEVEN * counts.trulyLost,
+      );
+      if (name === "lda" || name === "lds") expect(counts.trulyLost, text).toBeGreaterThan(100);
       // Bars that hold everything would say nothing.
       expect(width, text).toBeLessThan(MAX_WIDTH[name]);
     }
   },
 );
+
+/** A steady loss is shared a little unevenly between epochs that are judged and the others: the sum is off by so much. */
+const MOST_UNEVEN = 0.03;
 
 /** Of the mean: median of the intervals' widths. Of LDS and RLI several times what an idle machine gives (0.5). */
 const MAX_WIDTH = { lda: 1, lds: 4, rli: 4, maple: 0.01 };

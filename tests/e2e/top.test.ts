@@ -139,16 +139,23 @@ test.skipIf(missing !== null)(
       const udp = seconds.flatMap((l) => l.flows.filter(({ flow }) => flow.includes("10.95.2.1:9000")));
       const sum = (of: (f: Line["flows"][0]) => number) => udp.reduce((n, f) => n + of(f), 0);
       expect(sum((f) => f.sent)).toBe(1600);
-      const lost = queueDrops() - droppedBefore;
-      expect(lost).toBeGreaterThan(50);
-      expect(sum((f) => f.lost)).toBe(lost);
-      await lab.stopCaptures();
+      const drops = queueDrops() - droppedBefore;
+      expect(drops).toBeGreaterThan(50);
+      // tcpdump writes what it has seen once a second.
+      await sleep(1500);
+      expect(await lab.stopCaptures(), "packets that tcpdump dropped").toBe(0);
       // The same packets at the same places, by tcpdump: a queue of 20 kB at 2 Mbit/s holds 80 ms, and longer where the machine was held up.
       const exact = JSON.parse(
         execFileSync(process.execPath, [cli, "compare", ...captures, "--json"]).toString(),
       );
+      const lost = exact.flows.find((f: { key: { dport: number } }) => f.key.dport === 9000)?.lost;
+      // A busy machine may drop some before the queue.
+      expect(lost).toBeGreaterThanOrEqual(drops);
+      expect(sum((f) => f.lost)).toBe(lost);
       expect(exact.segment.latency.maxNs).toBeGreaterThan(50e6);
-      expect(Math.max(...seconds.map((l) => l.latency?.maxNs ?? 0))).toBe(exact.segment.latency.maxNs);
+      // Each socket takes the time of a packet itself.
+      const maxNs = Math.max(...seconds.map((l) => l.latency?.maxNs ?? 0));
+      expect(Math.abs(maxNs - exact.segment.latency.maxNs)).toBeLessThan(1e6);
     } finally {
       lab.close();
     }
