@@ -37,7 +37,7 @@ const CROSSING = "dst net 10.95.2.0/24 or dst net fd95:2::/64";
 const ESTIMATORS = ["lda", "lds", "rli", "maple"] as const;
 
 /**
- * Rates that change from second to second, bursts a little beyond what the queue drains: delay and loss of epochs differ, and most packets arrive. Each burst begins with 70 packets at once, which the queue cannot hold
+ * Rates that change from second to second, bursts that the queue takes long to drain: delay and loss of epochs differ, and most packets arrive. Each burst begins with 70 packets at once, which the queue cannot hold
  * however slow the machine is. Each packet has a buffer of its own: those of a turn would be equal otherwise, and lie in one cell.
  */
 const SENDER = `
@@ -49,7 +49,7 @@ const SENDER = `
   tcp.on("error", () => {});
   setInterval(() => {
     const now = performance.now(), t = now - start;
-    owed = Math.min(40, owed + (now - before) * (t % 700 < 200 ? 1.3 : 0.35 + 0.2 * Math.sin(t / 3000)));
+    owed = Math.min(40, owed + (now - before) * (t % 700 < 200 ? 0.8 : 0.35 + 0.2 * Math.sin(t / 3000)));
     before = now;
     if (Math.floor(t / 700) > burst) [burst, owed] = [Math.floor(t / 700), 70];
     for (; owed >= 1; owed--) {
