@@ -234,8 +234,8 @@ test.skipIf(missing !== null)(
       const text = `${name}: ${JSON.stringify(counts)}, median width ${width}`;
       if (process.env["HOPTIME_SHOW"]) console.log(text);
       expect(counts.judged, text).toBeGreaterThanOrEqual(EPOCHS - 6);
-      // 95 % of the epochs. Intervals are made for that, and hold more often here: of epochs without loss and without packets on their way at a cut the answer is exact.
-      expect(counts.held, text).toBeGreaterThanOrEqual(0.95 * counts.judged);
+      // 95 % intervals: over several runs 97 to 98 % hold; in one run of 64 epochs chance makes it 92 % now and then, once in a hundred runs less.
+      expect(counts.held, text).toBeGreaterThanOrEqual(0.92 * counts.judged);
       // Loss of an epoch is exact but for the packets on their way at its cuts, and that of the run but for those at its ends and beside epochs that are not judged: LDS knows these, LDA by rate and delay.
       expect(counts.lossHeld, text).toBeGreaterThanOrEqual(0.95 * counts.lossJudged);
       // A full queue holds 48 packets.
