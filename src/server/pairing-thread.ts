@@ -56,7 +56,7 @@ class PairingThread implements PairingPart {
   readonly #waiting = new Map<number, { resolve: () => void; reject: (error: Error) => void }>();
   #state: PairingState = {
     counts: { estimated: 0, late: 0, repeated: 0, refused: 0, missing: 0 },
-    ...{ waiting: 0, behind: 0, watched: [], orders: 0, openNames: [] },
+    ...{ waiting: 0, behind: 0, watched: [], orders: 0, openNames: [], aloneNames: [] },
   };
   #next = 1;
   #sent = 0;
