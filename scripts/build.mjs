@@ -1,6 +1,7 @@
 // Builds dist/: kernels (AssemblyScript -> one .wasm), eBPF programs (clang, where it is there), the library (tsc, with the packages it uses), the CLI (esbuild), the report page (esbuild).
 import { execFileSync } from "node:child_process";
-import { existsSync, mkdirSync, rmSync } from "node:fs";
+import { createHash } from "node:crypto";
+import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { buildCli } from "./build-cli.mjs";
@@ -13,9 +14,28 @@ const root = dirname(dirname(fileURLToPath(import.meta.url)));
 const bin = (name) => join(root, "node_modules", ".bin", name);
 const run = (command, args) => execFileSync(command, args, { cwd: root, stdio: ["ignore", 2, 2] });
 const only = process.argv[2];
+const WASM = join(root, "dist", "kernels.wasm");
+/** What the compiled kernels were made of. */
+const BUILT = join(root, ".cache", "kernels.json");
 
 mkdirSync(join(root, "dist"), { recursive: true });
-if (!only || only === "kernels") {
+if (only === "kernels" || (!only && !builtBefore())) {
+  buildKernels();
+  rememberBuilt();
+}
+if (!only || only === "datapath") buildDatapath(root);
+if (!only || only === "web") {
+  if (existsSync(join(root, "web", "build.mjs"))) run(process.execPath, ["web/build.mjs"]);
+}
+if (!only || only === "library") {
+  // Comments are for readers of the types (and of the source), not for those who install the code.
+  run(bin("tsc"), ["-p", "tsconfig.build.json", "--declaration", "false", "--removeComments"]);
+  run(bin("tsc"), ["-p", "tsconfig.build.json", "--emitDeclarationOnly"]);
+  await buildCli(root);
+  await bundlePackages(root);
+}
+
+function buildKernels() {
   run(bin("asc"), [
     "kernels/index.ts",
     "--outFile",
@@ -44,14 +64,35 @@ if (!only || only === "kernels") {
   writeKernelLayout(bin("asc"));
   for (const unused of ["kernels.js", "kernels.d.ts"]) rmSync(join(root, "dist", unused));
 }
-if (!only || only === "datapath") buildDatapath(root);
-if (!only || only === "web") {
-  if (existsSync(join(root, "web", "build.mjs"))) run(process.execPath, ["web/build.mjs"]);
+
+/** The compiler takes longer than everything else together: it runs when its sources or itself have changed. */
+function builtBefore() {
+  const known = existsSync(BUILT) ? JSON.parse(readFileSync(BUILT, "utf8")) : {};
+  return existsSync(WASM) && known.sources === hashOf(kernelSources()) && known.wasm === hashOf([WASM]);
 }
-if (!only || only === "library") {
-  // Comments are for readers of the types (and of the source), not for those who install the code.
-  run(bin("tsc"), ["-p", "tsconfig.build.json", "--declaration", "false", "--removeComments"]);
-  run(bin("tsc"), ["-p", "tsconfig.build.json", "--emitDeclarationOnly"]);
-  await buildCli(root);
-  await bundlePackages(root);
+
+function rememberBuilt() {
+  mkdirSync(dirname(BUILT), { recursive: true });
+  writeFileSync(BUILT, JSON.stringify({ sources: hashOf(kernelSources()), wasm: hashOf([WASM]) }));
+}
+
+function kernelSources() {
+  const kernels = readdirSync(join(root, "kernels"), { recursive: true, withFileTypes: true });
+  const files = kernels.filter((entry) => entry.isFile()).map((entry) => join(entry.parentPath, entry.name));
+  const scripts = ["build", "kernel-bindings", "kernel-layout"].map((name) =>
+    join(root, "scripts", `${name}.mjs`),
+  );
+  const written = ["exports", "layout"].map((name) => join(root, "src", "base", `kernel-${name}.ts`));
+  return [
+    ...files.sort(),
+    ...scripts,
+    ...written,
+    join(root, "node_modules", "assemblyscript", "package.json"),
+  ];
+}
+
+function hashOf(files) {
+  const hash = createHash("sha256");
+  for (const file of files) hash.update(file.slice(root.length)).update("\0").update(readFileSync(file));
+  return hash.digest("hex");
 }
