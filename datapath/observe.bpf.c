@@ -381,6 +381,15 @@ static __always_inline __u32 copied(__u32 length)
 	return length < config.copy ? length : config.copy;
 }
 
+/* All that there is room for. The verifier is to see the bounds, whatever the compiler knows. */
+static __always_inline __u64 copied_at_most(__u32 length)
+{
+	__u64 bytes = length;
+
+	asm volatile("" : "+r"(bytes));
+	return bytes < FRAME_BYTES ? bytes : FRAME_BYTES;
+}
+
 /* The helper is a call, which only frames in several buffers need. Where the kernel's types are not known (observe.bpf.o), which those are is not, either. */
 static __always_inline __u32 frame_bytes(struct xdp_md *ctx)
 {
@@ -418,6 +427,14 @@ SEC("xdp.frags") int observe_xdp(struct xdp_md *ctx)
 	s->end = bytes;
 	s->vlan = 0;
 	reason = decode(s, &row, wire, config.cover, config.seed, config.network);
+	if (s->deep && bytes < wire) {
+		bytes = copied_at_most(wire);
+		if (bytes == 0 || bpf_xdp_load_bytes(ctx, 0, s->bytes, bytes))
+			return XDP_PASS;
+		s->end = bytes;
+		s->vlan = 0;
+		reason = decode(s, &row, wire, config.cover, config.seed, config.network);
+	}
 	row.flags |= FLAG_INBOUND;
 	observe(&row, reason, wire, wire > control.longest, now);
 	return XDP_PASS;
@@ -450,6 +467,14 @@ static __always_inline void observe_skb(struct __sk_buff *skb, int direct, __u32
 	s->end = bytes;
 	s->vlan = vlan;
 	reason = decode(s, &row, length, config.cover, config.seed, config.network);
+	if (s->deep && bytes < length) {
+		bytes = copied_at_most(length);
+		if (bytes == 0 || bpf_skb_load_bytes(skb, 0, s->bytes, bytes))
+			return;
+		s->end = bytes;
+		s->vlan = vlan;
+		reason = decode(s, &row, length, config.cover, config.seed, config.network);
+	}
 	row.flags |= way;
 	observe(&row, reason, length + tag, merged, now);
 }

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 OR GPL-2.0 */
 /*
  * A frame to what hoptime knows of a packet: digest, flow key, flags; or the reason why not. The same bit for bit as kernels/decode/ (which has the definitions, and names
- * them alike), but for frames with more than MAX_STEPS tags and labels, and tunnels, which are not looked into.
+ * them alike), but for frames with MAX_STEPS tags and labels or more,
+ * headers past the first FRAME_BYTES, and tunnels, which are not looked into.
  *
  * Frames are parsed in a copy of their first bytes: offsets into it are masked, so that the verifier need not follow them. What changes from step to step is kept in memory
  * (struct scratch), where it knows nothing of it: then a step is verified once, and not for each way there. The commonest packets are read where they lie (plain.h).
@@ -29,11 +30,14 @@
 enum reason { OK, NOT_IP, CUT_LINK, CUT_IP, BAD_IP, UNKNOWN_LINK, TOO_DEEP, REASONS };
 
 #define MAX_NESTING 16
-#define MAX_STEPS 40
-#define MAX_EXTENSIONS 16
+#define MAX_STEPS 128
 /* Bytes of a frame that are looked at: a power of two, above the longest cover and the headers before it. */
 #define FRAME_BYTES 2048
 #define MAX_WORDS 190
+/* The longest header of IPv4, and what is read of TCP's. */
+#define IP_BYTES 80
+/* All that a copy has room for: the shortest is 8 bytes long. */
+#define MAX_EXTENSIONS (FRAME_BYTES / 8)
 
 #define P1 0x9e3779b185ebca87ULL
 #define P2 0xc2b2ae3d27d4eb4fULL
@@ -58,7 +62,9 @@ struct scratch {
 	/* walk_link */
 	__u32 state, pos, type, nesting, framed, reason;
 	/* walk_extensions */
-	__u32 ext_proto, ext_l4, ext_flags, ext_cut, ext_done, pad;
+	__u32 ext_proto, ext_l4, ext_flags, ext_cut;
+	__u32 deep; /* headers go on past the copy: a longer one would tell more */
+	__u32 pad;
 	__u64 ext_fragment;
 	__u8 bytes[FRAME_BYTES + 64];
 };
@@ -509,6 +515,7 @@ __attribute__((noinline)) int row_v6(struct row *r, __u32 left, __u32 cover, __u
 	meta = META_IPV6 | ((__u64)proto << 32) | ((__u64)((be16_at(s, ip) >> 6) & 0x3f) << 40) | s->vlan;
 	if (cut) {
 		flags |= FLAG_CUT_L4;
+		s->deep = visible < total;
 	} else if (!(flags & FLAG_LATER_FRAGMENT) && has_ports(proto)) {
 		if (l4 + 4 <= seen)
 			meta |= META_PORTS | be32_at(s, l4);
@@ -516,6 +523,7 @@ __attribute__((noinline)) int row_v6(struct row *r, __u32 left, __u32 cover, __u
 			flags |= FLAG_CUT_L4;
 		if (proto == 6 && l4 + 14 <= seen)
 			flags |= u8_at(s, l4 + 13) << 8;
+		s->deep = l4 + 14 > seen && visible < total;
 	}
 	if (total > left)
 		total = left;
@@ -538,18 +546,21 @@ static __always_inline int decode(struct scratch *s, struct row *r, __u32 wire, 
 	__u32 version;
 	int reason;
 
+	s->deep = 0;
 	if (network) {
 		s->ip = 0;
 	} else {
 		reason = walk_link();
+		s->deep = reason == CUT_LINK && s->end < wire;
 		if (reason != OK)
-			return reason;
+			return s->deep ? TOO_DEEP : reason;
+	}
+	if (s->end < wire && s->ip + (cover < IP_BYTES ? IP_BYTES : cover) > s->end) {
+		s->deep = 1;
+		return TOO_DEEP;
 	}
 	if (s->ip >= s->end)
-		return s->end < wire ? TOO_DEEP : CUT_IP;
-	/* So many headers in front that what the digest covers was not copied. */
-	if (s->end < wire && s->ip + cover > s->end)
-		return TOO_DEEP;
+		return CUT_IP;
 	version = u8_at(s, s->ip) >> 4;
 	if (version == 6)
 		return row_v6(r, wire - s->ip, cover, seed);

@@ -28,7 +28,12 @@ export interface PlaceChoice {
   places: readonly Place[];
 }
 
-export function choosePlaces(place: Place | undefined, { direction }: InterfaceOptions): PlaceChoice {
+/** `lanes`: each has a program of its own, and XDP takes one. */
+export function choosePlaces(
+  place: Place | undefined,
+  { direction }: InterfaceOptions,
+  lanes = 1,
+): PlaceChoice {
   if (direction === "both")
     throw new UsageError(
       "bad-option",
@@ -36,7 +41,17 @@ export function choosePlaces(place: Place | undefined, { direction }: InterfaceO
       "choose in or out; observe the other one as a point of its own",
       { parameter: "direction", value: direction },
     );
-  if (place === undefined) return { direction: direction ?? "in", places: USUAL[direction ?? "in"] };
+  if (lanes > 1 && place === "xdp")
+    throw new UsageError(
+      "not-supported",
+      `${lanes} segments or classes take ${lanes} programs, and an interface takes one XDP program`,
+      "choose tc-ingress or socket, or observe one segment",
+      { parameter: "at", value: place },
+    );
+  if (place === undefined) {
+    const places: readonly Place[] = USUAL[direction ?? "in"];
+    return { direction: direction ?? "in", places: places.filter((p) => lanes === 1 || p !== "xdp") };
+  }
   const own = direction ?? SEES[place][0] ?? "in";
   if (!SEES[place].includes(own))
     throw new UsageError(
@@ -77,25 +92,24 @@ export function chooseParts(taps: readonly TapPlan[], seed: bigint): ChosenPart[
   });
 }
 
-export function chooseLane(lanes: readonly Lane[]): { lane: Lane; filter: KernelFilter | null } {
-  const [lane, ...more] = lanes;
-  if (!lane || more.length > 0)
-    throw new UsageError(
-      "not-supported",
-      `${lanes.length} segments or classes of one point in the kernel`,
-      "observe one with eBPF, or all without",
-      { parameter: "ebpf" },
-    );
-  if (lane.filter === "") return { lane, filter: null };
-  const filter = kernelFilter(parseFilter(lane.filter));
-  if (!filter)
-    throw new UsageError(
-      "not-supported",
-      `the filter takes more than the ${MAX_STEPS} steps that the kernel has for it`,
-      "a shorter filter, or observe without eBPF",
-      { parameter: "filter", value: lane.filter },
-    );
-  return { lane, filter };
+export interface ChosenLane {
+  lane: Lane;
+  filter: KernelFilter | null;
+}
+
+export function chooseLanes(lanes: readonly Lane[]): ChosenLane[] {
+  return lanes.map((lane) => {
+    if (lane.filter === "") return { lane, filter: null };
+    const filter = kernelFilter(parseFilter(lane.filter));
+    if (!filter)
+      throw new UsageError(
+        "not-supported",
+        `the filter takes more than the ${MAX_STEPS} steps that the kernel has for it`,
+        "a shorter filter, or observe without eBPF",
+        { parameter: "filter", value: lane.filter },
+      );
+    return { lane, filter };
+  });
 }
 
 /** What packets are needed for themselves, which stay in the kernel here. */

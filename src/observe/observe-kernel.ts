@@ -15,8 +15,9 @@ import { SystemClock } from "../capture/source/interface/system-clock.ts";
 import { systemClock } from "../capture/source/live-clock.ts";
 import type { Cutter } from "../epoch/epoch-sink.ts";
 import {
+  type ChosenLane,
   type ChosenPart,
-  chooseLane,
+  chooseLanes,
   chooseParts,
   choosePlaces,
   type Place,
@@ -56,9 +57,9 @@ const ALIVE_MS = 1000;
 const LINGER_MS = 15;
 
 export async function observeKernel(options: ObserveKernelOptions): Promise<ObserveResult> {
-  const { name, lanes, taps, cut, sink, seed = DEFAULT_SEED, signal } = options;
+  const { name, taps, cut, sink, seed = DEFAULT_SEED, signal } = options;
   refusePackets(options);
-  const { lane, filter } = chooseLane(lanes);
+  const lanes = chooseLanes(options.lanes);
   const parts = chooseParts(taps, seed);
   const cover = options.cover ?? OBSERVE_COVER;
   const key = FlowKeySpec.parse(options.key);
@@ -66,48 +67,56 @@ export async function observeKernel(options: ObserveKernelOptions): Promise<Obse
   const { cells } = cellPlaces(parts.map(({ part }) => part));
   const outbox = new Outbox(sink, options.onRecord);
   outbox.release();
-  const start = (sketch: KernelSketch) => new Running(options, { sketch, lane, parts, key, cover, outbox });
-  const { running, attached, sketch } = await attachFirst(options, start, {
-    ...{ seed, cover, filter, below, mask: key.maskWords(), sets: setsFor(cut, cells, cpus().length) },
+  const start = (sketch: KernelSketch, { lane }: ChosenLane) =>
+    new Running(options, { sketch, lane, parts, key, cover, outbox });
+  const { running, attached } = await attachFirst(options, lanes, start, {
+    ...{ seed, cover, below, mask: key.maskWords() },
+    sets: setsFor(cut, cells * lanes.length, cpus().length),
     parts: parts.map(({ part }) => part),
   });
   try {
-    options.interface?.onOpen?.(openText(sketch, attached, lane));
-    const gone = await running.run(signal);
+    options.interface?.onOpen?.(openText(running, attached, lanes));
+    const gone = await Promise.all(running.map((own) => own.run(signal)));
     await sleep(LINGER_MS);
-    running.observer.finish(systemClock());
+    for (const { observer } of running) observer.finish(systemClock());
     await outbox.empty();
-    return running.result(gone ? `${name}: the interface is gone` : null);
+    return resultOf(running, outbox, gone.includes(true) ? `${name}: the interface is gone` : null);
   } catch (error) {
     await flushQuietly(sink);
     throw error;
   } finally {
-    running.observer.free();
-    sketch.close();
+    for (const own of running) own.free();
   }
 }
 
-/** At the first place that works. */
+/** At the first place that works for all lanes. */
 async function attachFirst(
   { name, ebpf, interface: own = {} }: ObserveKernelOptions,
-  start: (sketch: KernelSketch) => Running,
-  plan: Omit<KernelSketch["plan"], "name" | "place" | "direction">,
-): Promise<{ running: Running; attached: Attached; sketch: KernelSketch }> {
-  const { direction, places } = choosePlaces(ebpf.place, own);
+  lanes: readonly ChosenLane[],
+  start: (sketch: KernelSketch, lane: ChosenLane) => Running,
+  plan: Omit<KernelSketch["plan"], "name" | "place" | "direction" | "filter">,
+): Promise<{ running: Running[]; attached: Attached }> {
+  const { direction, places } = choosePlaces(ebpf.place, own, lanes.length);
   let problem: UsageError | null = null;
   for (const place of places) {
-    let sketch: KernelSketch | null = null;
-    let running: Running | null = null;
+    const running: Running[] = [];
+    let attached: Attached | null = null;
     try {
-      sketch = await KernelSketch.load({ ...plan, name, place, direction });
-      running = start(sketch);
-      running.begin();
-      const attached = sketch.attach();
+      for (const lane of lanes) {
+        const sketch = await KernelSketch.load({ ...plan, name, place, direction, filter: lane.filter });
+        try {
+          running.push(start(sketch, lane));
+        } catch (error) {
+          sketch.close();
+          throw error;
+        }
+      }
+      for (const each of running) attached = each.begin();
+      if (!attached) throw new Error("no lane to observe");
       if (problem) ebpf.onFallback?.(`${problem.message}; ${place} is used`);
-      return { running, attached, sketch };
+      return { running, attached };
     } catch (error) {
-      running?.observer.free();
-      sketch?.close();
+      for (const each of running) each.free();
       if (!(error instanceof UsageError) || error.code !== "not-supported") throw error;
       problem ??= error;
     }
@@ -115,6 +124,26 @@ async function attachFirst(
   if (!problem) throw new Error("no place to attach at");
   const { message, hint } = problem;
   throw new KernelUnavailable("not-supported", message, hint, { value: name });
+}
+
+/** What all lanes saw is the same packets; what each took is its own. */
+function resultOf(running: readonly Running[], outbox: Outbox, partial: string | null): ObserveResult {
+  const [first] = running;
+  if (!first) throw new Error("no lane was observed");
+  const sums = running.map(({ observer }) => observer.sums);
+  const add = (of: (own: (typeof sums)[number]) => number) => sums.reduce((n, own) => n + of(own), 0);
+  return {
+    captures: [
+      { ...first.statistics(), partial, warnings: running.flatMap((own) => own.warnings(own === first)) },
+    ],
+    delays: null,
+    lanes: running.map((own) => own.lane()),
+    memoryBytes: running.reduce((n, own) => n + own.memoryBytes, 0),
+    records: outbox.counts,
+    written: outbox.written,
+    refusals: outbox.refusals,
+    ...{ epochs: add((s) => s.epochs), short: add((s) => s.short), backward: add((s) => s.backward) },
+  };
 }
 
 interface RunningParts {
@@ -167,8 +196,23 @@ class Running {
     });
   }
 
-  begin(): void {
+  /** From now on packets are seen. */
+  begin(): Attached {
     this.observer.begin(systemClock());
+    return this.#of.sketch.attach();
+  }
+
+  free(): void {
+    this.observer.free();
+    this.#of.sketch.close();
+  }
+
+  get memoryBytes(): number {
+    return this.observer.memoryBytes + this.#of.sketch.memoryBytes;
+  }
+
+  get sketch(): KernelSketch {
+    return this.#of.sketch;
   }
 
   /** Until the signal, or until the interface is gone: then true. Nothing is attached any more afterwards. */
@@ -196,28 +240,22 @@ class Running {
     await sleep(ms, undefined, this.#signal ? { signal: this.#signal } : {}).catch(() => {});
   }
 
-  result(partial: string | null): ObserveResult {
-    const { lane, outbox, sketch } = this.#of;
-    const { packets, missedDelimiters, lost } = this.#epochs.sums;
-    const { filtered } = this.#epochs;
-    const { epochs, short, backward } = this.observer.sums;
-    const warnings = this.#mergedPackets();
+  lane(): ObserveResult["lanes"][number] {
+    const { segment } = this.#of.lane;
+    return { segment, packets: this.#epochs.sums.packets, filtered: this.#epochs.filtered, twoWay: null };
+  }
+
+  /** `all`: also what every lane of the interface would say alike. */
+  warnings(all: boolean): string[] {
+    const { missedDelimiters, lost } = this.#epochs.sums;
+    const warnings = all ? this.#mergedPackets() : [];
     if (missedDelimiters > 0)
       warnings.push(`${countOf(missedDelimiters, "delimiter")} came too fast after another to cut there`);
     if (lost > 0)
       warnings.push(
         `${this.#name}: ${countOf(lost, "packet")} not counted, because this host was too busy to read sketches in time`,
       );
-    return {
-      captures: [{ ...this.#statistics(), partial, warnings }],
-      delays: null,
-      lanes: [{ segment: lane.segment, packets, filtered, twoWay: null }],
-      memoryBytes: this.observer.memoryBytes + sketch.memoryBytes,
-      records: outbox.counts,
-      written: outbox.written,
-      refusals: outbox.refusals,
-      ...{ epochs, short, backward },
-    };
+    return warnings;
   }
 
   #mergedPackets(): string[] {
@@ -229,7 +267,7 @@ class Running {
     ];
   }
 
-  #statistics(): Omit<CaptureStatistics, "partial" | "warnings"> {
+  statistics(): Omit<CaptureStatistics, "partial" | "warnings"> {
     const { frames, skipped, dropped } = this.#epochs.totals();
     const { filtered: _, ...reasons } = skipped as Record<string, number>;
     const { packets, bytes } = this.#epochs.sums;
@@ -247,9 +285,17 @@ class Running {
   }
 }
 
-function openText(sketch: KernelSketch, { place, mode }: Attached, { filter }: Lane): string {
+function openText(
+  running: readonly Running[],
+  { place, mode }: Attached,
+  lanes: readonly ChosenLane[],
+): string {
+  const [sketch] = running.map((own) => own.sketch);
+  if (!sketch) throw new Error("no lane to observe");
   const way = sketch.plan.direction === "in" ? "received" : "sent";
   const how = mode === null ? "" : ` (${mode} XDP)`;
-  const filtered = filter === "" ? "" : "; filtered in the kernel";
-  return `${sketch.plan.name}: packets ${way}, in the kernel by eBPF at ${place}${how}, ${formatBytes(sketch.memoryBytes)} of cells for ${countOf(sketch.cpus, "CPU")}${filtered}`;
+  const filtered = lanes.every(({ filter }) => filter === null) ? "" : "; filtered in the kernel";
+  const programs = lanes.length === 1 ? "" : `, ${lanes.length} programs`;
+  const bytes = running.reduce((n, own) => n + own.sketch.memoryBytes, 0);
+  return `${sketch.plan.name}: packets ${way}, in the kernel by eBPF at ${place}${how}${programs}, ${formatBytes(bytes)} of cells for ${countOf(sketch.cpus, "CPU")}${filtered}`;
 }

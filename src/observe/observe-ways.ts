@@ -5,6 +5,7 @@
 import { UsageError } from "../base/errors.ts";
 import type { Kernels } from "../base/kernels.ts";
 import { countOf, formatCount } from "../base/quantity.ts";
+import { WITHOUT_EBPF } from "../capture/ebpf/datapath.ts";
 import { compileFilter } from "../capture/filter/filter.ts";
 import { interfaceOf, refuseUnknown } from "../capture/source/interface/name.ts";
 import type { EpochRecord } from "../epoch/record.ts";
@@ -77,7 +78,9 @@ async function observeInKernel(
     );
   } catch (error) {
     if (!(error instanceof KernelUnavailable) || ebpf.place !== undefined) throw error;
-    ebpf.onFallback?.(`${error.message}; packets are captured instead (AF_PACKET)`);
+    const { message, hint } = error;
+    const remedy = hint === undefined || hint === WITHOUT_EBPF ? "" : `; for eBPF: ${hint}`;
+    ebpf.onFallback?.(`${message}; packets are captured instead (AF_PACKET)${remedy}`);
     const direction = options.interface?.direction ?? "in";
     return await observeWays({ ...options, interface: { ...options.interface, direction } }, plan);
   }

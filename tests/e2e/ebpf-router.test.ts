@@ -3,7 +3,7 @@
  * both sides of the queue, captures by the same command beside them, and tcpdump as the truth: records pair with each other and with those of the captures.
  */
 import type { ChildProcess } from "node:child_process";
-import { execFileSync, spawn } from "node:child_process";
+import { execFileSync, spawn, spawnSync } from "node:child_process";
 import { existsSync, mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -290,7 +290,76 @@ test.skipIf(missing !== null)(
   },
 );
 
+/** 300 packets to one port, 200 to a second, 100 to a third. */
+const TO_PORTS = `
+  const socket = require("node:dgram").createSocket("udp4"), payload = Buffer.alloc(100);
+  let sent = 0;
+  const next = () => {
+    payload.writeUInt32BE(sent, 0);
+    const port = sent % 6 < 3 ? 9000 : sent % 6 < 5 ? 9001 : 9002;
+    if (sent++ < 600) socket.send(payload, port, "10.98.2.1", () => setTimeout(next, 1));
+    else socket.close();
+  };
+  next();`;
+
+test.skipIf(missing !== null)(
+  "several segments of one point: a program for each, with records like those of a capture",
+  { timeout: 120_000 },
+  async () => {
+    buildDualRouter(lab, 98);
+    const dir = mkdtempSync(join(scratch, "lanes-"));
+    const segments = ["--segment", "A:B=udp dst port 9000", "--segment", "A:C=udp dst port 9001"];
+    const common = ["--point", "A", "--estimators", "lda,flows", "--epoch", "1m", "--json", ...segments];
+    const observers = await Promise.all([
+      observe("r", "in", "--ebpf", ...common, "--to", join(dir, "kernel")),
+      observe("r", "in", "--direction", "in", ...common, "--to", join(dir, "capture")),
+    ]);
+    expect(observers[0]?.text()).toContain("in the kernel by eBPF at tc-ingress, 2 programs");
+    const sender = lab.start("a", process.execPath, "-e", TO_PORTS);
+    await new Promise((resolve) => sender.once("exit", resolve));
+    await sleep(300);
+    await Promise.all(observers.map((observer) => observer.end()));
+    for (const observer of observers) {
+      const { lanes } = JSON.parse(observer.text().slice(observer.text().indexOf("{"))) as Report;
+      expect(lanes.map(({ segment, packets }) => [segment, packets])).toEqual([
+        ["A:B", 300],
+        ["A:C", 200],
+      ]);
+    }
+    const { text } = await observeRefused("r", "in", "--ebpf", "--at", "xdp", ...common, "--to", dir);
+    expect(text).toContain("2 segments or classes take 2 programs, and an interface takes one XDP program");
+  },
+);
+
+async function observeRefused(host: string, ...args: string[]): Promise<{ text: string }> {
+  const child = lab.start(host, process.execPath, cli, "observe", ...args);
+  let text = "";
+  child.stderr?.on("data", (data) => {
+    text += data;
+  });
+  expect(await new Promise((resolve) => child.on("close", resolve))).toBe(2);
+  return { text };
+}
+
+test.skipIf(missing !== null)("rights that are missing are named, and packets captured instead", () => {
+  const unprivileged = (...args: string[]) => {
+    const command = [process.execPath, cli, "observe", "lo", "--ebpf", "--point", "A", ...args];
+    const without = ["--bounding-set=-all", "--inh-caps=-all", ...command, "--to", join(scratch, "no-right")];
+    const { status, stderr } = spawnSync("setpriv", without, { encoding: "utf8" });
+    return `${status} ${stderr}`;
+  };
+  const rights = "run as root, or with CAP_BPF, CAP_NET_ADMIN and CAP_PERFMON";
+  // Capturing takes a right, too.
+  expect(unprivileged()).toMatch(
+    new RegExp(
+      `^2 .*lo: no right to load eBPF programs; packets are captured instead \\(AF_PACKET\\); for eBPF: ${rights}\n.*CAP_NET_RAW`,
+    ),
+  );
+  expect(unprivileged("--at", "xdp")).toBe(`2 hoptime: lo: no right to load eBPF programs; ${rights}\n`);
+});
+
 interface Report {
+  lanes: { segment: string; packets: number }[];
   captures: { packets: number; ipPackets: number; dropped: number }[];
 }
 

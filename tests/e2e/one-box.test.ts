@@ -138,7 +138,11 @@ const file = (name: string) => join(scratch, `${name}.pcap`);
 async function capture(device: string, way: "in" | "out", path: string) {
   const child = spawn(
     "tcpdump",
-    ["-i", device, "-Q", way, "-n", "-s", "160", "-B", "8192", "--time-stamp-precision=nano", "-w", path],
+    // Without --immediate-mode the last packets are in the file only when a block of the ring is full, or after a second.
+    [
+      ...["-i", device, "-Q", way, "-n", "-s", "160", "-B", "8192", "--immediate-mode", "-U"],
+      ...["--time-stamp-precision=nano", "-w", path],
+    ],
     { stdio: ["ignore", "ignore", "pipe"] },
   );
   await new Promise<void>((resolve) => {
@@ -204,14 +208,26 @@ async function measured(plan: Partial<SegmentPlan>, traffic: () => Promise<void>
   const drops = queueDrops() - dropsBefore;
   const counts = box.counts(0);
   const { departure } = box;
+  // The one that is under way is handed out before it is over.
+  const whole = intervals.length;
   ending.abort();
   await watching;
-  const [came, left] = await rows;
+  intervals.length = whole;
+  // Packets of these intervals: hosts may say something after the last of them.
+  const last = intervals.at(-1);
+  const endedNs = (last?.startNs ?? 0n) + BigInt(last?.lengthNs ?? 0);
+  const [came, left] = (await rows).map((seen) =>
+    seen.filter(({ timeNs, delayNs }) => timeNs - BigInt(delayNs || 0) < endedNs),
+  ) as [Seen[], Seen[]];
   for (const stop of stops) await stop();
   const [before, after] = [await readCapture(file("in")), await readCapture(file("out"))];
   return { intervals, came, left, before, after, drops, counts, departure };
 }
 
+function between(n: number, least: number, most: number): void {
+  expect(n).toBeGreaterThanOrEqual(least);
+  expect(n).toBeLessThanOrEqual(most);
+}
 const sum = (list: readonly BoxInterval[], of: (i: BoxInterval) => number) =>
   list.reduce((n, i) => n + of(i), 0);
 /** Of TCP and UDP: hosts have other things to say before, and after. */
@@ -261,10 +277,19 @@ describe.skipIf(missing !== null)("one box, measured in its kernel", () => {
       expect(identities(came)).toEqual(identities(before));
       expect(identities(left)).toEqual(identities(after));
       expect(came.length - left.length).toBe(drops);
-      expect([counts.ringIn, counts.ringLeft, counts.late, counts.noFlow]).toEqual([0, 0, 0, 0]);
-      // Intervals count the same packets.
-      expect(sum(intervals, (i) => i.sent)).toBe(came.length);
-      expect(sum(intervals, (i) => i.lost + i.waiting)).toBe(drops);
+      expect([counts.ringIn, counts.ringLeft, counts.noFlow]).toEqual([0, 0, 0]);
+      // Intervals count the same packets, but for those that were stopped on their way for longer than an interval waits: counted, and few.
+      const { late } = counts;
+      expect(late).toBeLessThan(came.length / 20);
+      const within = (n: number, least: number) => between(n, least, least + late);
+      within(
+        sum(intervals, (i) => i.sent),
+        came.length - late,
+      );
+      within(
+        sum(intervals, (i) => i.lost + i.waiting),
+        drops,
+      );
       const delays = delaysOf(seen);
       expect(delays.length).toBeGreaterThan(800);
       const errors = sorted(delays.map(({ captured, measured }) => Math.abs(captured - measured)));
@@ -276,17 +301,19 @@ describe.skipIf(missing !== null)("one box, measured in its kernel", () => {
       // Classes, flows, the tag, and the reason of drops.
       const classes = intervals.flatMap((i) => i.classes);
       const ef = classes.filter((c) => c.dscp === 46).reduce((n, c) => n + c.sent, 0);
-      expect(ef).toBe(200);
+      within(ef, 200 - late);
       const flow = (text: string) =>
         intervals
           .flatMap((i) => i.flows.filter((f) => f.flow.includes(text)))
           .reduce((n, f) => n + f.sent, 0);
-      expect(flow("> 10.96.0.2:9000")).toBe(700);
-      expect(flow("> [fd96::2]:9001")).toBe(200);
-      expect(flow("10.96.7.1:4000 > 10.96.7.2:4001")).toBe(100);
+      within(flow("> 10.96.0.2:9000"), 700 - late);
+      within(flow("> [fd96::2]:9001"), 200 - late);
+      within(flow("10.96.7.1:4000 > 10.96.7.2:4001"), 100 - late);
       expect(intervals.flatMap((i) => i.queues.map((q) => q.qdisc))[0]).toMatch(/^tbf /);
-      expect(sum(intervals, (i) => i.queues.reduce((n, q) => n + q.sent, 0))).toBe(
-        came.length - sum(intervals, (i) => i.waiting),
+      const waiting = sum(intervals, (i) => i.waiting);
+      within(
+        sum(intervals, (i) => i.queues.reduce((n, q) => n + q.sent, 0)),
+        came.length - waiting - late,
       );
       const reasons = intervals.flatMap((i) => i.drops).filter((d) => d.place === "queue");
       expect(reasons.reduce((n, d) => n + d.packets, 0)).toBeLessThanOrEqual(drops);
@@ -317,13 +344,20 @@ describe.skipIf(missing !== null)("one box, measured in its kernel", () => {
       python(A, UDP, "10.96.0.2", "9000", "1000", "800", "700", "0"),
     );
     const { intervals, came, left, drops, departure } = seen;
+    const { late } = seen.counts;
     expect(departure).toBe("tracepoint");
     expect(drops).toBeGreaterThan(20);
-    expect(sum(intervals, (i) => i.sent)).toBe(came.length);
+    expect(late).toBeLessThan(came.length / 20);
+    between(
+      sum(intervals, (i) => i.sent),
+      came.length - late,
+      came.length,
+    );
     expect(sum(intervals, (i) => i.lost)).toBeLessThanOrEqual(drops);
     // Kernels that restrict tracing leave packets out now and then: they are counted.
     expect(left.length).toBeGreaterThan(0.95 * (came.length - drops));
-    expect(left.length + sum(intervals, (i) => i.lost + i.waiting)).toBe(came.length);
+    const gone = sum(intervals, (i) => i.lost + i.waiting);
+    between(left.length + gone, came.length - late, came.length + late);
     const errors = sorted(delaysOf(seen).map(({ captured, measured }) => Math.abs(captured - measured)));
     expect(errors[Math.floor(errors.length / 2)]).toBeLessThan(20_000);
     checkSums(intervals, left);

@@ -31,6 +31,9 @@ export function findDatapath(object: string): string | null {
   return findPackageFile(`datapath/${object}.bpf.o`);
 }
 
+/** What to do where nothing helps. */
+export const WITHOUT_EBPF = "observe without eBPF";
+
 export class Datapath {
   readonly bpf: Libbpf;
   readonly #object: Handle;
@@ -133,7 +136,7 @@ export class Datapath {
     return new UsageError(
       "not-supported",
       `${this.#what}: this kernel does not take the eBPF programs (errno ${errno}${why === "" ? "" : `: ${why}`})`,
-      "observe without eBPF",
+      WITHOUT_EBPF,
     );
   }
 }

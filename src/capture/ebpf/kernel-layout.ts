@@ -70,7 +70,7 @@ export interface ConfigPlan {
   keepLast?: boolean;
 }
 
-/** Headers before and behind that of IP that are followed: tags and labels, IPv6 extensions. */
+/** Headers before and behind that of IP: tags and labels, IPv6 extensions. Where they take more, the packet is read again, up to 2,048 bytes of it. */
 const LINK_BYTES = 448;
 const DIRECTION = { both: 0, in: 1, out: 2 } as const;
 

@@ -7,6 +7,7 @@ import { describe, expect, test } from "vitest";
 import { hostileFrame, type LinkFrame, validFrame } from "../../../tests/support/arbitrary-frames.ts";
 import { datapathMissing } from "../../../tests/support/datapath.ts";
 import { KernelOracle, type OracleRow } from "../../../tests/support/kernel-oracle.ts";
+import * as p from "../../../tests/support/packets.ts";
 import { filesUnder, sharedTraces } from "../../../tests/support/shared-traces.ts";
 import type { Tap } from "../../estimators/estimator.ts";
 import { findAmong, parseParameters } from "../../estimators/parameters.ts";
@@ -33,12 +34,16 @@ const PROGRAM = {
   xdp: "observe_xdp",
   "tc-ingress": "observe_ingress",
   "tc-egress": "observe_egress",
+  socket: "observe_socket",
 } as const;
+/** BPF_PROG_TEST_RUN shows a socket's program what is behind the Ethernet header. */
+const asReceived = (place: Place, frame: Uint8Array) =>
+  place === "socket" ? Buffer.concat([new Uint8Array(14), frame]) : frame;
 /** Of BPF_PROG_TEST_RUN on packet buffers: what it makes one of. */
 const LONGEST = 3000;
 
 interface Scene {
-  place: Exclude<Place, "socket">;
+  place: Place;
   cover: number;
   key: string;
   filter: string;
@@ -91,7 +96,7 @@ async function compare(scene: Scene, frames: readonly Uint8Array[]): Promise<Rec
     const program = sketch.datapath.program(PROGRAM[place]);
     const seen: Record<string, number> = {};
     for (const frame of frames) {
-      testRun(bpf, program, frame);
+      testRun(bpf, program, asReceived(place, frame));
       const timeNs = Number(wide(72) + offsetNs - startNs);
       const row = oracle.feed(
         frame,
@@ -173,6 +178,7 @@ const SCENES: Scene[] = [
     filter: "src net 128.0.0.0/1 or dst net 8000::/1 or vlan",
     estimators: { lda: "banks=6", flows: "" },
   },
+  { place: "socket", cover: 20, key: "5tuple", filter: "", estimators: ALL },
 ];
 
 /** One term of each kind, with numbers that split random frames. */
@@ -210,6 +216,27 @@ const { tree: filters } = fc.letrec<{ tree: string }>((tie) => ({
       .map(([left, join, right]) => `(${left}) ${join} (${right})`),
   ),
 }));
+
+/** Headers upon headers: labels, tags, IPv6 extensions, more than a first look at a frame takes in. */
+function deepFrames(): Uint8Array[] {
+  const udp = p.stack([p.udp({ sport: 1024, dport: 53 })], new Uint8Array(90).fill(7));
+  const v6 = (chain: readonly number[]) => {
+    const extensions = chain.map((units, i) => p.extension(i === chain.length - 1 ? 17 : 60, units));
+    return p.stack([p.ipv6({ next: chain.length === 0 ? 17 : 60 }), ...extensions], udp);
+  };
+  const chains = [15, 16, 17, 40, 100].map((n) => new Array<number>(n).fill(0));
+  const frames = [...chains, [60], [7, 60, 60], [0, 200]].map((chain) =>
+    p.stack([p.ethernet(0x86dd)], v6(chain)),
+  );
+  for (const n of [1, 3, 39, 41, 120]) {
+    const labels = p.mpls(...Array.from({ length: n }, (_, i) => 16 + i));
+    frames.push(p.stack([p.ethernet(0x8847), labels], v6([])));
+    frames.push(p.stack([p.ethernet(0x8847), labels, p.ipv4({ proto: 17 })], udp));
+    const tags = Array.from({ length: n }, (_, i) => p.vlan(i, i === n - 1 ? 0x0800 : 0x88a8));
+    frames.push(p.stack([p.ethernet(0x88a8), ...tags, p.ipv4({ proto: 17 })], udp));
+  }
+  return frames;
+}
 
 function realFrames(file: string, limit: number): Uint8Array[] {
   const raw = readFileSync(file);
@@ -288,6 +315,19 @@ describe.skipIf(missing)("programs in the kernel", () => {
       }
     },
     60_000 + 10_000 * FILTERS,
+  );
+
+  test.each(["xdp", "tc-egress"] as const)(
+    "follow headers at %s as far as the WASM kernels do, past what a first look takes in",
+    async (place) => {
+      for (const cover of [20, 64, 1500]) {
+        const seen = await compare(
+          { place, cover, key: "5tuple", filter: "", estimators: ALL },
+          deepFrames(),
+        );
+        expect(seen["row"]).toBe(deepFrames().length);
+      }
+    },
   );
 
   test("make of real frames what the WASM kernels make of them", async () => {
