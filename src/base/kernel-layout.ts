@@ -859,8 +859,15 @@ export const GapLayout = {
   place: 160,
   off: 168,
   alike: 176,
+  gaps: 184,
+  packets: 188,
+  apart: 192,
+  apartBefore: 200,
+  packetsBefore: 208,
+  near: 216,
+  nearPackets: 224,
 } as const;
-export const GapBytes = 184;
+export const GapBytes = 232;
 
 /** Constants of kernels/rli/gap.ts. */
 export const gapConstants = {

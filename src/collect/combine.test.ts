@@ -33,6 +33,14 @@ describe("combining epochs", () => {
     expect(apart.result().mean).toEqual({ valueNs: 10, lowNs: 9, highNs: 11 });
   });
 
+  it("adds bounds as they are, over epochs and flows: each may lie at the same edge", () => {
+    const combination = new Combination();
+    const mean = { ...interval(10, 2), repeats: 1, bounds: true };
+    for (let epoch = 0; epoch < 4; epoch++)
+      for (const flow of ["f", "g"]) combination.add(part({ mean, packets: 5 }), undefined, flow);
+    expect(combination.result().mean).toEqual({ valueNs: 10, lowNs: 8, highNs: 12 });
+  });
+
   it("adds what is common to all epochs and flows as it is: it does not average out", () => {
     const combination = new Combination();
     const mean = { ...interval(10, 3), common: { lowNs: 1, highNs: 2 } };

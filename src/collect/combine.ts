@@ -5,7 +5,7 @@
  * summed. Intervals: errors of different epochs and flows are taken as independent, so half widths add by squares, each side for itself. Flows of
  * one epoch share the error of that epoch's segment mean (decoders subtract it as background), so that error is added once more, whole, wherever several
  * flows of an epoch come together. Where part of a flow's error is the same in every epoch (Interval.repeats), that part of
- * its half widths adds as it is over the epochs of the flow, and only over different flows by squares. What an answer says is common to all (Interval.common) adds as it is.
+ * its half widths adds as it is over the epochs of the flow, and only over different flows by squares; bounds (Interval.bounds) add as they are over flows, too. What an answer says is common to all (Interval.common) adds as it is.
  *
  * What has no answer is not left out silently: epochs without an answer are the congested ones, and a mean of the others is not the mean. `mean` is that of what
  * was answered, with the share that it is of; `whole` is the mean of everything: what has no answer counts with the bounds that are known for it, which widen the
@@ -100,6 +100,8 @@ export interface SharedEpoch {
 /** The few packets of an epoch that began or ended a capture may have no deviation; they are taken to vary up to so many times as much as the others. */
 const FEW_UNSPREAD = 0.01;
 const UNSPREAD_BEYOND = 9;
+/** Where what repeats adds as it is over flows, too (Interval.bounds). */
+const ALL_FLOWS = "";
 
 export class Combination {
   readonly #means = new Moments();
@@ -178,8 +180,9 @@ export class Combination {
     this.#errors.high += (1 - repeats) * high * high;
     if (flow !== undefined && repeats > 0) {
       const part = Math.sqrt(repeats);
-      const before = this.#repeating.get(flow) ?? { low: 0, high: 0 };
-      this.#repeating.set(flow, { low: before.low + part * low, high: before.high + part * high });
+      const whose = mean.bounds ? ALL_FLOWS : flow;
+      const before = this.#repeating.get(whose) ?? { low: 0, high: 0 };
+      this.#repeating.set(whose, { low: before.low + part * low, high: before.high + part * high });
     }
     if (this.#epoch) {
       this.#epoch.weight += weight;

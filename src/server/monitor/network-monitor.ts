@@ -137,14 +137,20 @@ export class NetworkMonitor implements RowFollower {
 
   async #take(rows: readonly SegmentRow[]): Promise<void> {
     if (this.#settings.paths.length === 0) return;
+    const { opened, changed } = this.#changesOf(rows);
+    for (const incident of opened.values()) await this.#tell("opened", incident);
+    for (const { change, incident } of changed.values())
+      await this.#tell(change, incident, opened.has(incident.id));
+  }
+
+  /** Many epochs may come at once: each incident that opened, as it was then, and what became of it by their end. */
+  #changesOf(rows: readonly SegmentRow[]) {
+    const opened = new Map<string, Incident>();
     const changed = new Map<string, IncidentChange>();
-    for (const change of this.#feed(rows)) {
-      const before = changed.get(change.incident.id);
-      // Opened and updated within a tick is opened.
-      const kept = before?.change === "opened" && change.change === "updated" ? "opened" : change.change;
-      changed.set(change.incident.id, { change: kept, incident: change.incident });
-    }
-    for (const { change, incident } of changed.values()) await this.#tell(change, incident);
+    for (const { change, incident } of this.#feed(rows))
+      if (change === "opened") opened.set(incident.id, structuredClone(incident));
+      else changed.set(incident.id, { change, incident });
+    return { opened, changed };
   }
 
   async tick(): Promise<void> {
@@ -239,8 +245,10 @@ export class NetworkMonitor implements RowFollower {
         );
     }
     this.#choice = new SegmentChoice();
-    const changes = [...this.#feed(this.#startReading(rows))];
-    for (const { change, incident } of changes) if (change !== "updated") await this.#tell(change, incident);
+    const { opened, changed } = this.#changesOf(this.#startReading(rows));
+    for (const incident of opened.values()) await this.#tell("opened", incident);
+    for (const { change, incident } of changed.values())
+      if (change === "closed" || opened.has(incident.id)) await this.#tell(change, incident, true);
   }
 
   /** Where results are shared: from here on they are read. Rows of segments that are ahead of others wait. */
@@ -255,10 +263,11 @@ export class NetworkMonitor implements RowFollower {
     return this.#shared.release();
   }
 
-  async #tell(change: IncidentChange["change"], incident: Incident): Promise<void> {
+  /** `atOnce`: however short ago it was told before. */
+  async #tell(change: IncidentChange["change"], incident: Incident, atOnce = false): Promise<void> {
     const known = this.#open.get(incident.id);
-    const due =
-      this.#isOwner && (change !== "updated" || !known || performance.now() - known.writtenMs >= UPDATE_MS);
+    const isNew = change !== "updated" || !known || atOnce;
+    const due = this.#isOwner && (isNew || performance.now() - known.writtenMs >= UPDATE_MS);
     const reported: ReportedIncident = {
       ...incident,
       ...{ flows: known?.incident.flows ?? [], flowCount: known?.incident.flowCount ?? 0 },
