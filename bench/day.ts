@@ -79,12 +79,15 @@ interface Health {
 }
 const health = async () => (await (await fetch(`${collector.url}/v1/health`)).json()) as Health;
 
-/** Nothing may pile up: the next hour begins when this one is in the results. */
+/** Nothing may pile up: the next hour begins when this one is in the results. However busy the machine is, it goes on while more of it comes. */
 async function settled(query: string): Promise<void> {
-  for (let n = 0; n < 120; n++) {
+  for (let [n, before] = [0, -1]; n < 120; n++) {
     const response = await fetch(`${collector.url}/v1/latency?${query}`);
     const { points: series = [] } = (await response.json()) as { points?: { epochs: number }[] };
-    if (series.reduce((sum, p) => sum + p.epochs, 0) === 3600 / epochS) return;
+    const epochs = series.reduce((sum, p) => sum + p.epochs, 0);
+    if (epochs === 3600 / epochS) return;
+    if (epochs !== before) n = 0;
+    before = epochs;
     await new Promise((resolve) => setTimeout(resolve, 1000));
   }
   throw new Error(`the hour is not in the results: ${query}`);

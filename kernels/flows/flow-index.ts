@@ -10,6 +10,9 @@ import { ROW_KEY, runAt, RUNS_HEAD, wideRun } from "./key-runs";
 import { allocate } from "./tables";
 
 const TAG: u64 = 0xffffffff00000000;
+/** An index of so many slots, and all that is random beside it, is no longer in the cache. */
+const MANY_BITS: u32 = 15;
+const FIRST_NUMBERS_BITS: u32 = 12;
 
 /** A flow's key as five u64: meta, addrA to addrD. */
 export function statsKey(p: usize, id: u32, out: usize): void {
@@ -110,27 +113,78 @@ export function flowOfRow(stats: FlowStats, runs: usize, i: u32): u32 {
 export const TOUCHED_AT_ONCE: u32 = 64;
 
 /**
- * Loads what the look-ups of runs [from, to) will need: independent loads overlap their cache misses, the dependent ones of a look-up do not.
- * `scratch`: a u32 per run.
+ * Loads what the look-ups of runs [from, to) will need: independent loads overlap their cache misses, the dependent ones of a look-up do not. Leaves at
+ * `scratch`, a u32 per run, which flow each is likely to be of (its number + 1; 0: not known), for likelyFlowOfRun. False where nothing was done: what is small
+ * is in the cache.
  */
-export function touchRuns(stats: FlowStats, runs: usize, from: u32, to: u32, scratch: u32): void {
-  // What is small is in the cache.
-  if (stats.indexBits < 15) return;
-  const index = stats.index;
-  const shift = 64 - stats.indexBits;
+export function touchRuns(stats: FlowStats, runs: usize, from: u32, to: u32, scratch: u32): bool {
+  if (stats.indexBits < MANY_BITS) return false;
+  if (load<u32>(runAt(runs, from), 8) != 0) likelyByNumber(stats, runs, from, to, scratch);
+  else likelyByHash(stats, runs, from, to, scratch);
   const segments = flowSegments(stats);
   let sum: u32 = 0;
   for (let i = from; i < to; i++) {
-    const hash = load<u64>(runAt(runs, i), 8);
-    const slot = load<u64>(index + (<u32>(hash >> shift) << 3));
-    // Another flow's record is not what is needed; 0 is none.
-    store<u32>(scratch + (i << 2), ((slot ^ hash) & TAG) == 0 ? <u32>slot : 0);
-  }
-  for (let i = from; i < to; i++) {
     const id = load<u32>(scratch + (i << 2));
-    if (id != 0) sum += flowIn(segments, id - 1).sent;
+    sum += flowIn(segments, id - <u32>(id != 0)).sent;
   }
   stats.touched = sum;
+  return true;
+}
+
+function likelyByNumber(stats: FlowStats, runs: usize, from: u32, to: u32, scratch: u32): void {
+  const numbered = stats.numbered;
+  const room = stats.numbers;
+  for (let i = from; i < to; i++) {
+    const number = load<u32>(runAt(runs, i), 8);
+    store<u32>(scratch + (i << 2), number < room ? load<u32>(numbered + (number << 2)) : 0);
+  }
+}
+
+/** In the first two slots, and without branches: a slot that another flow took is met at random. */
+function likelyByHash(stats: FlowStats, runs: usize, from: u32, to: u32, scratch: u32): void {
+  const index = stats.index;
+  const shift = 64 - stats.indexBits;
+  const mask: u32 = (1 << stats.indexBits) - 1;
+  for (let i = from; i < to; i++) {
+    const hash = load<u64>(runAt(runs, i), 8);
+    const j = <u32>(hash >> shift);
+    const first = load<u64>(index + (j << 3));
+    const second = load<u64>(index + (((j + 1) & mask) << 3));
+    const isFirst: u32 = 0 - <u32>(((first ^ hash) & TAG) == 0);
+    const isSecond: u32 = 0 - <u32>(((second ^ hash) & TAG) == 0);
+    store<u32>(scratch + (i << 2), (<u32>first & isFirst) | (<u32>second & isSecond & ~isFirst));
+  }
+}
+
+/** The number of the flow of run `i`, which touchRuns has taken for flow `likely` - 1. */
+// @ts-ignore: decorator
+@inline
+export function likelyFlowOfRun(stats: FlowStats, runs: usize, capacity: u32, i: u32, likely: u32): u32 {
+  const run = runAt(runs, i);
+  if (likely != 0 && sameKey(stats, flowIn(flowSegments(stats), likely - 1), load<u64>(run, 16), load<u64>(run, 24), wideRun(runs, capacity, i)))
+    return likely - 1;
+  return unlikelyFlowOfRun(stats, runs, capacity, i);
+}
+
+function unlikelyFlowOfRun(stats: FlowStats, runs: usize, capacity: u32, i: u32): u32 {
+  const id = flowOfRun(stats, runs, capacity, i);
+  const number = load<u32>(runAt(runs, i), 8);
+  if (number == 0) return id;
+  if (number >= stats.numbers) growNumbered(stats, number);
+  store<u32>(stats.numbered + (number << 2), id + 1);
+  return id;
+}
+
+function growNumbered(stats: FlowStats, number: u32): void {
+  const room = max<u32>(1 << FIRST_NUMBERS_BITS, number << 1);
+  const fresh = allocate(room << 2);
+  memory.fill(fresh, 0, room << 2);
+  if (stats.numbered != 0) {
+    memory.copy(fresh, stats.numbered, stats.numbers << 2);
+    heap.free(stats.numbered);
+  }
+  stats.numbered = fresh;
+  stats.numbers = room;
 }
 
 /** The flow of the opposite direction (addresses and ports exchanged), or -1. `scratch`: 40 bytes. */

@@ -8,7 +8,7 @@
 // (the last two in kernels/match/match-count.ts).
 
 import { Batch } from "../decode/batch";
-import { flowOfRow, flowOfRun, TOUCHED_AT_ONCE, touchRuns } from "../flows/flow-index";
+import { flowOfRow, flowOfRun, likelyFlowOfRun, TOUCHED_AT_ONCE, touchRuns } from "../flows/flow-index";
 import { flowIn, flowSegments, FlowStats } from "../flows/flow-records";
 import { KEY_PER_ROW, runAt } from "../flows/key-runs";
 import { calmDown, expectNear, forgetRegretted, isCertain, isOdd, nearHigh, nearLow, regret } from "./certain";
@@ -21,7 +21,7 @@ import { settleRepeats } from "./repeat-pairs";
 import { addRow, MOST_ROWS, repeated, Repeats, rowCount, startGroup } from "./repeats";
 import { placeOf } from "./send-order";
 import { ARRIVED, COPY, entryOf, EQUALS, Log, logAdapt, logPassed, logPlace, MATCHED, stateOf } from "./log";
-import { logAdd, logHas, logMarkCopies, logNext, logSearch, logTouch, searchMatched, searchNumber, searchOthers } from "./waiting";
+import { logAdd, logHas, logMarkCopies, logNext, logSearch, logTouch, logTouchNear, searchMatched, searchNumber, searchOthers } from "./waiting";
 
 /** Rows after which the logs see whether they have enough slots. */
 const ADAPT_ROWS: u32 = 8192;
@@ -116,12 +116,14 @@ function takeBefore(m: Match, batch: Batch, runs: usize, runCount: u32, from: u3
   m.touched = logTouch(before, digests + (from << 3), to - from);
   let i = from;
   let touched: u32 = 0;
+  let likely = false;
   for (let r: u32 = 0; r < runCount; r++) {
     if (r == touched) {
       touched = min<u32>(runCount, r + TOUCHED_AT_ONCE);
-      touchRuns(stats, runs, r, touched, m.scratch);
+      likely = touchRuns(stats, runs, r, touched, m.scratch);
+      if (likely) m.touched += logTouchNear(before, digests + (i << 3), from + load<u32>(runAt(runs, touched - 1)) - i);
     }
-    const flowId = flowOfRun(stats, runs, capacity, r);
+    const flowId = likely ? likelyFlowOfRun(stats, runs, capacity, r, load<u32>(m.scratch + (r << 2))) : flowOfRun(stats, runs, capacity, r);
     const flow = flowIn(flowSegments(stats), flowId);
     const end = from + load<u32>(runAt(runs, r));
     flow.sent += end - i;

@@ -22,6 +22,18 @@ const PLACE: f64 = 0.25;
 /** Of the transmission: what of that is alike in all packets of a flow, which come at the same place of a burst each time. */
 const PLACE_ALIKE: f64 = 0.3;
 
+/**
+ * References of a busy host come in clumps, and neighbours in a clump predict each other well whatever happens between clumps. A gap so many times as long as references are from the nearer of their
+ * neighbours, and as the gap before, with so many times the packets, is judged by what is sure: its packets were sent between its references, as none overtakes another, so that their delays are off by less
+ * than the time between; where any place in it is as likely, by the root of a sixth of it. (One reference for so many packets makes long gaps too, of as many packets as all; one that adapts makes them
+ * longer step by step.)
+ */
+const LONG_GAP: f64 = 4;
+const LONGER_GAP: f64 = 8;
+const ANYWHERE: f64 = 1.0 / 6;
+/** How much the newest distance weighs in those of late. */
+const NEAR_WEIGHT: f64 = 0.03125;
+
 const LEVEL_WEIGHT: f64 = 0.03125;
 const LEVEL_SHARED: f64 = 0.5;
 const LEVEL_SEEN: f64 = 0.25;
@@ -58,6 +70,14 @@ export class Gap {
   place: f64; //      alike in a flow's packets of busy gaps
   off: f64; //        of the packet asked for last; and what of its error is alike in all
   alike: f64;
+  // the gap, from sending to sending, and its packets; the same of the gap before, and of references from the nearer of their neighbours of late
+  gaps: u32; //       how many there were: one at least, two at least
+  packets: u32;
+  apart: f64;
+  apartBefore: f64;
+  packetsBefore: f64;
+  near: f64;
+  nearPackets: f64;
 }
 
 export function gapNew(nsPerByte: f64, mode: u32, level: u32): Gap {
@@ -86,6 +106,7 @@ export function gapForget(g: Gap): void {
   lineForget(g.line);
   missesForget(g.missed);
   backlogForget(g.queue);
+  g.gaps = 0;
 }
 
 function set(g: Gap, miss: f64, wire: u32, n: u32, backlog: f64, growth: f64): void {
@@ -132,13 +153,37 @@ export function gapTo(g: Gap, arrival: f64, whole: f64, wire: u32, error: f64, b
   miss += PLACE * transmission * transmission;
   g.place = PLACE_ALIKE * transmission;
   const first = line.have == 0;
+  g.apart = first ? 0 : max<f64>(0, arrival - whole - (line.arrival - line.whole));
+  g.packets = n;
+  const long = g.apart - LONG_GAP * g.near;
+  if (g.gaps > 1 && long > 0 && isLong(g)) miss = max<f64>(miss, ANYWHERE * long * long);
   set(g, miss, first ? wire : line.wire, n, first ? backlog : queue.left, first || !(between > 0) ? 0 : (backlog - queue.left) / between);
   g.since = backlog > 0 ? time - backlog - 1 : Infinity;
   g.ratio = backlog > 0 ? min<f64>(1, max<f64>(0, (delay - queue.base) / backlog)) / backlogRatio(queue, backlog) : 0;
 }
 
+/** Beside the gap before, and by its packets. */
+function isLong(g: Gap): bool {
+  const packets = <f64>g.packets;
+  return packets > LONG_GAP * g.nearPackets && packets > LONGER_GAP * g.packetsBefore && g.apart > LONGER_GAP * g.apartBefore;
+}
+
+/** The reference at hand lies between two gaps: how far it is from the nearer of its neighbours. */
+function learnNear(g: Gap): void {
+  const packets = <f64>g.packets;
+  if (g.gaps > 0) {
+    const weight = g.gaps == 1 ? 1 : NEAR_WEIGHT;
+    g.near += weight * (min<f64>(g.apart, g.apartBefore) - g.near);
+    g.nearPackets += weight * (min<f64>(packets, g.packetsBefore) - g.nearPackets);
+  }
+  g.apartBefore = g.apart;
+  g.packetsBefore = packets;
+  g.gaps = min<u32>(2, g.gaps + 1);
+}
+
 export function gapStep(g: Gap, arrival: f64, whole: f64, wire: u32, error: f64, backlog: f64): void {
   const own = <f64>wire * g.nsPerByte;
+  if (g.line.have != 0) learnNear(g);
   lineStep(g.line, arrival, whole, wire, error);
   missesStep(g.missed, arrival - own, whole - own, backlog);
   backlogStep(g.queue, backlog, whole - own);

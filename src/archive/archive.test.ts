@@ -155,6 +155,26 @@ describe("the archive", () => {
     expect(archive.list().entries.map((e) => archive.readRecord(e).counters.packets)).toEqual([20]);
   });
 
+  it("keeps epochs of two lengths beside each other where they begin together", async () => {
+    const lasting = (lengthNs: bigint, packets: number) => {
+      const base = numberedRecord(0);
+      const spans = [{ firstNs: FIRST_NS + 1n, lastNs: FIRST_NS + lengthNs - 1n, packets }];
+      const counters = { ...base.counters, packets };
+      return {
+        ...base,
+        spans,
+        counters,
+        epoch: { ...base.epoch, endNs: FIRST_NS + lengthNs, cutHead: true },
+      };
+    };
+    const [short, long] = [lasting(1_000_000_000n, 10), lasting(2_000_000_000n, 20)];
+    await store([short]);
+    expect(await store([long])).toMatchObject({ stored: 1, replaced: 0 });
+    expect(await store([short])).toMatchObject({ stored: 0, unchanged: 1 });
+    const archive = RecordArchive.open(directory);
+    expect(archive.list().entries.map((e) => archive.readRecord(e).counters.packets)).toEqual([10, 20]);
+  });
+
   it("names what is damaged or foreign, and answers with the rest", async () => {
     await store([0, 1, 2, 3].map((n) => numberedRecord(n)));
     const archive = RecordArchive.open(directory);

@@ -107,9 +107,13 @@ export function parseFileName(name: string): Pick<ArchiveEntry, "role" | "epoch"
   return { role, epoch };
 }
 
-/** One epoch of one tap has one identity, whenever it ended. */
-export function identity(entry: Pick<ArchiveEntry, "role" | "epoch">): string {
-  return `${entry.epoch.startNs}-${entry.epoch.mode}-${entry.epoch.startId}-${entry.role}`;
+/**
+ * One epoch of one tap has one identity, whenever it ended: a capture that grows moves the end of an epoch that is cut by packets. One that is cut by the clock ends where it must; another end is
+ * another length of epochs, which is stored beside it.
+ */
+export function identity({ role, epoch }: Pick<ArchiveEntry, "role" | "epoch">): string {
+  const { mode, startNs, endNs, startId } = epoch;
+  return `${startNs}-${mode}-${mode === "aligned" ? endNs : startId}-${role}`;
 }
 
 /** Nineteen digits reach the end of 64-bit time and sort as text; `m` is minus. */

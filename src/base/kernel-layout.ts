@@ -256,14 +256,16 @@ export const FlowStatsLayout = {
   index: 44,
   indexBits: 48,
   touched: 52,
-  counts: 56,
-  journal: 60,
-  noted: 64,
-  piece: 68,
-  seed: 72,
-  base: 80,
+  numbered: 56,
+  numbers: 60,
+  counts: 64,
+  journal: 68,
+  noted: 72,
+  piece: 76,
+  seed: 80,
+  base: 88,
 } as const;
-export const FlowStatsBytes = 88;
+export const FlowStatsBytes = 96;
 
 /** Constants of kernels/flows/flow-records.ts. */
 export const flowRecordsConstants = {
@@ -857,8 +859,15 @@ export const GapLayout = {
   place: 160,
   off: 168,
   alike: 176,
+  gaps: 184,
+  packets: 188,
+  apart: 192,
+  apartBefore: 200,
+  packetsBefore: 208,
+  near: 216,
+  nearPackets: 224,
 } as const;
-export const GapBytes = 184;
+export const GapBytes = 232;
 
 /** Constants of kernels/rli/gap.ts. */
 export const gapConstants = {

@@ -7,6 +7,8 @@ import { later } from "../base/time.ts";
 import { INCIDENT_SETTINGS } from "../network/incidents/incident.ts";
 import { observeSimulated, type SimulatedTapsOptions, simulatedPoints } from "../observe/simulated-taps.ts";
 import { SegmentBoard } from "../present/text/segment-board.ts";
+import type { AlertRule } from "../server/alerts/alerts.ts";
+import { parseCondition } from "../server/alerts/condition.ts";
 import { startServer } from "../server/server.ts";
 import type { Scenario } from "../simulate/scenario.ts";
 import { listenEvents } from "../transport/http/events.ts";
@@ -50,6 +52,13 @@ function scenario(): Scenario {
   };
 }
 
+/** So that the page's Alerts have something to say. */
+const alert = (name: string, when: string, forS: bigint): AlertRule => ({
+  ...{ name, when, condition: parseCondition(when), clear: null, segment: null, estimator: null, to: [] },
+  ...{ forNs: forS * 1_000_000_000n, clearAfterNs: 5_000_000_000n },
+});
+const ALERTS = [alert("slow", "mean > 10ms", 3n), alert("incident", "incident", 0n)];
+
 const INTRODUCTION = `A simulated path r1 → r2 → r3 → r4 → r5 in real time, 2,000 packets a second. A tap at each router sends its records
 to a collector. From ${INCIDENT.startS} s to ${INCIDENT.startS + INCIDENT.durationS} s the link r2 → r3 carries others' traffic too, more than it can.
 Packets on their way when an epoch ends show as a loss of some tenths of a percent: epochs are cut by the clock.
@@ -66,9 +75,10 @@ export async function runLiveDemo(flags: LiveDemoFlags): Promise<void> {
     const server = await startServer({
       ...{ data: join(scratch, "collector"), listen: flags.listen, latenessNs: 5_000_000_000n },
       network: {
-        paths: [{ name: "path", points, estimator: "lda" }],
+        paths: [{ name: "r1 to r5", points, estimator: "lda" }],
         incidents: { ...INCIDENT_SETTINGS, settleEpochs: 16, openAfter: 3, closeAfter: 5 },
       },
+      alerts: { rules: ALERTS, notify: [] },
     });
     try {
       const { url } = server;
@@ -89,7 +99,7 @@ export async function runLiveDemo(flags: LiveDemoFlags): Promise<void> {
 }
 
 async function begin(url: string, points: readonly string[], flags: LiveDemoFlags): Promise<void> {
-  const hints = `page       ${url}/\nAPI        ${url}/docs\nask it     hoptime query ${url} --between r2 r3\n           hoptime top ${url}\nCtrl-C ends.\n\n`;
+  const hints = `page       ${url}/#/overview?last=2m\nAPI        ${url}/docs\nask it     hoptime query ${url} --between r2 r3\n           hoptime top ${url}\nCtrl-C ends.\n\n`;
   if (flags.json) await printJson({ format: "hoptime.demo/1", event: "started", url, points });
   else await printText(`${INTRODUCTION}\n${hints}`);
 }

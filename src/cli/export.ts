@@ -3,13 +3,18 @@ import { existsSync } from "node:fs";
 import { join } from "node:path";
 import { Command } from "commander";
 import { UsageError } from "../base/errors.ts";
+import { ClickhouseStore } from "../results/clickhouse/store.ts";
 import { DuckdbStore } from "../results/duckdb-store.ts";
+import type { ResultsStore } from "../results/results-store.ts";
+import { clickhouseOptions } from "../server/config/clickhouse-options.ts";
 import { choiceOption } from "./options.ts";
 import { printJson, warn } from "./output.ts";
 import { writeWhole } from "./whole-file.ts";
 
 interface Flags {
-  data: string;
+  data?: string;
+  clickhouse?: string;
+  clickhouseCa?: string;
   parquet?: string;
   csv?: string;
   table: "segments" | "flows";
@@ -18,17 +23,24 @@ interface Flags {
 
 const EXAMPLES = `
 Rows of all steps: step_s is 0 for epochs, 60 for minutes, 3600 for hours. Times are nanoseconds since
-1970, delays nanoseconds. docs/collect.md describes the columns. The collector must not be running on the directory.
+1970, delays nanoseconds. docs/collect.md describes the columns. The collector must not be running on the directory;
+with --clickhouse it may.
 
 Examples:
   hoptime export --data /var/lib/hoptime --parquet results.parquet
   hoptime export --data /var/lib/hoptime --csv flows.csv --table flows
+  hoptime export --clickhouse http://hoptime@clickhouse:8123/hoptime --csv results.csv
 `;
 
 export function exportCommand(): Command {
   return new Command("export")
     .description("Writes the results of a collector as one file.")
-    .requiredOption("--data <dir>", "directory of the collector")
+    .option("--data <dir>", "directory of the collector")
+    .option(
+      "--clickhouse <url>",
+      "its results are in ClickHouse: http://USER@HOST:8123/DATABASE; password: HOPTIME_CLICKHOUSE_PASSWORD",
+    )
+    .option("--clickhouse-ca <file>", "with https: certificates of this authority count, PEM")
     .option("--parquet <file>", "write Parquet")
     .option("--csv <file>", "write CSV")
     .option(
@@ -40,18 +52,11 @@ export function exportCommand(): Command {
     .option("--json", "print what was written as JSON")
     .addHelpText("after", EXAMPLES)
     .action(async (flags: Flags) => {
-      const { data, table, parquet, csv } = flags;
+      const { table, parquet, csv } = flags;
       const [file, format] = parquet === undefined ? [csv, "csv" as const] : [parquet, "parquet" as const];
       if (file === undefined || (parquet !== undefined && csv !== undefined))
         throw new UsageError("bad-option", "give --parquet or --csv, one of the two");
-      const path = join(data, "results.duckdb");
-      if (!existsSync(path))
-        throw new UsageError(
-          "no-such-file",
-          `${data}: no results`,
-          "give the directory of hoptime collect --data",
-        );
-      const store = await DuckdbStore.open(path);
+      const store = await opened(flags);
       try {
         await writeWhole(file, (to) => store.export(table, to, format));
       } finally {
@@ -60,4 +65,22 @@ export function exportCommand(): Command {
       if (flags.json) await printJson({ file, format, table });
       else warn(`hoptime: ${table} written to ${file}`);
     });
+}
+
+async function opened({ data, clickhouse, clickhouseCa }: Flags): Promise<ResultsStore> {
+  if ((data === undefined) === (clickhouse === undefined))
+    throw new UsageError("bad-option", "give --data or --clickhouse, one of the two");
+  if (clickhouseCa !== undefined && clickhouse === undefined)
+    throw new UsageError("bad-option", "--clickhouse-ca goes with --clickhouse");
+  const place = clickhouse === undefined ? {} : { clickhouse: { url: clickhouse, ca: clickhouseCa } };
+  const options = clickhouseOptions(place, {});
+  if (options) return await ClickhouseStore.open({ ...options, keepS: undefined, onlyRead: true });
+  const path = join(data ?? "", "results.duckdb");
+  if (!existsSync(path))
+    throw new UsageError(
+      "no-such-file",
+      `${data}: no results`,
+      "give the directory of hoptime collect --data, or --clickhouse where results are there",
+    );
+  return await DuckdbStore.open(path);
 }

@@ -1,5 +1,4 @@
 /** `hoptime query URL --list WHAT`: what a collector knows of its network, as the page's screens show it. */
-import { setTimeout as sleep } from "node:timers/promises";
 import { invalidValue, oneOf, UsageError } from "../base/errors.ts";
 import { newestProgram, tapTrouble } from "../present/tap-trouble.ts";
 import type { DescribedIncident } from "../present/text/incident-sentence.ts";
@@ -161,32 +160,22 @@ async function alerts(ask: Ask, flags: ListFlags): Promise<Listing> {
   return { json: chosen, text: () => formatAlerts(chosen, colours) };
 }
 
-/** Between two looks at what the points have counted, ms. */
-const LOOK_MS = 2000;
-
 type Points = { points: Pick<ListedPoint, "name" | "tap">[] };
 
 async function points(ask: Ask, flags: ListFlags): Promise<Listing> {
-  const before = await ask<Points>("/v1/points");
-  const beganMs = performance.now();
-  await sleep(LOOK_MS);
   const { points: now } = await ask<Points>("/v1/points");
-  const seconds = (performance.now() - beganMs) / 1000;
   const { points: coverage } = await ask<{ points: { point: string; missing: number }[] }>("/v1/coverage");
   const atMs = Date.now();
   const newest = newestProgram(now.flatMap((p) => p.tap?.program ?? []));
-  const packetsBefore = new Map(before.points.map((p) => [p.name, p.tap?.packets]));
   const list = now
     .filter((p) => isIn(p.name, flags))
     .slice(0, flags.top)
     .map(({ name, tap }): ListedPoint => {
       const own = coverage.filter((c) => c.point === name);
       const missing = own.reduce((sum, c) => sum + c.missing, 0);
-      const known = packetsBefore.get(name);
-      const more = tap && known !== undefined && tap.packets >= known ? tap.packets - known : null;
       return {
         ...{ name, tap, missing: own.length === 0 ? null : missing },
-        packetsPerSecond: more === null ? null : more / seconds,
+        packetsPerSecond: tap?.packetsPerSecond ?? null,
         state: tapTrouble(tap, { missing, atMs, newest })?.text ?? "well",
       };
     });

@@ -13,10 +13,12 @@
  *             offset, and right for variation and queueing; says nothing of the constant part. A few outlying
  *             packets that lie below the minimum of the rest for no clock's reason (false matches) stay
  *             negative.
+ * A clock that wanders is followed by all but asis, where both directions show what it does (clock-path.ts).
  * Where a clock was set, for certain, deskew and relative remove that piece by piece (pieces.ts); detrend also where it may have been the path. `symmetric` removes the middle of the
  * bounds also where 0 lies inside them; that is right only if both ways take equally long at their fastest.
  */
 import { formatDuration } from "../base/time.ts";
+import { type ClockPath, pathPieces } from "./clock-path.ts";
 import { type RemovedPiece, removedPieces } from "./pieces.ts";
 import type { ClockVerdict, StepVerdict } from "./verdict.ts";
 
@@ -71,10 +73,12 @@ export function correction(
   const pivotNs =
     originNs + (pieces.length > 0 ? (verdict.pieces[0]?.levelNs ?? floor.levelNs) : floor.levelNs);
   const steps = verdict.steps.filter((s) => removesStep(verdict, s.kind, mode)).length;
-  if (pieces.length > 0) parts.push(steps === 1 ? "a step of a clock" : `${steps} steps of a clock`);
+  const wanders = followed(verdict, mode) !== null;
+  if (wanders) parts.push(`what a clock wanders by, ${formatDuration(verdict.drift.wanderNs ?? 0)} at most`);
+  else if (pieces.length > 0) parts.push(steps === 1 ? "a step of a clock" : `${steps} steps of a clock`);
   const offsetNs = pieces[0]?.removedNs ?? removableOffset(verdict, options.symmetric === true);
   if (mode !== "relative") {
-    if (offsetNs !== 0) parts.push(`an offset of ${formatDuration(offsetNs)} (${offset.kind})`);
+    if (offsetNs !== 0 && !wanders) parts.push(`an offset of ${formatDuration(offsetNs)} (${offset.kind})`);
     const describe = parts.length === 0 ? "nothing to correct" : `${parts.join(" and ")} removed`;
     return { offsetNs, slope, pivotNs, reverseNs: 0, pieces, describe };
   }
@@ -84,9 +88,16 @@ export function correction(
   return { offsetNs: levelNs, slope, pivotNs, reverseNs: reverseFloor(verdict), pieces, describe };
 }
 
-/** What is removed from the pieces between steps; empty where no step is. */
+/** What a clock that wanders does, where a mode follows it; null otherwise. */
+export function followed({ drift }: Pick<ClockVerdict, "drift">, mode: CorrectionMode): ClockPath | null {
+  return mode === "asis" ? null : drift.path;
+}
+
+/** What is removed from the pieces between steps, or of a clock that is followed; empty where nothing is removed piece by piece. */
 function piecesOf(verdict: ClockVerdict, mode: CorrectionMode, symmetric: boolean): RemovedPiece[] {
   const { pieces, steps, floor } = verdict;
+  const path = followed(verdict, mode);
+  if (path) return pathPieces(path, mode === "relative" ? path.levelNs : 0);
   const [first] = pieces;
   if (!first || !steps.some((s) => removesStep(verdict, s.kind, mode))) return [];
   const relative = mode === "relative";
@@ -100,7 +111,8 @@ function piecesOf(verdict: ClockVerdict, mode: CorrectionMode, symmetric: boolea
 }
 
 /** With the forward delays beginning at 0, those the other way hold the smallest of both. */
-function reverseFloor({ offset, mode }: ClockVerdict): number {
+function reverseFloor({ offset, mode, drift: { path } }: ClockVerdict): number {
+  if (path) return path.levelNs + path.reverseLevelNs;
   if (mode !== "two-way" || offset.lowNs === null || offset.highNs === null) return 0;
   return offset.highNs - offset.lowNs;
 }
@@ -128,7 +140,7 @@ export interface ClockUncertainty {
   offsetNs: number | null;
   /** Steps that may be a clock's and are not removed, and what those are uncertain by that are. */
   stepsNs: number;
-  /** How far the clocks wander against each other; 0 where they do not, as far as both directions show. */
+  /** How far the clocks wander against each other, or what is left of it; 0 where they do not, as far as both directions show. */
   wanderNs: number;
 }
 
@@ -138,9 +150,12 @@ export interface ClockUncertainty {
  */
 export function clockUncertainty(verdict: ClockVerdict, mode: CorrectionMode): ClockUncertainty {
   const { skew, offset, steps } = verdict;
+  const path = followed(verdict, mode);
   const resolutionNs = (verdict.resolutionNs.before ?? 1) + (verdict.resolutionNs.after ?? 1);
   let skewNs: number | null = null;
-  if (skew) {
+  // What a line leaves, the path takes off.
+  if (path) skewNs = 0;
+  else if (skew) {
     const removed = removableSkew(verdict, mode);
     const worstPpm = Math.min(
       500,
@@ -157,12 +172,13 @@ export function clockUncertainty(verdict: ClockVerdict, mode: CorrectionMode): C
   const pieces = piecesOf(verdict, mode, false);
   // Of the worst piece.
   const bounds = pieces.map((p) => p.offsetUncertaintyNs).filter((ns) => ns !== null);
-  if (bounds.length > 0) offsetNs = Math.max(...bounds);
+  if (bounds.length > 0 && !(path && mode === "relative")) offsetNs = Math.max(...bounds);
   const left = steps.filter((s) => s.kind !== "delay" && !removesStep(verdict, s.kind, mode));
   const stepsNs =
     left.reduce((sum, s) => sum + Math.abs(s.sizeNs), 0) +
     pieces.reduce((sum, p) => sum + p.stepUncertaintyNs, 0);
-  const wanderNs = verdict.drift.wanderNs ?? 0;
+  const leftNs = path && path.roughNs + (mode === "relative" ? path.boundNs : 0);
+  const wanderNs = leftNs ?? verdict.drift.wanderNs ?? 0;
   const totalNs = resolutionNs + (skewNs ?? 0) + (offsetNs ?? 0) + stepsNs + wanderNs;
   return { totalNs, resolutionNs, skewNs, offsetNs, stepsNs, wanderNs };
 }

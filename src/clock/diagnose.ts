@@ -3,6 +3,7 @@
  * pieces between them, then the offset of what remains, then how far to trust it. Nothing is refused here: a
  * verdict stands beside the numbers, also when there was nothing to judge.
  */
+import { followClocks } from "./clock-path.ts";
 import type { CorrectionMode } from "./correction.ts";
 import { blockMinima, type Envelope, type EnvelopePoints } from "./envelope.ts";
 import type { ClockObserver } from "./observer.ts";
@@ -105,7 +106,7 @@ export function diagnose(input: DiagnoseInput): ClockVerdict {
       residualNs: found?.residualNs ?? null,
       constant: found && first && second ? sameSlope(found, first, second) : null,
       halves: halves.map((h) => ({ lowPpm: h.low * 1e6, highPpm: h.high * 1e6 })),
-      wanderNs: steps.some((s) => s.kind !== "delay") ? null : wanderOf(points, back, slope, quantumNs),
+      ...wanderBeside(steps, points, back, { slope, originNs, spanNs, quantumNs }),
     },
     resolutionNs: resolution,
     backward: { before: backwardOf(before), after: backwardOf(after) },
@@ -117,6 +118,21 @@ export function diagnose(input: DiagnoseInput): ClockVerdict {
   verdict.trust = judgeTrust(verdict, typical, quantumNs, input.mode ?? "asis");
   verdict.lines = sentences(verdict, forward.ignored + reverse.ignored, input.mode ?? "asis");
   return verdict;
+}
+
+/** What a clock does beside the line, where none was set. */
+function wanderBeside(
+  steps: readonly StepVerdict[],
+  forward: EnvelopePoints,
+  reverse: EnvelopePoints,
+  line: { slope: number; originNs: number; spanNs: number; quantumNs: number },
+): Pick<ClockVerdict["drift"], "wanderNs" | "path"> {
+  const { slope, spanNs, quantumNs } = line;
+  const wanderNs = steps.some((s) => s.kind !== "delay")
+    ? null
+    : wanderOf(forward, reverse, slope, quantumNs);
+  if (wanderNs === null) return { wanderNs, path: null };
+  return { wanderNs, path: followClocks(forward, reverse, line, spanNs, quantumNs) };
 }
 
 function negativeOf({ packets, negative, minNs }: Envelope, quantumNs: number): ClockVerdict["negative"] {

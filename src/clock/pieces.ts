@@ -23,6 +23,8 @@ export interface ClockPiece {
   levelNs: number | null;
   /** How far the smallest differences of parts of it lie above that: what it is uncertain by. */
   spreadNs: number;
+  /** How long no forward packet had shown the clocks when it began: the step may have been as much earlier. */
+  unseenNs: number;
   /** Smallest reverse difference, negated, without the drift. */
   reverseLevelNs: number | null;
 }
@@ -84,9 +86,17 @@ function allPieces({
           },
       levelNs: own?.levelNs ?? null,
       spreadNs: own?.spreadNs ?? 0,
+      unseenNs: step ? unseenBefore(forward, step.atNs) : 0,
       reverseLevelNs: back?.levelNs ?? null,
     };
   });
+}
+
+/** From the last point before a time up to it; 0 without one. */
+function unseenBefore({ timeNs, length }: EnvelopePoints, atNs: number): number {
+  let at = 0;
+  while (at < length && timeNs[at]! < atNs) at++;
+  return at === 0 ? 0 : atNs - timeNs[at - 1]!;
 }
 
 /** Steps as large as the pieces on either side of them are apart: what finds a step takes it for smaller where a line fits a part of it. */

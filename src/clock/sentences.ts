@@ -3,7 +3,7 @@
  */
 import { countOf, formatCount, significant } from "../base/quantity.ts";
 import { formatDuration } from "../base/time.ts";
-import { type CorrectionMode, removesStep } from "./correction.ts";
+import { type CorrectionMode, clockUncertainty, followed, removesStep } from "./correction.ts";
 import type { ClockVerdict, StepVerdict } from "./verdict.ts";
 
 /** Slopes beyond this are no clock's: a bound above it says nothing. */
@@ -20,7 +20,7 @@ export function sentences(verdict: ClockVerdict, ignored: number, mode: Correcti
     ...stepLines(verdict, mode),
     ...negativeLines(verdict),
     ...skewLines(verdict, mode),
-    ...wanderLines(verdict),
+    ...wanderLines(verdict, mode),
   ];
   for (const side of ["before", "after"] as const) all.push(...captureLines(verdict, side));
   if (ignored > 0) all.push(`${countOf(ignored, "pair")} without a valid timestamp left out.`);
@@ -43,7 +43,9 @@ function offsetLines({ offset, mode, floor, swapped, drift }: ClockVerdict): str
   switch (offset.kind) {
     case "none":
       if (mode === "one-way") return [`Clock offset: none; ${offset.explanation}.`];
-      return [`Clock offset: none shows; ${offset.explanation}${bounds}.`];
+      return [
+        `Clock offset: none shows; ${offset.explanation}, and with any offset${bounds.replace(" (", " ").replace(")", "")}.`,
+      ];
     case "not-measurable":
       return [`Clock offset: ${offset.explanation}. Capture both directions to bound it.`];
     case "tai-utc":
@@ -115,15 +117,24 @@ function negativeLines({ negative, offset, skew, floor, steps }: ClockVerdict): 
   ];
 }
 
-function wanderLines({ drift: { wanderNs } }: ClockVerdict): string[] {
+function wanderLines(verdict: ClockVerdict, mode: CorrectionMode): string[] {
+  const { wanderNs, path } = verdict.drift;
   if (wanderNs === null) return [];
+  const what = `A clock wanders: AFTER's and BEFORE's move against each other by up to ${formatDuration(wanderNs)}, as both directions show.`;
+  if (path === null)
+    return [`${what} Not corrected; delays are uncertain by that much. Compare shorter parts.`];
+  if (!followed(verdict, mode))
+    return [`${what} Delays are uncertain by that much; the deskew correction follows the clocks.`];
+  const { totalNs } = clockUncertainty(verdict, mode);
   return [
-    `A clock wanders: AFTER's and BEFORE's move against each other by up to ${formatDuration(wanderNs)}, as both directions show. Not corrected; delays are uncertain by that much. Compare shorter parts.`,
+    `${what} The correction follows them, from moment to moment; that leaves delays uncertain by up to ${formatDuration(totalNs)}.`,
   ];
 }
 
 function skewLines(verdict: ClockVerdict, mode: CorrectionMode): string[] {
   const { skew, drift } = verdict;
+  // What both directions show moment by moment says more than a line.
+  if (drift.path && !skew?.detected) return [];
   if (!skew) return [`Clock skew: unknown, ${verdict.noSkewReason}.`];
   const digits = skew.highPpm - skew.lowPpm;
   const interval = `${ppm(skew.lowPpm, digits)} to ${ppm(skew.highPpm, digits)} ppm`;

@@ -3,6 +3,7 @@
  * own timestamps.
  */
 import type { EnvelopePoints } from "./envelope.ts";
+import { stepOfFew } from "./few-steps.ts";
 import { findShifts, type LevelShift, shiftAround, shiftNearEnd } from "./steps.ts";
 import type { TimestampReport } from "./timestamp-quality.ts";
 import type { StepVerdict } from "./verdict.ts";
@@ -24,6 +25,8 @@ export function judgeSteps(
   const steps = findShifts(forward, quantumNs).map((shift) => judge(shift, reverse, spanNs, before, after));
   for (const step of shownByReverse(forward, reverse, quantumNs))
     if (!steps.some((s) => Math.abs(s.atNs - step.atNs) <= SAME_TIME * spanNs)) steps.push(step);
+  const few = steps.length === 0 ? stepOfFew(forward, reverse, quantumNs) : null;
+  if (few) steps.push({ ...few, kind: "clock", evidence: "both directions step by the same amount" });
   steps.sort((a, b) => a.atNs - b.atNs);
   // A clock that is set and set back by the same amount is rarer than a detour or a queue that comes and
   // goes.

@@ -1,5 +1,5 @@
 /** How far the delays may be trusted: the worst of all findings. The levels are defined in verdict.ts. */
-import { type CorrectionMode, clockUncertainty, removesStep } from "./correction.ts";
+import { type CorrectionMode, clockUncertainty, followed, removesStep } from "./correction.ts";
 import { LONGEST_DELAY_NS } from "./offset.ts";
 import type { ClockVerdict, Trust } from "./verdict.ts";
 
@@ -53,6 +53,7 @@ function byOffset(verdict: ClockVerdict, mode: CorrectionMode, typical: number):
   const joined = !twoWay && steps.some((s) => removesStep(verdict, s.kind, mode));
   const offset = (joined ? pieces[0]?.offset : null) ?? verdict.offset;
   const order: Trust = swapped ? "doubtful" : "good";
+  if (followed(verdict, mode)) return worst(order, "usable");
   switch (offset.kind) {
     case "unknown":
       return worst(order, twoWay ? "unusable" : mode === "relative" ? "usable" : "doubtful");
@@ -65,8 +66,14 @@ function byOffset(verdict: ClockVerdict, mode: CorrectionMode, typical: number):
     case "not-measurable":
       return worst(order, "usable");
     case "none":
-      return order;
+      return mode === "relative" ? order : worst(order, unseenOffset(offset, typical));
   }
+}
+
+/** Both directions agree with clocks that show the same time: and with every offset up to the smallest delay of either. */
+function unseenOffset({ lowNs, highNs }: ClockVerdict["offset"], typical: number): Trust {
+  const boundNs = Math.max(Math.abs(lowNs ?? 0), Math.abs(highNs ?? 0));
+  return boundNs > UNCERTAIN_USABLE * typical ? "usable" : "good";
 }
 
 /** An offset that is known and still in the delays. */
@@ -79,7 +86,7 @@ function leftIn(offsetNs: number, typical: number): Trust {
 function byNegativeDelays(verdict: ClockVerdict, quantumNs: number, mode: CorrectionMode): Trust {
   const { negative, offset, skew, floor, steps } = verdict;
   const shown = offset.kind !== "none" && offset.kind !== "not-measurable";
-  if (negative.count === 0 || negative.withinResolution || shown) return "good";
+  if (negative.count === 0 || negative.withinResolution || shown || followed(verdict, mode)) return "good";
   const set = steps.some((s) => removesStep(verdict, s.kind, mode));
   const explained = set || (skew?.detected && floor !== null && floor.deskewedNs >= -quantumNs);
   return negative.share >= MANY_NEGATIVE && !explained ? "doubtful" : "usable";
@@ -87,6 +94,8 @@ function byNegativeDelays(verdict: ClockVerdict, quantumNs: number, mode: Correc
 
 function byDrift(verdict: ClockVerdict, mode: CorrectionMode, typical: number): Trust {
   const { skew, drift, steps } = verdict;
+  const path = followed(verdict, mode);
+  if (path) return path.roughNs > typical ? "doubtful" : "usable";
   if (drift.constant === false) return "doubtful";
   if (drift.wanderNs !== null && drift.wanderNs > UNCERTAIN_USABLE * typical) return "doubtful";
   if (steps.some((s) => s.kind !== "delay" && !removesStep(verdict, s.kind, mode))) return "doubtful";

@@ -5,6 +5,7 @@
  * Signs: an offset, a skew or a step is AFTER's clock against BEFORE's, positive when AFTER's is ahead or
  * faster.
  */
+import type { ClockPath } from "./clock-path.ts";
 import type { OffsetVerdict } from "./offset.ts";
 import type { ClockPiece } from "./pieces.ts";
 import type { SkewReason } from "./skew.ts";
@@ -85,6 +86,8 @@ export interface ClockVerdict {
     halves: { lowPpm: number; highPpm: number }[];
     /** How far the clocks wander against each other around the line, as both directions show it; null where they do not. */
     wanderNs: number | null;
+    /** What they do, where both directions bound it all along; null otherwise, and where they do not wander. */
+    path: ClockPath | null;
   };
   /** Null: unknown. */
   resolutionNs: BeforeAfter<number | null>;

@@ -21,16 +21,25 @@ export function wanderOf(
   slope: number,
   quantumNs: number,
 ): number | null {
-  if (forward.length === 0 || reverse.length === 0) return null;
-  const fromNs = Math.max(forward.timeNs[0] ?? 0, reverse.timeNs[0] ?? 0);
-  const toNs = Math.min(lastOf(forward), lastOf(reverse));
-  if (!(toNs > fromNs)) return null;
+  const both = bothSeen(forward, reverse);
+  if (!both) return null;
   let best: Wander | null = null;
   for (const slices of SLICES) {
-    const found = wanderIn(forward, reverse, slope, { fromNs, toNs, slices, quantumNs });
+    const found = wanderIn(forward, reverse, slope, { ...both, slices, quantumNs });
     if (found && found.ratio > (best?.ratio ?? RATIO)) best = found;
   }
   return best?.wanderNs ?? null;
+}
+
+/** The time in which packets of both directions were seen; null where there is none. */
+export function bothSeen(
+  forward: EnvelopePoints,
+  reverse: EnvelopePoints,
+): { fromNs: number; toNs: number } | null {
+  if (forward.length === 0 || reverse.length === 0) return null;
+  const fromNs = Math.max(forward.timeNs[0] ?? 0, reverse.timeNs[0] ?? 0);
+  const toNs = Math.min(lastOf(forward), lastOf(reverse));
+  return toNs > fromNs ? { fromNs, toNs } : null;
 }
 
 interface Wander {
@@ -39,30 +48,28 @@ interface Wander {
   ratio: number;
 }
 
-interface Slices {
+export interface Slices {
   fromNs: number;
   toNs: number;
   slices: number;
-  quantumNs: number;
 }
 
 function wanderIn(
   forward: EnvelopePoints,
   reverse: EnvelopePoints,
   slope: number,
-  { fromNs, toNs, slices, quantumNs }: Slices,
+  { quantumNs, ...when }: Slices & { quantumNs: number },
 ): Wander | null {
-  const [there, back] = [
-    minima(forward, slope, fromNs, toNs, slices),
-    minima(reverse, -slope, fromNs, toNs, slices),
-  ];
+  const line = (timeNs: number) => slope * (timeNs - when.fromNs);
+  const there = minima(forward, when, line);
+  const back = minima(reverse, when, (timeNs) => -line(timeNs));
   const seen = there.flatMap((a, i) => {
     const b = back[i];
     return Number.isFinite(a) && b !== undefined && Number.isFinite(b)
       ? [{ clock: (a - b) / 2, path: (a + b) / 2 }]
       : [];
   });
-  if (seen.length < Math.max(MIN_SLICES, slices / 2)) return null;
+  if (seen.length < Math.max(MIN_SLICES, when.slices / 2)) return null;
   const clock = seen.map((s) => s.clock);
   const noise = variance(seen.map((s) => s.path)) + quantumNs * quantumNs;
   return { wanderNs: Math.max(...clock) - Math.min(...clock), ratio: variance(clock) / noise };
@@ -70,20 +77,18 @@ function wanderIn(
 
 const lastOf = (points: EnvelopePoints) => points.timeNs[points.length - 1] ?? 0;
 
-/** The smallest value of each slice, without the line. */
-function minima(
+/** The smallest value of each slice, without what is known of the clocks; Infinity where nothing was seen. */
+export function minima(
   points: EnvelopePoints,
-  slope: number,
-  fromNs: number,
-  toNs: number,
-  slices: number,
+  { fromNs, toNs, slices }: Slices,
+  known: (timeNs: number) => number,
 ): number[] {
   const low = new Array<number>(slices).fill(Number.POSITIVE_INFINITY);
   for (let i = 0; i < points.length; i++) {
     const timeNs = points.timeNs[i]!;
     const slice = Math.min(slices - 1, Math.floor((slices * (timeNs - fromNs)) / (toNs - fromNs)));
     if (slice < 0 || timeNs > toNs) continue;
-    low[slice] = Math.min(low[slice] ?? 0, points.valueNs[i]! - slope * (timeNs - fromNs));
+    low[slice] = Math.min(low[slice] ?? 0, points.valueNs[i]! - known(timeNs));
   }
   return low;
 }

@@ -121,6 +121,11 @@ export class Collector {
     }
   }
 
+  /** Of these, those that wait for nothing but their other end. */
+  *aloneNames(): Generator<string> {
+    for (const { queue } of this.#lanes.values()) yield* queue.aloneNames();
+  }
+
   /** Does anything list the flows of epochs? */
   get listsFlows(): boolean {
     const own = [...this.#lanes.values()].some(({ implementation }) => implementation.flowList?.heavyOnly);

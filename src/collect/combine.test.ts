@@ -33,6 +33,14 @@ describe("combining epochs", () => {
     expect(apart.result().mean).toEqual({ valueNs: 10, lowNs: 9, highNs: 11 });
   });
 
+  it("adds bounds as they are, over epochs and flows: each may lie at the same edge", () => {
+    const combination = new Combination();
+    const mean = { ...interval(10, 2), repeats: 1, bounds: true };
+    for (let epoch = 0; epoch < 4; epoch++)
+      for (const flow of ["f", "g"]) combination.add(part({ mean, packets: 5 }), undefined, flow);
+    expect(combination.result().mean).toEqual({ valueNs: 10, lowNs: 8, highNs: 12 });
+  });
+
   it("adds what is common to all epochs and flows as it is: it does not average out", () => {
     const combination = new Combination();
     const mean = { ...interval(10, 3), common: { lowNs: 1, highNs: 2 } };
@@ -152,6 +160,24 @@ describe("combining epochs", () => {
     expect(lostOf(known, known, idle)).toBe(6);
     expect(lostOf(known, unknown, known)).toBeNull();
     expect(lostOf(unknown)).toBeNull();
+  });
+
+  it("has what was lost at least where the loss of a part is not known, by states too", () => {
+    const parts = [
+      part({ packets: 100, lost: 4 }),
+      part({ packets: 900, lost: null }),
+      part({ packets: 60, lost: 0 }),
+    ];
+    const whole = new Combination();
+    const byStates = new Combination();
+    for (const one of parts) {
+      whole.add(one);
+      const own = new Combination();
+      own.add(one);
+      byStates.addState(own.state());
+    }
+    for (const { lost, lostLow } of [whole.result(), byStates.result()])
+      expect({ lost, lostLow }).toEqual({ lost: null, lostLow: 4 });
   });
 
   it("says what share has an answer, and the commonest reason where none has", () => {

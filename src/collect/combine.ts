@@ -5,7 +5,7 @@
  * summed. Intervals: errors of different epochs and flows are taken as independent, so half widths add by squares, each side for itself. Flows of
  * one epoch share the error of that epoch's segment mean (decoders subtract it as background), so that error is added once more, whole, wherever several
  * flows of an epoch come together. Where part of a flow's error is the same in every epoch (Interval.repeats), that part of
- * its half widths adds as it is over the epochs of the flow, and only over different flows by squares. What an answer says is common to all (Interval.common) adds as it is.
+ * its half widths adds as it is over the epochs of the flow, and only over different flows by squares; bounds (Interval.bounds) add as they are over flows, too. What an answer says is common to all (Interval.common) adds as it is.
  *
  * What has no answer is not left out silently: epochs without an answer are the congested ones, and a mean of the others is not the mean. `mean` is that of what
  * was answered, with the share that it is of; `whole` is the mean of everything: what has no answer counts with the bounds that are known for it, which widen the
@@ -50,6 +50,8 @@ export interface Combined {
   packets: number | null;
   /** Null also where that of a part with packets is not known: a sum of the others would pass for all. */
   lost: number | null;
+  /** In the parts whose loss is known: so many at least. It is known where little is missing, so it is no measure of the others. */
+  lostLow: number;
   used: number;
   /** Packets (that arrived, as far as that is known) of contributions with a mean, and their share of all; null where packets are unknown. */
   answeredPackets: number;
@@ -77,6 +79,8 @@ export interface CombinationState extends SpreadState {
   arrived: number | null;
   answeredPackets: number;
   lost: number | null;
+  /** Lost in the contributions whose loss is known: so many at least. */
+  lostKnown: number;
   used: number;
   answers: number;
   unansweredWeight: number;
@@ -100,6 +104,8 @@ export interface SharedEpoch {
 /** The few packets of an epoch that began or ended a capture may have no deviation; they are taken to vary up to so many times as much as the others. */
 const FEW_UNSPREAD = 0.01;
 const UNSPREAD_BEYOND = 9;
+/** Where what repeats adds as it is over flows, too (Interval.bounds). */
+const ALL_FLOWS = "";
 
 export class Combination {
   readonly #means = new Moments();
@@ -114,6 +120,7 @@ export class Combination {
   #answeredPackets = 0;
   #lost: number | null = null;
   #lossUnknown = false;
+  #lostKnown = 0;
   #used = 0;
   #answers = 0;
   #why = new Map<NoAnswer["reason"], { no: NoAnswer; count: number }>();
@@ -137,6 +144,7 @@ export class Combination {
     const arrived = contribution.arrived ?? packets;
     if (arrived !== null) this.#arrived = (this.#arrived ?? 0) + arrived;
     this.#addLost(lost, packets);
+    this.#lostKnown += lost ?? 0;
     if (isNoAnswer(mean)) {
       const known = this.#why.get(mean.reason);
       if (known) known.count++;
@@ -178,8 +186,9 @@ export class Combination {
     this.#errors.high += (1 - repeats) * high * high;
     if (flow !== undefined && repeats > 0) {
       const part = Math.sqrt(repeats);
-      const before = this.#repeating.get(flow) ?? { low: 0, high: 0 };
-      this.#repeating.set(flow, { low: before.low + part * low, high: before.high + part * high });
+      const whose = mean.bounds ? ALL_FLOWS : flow;
+      const before = this.#repeating.get(whose) ?? { low: 0, high: 0 };
+      this.#repeating.set(whose, { low: before.low + part * low, high: before.high + part * high });
     }
     if (this.#epoch) {
       this.#epoch.weight += weight;
@@ -211,6 +220,7 @@ export class Combination {
       arrived: this.#arrived,
       answeredPackets: this.#answeredPackets,
       lost: this.#allLost(),
+      lostKnown: this.#lostKnown,
       used: this.#used,
       answers: this.#answers,
       unansweredWeight: weight,
@@ -244,6 +254,7 @@ export class Combination {
     if (state.arrived !== null) this.#arrived = (this.#arrived ?? 0) + state.arrived;
     this.#answeredPackets += state.answeredPackets;
     this.#addLost(state.lost, state.packets);
+    this.#lostKnown += state.lostKnown;
     this.#used += state.used;
     this.#answers += state.answers;
     this.#addUnansweredState(state);
@@ -274,6 +285,7 @@ export class Combination {
       stdev: this.#stdev(),
       packets: this.#packets,
       lost: this.#allLost(),
+      lostLow: Math.max(0, this.#lostKnown),
       used: this.#used,
       answeredPackets: this.#answeredPackets,
       answered: this.#arrived === null || this.#arrived === 0 ? null : this.#answeredPackets / this.#arrived,

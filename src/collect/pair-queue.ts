@@ -37,6 +37,8 @@ export class PairQueue {
   #longestNs = 0n;
   /** Names of those waiting, and of the last that were done. */
   readonly #names = new Set<string>();
+  /** Those whose other end was not there when it was last looked at, and nothing has come since. */
+  #alone: readonly RecordHandle[] = [];
 
   constructor(options: PairQueueOptions) {
     this.#options = options;
@@ -51,11 +53,17 @@ export class PairQueue {
     return [...this.#senders, ...this.#receivers].map(identityText);
   }
 
+  /** Of these, those that wait for nothing but their other end: whatever else waits is estimated sooner or later. */
+  aloneNames(): string[] {
+    return this.#alone.map(identityText);
+  }
+
   add(end: "sender" | "receiver", record: RecordHandle): "taken" | "repeated" | "late" {
     const name = identityText(record);
     if (this.#names.has(name)) return "repeated";
     if (this.#watermarkNs !== null && record.epoch.endNs <= this.#watermarkNs) return "late";
     this.#names.add(name);
+    this.#alone = [];
     const lengthNs = record.epoch.endNs - record.epoch.startNs;
     if (lengthNs > this.#longestNs) this.#longestNs = lengthNs;
     (end === "sender" ? this.#senders : this.#receivers).push(record);
@@ -82,6 +90,7 @@ export class PairQueue {
       overlapping: chosen.overlapping.filter((pair) => both(pair).every(past)),
     };
     this.#finish(ready, givenUp);
+    this.#alone = chosen.unpaired.flatMap(({ entry }) => (past(entry) ? [] : [entry]));
     if (givenUp !== null && (this.#watermarkNs === null || givenUp > this.#watermarkNs))
       this.#watermarkNs = givenUp;
     return ready;

@@ -17,6 +17,12 @@ const SAMPLE = 32_768;
 /** Packets of one digest that are looked at where hardly any is distinct. */
 const MAX_EQUALS = 8;
 
+export interface SampledAlignment extends Alignment {
+  /** Packets that are there once in either capture, and those of them that lie within the window as it is. */
+  distinct: number;
+  within: number;
+}
+
 /** Of AFTER's clock against BEFORE's, with the delay on the way; null where no offset stands out. */
 export async function sampleAlignment(
   kernels: Kernels,
@@ -24,14 +30,20 @@ export async function sampleAlignment(
   capture: CaptureOptions,
   originNs: bigint,
   windowNs: number,
-): Promise<Alignment | null> {
+): Promise<SampledAlignment | null> {
   const before = await sampleOf(kernels, files.before, capture, originNs);
   const after = await sampleOf(kernels, files.after, capture, originNs);
   // Distinct packets first: equal ones have as many partners as there are of them, most of them wrong.
   const pairs = pairsOf(before, after, 1);
-  if (pairs.length >= MIN_PAIRS) return findAlignment(pairs) ?? alignDistinct(pairs, windowNs);
-  const equals = pairsOf(before, after, MAX_EQUALS);
-  return equals.length < MIN_PAIRS ? null : findAlignment(equals);
+  const few = pairs.length < MIN_PAIRS;
+  const equals = few ? pairsOf(before, after, MAX_EQUALS) : [];
+  const found = !few
+    ? (findAlignment(pairs) ?? alignDistinct(pairs, windowNs))
+    : equals.length < MIN_PAIRS
+      ? null
+      : findAlignment(equals);
+  const within = pairs.filter(({ beforeNs, afterNs }) => Math.abs(afterNs - beforeNs) <= windowNs).length;
+  return found && { ...found, distinct: pairs.length, within };
 }
 
 /** Times of each digest of the sample. */

@@ -2,6 +2,7 @@
 import { VERSION } from "../base/version.ts";
 import type { FlowKeySpec } from "../capture/flow/flow-key.ts";
 import type { CaptureStatistics } from "../capture/reader.ts";
+import type { ClockPath } from "../clock/clock-path.ts";
 import { type Correction, type CorrectionMode, clockUncertainty, correction } from "../clock/correction.ts";
 import type { ClockVerdict } from "../clock/verdict.ts";
 import type { TotalResult } from "../match/match-types.ts";
@@ -74,7 +75,7 @@ export function buildReport(input: BuildInput): {
     segment: { ...forward.report, captureLoss: captureLoss(result.before, result.after) },
     reverse: reverse && { ...reverse.report, captureLoss: captureLoss(result.after, result.before) },
   };
-  const rest = judgements(input, total, forward.report, reverse !== null);
+  const rest = judgements(input, total, forward.report, reverse?.report ?? null);
   const nat = input.options["nat"] ? { translations: translations(matcher, flowKey) } : {};
   const view = (choice: FlowChoice): ReportView => ({
     ...head,
@@ -115,7 +116,7 @@ function judgements(
   { result, windowNs, directions, verdict, mode, notes }: BuildInput,
   total: TotalResult,
   segment: SegmentReport,
-  twoWay: boolean,
+  reverse: SegmentReport | null,
 ): Pick<ReportView, "clock" | "direction" | "notes"> {
   const applied = correction(verdict, mode);
   const clock = { applied, verdict };
@@ -125,11 +126,15 @@ function judgements(
       mode,
       ways: verdict.mode,
       applied: applied.describe,
-      pieces: piecesReport(applied, verdict),
+      drift: { ...verdict.drift, path: undefined },
+      pieces: verdict.drift.path ? pathReport(applied, verdict.drift.path) : piecesReport(applied, verdict),
       uncertainty: clockUncertainty(verdict, mode),
     },
-    direction: judgeDirection(total, segment, verdict, { ...directions, twoWay }),
-    notes: [...notes, ...observations({ result, windowNs, directions, segment, clock, found: notes })],
+    direction: judgeDirection(total, segment, verdict, { ...directions, twoWay: reverse !== null }),
+    notes: [
+      ...notes,
+      ...observations({ result, windowNs, directions, segment, reverse, clock, found: notes }),
+    ],
   };
 }
 
@@ -149,6 +154,24 @@ function piecesReport(applied: Correction, verdict: ClockVerdict) {
       removedNs: removed?.removedNs ?? applied.offsetNs,
       uncertaintyNs: removed?.offsetUncertaintyNs ?? null,
       stepUncertaintyNs: removed?.stepUncertaintyNs ?? null,
+    };
+  });
+}
+
+/** The same of a clock that wanders, slice by slice. */
+function pathReport(applied: Correction, { timeNs, aheadNs, bounds }: ClockPath) {
+  const follows = applied.pieces.length > 0;
+  return aheadNs.map((estimateNs, i) => {
+    const [at, next] = [timeNs[i] ?? 0, timeNs[i + 1]];
+    const halfNs = ((timeNs[1] ?? 0) - (timeNs[0] ?? 0)) / 2;
+    const { lowNs, highNs } = bounds[i] ?? { lowNs: null, highNs: null };
+    return {
+      fromNs: i === 0 ? null : at - halfNs,
+      toNs: next === undefined ? null : at + halfNs,
+      offset: { kind: "constant", estimateNs, lowNs, highNs },
+      removedNs: follows ? estimateNs : 0,
+      uncertaintyNs: follows && lowNs !== null ? Math.max(estimateNs - lowNs, highNs - estimateNs) : null,
+      stepUncertaintyNs: null,
     };
   });
 }

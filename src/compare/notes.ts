@@ -19,6 +19,8 @@ const MANY_TWICE = 0.1;
 /** Copies of so many of the packets, as a share, are not made by the network. */
 const MANY_COPIES = 0.8;
 const MIN_COPIES = 32;
+const MIN_COPIED = 4;
+const FEW_COPIES = 0.02;
 /** Share of packets that look like another one, above which reordering that is not counted among them matters. */
 const MANY_REPEATED = 0.01;
 
@@ -28,6 +30,7 @@ export interface NoteSubject {
   windowNs: number;
   directions: Directions;
   segment: SegmentReport;
+  reverse: SegmentReport | null;
   clock: { applied: Correction; verdict: ClockVerdict };
   /** Notes of the passes. */
   found: readonly string[];
@@ -51,7 +54,7 @@ export function observations(subject: NoteSubject): string[] {
     ...fileNotes(result.after),
     ...interfaceNotes(result),
     ...identityNotes(result, segment),
-    ...mirrorNotes(result, segment),
+    ...mirrorNotes(subject),
     ...alignmentNotes(subject),
     ...(explained ? [] : unmatched),
     ...edgeNotes(segment),
@@ -147,23 +150,42 @@ function identityNotes({ before, after, plan, matcher }: PassResult, segment: Se
   return notes;
 }
 
+/** Copies where packets arrive: of a mirror are those of flows whose packets are nearly all there twice. Looked at where they are more than networks make. */
+function copiedOnArrival({ matcher }: PassResult, way: 1 | 2, segment: SegmentReport | null): number {
+  const { duplicates = 0, matched = 0 } = segment ?? {};
+  if (duplicates < MIN_COPIES || duplicates < FEW_COPIES * matched) return 0;
+  let copies = 0;
+  for (let id = 0; id < matcher.flowCount; id++) {
+    const flow = matcher.flow(id);
+    const back = flow.direction === 2;
+    if (back === (way === 2) && flow.duplicates > MANY_COPIES * flow.matched && flow.matched >= MIN_COPIED)
+      copies += flow.duplicates;
+  }
+  return copies < MIN_COPIES ? 0 : copies;
+}
+
 /** Captures that contain packets twice. */
-function mirrorNotes(
-  { before, after }: PassResult,
-  { sent, mirrored, duplicates, matched }: SegmentReport,
-): string[] {
+function mirrorNotes({ result, segment, reverse }: NoteSubject): string[] {
   const cause =
     "a mirror port copies what comes in and what goes out, or two interfaces were captured (capture one, or remove the copies with editcap -d)";
   const share = (copies: number, packets: number) =>
     copies > MANY_COPIES * packets ? "nearly every packet" : countOf(copies, "packet");
-  const notes: string[] = [];
-  if (mirrored > 0)
-    notes.push(
-      `${before.file} contains ${share(mirrored, sent - mirrored)} twice: ${cause}; the copies do not count as lost`,
-    );
-  if (duplicates > MANY_COPIES * matched && matched >= MIN_COPIES)
-    notes.push(`${after.file} contains nearly every packet twice: ${cause}; the copies count as duplicates`);
-  return notes;
+  return [
+    { file: result.before.file, sent: segment, arrived: reverse, way: 2 as const },
+    { file: result.after.file, sent: reverse, arrived: segment, way: 1 as const },
+  ].flatMap(({ file, sent, arrived, way }) => {
+    const mirrored = sent?.mirrored ?? 0;
+    const copied = copiedOnArrival(result, way, arrived);
+    if (mirrored + copied === 0) return [];
+    const packets = (sent ? sent.sent - mirrored : 0) + (arrived?.matched ?? 0);
+    const fate = [
+      ...(mirrored > 0 ? ["the copies do not count as lost"] : []),
+      ...(copied > 0
+        ? [mirrored > 0 ? "where they arrive they count as duplicates" : "the copies count as duplicates"]
+        : []),
+    ].join("; ");
+    return [`${file} contains ${share(mirrored + copied, packets)} twice: ${cause}; ${fate}`];
+  });
 }
 
 function alignmentNotes({ result: { plan }, windowNs, clock }: NoteSubject): string[] {

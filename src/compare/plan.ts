@@ -9,6 +9,7 @@ import { type Correction, type CorrectionMode, correction } from "../clock/corre
 import type { ClockVerdict } from "../clock/verdict.ts";
 import type { DelaySums } from "../match/flow-results.ts";
 import type { CorrectionPieces, KnownWays } from "../match/match-types.ts";
+import type { SampledAlignment } from "./alignment.ts";
 import type { ExpectedOpening } from "./opening.ts";
 import type { DecidedBy } from "./ways.ts";
 
@@ -81,7 +82,7 @@ export interface Directions {
 }
 
 /** Whether the whole of both captures was searched for equal packets, and what it showed. */
-export type AlignmentEvidence = { kind: "not-sampled" } | { kind: "sampled"; found: Alignment | null };
+export type AlignmentEvidence = { kind: "not-sampled" } | { kind: "sampled"; found: SampledAlignment | null };
 
 /** What a pass shows. */
 export interface PassEvidence {
@@ -124,6 +125,8 @@ const ENOUGH_MATCHED = 1000;
 const SHORT_LEAD_NS = 8e6;
 /** Below this share of matches (of what could match) the clocks are suspected. */
 const FEW_MATCHES = 0.05;
+/** Matched packets may be such as look alike, a window or more from their partners: below this share it is looked at where the distinct ones are. */
+const FEW_DISTINCT = 0.5;
 /** Above this share of packets without a partner, and with clocks apart by this part of the window, some are looked for beyond it. */
 const BEYOND = 0.02;
 const FAR_OFF = 4;
@@ -174,7 +177,7 @@ export function nextPlan(plan: PassPlan, evidence: PassEvidence, wishes: PlanWis
     if (evidence.alignment.kind === "not-sampled" && needsAlignment(plan, evidence, wishes.windowNs))
       return { kind: "sample-alignment" };
     const decision =
-      alignedPlan(known, evidence.alignment, wishes.windowNs) ??
+      alignedPlan(known, evidence, wishes.windowNs) ??
       matchedPlan(known, evidence.directions, evidence.forward, wishes.windowNs);
     if (decision) return decision;
   }
@@ -205,19 +208,27 @@ function needsAlignment({ settled, alignNs }: PassPlan, evidence: PassEvidence, 
   const { before, after, directions, forward, rereadable, limited } = evidence;
   const packets = Math.min(before.ipPackets, after.ipPackets);
   if (settled.alignment || limited || !rereadable || packets < MIN_PAIRS) return false;
-  if (directions.matched < FEW_MATCHES * packets) return true;
+  if (directions.matched < FEW_DISTINCT * packets) return true;
   // A clock that is off by a good part of the window, and was set: what is beyond it has no partner in either capture.
   const offNs = Math.abs((forward?.meanNs ?? 0) - alignNs);
   return offNs > windowNs / FAR_OFF && packets - directions.matched > BEYOND * packets;
 }
 
 /** Within the window it is not the offset that keeps packets apart. */
-function alignedPlan(plan: PassPlan, alignment: AlignmentEvidence, windowNs: number): Decision | null {
+function alignedPlan(plan: PassPlan, evidence: PassEvidence, windowNs: number): Decision | null {
+  const { alignment } = evidence;
   const found = alignment.kind === "sampled" ? alignment.found : null;
-  if (!found) return null;
+  if (!found || !outdoes(found, evidence)) return null;
   const alignNs = Math.abs(found.offsetNs) > windowNs ? found.offsetNs : middleOfPieces(found, windowNs);
   if (alignNs === null) return null;
   return { kind: "again", plan: { ...plan, alignNs, ways: { kind: "assumed-forward" } }, why: "alignment" };
+}
+
+/** Hardly anything was matched, or nothing but packets that look alike: of the distinct ones hardly any lies within the window. */
+function outdoes({ distinct, within }: SampledAlignment, evidence: PassEvidence): boolean {
+  const share = evidence.directions.matched / Math.min(evidence.before.ipPackets, evidence.after.ipPackets);
+  if (share < FEW_MATCHES || share >= FEW_DISTINCT) return true;
+  return distinct >= MIN_PAIRS && within < FEW_MATCHES * distinct;
 }
 
 /** Where a clock was set, and only one of the offsets lies within the window: what brings both into it. */
@@ -285,15 +296,20 @@ function piecesOf(verdict: ClockVerdict, { pieces, offsetNs, slope }: Correction
   const list = pieces.flatMap(({ fromNs, removedNs }) =>
     fromNs === null ? [] : [{ fromNs, offsetNs: (1 - slope) * (removedNs - offsetNs) }],
   );
+  // What a clock wanders by changes little from piece to piece: where exactly does not matter.
+  if (list.length > 0 && verdict.pieces.length === 0)
+    return { list, guardNs: 0, usualNs: { forward: 0, reverse: 0 } };
   const [first] = verdict.pieces;
   if (list.length === 0 || !first) return null;
   const { levelNs, reverseLevelNs } = first;
   const roundTripNs = levelNs !== null && reverseLevelNs !== null ? levelNs + reverseLevelNs : 0;
+  const unseenNs = Math.max(...verdict.pieces.map((piece) => piece.unseenNs));
   return {
     list,
     guardNs:
       (STEP_PLACE + STEP_PACKETS / Math.max(1, verdict.pairs.forward)) * verdict.spanNs +
-      ROUND_TRIPS * Math.max(0, roundTripNs),
+      ROUND_TRIPS * Math.max(0, roundTripNs) +
+      unseenNs,
     usualNs: {
       forward: (first.levelNs ?? offsetNs) - offsetNs,
       reverse: -(first.reverseLevelNs ?? -offsetNs) - offsetNs,

@@ -51,6 +51,8 @@ export interface ReferenceSummary {
 
 const TICK_MS = 2;
 const MAX_PER_TICK = 64;
+/** What a host that was held up does not make up for: references at once say of the queue what one of them says. */
+const MAX_LATE = 4;
 /** PreciseClock's reading, at most (it comes within some microseconds). */
 const CLOCK_ERROR_NS = 5_000;
 /** A handover never takes less than this, from the clock's reading to the wire. */
@@ -79,19 +81,22 @@ export async function sendReferences(options: ReferenceOptions): Promise<Referen
   for (let before = start; ; ) {
     clock.look();
     const now = process.hrtime.bigint();
-    owed = Math.min(owed + pace.due(Number(now - before)), MAX_PER_TICK);
+    const elapsedNs = Number(now - before);
+    const due = pace.due(elapsedNs);
+    const ofTicks = elapsedNs > 0 ? (2 * TICK_MS * 1e6 * due) / elapsedNs : 0;
+    owed = Math.min(owed + due, Math.max(MAX_LATE, ofTicks), MAX_PER_TICK);
     before = now;
-    const due = Math.floor(owed);
-    owed -= due;
-    const part = (TICK_MS * 1e6) / due;
-    for (let i = 0; i < due; i++) {
+    const count = Math.floor(owed);
+    owed -= count;
+    const part = (TICK_MS * 1e6) / count;
+    for (let i = 0; i < count; i++) {
       sleepUntil(now + BigInt(Math.floor((i + Math.random()) * part)));
       send();
     }
     options.onTick?.(outlet.sent, pace.utilisation());
     if (options.signal?.aborted || Number(now - start) >= options.durationNs) break;
     // Packets go out and signals are heard between ticks.
-    await (due > 0 ? nextTurn() : setTimeout(TICK_MS));
+    await (count > 0 ? nextTurn() : setTimeout(TICK_MS));
   }
   const seconds = Number(process.hrtime.bigint() - start) / 1e9;
   await outlet.close();

@@ -27,6 +27,7 @@
  */
 import { constants, deflateSync, inflateSync } from "node:zlib";
 import { ByteReader, ByteWriter, crc32c } from "../base/bytes.ts";
+import { uncut } from "../base/ending.ts";
 import { FormatError } from "../base/errors.ts";
 import type { ClockState } from "../capture/source/clock-state.ts";
 import { type DelayError, packDelayError, unpackDelayError } from "../delays/delay-error.ts";
@@ -143,7 +144,8 @@ export function encodeRecord(record: EpochRecord, options: EncodeOptions = {}): 
   const { payload } = record;
   if (payload.length > MAX_PAYLOAD_BYTES) throw new RangeError(`a payload of ${payload.length} bytes`);
   const live = record.clock !== undefined || record.effort !== undefined;
-  const packed = options.raw === true ? null : deflateSync(payload, live ? LIVE_PACKING : PACKING);
+  const packed =
+    options.raw === true ? null : uncut(() => deflateSync(payload, live ? LIVE_PACKING : PACKING));
   // What would not be unpacked is not packed.
   const useful =
     packed !== null && packed.length < payload.length && mayUnpack(packed.length, payload.length);
@@ -246,7 +248,7 @@ export function payloadIn(
   let payload: Uint8Array;
   try {
     // One byte of room more than promised: a payload that is longer shows without being unpacked whole.
-    payload = inflateSync(stored, { maxOutputLength: unpackedBytes + 1 });
+    payload = uncut(() => inflateSync(stored, { maxOutputLength: unpackedBytes + 1 }));
   } catch (cause) {
     throw bad("the payload cannot be unpacked", cause);
   }

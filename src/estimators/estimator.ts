@@ -41,6 +41,8 @@ export interface Interval {
    * epochs of that flow. 1 where a flow meets the same neighbours in all of them; left out: 0.
    */
   repeats?: number;
+  /** What repeats are bounds, not an error: nor does it average out over flows. */
+  bounds?: boolean;
 }
 
 /** The answer for all packets of a segment in an epoch. */

@@ -1,6 +1,7 @@
 /** The coverage of intervals as a table for people: text, and the page in docs/. */
 import { entryAt } from "../base/lists.ts";
 import { quantileSorted } from "../base/math/regression.ts";
+import { binomialCdf } from "../base/math/special.ts";
 import { formatCount } from "../base/quantity.ts";
 import { COVERAGE_CLASSES, type CoverageClass, type CoverageRow } from "./coverage.ts";
 
@@ -41,22 +42,22 @@ Made by \`node scripts/bench.mjs coverage ${seeds.length} --seed ${seeds[0]} --w
 
 ## Summary
 
-- *Inside*: share of the 95 % intervals that hold the truth. Intervals of lda, lds, colate and rli are statistical and should hold it 93 to 99 % of the time. Those of maple and sds are bounds and should always
+- _Inside_: share of the 95 % intervals that hold the truth. Intervals of lda, lds, colate and rli are statistical and should hold it 93 to 99 % of the time. Those of maple and sds are bounds and should always
   hold it.
-- *Width*: high less low over the truth; the median over flows, then over cases.
-- *Answered*: share of the packets whose epochs had an answer of that estimator for the flow. The interval is about all packets all the same.
-- *Lowest case*: among those with at least ${ENOUGH} intervals.
+- _Width_: high less low over the truth; the median over flows, then over cases.
+- _Answered_: share of the packets whose epochs had an answer of that estimator for the flow. The interval is about all packets all the same.
+- _Lowest case_: among those with at least ${ENOUGH} intervals.
 
 ${table(SUMMARY, pooled(rows))}
 
-Below 93 % by more than two standard deviations of chance, one case at a time: ${tooLow(rows)}
+Below 93 %, one case at a time, where chance makes so few in at most 2.3 % of such cases (of some ${judgedOf(rows)} that are judged, a few are): ${tooLow(rows)}
 
 ${lossText(rows)}
 
 ## Case by case
 
-Inside, and width, by packets of a flow. \`–\`: no such flow, or none with an interval. *Two-way router captures* go the whole way over files: captures with both directions, observed with a filter for one; sds
-and maple are fed by \`observe --sender\`. *With references*: traffic of its own, for rli.
+Inside, and width, by packets of a flow. \`–\`: no such flow, or none with an interval. _Two-way router captures_ go the whole way over files: captures with both directions, observed with a filter for one; sds
+and maple are fed by \`observe --sender\`. _With references_: traffic of its own, for rli.
 
 ${estimators.map((name) => `### ${name}\n\n${caseTable(rows.filter((r) => r.estimator === name))}`).join("\n\n")}
 `;
@@ -107,9 +108,9 @@ function lossText(rows: readonly CoverageRow[]): string {
   return `Losses: exact in ${counted.length - wrong.length} of ${counted.length} answers that count them; not in ${texts.join("; ")}.`;
 }
 
-/** What to hold at least, and how many standard deviations below it are more than chance. */
+/** What to hold at least, and how unlikely so few must be if it were held. */
 const LEAST = 0.93;
-const BY_CHANCE = 2;
+const BY_CHANCE = 0.0228;
 
 function tooLow(rows: readonly CoverageRow[]): string {
   const found = rows.flatMap((row) => {
@@ -124,9 +125,15 @@ function tooLow(rows: readonly CoverageRow[]): string {
   return found.length === 0 ? "none." : `${found.join("; ")}.`;
 }
 
-/** A single run says nothing. */
+/** Shares that may be too low. */
+function judgedOf(rows: readonly CoverageRow[]): string {
+  const counts = rows.flatMap((row) => [row.withMean, row.withDeviation]).filter((of) => of > 1);
+  return formatCount(counts.length);
+}
+
+/** By the binomial distribution itself: of three flows one outside is no sign. */
 function isTooLow(inside: number, of: number): boolean {
-  return of > 1 && inside / of < LEAST - BY_CHANCE * Math.sqrt((LEAST * (1 - LEAST)) / of);
+  return inside < of && binomialCdf(inside, of, LEAST) < BY_CHANCE;
 }
 
 /** The same over all cases that are meant for an estimator: RLI has traffic of its own. */
@@ -169,10 +176,10 @@ const COUNTS = [
 ] as const;
 
 function table<T>(columns: readonly Column<T>[], rows: readonly T[]): string {
+  const cells = columns.map(([title, value]) => [title, ...rows.map(value)]);
+  const widths = cells.map((texts) => Math.max(...texts.map((text) => text.length)));
   const line = (texts: readonly string[]) => `| ${texts.join(" | ")} |`;
-  return [
-    line(columns.map(([title]) => title)),
-    line(columns.map(() => "---")),
-    ...rows.map((row) => line(columns.map(([, value]) => value(row)))),
-  ].join("\n");
+  const lineOf = (row: number) => line(cells.map((texts, c) => (texts[row] ?? "").padEnd(widths[c] ?? 0)));
+  const rule = line(widths.map((width) => "-".repeat(width)));
+  return [lineOf(0), rule, ...rows.map((_, row) => lineOf(row + 1))].join("\n");
 }

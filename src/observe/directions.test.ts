@@ -25,3 +25,18 @@ test("hosts that answer each other make two ways; a host that talks to itself ma
   expect(check(repeat([a, b])).verdict()).toBeNull();
   expect(check(repeat([loopback, loopback])).verdict()).toBeNull();
 });
+
+test("hosts that send to some and receive from others make two ways: each is on one side", () => {
+  const inside = (n: number) => 0x0a03_0000 + n;
+  const outside = (n: number) => 0xac14_0000 + n;
+  const out = Array.from({ length: 300 }, (_, i) => [inside(i % 50), outside(i % 40)] as const);
+  // Nobody answers: what comes back is from hosts that nothing was sent to.
+  const back = Array.from({ length: 200 }, (_, i) => [outside(100 + (i % 30)), inside(i % 40)] as const);
+  expect(check(out).verdict()).toBeNull();
+  expect(check(back).verdict()).toBeNull();
+  const both = check([...out, ...back]).verdict();
+  expect(both?.packets.toSorted((a, b) => a - b)).toEqual([200, 300]);
+  expect(both?.filters?.toSorted()).toEqual(
+    expect.arrayContaining([expect.stringMatching(/^(src|dst) net (10\.3|172\.20)\./)]),
+  );
+});

@@ -1,6 +1,6 @@
 /**
  * Do packets go both ways past a point? A segment has one direction: at both ends the same packets are to be counted, and those of the way back would be counted at the
- * wrong end. Hosts that answer each other show it. What separates the two ways is named as a filter: what the capture itself says of its interface (inbound, outbound),
+ * wrong end. Hosts that send and receive show it, whoever their peers are: a host is on one side of the point. What separates the two ways is named as a filter: what the capture itself says of its interface (inbound, outbound),
  * else the networks of one side, learnt from who answers whom; which side is nearer is learnt from the time to live.
  */
 import { UsageError } from "../base/errors.ts";
@@ -100,11 +100,17 @@ export class DirectionCheck {
 
   /** Null where packets go one way, or there are too few to know. */
   verdict(): TwoWay | null {
-    let answered = 0;
-    for (const host of this.#hosts.values())
-      for (const { sent, received } of host.peers.values()) answered += Math.min(sent, received);
-    // Every pair was counted at both of its hosts.
-    if (this.#packets < MIN_PACKETS || answered / 2 < MIN_SHARE * this.#packets) return null;
+    let both = 0;
+    for (const { peers } of this.#hosts.values()) {
+      let [out, back] = [0, 0];
+      for (const { sent, received } of peers.values()) {
+        out += sent;
+        back += received;
+      }
+      both += Math.min(out, back);
+    }
+    // A packet and its answer are counted at both of their hosts.
+    if (this.#packets < MIN_PACKETS || both / 2 < MIN_SHARE * this.#packets) return null;
     const [inbound, outbound] = this.#marked;
     const networks = this.networks();
     if (this.#marksBoth())

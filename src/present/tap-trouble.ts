@@ -1,5 +1,5 @@
 /** What is wrong with a tap, in words: on the page and on the command line. */
-import { formatCount, formatShare } from "../base/quantity.ts";
+import { countOf, formatCount, formatShare } from "../base/quantity.ts";
 import { formatLasting } from "../base/time.ts";
 
 const QUIET_MS = 60_000;
@@ -31,12 +31,12 @@ export function tapTrouble(
   const quietMs = atMs - heardMs;
   if (quietMs > QUIET_MS) return bad(`silent for ${formatLasting(quietMs)}`);
   if (spool && spool.dropped > 0)
-    return bad(`gave up ${formatCount(spool.dropped)} records: its spool was full`);
+    return bad(`gave up ${countOf(spool.dropped, "record")}: its spool was full`);
   if (dropped !== null && dropped > 0)
     return warn(
       `its capture dropped ${formatShare(dropped / Math.max(1, packets + dropped))} of the packets`,
     );
-  if (missing > 0) return warn(`${formatCount(missing)} records missing in the last hour`);
+  if (missing > 0) return warn(`${countOf(missing, "record")} missing in the last hour`);
   if (spool && spool.waiting > WAITING)
     return warn(`${formatCount(spool.waiting)} records wait in its spool`);
   if (clock && !clock.synchronised) return warn("its clock is not synchronised");

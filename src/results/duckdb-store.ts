@@ -13,7 +13,15 @@ import {
   spansOf,
 } from "./results-store.ts";
 import type { FlowRow, SegmentRow, Step } from "./rows.ts";
-import { ADDED, FLOW_COLUMNS, flowValues, KEY, SEGMENT_COLUMNS, segmentValues } from "./tables.ts";
+import {
+  ADDED,
+  EXPORT_ORDER,
+  FLOW_COLUMNS,
+  flowValues,
+  KEY,
+  SEGMENT_COLUMNS,
+  segmentValues,
+} from "./tables.ts";
 
 /** Names of spans that are remembered: forgotten ones are looked for in the table. */
 const MAX_DIRTY = 100_000;
@@ -222,7 +230,7 @@ export class DuckdbStore extends ResultsStore {
     const how = format === "parquet" ? "FORMAT parquet" : "FORMAT csv, HEADER true";
     await this.#alone(() =>
       this.#db.run(
-        `COPY (SELECT ${columns.join(", ")} FROM ${table} ORDER BY start_ns, step_s) TO '${quoted}' (${how})`,
+        `COPY (SELECT ${columns.join(", ")} FROM ${table} ORDER BY ${EXPORT_ORDER[table]}) TO '${quoted}' (${how})`,
       ),
     );
   }

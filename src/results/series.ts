@@ -169,11 +169,20 @@ export interface FlowSummary {
   flow: string;
   packets: number | null;
   bytes: number | null;
+  /** Null also where that of an epoch is not known: a sum of the others would pass for all. */
   lost: number | null;
+  /** In the epochs in which it is known: so many at least. */
+  lostLow: number;
   epochs: number;
   latency: Latency | null;
   reason: string | null;
   answered: number | null;
+}
+
+/** What is known of a flow's loss. */
+function flowLoss(combination: Combination) {
+  const { lost, lostLow } = combination.result();
+  return { lost, lostLow };
 }
 
 /** The flows with the most packets in a time. */
@@ -217,13 +226,13 @@ export async function flowSeries(
   return [...groups].slice(0, limit).flatMap(([startNs, rows]) => {
     const made = combineFlow(rows, { step: 0, startNs, endNs: startNs + stepNs });
     if (!made) return [];
-    const { packets, lost, answers } = made.row.state;
+    const { packets, answers } = made.row.state;
     return [
       {
         startNs: `${startNs}`,
         packets,
         bytes: made.row.bytes,
-        lost,
+        ...flowLoss(made.combination),
         epochs: answers,
         ...latencyOf(made.combination, null),
       },
@@ -254,12 +263,12 @@ function summaryOf(
 ): FlowSummary | null {
   const made = combineFlow(rows, { step: 0, startNs: fromNs, endNs: toNs });
   if (!made) return null;
-  const { packets, lost, answers } = made.row.state;
+  const { packets, answers } = made.row.state;
   return {
     flow,
     packets,
     bytes: made.row.bytes,
-    lost,
+    ...flowLoss(made.combination),
     epochs: answers,
     ...latencyOf(made.combination, null),
   };

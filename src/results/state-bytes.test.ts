@@ -25,8 +25,8 @@ it("is read as it was written", () => {
 
 it("of version 1 is read without what it did not have, of another version not at all", () => {
   const bytes = encodeState(state());
-  const old = Uint8Array.from([1, ...bytes.subarray(1, 1 + 8 * 26), ...bytes.subarray(1 + 8 * 30)]);
-  const without = { meansWeight: 0, meansNs: 0, meansM2: 0, meansCurve: 0 };
+  const old = Uint8Array.from([1, ...bytes.subarray(1, 1 + 8 * 26), ...bytes.subarray(1 + 8 * 31)]);
+  const without = { meansWeight: 0, meansNs: 0, meansM2: 0, meansCurve: 0, lostKnown: 0 };
   expect(decodeState(old)).toEqual({ ...state(), ...without });
   expect(() => decodeState(Uint8Array.from([9, ...bytes.subarray(1)]))).toThrow(/version/);
 });
@@ -38,5 +38,14 @@ it("has every number in its own place", () => {
     ...{ why: null, whyStdev: { reason: "overflow", text: "é" } },
   } as unknown as ReturnType<typeof state>;
   expect(decodeState(encodeState(distinct))).toEqual(distinct);
-  expect(numbers.length).toBe(30);
+  expect(numbers.length).toBe(31);
+});
+
+it("of version 2 has the loss that it says, as far as that is all", () => {
+  const known = { ...state(), packets: 21, lost: 1, lostKnown: 1 };
+  const second = (bytes: Uint8Array) =>
+    Uint8Array.from([2, ...bytes.subarray(1, 1 + 8 * 30), ...bytes.subarray(1 + 8 * 31)]);
+  expect(decodeState(second(encodeState(known)))).toEqual(known);
+  const unknown = { ...known, lost: null };
+  expect(decodeState(second(encodeState(unknown)))).toEqual({ ...unknown, lostKnown: 0 });
 });

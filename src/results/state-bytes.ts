@@ -28,11 +28,14 @@ const NUMBERS = [
   ] as const),
   // From version 2 on.
   ...(["meansWeight", "meansNs", "meansM2", "meansCurve"] as const),
+  // From version 3 on.
+  "lostKnown",
 ] as const;
-const VERSION = 2;
+const VERSION = 3;
 /** Numbers of each version. */
 const COUNTS = new Map([
-  [1, NUMBERS.length - 4],
+  [1, NUMBERS.length - 5],
+  [2, NUMBERS.length - 1],
   [VERSION, NUMBERS.length],
 ]);
 const HEAD_BYTES = headBytes(NUMBERS.length);
@@ -64,6 +67,8 @@ export function decodeState(bytes: Uint8Array): CombinationState {
   if (endianness() === "BE") Buffer.from(n.buffer).swap64();
   const [why, whyStdev] =
     bytes.length === headBytes(count) ? NO_REASONS : reasonsOf(bytes.subarray(headBytes(count)));
+  // Of one with an answer about its loss, that was all of it.
+  if (count < NUMBERS.length) n[30] = orNull(n[16]!) ?? 0;
   return {
     weight: n[0]!,
     meanNs: n[1]!,
@@ -95,6 +100,7 @@ export function decodeState(bytes: Uint8Array): CombinationState {
     meansNs: n[27]!,
     meansM2: n[28]!,
     meansCurve: n[29]!,
+    lostKnown: n[30]!,
     why,
     whyStdev,
   };

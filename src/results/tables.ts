@@ -48,6 +48,11 @@ export const FLOW_COLUMNS: typeof SEGMENT_COLUMNS = [
   ["state", "BLOB", "bytes"],
 ];
 export const KEY = ["from_point", "to_point", "label", "estimator", "step_s", "start_ns"];
+/** Rows of a file for others: the same from every store. */
+export const EXPORT_ORDER = {
+  segments: "start_ns, step_s, from_point, to_point, label, estimator",
+  flows: "start_ns, step_s, from_point, to_point, label, estimator, flow",
+};
 /** Mean with its interval, for readers of the table; null where there is none. */
 function readable(state: SegmentRow["state"]): Value[] {
   if (state.weight === 0) return [null, null, null, null];

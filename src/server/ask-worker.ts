@@ -1,7 +1,13 @@
 /** The thread that answers questions from records, one after the other: reading and estimating take the processor, and the collector goes on taking records meanwhile. */
 import { parentPort, workerData } from "node:worker_threads";
+import { mayBeEnded } from "../base/ending.ts";
 import { type Problem, problemOf } from "./problem.ts";
 import { type AnswerPiece, type ArchiveQuestion, type AskedArchive, answerQuestion } from "./questions.ts";
+
+export interface AskWorkerData extends AskedArchive {
+  /** base/ending.ts */
+  ending: Int32Array;
+}
 
 export interface WorkerQuestion {
   id: number;
@@ -14,7 +20,8 @@ export type WorkerAnswer = { id: number } & (
   | { status: number; problem: Problem; stack?: string }
 );
 
-const archive = workerData as AskedArchive;
+const { ending, ...archive } = workerData as AskWorkerData;
+if (parentPort) mayBeEnded(ending);
 parentPort?.on("message", async ({ id, asked }: WorkerQuestion) => {
   let end: WorkerAnswer = { id, done: true };
   try {

@@ -5,7 +5,8 @@
 import { existsSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 import { Worker } from "node:worker_threads";
-import type { WorkerAnswer, WorkerQuestion } from "./ask-worker.ts";
+import { endingFlags, endThread } from "../base/ending.ts";
+import type { AskWorkerData, WorkerAnswer, WorkerQuestion } from "./ask-worker.ts";
 import { AnsweringBudget, type AnsweringLimits } from "./limits.ts";
 import { HttpError, type Problem } from "./problem.ts";
 import { type AnswerPiece, type ArchiveQuestion, type AskedArchive, answerQuestion } from "./questions.ts";
@@ -96,6 +97,7 @@ export class Asker {
   readonly #lines = new Map<string, Answer[]>();
   readonly #held = new Set<Answer>();
   #worker: Worker | null = null;
+  #ending = endingFlags();
   #current: { id: number; answer: Answer; timer: NodeJS.Timeout; sinceMs: number } | null = null;
   #next = 1;
   #closed = false;
@@ -134,7 +136,7 @@ export class Asker {
     this.#lines.clear();
     this.#current?.answer.end(gone);
     if (this.#current) clearTimeout(this.#current.timer);
-    await this.#worker?.terminate();
+    await endThread(this.#worker, this.#ending);
   }
 
   #pieces(asked: ArchiveQuestion, { name: client, signal }: AskingClient): AsyncIterable<AnswerPiece> {
@@ -194,7 +196,9 @@ export class Asker {
   }
 
   #start(): Worker {
-    const worker = new Worker(this.#program ?? "", { workerData: this.#options.archive });
+    this.#ending = endingFlags();
+    const workerData: AskWorkerData = { ...this.#options.archive, ending: this.#ending };
+    const worker = new Worker(this.#program ?? "", { workerData });
     worker.on("message", (message: WorkerAnswer) => this.#take(message));
     worker.on("error", (error) => {
       if (this.#worker !== worker) return;
@@ -227,7 +231,7 @@ export class Asker {
   #giveUp(error: Error): void {
     const worker = this.#worker;
     this.#worker = null;
-    void worker?.terminate();
+    void endThread(worker, this.#ending);
     this.#finish(error);
   }
 

@@ -2,6 +2,7 @@
 import { existsSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 import { Worker } from "node:worker_threads";
+import { endingFlags, endThread } from "../base/ending.ts";
 import type { CollectedSegment } from "../collect/collector.ts";
 import { ESTIMATORS } from "../estimators/table.ts";
 import type { Accepted } from "./ingest.ts";
@@ -50,13 +51,14 @@ export function openPairing(options: PairingOptions): PairingPart {
 class PairingThread implements PairingPart {
   readonly #options: PairingOptions;
   readonly #worker: Worker;
+  readonly #ending = endingFlags();
   readonly #watched = new Map<string, CollectedSegment>();
   /** Given up since: a report of before may still have them. */
   readonly #unwatched = new Set<string>();
   readonly #waiting = new Map<number, { resolve: () => void; reject: (error: Error) => void }>();
   #state: PairingState = {
     counts: { estimated: 0, late: 0, repeated: 0, refused: 0, missing: 0 },
-    ...{ waiting: 0, behind: 0, watched: [], orders: 0, openNames: [] },
+    ...{ waiting: 0, behind: 0, watched: [], orders: 0, openNames: [], aloneNames: [] },
   };
   #next = 1;
   #sent = 0;
@@ -66,7 +68,7 @@ class PairingThread implements PairingPart {
     this.#options = options;
     const { archive, latenessNs, topFlows, namesWaiting = false } = options;
     const workerData: PairingWorkerData = {
-      ...{ directory: archive.directory, latenessNs, topFlows, namesWaiting },
+      ...{ directory: archive.directory, latenessNs, topFlows, namesWaiting, ending: this.#ending },
     };
     // Records wait for their other ends: with more room for what is young, most are gone before they are moved.
     this.#worker = new Worker(program, {
@@ -157,7 +159,7 @@ class PairingThread implements PairingPart {
 
   async close(): Promise<void> {
     this.#worker.removeAllListeners("exit");
-    await this.#worker.terminate();
+    await endThread(this.#worker, this.#ending);
     this.#fail(new Error("the collector was closed"));
   }
 

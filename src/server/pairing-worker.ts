@@ -1,6 +1,7 @@
 /** The thread that pairs and estimates (pairing.ts): estimates of large records take the processor for a tenth of a second, and the collector goes on taking records and answering meanwhile. */
 import { parentPort, workerData } from "node:worker_threads";
 import { RecordArchive } from "../archive/archive.ts";
+import { mayBeEnded } from "../base/ending.ts";
 import type { CollectedSegment } from "../collect/collector.ts";
 import { decodeHead, payloadIn, type RecordHead } from "../epoch/record.ts";
 import { ESTIMATORS } from "../estimators/table.ts";
@@ -13,6 +14,8 @@ export interface PairingWorkerData {
   latenessNs: bigint;
   topFlows: number;
   namesWaiting: boolean;
+  /** base/ending.ts */
+  ending: Int32Array;
 }
 
 export interface CrossingRecord extends Pick<Accepted, "bytes" | "outcome" | "settled"> {
@@ -45,7 +48,8 @@ const STATE_MS = 500;
 
 const port = parentPort;
 if (port) {
-  const { directory, ...options } = workerData as PairingWorkerData;
+  const { directory, ending, ...options } = workerData as PairingWorkerData;
+  mayBeEnded(ending);
   const report = (message: PairingReport) => port.postMessage(message);
   let rows: { row: SegmentRow; flows: FlowRow[] }[] = [];
   let [reportedMs, statedMs, orders] = [0, 0, 0];

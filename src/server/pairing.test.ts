@@ -76,6 +76,25 @@ describe("pairing", () => {
     expect(epochsOf(alone.state().openNames)).toEqual([1]);
   });
 
+  it("tells a record that waits for its other end alone from those that are still to be estimated", async () => {
+    const seen: string[][] = [];
+    const own = pairing(() => seen.push(own.state().aloneNames));
+    const [sender, receiver] = ["A", "B"].map((point) => accepted.filter(({ head }) => head.point === point));
+    own.offer(offered(sender ?? []));
+    // Nobody has looked yet.
+    expect(own.state()).toMatchObject({ aloneNames: [] });
+    await own.work();
+    expect(epochsOf(own.state().aloneNames)).toEqual([0, 1, 2, 3, 4, 5]);
+    own.offer(offered(receiver?.slice(0, 3) ?? []));
+    expect([own.state().aloneNames, own.state().openNames.length]).toEqual([[], 9]);
+    await own.work();
+    expect(seen.map(epochsOf)).toEqual([
+      [3, 4, 5],
+      [3, 4, 5],
+      [3, 4, 5],
+    ]);
+  });
+
   it("goes on after what is in the results for sure, and pairs what comes then", async () => {
     const rows: number[] = [];
     const own = pairing((row) => rows.push(epochOf(row)));

@@ -71,6 +71,8 @@ export interface PairingState {
   orders: number;
   /** Where they are to be named: records (epoch/identity.ts) of those orders that wait, or whose rows are still to be made. All others are done: their rows have gone to `onRows`. */
   openNames: string[];
+  /** Of these, those that wait for nothing but their other end. */
+  aloneNames: string[];
 }
 
 interface Watched extends WatchedState {
@@ -227,6 +229,11 @@ export class Pairing {
     ]);
   }
 
+  #aloneNames(): string[] {
+    if (!this.#options.namesWaiting) return [];
+    return [...this.#watched.values()].flatMap(({ collector }) => [...collector.aloneNames()]);
+  }
+
   /** As it is now, for those who are not in this thread. */
   state(): PairingState {
     const watched = [...this.#watched.values()].map(({ segment, latestNs, again }) => ({
@@ -235,8 +242,8 @@ export class Pairing {
       again: again.map((s) => ({ ...s })),
     }));
     const { waiting, behind } = this;
-    const openNames = this.#openNames();
-    return { counts: { ...this.counts }, waiting, behind, watched, orders: this.#orders, openNames };
+    const names = { openNames: this.#openNames(), aloneNames: this.#aloneNames() };
+    return { counts: { ...this.counts }, waiting, behind, watched, orders: this.#orders, ...names };
   }
 
   /** Everything that can be estimated now is; one call after the other. */

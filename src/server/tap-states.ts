@@ -2,6 +2,7 @@
 import Type from "typebox";
 import { Check } from "typebox/schema";
 import { remembered } from "../base/remembered.ts";
+import { later } from "../base/time.ts";
 import type { ClockState } from "../capture/source/clock-state.ts";
 import type { RecordHead } from "../epoch/record.ts";
 
@@ -12,7 +13,10 @@ export interface TapState {
   lastEndNs: string;
   program: string;
   records: number;
+  /** Packets that it has seen: once, however many estimators looked at them. */
   packets: number;
+  /** In its newest epochs. */
+  packetsPerSecond: number | null;
   /** Packets that its capture dropped, where it says. */
   dropped: number | null;
   /** The clock that its newest live epoch was timestamped by; null where its records do not say. */
@@ -43,28 +47,69 @@ export interface SpoolReport {
 const MAX_TAPS = 10_000;
 const MAX_REPORT = 1000;
 
+/** Every estimator's record of an epoch counts the same packets: those of one of them are the tap's, by label. */
+interface Counting {
+  estimator: string;
+  endNs: bigint;
+  perSecond: number;
+}
+/** Another one counts from when the first has said nothing for so many of its epochs; a label without records for a minute is none of the present. */
+const SILENT_EPOCHS = 10n;
+const PRESENT_NS = 60_000_000_000n;
+
 export class TapStates {
   readonly #taps = new Map<string, TapState>();
+  readonly #counting = new Map<string, Map<string, Counting>>();
 
   take(heads: readonly RecordHead[], report: string | null, nowMs = Date.now()): void {
     const spool = readReport(report);
-    for (const { point, epoch, program, counters, clock, effort } of heads) {
+    for (const head of heads) {
+      const { point, epoch, program, counters, clock, effort } = head;
       const known = this.#taps.get(point);
       if (!known && this.#taps.size >= MAX_TAPS) continue;
       const before = known ?? NOT_HEARD;
       const newer = epoch.endNs > BigInt(before.lastEndNs);
+      const counts = this.#counts(head);
       this.#taps.set(point, {
         heardMs: nowMs,
         lastEndNs: newer ? `${epoch.endNs}` : before.lastEndNs,
         program,
         records: before.records + 1,
-        packets: before.packets + counters.packets,
-        dropped: counters.dropped === null ? before.dropped : (before.dropped ?? 0) + counters.dropped,
+        packets: before.packets + (counts ? counters.packets : 0),
+        packetsPerSecond: counts ? this.#perSecond(point) : before.packetsPerSecond,
+        dropped:
+          counters.dropped === null
+            ? before.dropped
+            : (before.dropped ?? 0) + (counts ? counters.dropped : 0),
         clock: newer && clock ? clockOf(clock) : before.clock,
         cpuShare: newer && effort ? shareOf(effort.cpuNs, epoch) : before.cpuShare,
         spool: spool ?? known?.spool ?? null,
       });
     }
+  }
+
+  /** Whether the packets of a record are counted, and not those of another estimator beside it. */
+  #counts({ point, segment, estimator, epoch, counters }: RecordHead): boolean {
+    const labels = this.#counting.get(point) ?? new Map<string, Counting>();
+    this.#counting.set(point, labels);
+    const known = labels.get(segment);
+    if (!known && labels.size >= MAX_TAPS) return false;
+    const lengthNs = epoch.endNs - epoch.startNs;
+    const own = !known || known.estimator === estimator;
+    if (!own && epoch.startNs < known.endNs + SILENT_EPOCHS * lengthNs) return false;
+    if (!known || epoch.endNs >= known.endNs) {
+      const perSecond = lengthNs > 0n ? (1e9 * counters.packets) / Number(lengthNs) : 0;
+      labels.set(segment, { estimator, endNs: epoch.endNs, perSecond });
+    }
+    return true;
+  }
+
+  /** Of all labels that it has records of now. */
+  #perSecond(point: string): number {
+    const all = [...(this.#counting.get(point)?.values() ?? [])];
+    const newestNs = all.map((c) => c.endNs).reduce(later, 0n);
+    const present = all.filter((c) => newestNs - c.endNs <= PRESENT_NS);
+    return present.reduce((sum, c) => sum + c.perSecond, 0);
   }
 
   of(point: string): TapState | null {
@@ -76,7 +121,10 @@ export class TapStates {
   }
 }
 
-const NOT_HEARD = { lastEndNs: "0", records: 0, packets: 0, dropped: null, clock: null, cpuShare: null };
+const NOT_HEARD = {
+  ...{ lastEndNs: "0", records: 0, packets: 0, packetsPerSecond: null, dropped: null },
+  ...{ clock: null, cpuShare: null },
+};
 
 const clockOf = ({ synchronised, discipline, estimatedErrorNs, maximumErrorNs }: ClockState): TapClock => ({
   ...{ synchronised, discipline, estimatedErrorNs, maximumErrorNs },

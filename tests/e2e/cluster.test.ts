@@ -3,7 +3,7 @@
  * stopped past its lease and goes on, one that is cut off from the brokers. Nothing that was acknowledged is lost, nothing counts twice, answers are those of one collector. HOPTIME_CLUSTER_ROUNDS
  * sets the number of rounds (30 in the long form).
  */
-import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
@@ -90,6 +90,12 @@ describe.skipIf(NO_NATS)("a cluster of three brokers and two workers", () => {
         }
         await sameRows(alone.url);
         await noneSetAside();
+        await alone.stop();
+        if (clickhouse) {
+          const together = await exported("clickhouse", ["--clickhouse", `${clickhouse.origin}/hoptime`]);
+          expect(together).toEqual(await exported("duckdb", ["--data", join(root, "alone")]));
+          expect(together).toHaveLength(1 + SEGMENTS.length * ROUNDS * EPOCHS);
+        }
       } finally {
         await alone.stop("kill");
       }
@@ -201,6 +207,15 @@ async function settled(limitMs = 60_000 + 10_000 * ROUNDS): Promise<void> {
   } finally {
     await link.close();
   }
+}
+
+/** The results as a file, of epochs: which minutes are made yet is a matter of time. */
+async function exported(name: string, from: readonly string[]): Promise<string[]> {
+  const file = join(root, `${name}.csv`);
+  await runHoptime(["export", ...from, "--csv", file]);
+  const [header = "", ...rows] = readFileSync(file, "utf8").trimEnd().split("\n");
+  const step = header.split(",").indexOf("step_s");
+  return [header, ...rows.filter((row) => row.split(",")[step] === "0")];
 }
 
 /** They were all good. */

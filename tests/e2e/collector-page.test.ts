@@ -143,6 +143,69 @@ describe.skipIf(!hasBrowser)("the page in a browser", () => {
     expect(problems).toEqual([]);
   });
 
+  test("Segments opens the worst; its axis begins at the lowest delay and says so; other segments are a choice away", async () => {
+    const { page, problems } = await show("#/overview?last=5m");
+    await page.waitForSelector("tr.row.slow");
+    await page.click("nav >> text=Segments");
+    await page.waitForSelector('section[aria-label="Over time"] .chart');
+    await painted(page);
+    expect(page.url()).toMatch(/#\/segment\/r2\/r3\/r2%3Ar3\?last=5m$/);
+    const heading = (await texts(page, 'section[aria-label="Over time"] h3'))[0] ?? "";
+    const [download] = await Promise.all([
+      page.waitForEvent("download"),
+      page.click('section[aria-label="Over time"] >> text=Save CSV'),
+    ]);
+    const [head = "", ...rows] = readFileSync(await download.path(), "utf8")
+      .trim()
+      .split("\n");
+    const lowAt = head.split(",").indexOf("low_ns");
+    const lows = rows.flatMap((r) => Number(r.split(",")[lowAt]) || []);
+    const said = /the axis begins at the lowest, ([\d.]+)\u202fµs$/.exec(heading)?.[1];
+    expect(said).toBe((Math.min(...lows) / 1e3).toPrecision(3));
+    await page.selectOption("main select", { label: "r1 → r2" });
+    await page.waitForFunction(() => document.querySelector("h1")?.textContent === "r1 → r2");
+    // Back over what was chosen, not over what the page chose itself.
+    await page.goBack();
+    await page.goBack();
+    await page.waitForFunction(() => location.hash.startsWith("#/overview"));
+    expect(problems).toEqual([]);
+  });
+
+  test("what clocks may be off by stands in the overview, on the segment and over time", async () => {
+    const { page, problems } = await show("#/overview?last=5m");
+    await page.waitForSelector("tr.row.slow");
+    expect(new Set(await texts(page, "tr.row td:nth-last-child(2)"))).toEqual(new Set(["not known"]));
+    const known = (text: string) => text.replaceAll('"clockNs":null', '"clockNs":12345');
+    for (const route of ["**/v1/overview?*", "**/v1/latency?*"])
+      await page.route(route, async (r) => {
+        const response = await r.fetch();
+        await r.fulfill({ response, body: known(await response.text()) });
+      });
+    await page.reload();
+    await page.waitForSelector("tr.row.slow .spark");
+    expect((await texts(page, "tr.row td:nth-last-child(2)"))[0]).toBe("±12.3\u202fµs");
+    await page.click("tr.row.slow .row-link");
+    await page.waitForSelector('section[aria-label="Over time"] .chart');
+    expect(await texts(page, ".tile-value")).toContain("±12.3\u202fµs");
+    expect(await page.$$('section[aria-label="Over time"] .chart')).toHaveLength(4);
+    expect(problems).toEqual([]);
+  });
+
+  test("taps count each packet once, whatever number of estimators looks at it", async () => {
+    const { page, problems } = await show("#/taps");
+    await page.waitForSelector("tr.row");
+    const { points } = (await (await fetch(`${url}/v1/points`)).json()) as {
+      points: { name: string; tap: { packetsPerSecond: number } }[];
+    };
+    const rates = new Map(points.map((p) => [p.name, p.tap.packetsPerSecond]));
+    // One end of one segment, and of two.
+    expect(rates.get("r1")).toBeGreaterThan(100);
+    expect(rates.get("r1")).toBeLessThan(300);
+    expect(rates.get("r2")).toBeLessThan(600);
+    expect(Number((await texts(page, "tr.row td.number"))[0])).toBeCloseTo(rates.get("r1") ?? 0, -1);
+    expect(problems).toEqual([]);
+  });
+
   test("a segment that is opened before its first results shows them when they have come", async () => {
     const { page, problems } = await show("#/overview");
     let answers = 0;
@@ -246,14 +309,16 @@ describe.skipIf(!hasBrowser)("the page in a browser", () => {
 
   test("delays of a segment as quantiles and heat map, flows by p99, from the records of packets", async () => {
     const { page, problems } = await show("#/segment/r2/r3?last=5m");
-    await page.waitForSelector(".heat rect");
+    await page.waitForSelector(".heat rect:not(.no-packets)");
     await page.click('section[aria-label="Distribution of delays"] >> text=Hide');
     await page.waitForFunction(() => location.hash.includes("bands=0"));
     expect(await page.$(".heat rect")).toBeNull();
     await page.click("text=Show (read from the records of packets)");
-    await page.waitForSelector(".heat rect");
+    await page.waitForSelector(".heat rect:not(.no-packets)");
     expect(page.url()).toContain("bands=1");
-    expect((await texts(page, ".heat rect title"))[0]).toMatch(/50 % of [\d,]+ packets from .* \(min\) to /);
+    expect((await texts(page, ".heat rect:not(.no-packets) title"))[0]).toMatch(
+      /50 % of [\d,]+ packets from .* \(min\) to /,
+    );
     await painted(page);
     expect(await accessibilityFindings(page)).toEqual([]);
     await page.click("text=p99, too");

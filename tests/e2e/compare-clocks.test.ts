@@ -174,7 +174,8 @@ describe("clocks that wander against each other, both directions captured", () =
         const { verdict, report, truth } = await compareScene(scene(seed, wanderNs, ppm), mode);
         expect(verdict.drift.wanderNs).toBeGreaterThan(1.2 * wanderNs);
         expect(verdict.drift.wanderNs).toBeLessThan(3 * wanderNs);
-        if (wanderNs > MS) expect(verdict.trust).toMatch(/doubtful|unusable/);
+        if (mode === "deskew") expect(verdict.trust).toBe("usable");
+        else if (wanderNs > MS) expect(verdict.trust).toMatch(/doubtful|unusable/);
         expect(verdict.lines.join()).toMatch(/A clock wanders/);
         const { totalNs } = (report.clock as unknown as { uncertainty: { totalNs: number } }).uncertainty;
         const [least, most] = [truth.clock.minNs, truth.clock.maxNs];
@@ -184,6 +185,43 @@ describe("clocks that wander against each other, both directions captured", () =
         const smallest = Math.min(...truth.forward.delaysNs);
         expect(Math.abs((report.segment.latency?.minNs ?? 0) - smallest)).toBeLessThan(totalNs);
       }
+  });
+
+  test.each([
+    [2 * MS, 0, 0],
+    [2 * MS, 40, 7 * MS],
+    [20 * MS, 0, -300 * MS],
+  ])(
+    "deskew follows a wander of %f ns at %f ppm and %f ns off: delays of both ways are those of the path",
+    async (wanderNs, ppm, offsetNs) => {
+      for (let seed = 11; seed <= 13; seed++) {
+        const wandering = scene(seed, wanderNs, ppm);
+        const shape = { ...wandering, clock: { ...wandering.clock, offsetNs } };
+        for (const mode of ["deskew", "relative"] as const) {
+          const { report, truth } = await compareScene(shape, mode);
+          for (const [found, way] of [
+            [report.segment.latency, truth.forward],
+            [report.reverse?.latency, truth.reverse],
+          ] as const) {
+            const lowest = Math.min(...way.delaysNs);
+            const trueNs = mode === "relative" ? way.delaysNs.map((ns) => ns - lowest) : way.delaysNs;
+            const middle = mean(trueNs);
+            const deviation = Math.sqrt(mean(trueNs.map((ns) => (ns - middle) ** 2)));
+            // Both ways take equally long at their fastest: the middle of the bounds is right where it is removed (where 0 is not among them).
+            if (mode === "relative" || offsetNs !== 0)
+              expect(Math.abs((found?.meanNs ?? 0) - middle)).toBeLessThan(0.25 * MS);
+            expect(Math.abs((found?.stdevNs ?? 0) - deviation)).toBeLessThan(0.1 * MS);
+          }
+          expect(report.clock.lines.join()).toMatch(/The correction follows them/);
+        }
+      }
+    },
+  );
+
+  test("a clock that wanders cannot be followed where one direction is silent for long", async () => {
+    const { verdict } = await compareScene({ ...scene(5, 2 * MS), reverseFrom: 0.4 }, "deskew");
+    if (verdict.drift.wanderNs !== null) expect(verdict.trust).toMatch(/doubtful|unusable/);
+    expect(verdict.lines.join()).not.toMatch(/The correction follows them/);
   });
 
   test("queues alone are no wander, at any load, nor is a skew", async () => {

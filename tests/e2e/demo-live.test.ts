@@ -26,6 +26,7 @@ interface Line {
 
 test.skipIf(!existsSync(cli))(
   "a network in real time: its segments, the incident on the right one, and a clean end",
+  { timeout: 600_000 },
   async () => {
     const scratch = mkdtempSync(join(tmpdir(), "hoptime-demo-test-"));
     const child = spawn(process.execPath, [cli, "demo", "--live", "--json"], {

@@ -64,9 +64,9 @@ const SENDER = `
     if (Math.floor(t / 700) > burst) [burst, owed] = [Math.floor(t / 700), 70];
     for (; owed >= 1; owed--) {
       payload.writeUInt32BE(sent++, 0);
-      if (sent % 3 === 0) u6.send(payload, 9000, "fd96:2::1");
-      else if (sent % 3 === 1) u4.send(payload, 9000, "10.96.2.1");
-      else u4.send(payload, 9000, "10.96.2.7");
+      if (sent % 3 === 0) u6.send(Buffer.from(payload), 9000, "fd96:2::1");
+      else if (sent % 3 === 1) u4.send(Buffer.from(payload), 9000, "10.96.2.1");
+      else u4.send(Buffer.from(payload), 9000, "10.96.2.7");
     }
     if (tcp.writableLength < 20000 && sent % 2 === 0) tcp.write(payload);
   }, 2);`;

@@ -3,7 +3,7 @@
  * queue, `hoptime reference` across it, `hoptime collect`; and for each epoch what the collector's API says of delay and loss beside the exact values of tcpdump captures of the same interfaces.
  */
 import type { ChildProcess } from "node:child_process";
-import { existsSync, mkdtempSync, rmSync } from "node:fs";
+import { cpSync, existsSync, mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
@@ -36,21 +36,25 @@ const URL = "http://127.0.0.1:8787";
 const CROSSING = "dst net 10.95.2.0/24 or dst net fd95:2::/64";
 const ESTIMATORS = ["lda", "lds", "rli", "maple"] as const;
 
-/** Rates that change from second to second, bursts a little beyond what the queue drains: delay and loss of epochs differ, and most packets arrive. */
+/**
+ * Rates that change from second to second, bursts that the queue takes long to drain: delay and loss of epochs differ, and most packets arrive. Each burst begins with 70 packets at once, which the queue cannot hold
+ * however slow the machine is. Each packet has a buffer of its own: those of a turn would be equal otherwise, and lie in one cell.
+ */
 const SENDER = `
   const net = require("node:net"), dgram = require("node:dgram");
   const [u4, u6] = [dgram.createSocket("udp4"), dgram.createSocket("udp6")];
   const payload = Buffer.alloc(700), start = performance.now();
-  let owed = 0, before = start, sent = 0;
+  let owed = 0, before = start, sent = 0, burst = 0;
   const tcp = net.connect(5000, "10.95.2.1");
   tcp.on("error", () => {});
   setInterval(() => {
     const now = performance.now(), t = now - start;
-    owed = Math.min(40, owed + (now - before) * (t % 700 < 200 ? 1.3 : 0.35 + 0.2 * Math.sin(t / 3000)));
+    owed = Math.min(40, owed + (now - before) * (t % 700 < 200 ? 0.8 : 0.35 + 0.2 * Math.sin(t / 3000)));
     before = now;
+    if (Math.floor(t / 700) > burst) [burst, owed] = [Math.floor(t / 700), 70];
     for (; owed >= 1; owed--) {
       payload.writeUInt32BE(sent++, 0);
-      if (sent % 3 === 0) u6.send(payload, 9000, "fd95:2::1"); else u4.send(payload, 9000, "10.95.2.1");
+      if (sent % 3 === 0) u6.send(Buffer.from(payload), 9000, "fd95:2::1"); else u4.send(Buffer.from(payload), 9000, "10.95.2.1");
     }
     if (tcp.writableLength < 20000 && sent % 2 === 0) tcp.write(payload);
   }, 2);`;
@@ -178,12 +182,23 @@ async function run(dir: string): Promise<void> {
   for (const child of [sender, receiver, references]) child.kill();
   await sleep(1500);
   expect(await lab.stopCaptures(), "packets that tcpdump dropped: the truth has holes").toBe(0);
-  // The collector pairs what has come before it answers.
-  await sleep(3000);
-  series = Object.fromEntries(
-    ESTIMATORS.map((name) => [name, ask<Series>(`/v1/latency?from=A&to=B&estimator=${name}`).points]),
-  );
+  series = await settledSeries();
   await collector.end();
+}
+
+/** The collector pairs what has come: until nothing more does. */
+async function settledSeries(): Promise<Record<string, SeriesPoint[]>> {
+  for (let [tries, before] = [0, ""]; tries < 60; tries++) {
+    const now = Object.fromEntries(
+      ESTIMATORS.map((name) => [name, ask<Series>(`/v1/latency?from=A&to=B&estimator=${name}`).points]),
+    );
+    const text = JSON.stringify(now);
+    if (text === before && ask<{ pairing: { behind: number } }>("/v1/health").pairing.behind === 0)
+      return now;
+    before = text;
+    await sleep(1500);
+  }
+  throw new Error("the results do not settle");
 }
 let series: Record<string, SeriesPoint[]> = {};
 
@@ -193,25 +208,42 @@ test.skipIf(missing !== null)(
   async () => {
     build();
     const dir = mkdtempSync(join(scratch, "run-"));
-    const [before, after] = [join(dir, "in.pcap"), join(dir, "out.pcap")];
+    const [host, before, after] = ["host", "in", "out"].map((name) => join(dir, `${name}.pcap`)) as [
+      string,
+      string,
+      string,
+    ];
+    await lab.capture("a", "e0", "out", host);
     await lab.capture("r", "in", "in", before);
     await lab.capture("r", "out", "out", after);
     await run(dir);
-    const captured = { before, after, epochNs: EPOCH_NS };
-    const all = await exactEpochs({ ...captured, filter: CROSSING });
-    const regular = await exactEpochs({ ...captured, filter: `(${CROSSING}) and not udp port 862` });
+    const captured = { after, epochNs: EPOCH_NS };
+    const all = await exactEpochs({ ...captured, before, filter: CROSSING });
+    // RLI answers for the packets between its references, not for these, and from where these are sent: a busy machine takes milliseconds from one end of a virtual cable to the other.
+    const regular = await exactEpochs({
+      ...captured,
+      before: host,
+      filter: `(${CROSSING}) and not udp port 862`,
+    });
+    if (process.env["HOPTIME_KEEP"]) {
+      cpSync(dir, mkdtempSync(join(process.env["HOPTIME_KEEP"], "run-")), { recursive: true });
+    }
     for (const name of ESTIMATORS) {
-      // RLI answers for the packets between its references, not for these.
       const { widths, ...counts } = judge(name, series[name] ?? [], name === "rli" ? regular : all);
       const width = widths[widths.length >> 1] ?? Number.NaN;
       const text = `${name}: ${JSON.stringify(counts)}, median width ${width}`;
       if (process.env["HOPTIME_SHOW"]) console.log(text);
       expect(counts.judged, text).toBeGreaterThanOrEqual(EPOCHS - 6);
-      // 95 % intervals: more misses than one in nine are a chance of 0.01 in 64 epochs, of a millionth in three runs. References of a busy machine come late, in bursts: one in six.
-      expect(counts.held, text).toBeGreaterThanOrEqual((name === "rli" ? 5 / 6 : 8 / 9) * counts.judged);
-      // Loss of an epoch is exact but for the packets on their way at its cuts, and that of the run but for those at its ends: LDS knows these, LDA by rate and delay.
-      expect(counts.lossHeld, text).toBe(counts.lossJudged);
-      expect(Math.abs(counts.lost - counts.trulyLost), text).toBeLessThanOrEqual(name === "lda" ? 16 : 4);
+      // 95 % intervals: over several runs 97 to 98 % hold; in one run of 64 epochs chance makes it 92 % now and then, once in a hundred runs less.
+      expect(counts.held, text).toBeGreaterThanOrEqual(0.92 * counts.judged);
+      // Loss of an epoch is exact but for the packets on their way at its cuts, and that of the run but for those at its ends and beside epochs that are not judged: LDS knows these, LDA by rate and delay.
+      expect(counts.lossHeld, text).toBeGreaterThanOrEqual(0.95 * counts.lossJudged);
+      // A full queue holds 48 packets.
+      const [packets, share] = name === "lda" ? [48, 0.05] : [4, 0.05];
+      expect(Math.abs(counts.lost - counts.trulyLost), text).toBeLessThanOrEqual(
+        packets + share * counts.trulyLost,
+      );
+      if (name === "lda" || name === "lds") expect(counts.trulyLost, text).toBeGreaterThan(100);
       // Bars that hold everything would say nothing.
       expect(width, text).toBeLessThan(MAX_WIDTH[name]);
     }

@@ -45,7 +45,7 @@ const SENDER = `
     before = now;
     for (; owed >= 1; owed--) {
       payload.writeUInt32BE(sent++, 0);
-      if (sent % 3 === 0) u6.send(payload, 9000, "fd94:2::1"); else u4.send(payload, 9000, "10.94.2.1");
+      if (sent % 3 === 0) u6.send(Buffer.from(payload), 9000, "fd94:2::1"); else u4.send(Buffer.from(payload), 9000, "10.94.2.1");
     }
     if (tcp.writableLength < 20000) tcp.write(payload);
     if (now - start > 4000) { clearInterval(timer); tcp.destroy(); setTimeout(() => { u4.close(); u6.close(); }, 100); }

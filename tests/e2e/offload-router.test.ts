@@ -57,24 +57,67 @@ async function settled(): Promise<void> {
   }
 }
 
-/** Payload bytes of the packets from 10.93.1.1, and how many have none: read by hand. pcap in ns, Ethernet, IPv4. */
-function payloads(path: string): { data: number[]; bare: number } {
+interface Sent {
+  timeNs: number;
+  payload: number;
+  /** Of TCP: the place of the first byte in the stream; other fields that tell packets without any apart. */
+  sequence: number;
+  rest: string;
+}
+
+/** The packets from 10.93.1.1: read by hand. pcap in ns, Ethernet, IPv4. Times from the start of the day: exact as numbers. */
+function packets(path: string): Sent[] {
   const bytes = readFileSync(path);
-  const data: number[] = [];
-  let bare = 0;
+  const out: Sent[] = [];
   for (let at = 24; at + 16 <= bytes.length; ) {
+    const timeNs = (bytes.readUInt32LE(at) % 86_400) * 1e9 + bytes.readUInt32LE(at + 4);
     const captured = bytes.readUInt32LE(at + 8);
     const wire = bytes.readUInt32LE(at + 12);
     const frame = bytes.subarray(at + 16, at + 16 + captured);
     at += 16 + captured;
     if (frame.readUInt16BE(12) !== 0x0800 || frame.readUInt32BE(26) !== 0x0a5d_0101) continue;
     const header = (frame.readUInt8(14) & 15) * 4;
-    const transport = frame.readUInt8(23) === 6 ? (frame.readUInt8(14 + header + 12) >> 4) * 4 : 8;
-    const payload = wire - 14 - header - transport;
-    if (payload > 0) data.push(payload);
-    else bare++;
+    const tcp = frame.readUInt8(23) === 6;
+    const start = 14 + header;
+    const transport = tcp ? (frame.readUInt8(start + 12) >> 4) * 4 : 8;
+    const total = Math.min(wire, 14 + (frame.readUInt16BE(16) || wire));
+    out.push({
+      ...{ timeNs, payload: total - start - transport },
+      sequence: tcp ? frame.readUInt32BE(start + 4) : 0,
+      rest: tcp ? frame.subarray(start + 8, start + 16).toString("hex") : "",
+    });
   }
-  return { data, bare };
+  return out;
+}
+
+/** Payload bytes of the packets, and how many have none. */
+function payloads(path: string): { data: number[]; bare: number } {
+  const all = packets(path);
+  return {
+    data: all.flatMap((p) => (p.payload > 0 ? [p.payload] : [])),
+    bare: all.filter((p) => p.payload <= 0).length,
+  };
+}
+
+/**
+ * Delays of TCP's packets by their place in the stream, shortest first: each that arrived was part of what was sent with that place in it, and of what was sent twice of the later, which leaves the earlier lost.
+ */
+function delaysByStream(before: string, after: string): number[] {
+  const sent = packets(before);
+  const delays: number[] = [];
+  const taken = new Set<string>();
+  for (const { timeNs, payload, sequence, rest } of packets(after).toReversed()) {
+    const last = sent.findLastIndex((s, i) => {
+      if (s.timeNs > timeNs || taken.has(`${i}:${sequence}`)) return false;
+      if (payload <= 0) return s.payload <= 0 && s.sequence === sequence && s.rest === rest;
+      const place = (sequence - s.sequence) >>> 0;
+      return place < s.payload;
+    });
+    taken.add(`${last}:${sequence}`);
+    const from = sent[last];
+    if (from) delays.push(timeNs - from.timeNs);
+  }
+  return delays.toSorted((a, b) => a - b);
 }
 
 const sum = (list: readonly number[]) => list.reduce((n, v) => n + v, 0);
@@ -143,8 +186,10 @@ describe.skipIf(missing !== null)("segmentation offload on real hosts", () => {
       lost: sent - arrived,
       appeared: 0,
     });
-    // At most the queue (60 kB at 40 Mbit/s) and a burst of the bucket beside it.
-    expect(flow?.latency?.maxNs).toBeLessThan(20e6);
+    // A queue of 60 kB at 40 Mbit/s holds 12 ms, and a busy machine more: what the stream's own numbers say.
+    const delays = delaysByStream(file("a"), file("r"));
+    expect(delays).toHaveLength(arrived);
+    expect(flow?.latency?.maxNs).toBe(delays.at(-1));
     expect(flow?.latency?.p50Ns).toBeGreaterThan(1e6);
   });
 

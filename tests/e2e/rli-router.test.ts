@@ -1,5 +1,5 @@
 /**
- * RLI on a real Linux router: a token-bucket queue between two hosts, bursts of 36 flows, references sent by the built command line, captured at both sides. Per-flow estimates from
+ * RLI on a real Linux router: a token-bucket queue between two hosts, bursts of 36 flows, references sent by the built command line, captured where they leave and where they arrive. Per-flow estimates from
  * the capture behind the router alone stand beside the exact delays of both captures.
  */
 import { existsSync, mkdtempSync, rmSync } from "node:fs";
@@ -10,7 +10,7 @@ import type { EstimateReport } from "../../src/compare/estimate-report.ts";
 import { compareWithEstimates } from "../../src/compare/estimates.ts";
 import { parseParameters } from "../../src/estimators/parameters.ts";
 import { findEstimator } from "../../src/estimators/table.ts";
-import { NetworkLab, namespacesMissing } from "../support/namespaces.ts";
+import { fileHasPackets, NetworkLab, namespacesMissing, until } from "../support/namespaces.ts";
 
 const cli = join(import.meta.dirname, "..", "..", "dist", "cli", "main.js");
 const missing = namespacesMissing() ?? (existsSync(cli) ? null : "dist/cli/main.js is not built");
@@ -43,7 +43,7 @@ const BURSTS = `
       owed--;
       const payload = payloads[sent % 3];
       payload.writeUInt32BE(sent, 0);
-      socket.send(payload, 9000 + (sent++ % ${FLOWS}), "10.92.2.1");
+      socket.send(Buffer.from(payload), 9000 + (sent++ % ${FLOWS}), "10.92.2.1");
     }
     if (now - start > 4000) { clearInterval(timer); setTimeout(() => socket.close(), 100); }
   }, 1);`;
@@ -61,22 +61,29 @@ test.skipIf(missing !== null)(
     const drainMbit = 8;
     lab.queue("r", "out", drainMbit, 900);
     const [before, after] = [join(scratch, "before.pcap"), join(scratch, "after.pcap")];
-    await lab.capture("r", "in", "in", before);
+    // Where the references are sent: on a busy machine packets wait for milliseconds between the host and the router too.
+    await lab.capture("a", "e0", "out", before);
     await lab.capture("b", "e0", "in", after);
     const references = lab.start(
       ...(["a", process.execPath, cli, "reference", "--to", "10.92.2.1"] as [string, string, ...string[]]),
-      ...["--rate", "500", "--for", "5s", "--session", "77", "--json"],
+      ...["--rate", "500", "--for", "120s", "--session", "77", "--json"],
     );
     let summary = "";
     references.stdout!.on("data", (chunk) => {
       summary += String(chunk);
     });
-    // Packets before the first reference would only have that one to go by.
-    await new Promise((resolve) => setTimeout(resolve, 500));
-    lab.start("a", process.execPath, "-e", BURSTS);
-    await new Promise((resolve) => references.on("exit", resolve));
-    await new Promise((resolve) => setTimeout(resolve, 500));
-    await lab.stopCaptures();
+    const ended = new Promise((resolve) => references.on("exit", resolve));
+    // Packets before the first reference, or after the last, would only have that one to go by.
+    await until(() => fileHasPackets(after), "the first reference");
+    const bursts = lab.start("a", process.execPath, "-e", BURSTS);
+    await new Promise((resolve) => bursts.on("exit", resolve));
+    await lab.drained("r", "out");
+    references.kill("SIGINT");
+    await ended;
+    await lab.drained("r", "out");
+    // tcpdump writes what it has seen once a second.
+    await new Promise((resolve) => setTimeout(resolve, 1500));
+    expect(await lab.stopCaptures(), "packets that tcpdump dropped").toBe(0);
     const sent = JSON.parse(summary) as { format: string; sent: number };
     expect(sent.format).toBe("hoptime.reference/1");
 

@@ -25,7 +25,7 @@ interface Line {
   appeared: number;
   latency: { meanNs: number; minNs: number; maxNs: number; p50Ns: number; p99Ns: number } | null;
   flowCount: number;
-  flows: { flow: string; sent: number; lost: number; meanNs: number | null }[];
+  flows: { flow: string; sent: number; lost: number; meanNs: number | null; maxNs: number | null }[];
 }
 const lines = (text: string): Line[] =>
   text
@@ -139,16 +139,23 @@ test.skipIf(missing !== null)(
       const udp = seconds.flatMap((l) => l.flows.filter(({ flow }) => flow.includes("10.95.2.1:9000")));
       const sum = (of: (f: Line["flows"][0]) => number) => udp.reduce((n, f) => n + of(f), 0);
       expect(sum((f) => f.sent)).toBe(1600);
-      const lost = queueDrops() - droppedBefore;
-      expect(lost).toBeGreaterThan(50);
-      expect(sum((f) => f.lost)).toBe(lost);
-      await lab.stopCaptures();
+      const drops = queueDrops() - droppedBefore;
+      expect(drops).toBeGreaterThan(50);
+      // tcpdump writes what it has seen once a second.
+      await sleep(1500);
+      expect(await lab.stopCaptures(), "packets that tcpdump dropped").toBe(0);
       // The same packets at the same places, by tcpdump: a queue of 20 kB at 2 Mbit/s holds 80 ms, and longer where the machine was held up.
       const exact = JSON.parse(
         execFileSync(process.execPath, [cli, "compare", ...captures, "--json"]).toString(),
       );
-      expect(exact.segment.latency.maxNs).toBeGreaterThan(50e6);
-      expect(Math.max(...seconds.map((l) => l.latency?.maxNs ?? 0))).toBe(exact.segment.latency.maxNs);
+      const { lost, latency } = exact.flows.find((f: { key: { dport: number } }) => f.key.dport === 9000);
+      // A busy machine may drop some before the queue.
+      expect(lost).toBeGreaterThanOrEqual(drops);
+      expect(sum((f) => f.lost)).toBe(lost);
+      expect(latency.maxNs).toBeGreaterThan(50e6);
+      // Each socket takes the time of a packet itself.
+      const maxNs = Math.max(...udp.map((f) => f.maxNs ?? 0));
+      expect(Math.abs(maxNs - latency.maxNs)).toBeLessThan(1e6);
     } finally {
       lab.close();
     }

@@ -1,4 +1,7 @@
-/** What two captures say exactly, epoch by epoch: every packet by its digest, equal ones first in, first out. */
+/**
+ * What two captures say exactly, epoch by epoch: every packet by its digest. Equal packets (TCP sends a segment again when the first was lost) keep their order, and where fewer arrived than were sent, those were lost
+ * without which the others took least: a copy that was sent 200 ms before the one that arrived was not on its way for 200 ms.
+ */
 import { Kernels } from "../../src/base/kernels.ts";
 import { compileFilter } from "../../src/capture/filter/filter.ts";
 import { CaptureReader } from "../../src/capture/reader.ts";
@@ -35,12 +38,7 @@ export async function exactEpochs(options: {
 }): Promise<Map<string, ExactEpoch>> {
   const { before, after, filter, epochNs } = options;
   const [sent, received] = [await read(before, filter), await read(after, filter)];
-  const arrivals = new Map<string, bigint[]>();
-  for (const { digest, timeNs } of received) {
-    const known = arrivals.get(digest);
-    if (known) known.push(timeNs);
-    else arrivals.set(digest, [timeNs]);
-  }
+  const arrivedAt = pairs(sent, received);
   const epochs = new Map<string, ExactEpoch>();
   const at = (ns: bigint) => {
     const key = `${ns - (ns % epochNs)}`;
@@ -65,10 +63,10 @@ export async function exactEpochs(options: {
     for (const near of [timeNs - EDGE_NS, timeNs + EDGE_NS])
       if (at(near) !== at(timeNs)) for (const epoch of [at(near), at(timeNs)]) epoch.atEdge++;
   for (const { timeNs } of received) at(timeNs).received++;
-  for (const { digest, timeNs } of sent) {
+  for (const [i, { timeNs }] of sent.entries()) {
     const epoch = at(timeNs);
     epoch.sent++;
-    const arrivedNs = arrivals.get(digest)?.shift();
+    const arrivedNs = arrivedAt[i];
     if (arrivedNs === undefined) {
       epoch.lost++;
       continue;
@@ -86,6 +84,26 @@ export async function exactEpochs(options: {
     later.crossing++;
   }
   return epochs;
+}
+
+/** When each of those sent arrived. From the last arrival back, each is the latest of the equal ones that was sent before it. */
+function pairs(sent: readonly Seen[], received: readonly Seen[]): (bigint | undefined)[] {
+  const waiting = new Map<string, number[]>();
+  for (const [i, { digest }] of sent.entries()) {
+    const known = waiting.get(digest);
+    if (known) known.push(i);
+    else waiting.set(digest, [i]);
+  }
+  const arrivedAt: (bigint | undefined)[] = new Array(sent.length);
+  for (const { digest, timeNs } of received.toReversed()) {
+    const candidates = waiting.get(digest) ?? [];
+    for (let i = candidates.pop(); i !== undefined; i = candidates.pop()) {
+      if ((sent[i]?.timeNs ?? 0n) > timeNs) continue;
+      arrivedAt[i] = timeNs;
+      break;
+    }
+  }
+  return arrivedAt;
 }
 
 async function read(file: string, filter: string): Promise<Seen[]> {

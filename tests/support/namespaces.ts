@@ -247,7 +247,7 @@ export class NetworkLab {
   }
 }
 
-/** Sends UDP packets with a counter in them, evenly paced, and ends by itself. For `node -e` in a host. */
+/** Sends UDP packets with a counter in them, evenly paced, and ends by itself. For `node -e` in a host. Each has a buffer of its own: it is sent when this turn has ended, and those of a turn would be equal. */
 export function udpSender(
   address: string,
   port: number,
@@ -262,7 +262,7 @@ export function udpSender(
     let sent = 0;
     const timer = setInterval(() => {
       const due = Math.min(${packetsPerSecond * seconds}, (performance.now() - start) * ${packetsPerSecond} / 1000);
-      while (sent < due) { payload.writeUInt32BE(sent++, 0); socket.send(payload, ${port}, "${address}"); }
+      while (sent < due) { payload.writeUInt32BE(sent++, 0); socket.send(Buffer.from(payload), ${port}, "${address}"); }
       if (sent >= ${packetsPerSecond * seconds}) { clearInterval(timer); setTimeout(() => socket.close(), 100); }
     }, 2);`;
 }

@@ -8,7 +8,7 @@ import { bdi, type Child, el } from "./elements.ts";
 
 export const baseName = (path: string): string => path.split(/[\\/]/).pop() || path;
 
-type Tone = "good" | "warn" | "bad" | "plain";
+type Tone = "good" | "warn" | "bad" | "loss" | "plain";
 
 interface Tile {
   name: string;
@@ -131,7 +131,7 @@ export function tiles(segment: SegmentReport, clock: PageData["clock"] | null): 
           detail:
             `${formatCount(segment.lost)} of ${formatCount(segment.lost + segment.matched)} packets` +
             (segment.undecided > 0 ? `, ${formatCount(segment.undecided)} undecided at the ends` : ""),
-          tone: segment.lost === 0 ? "good" : "bad",
+          tone: segment.lost === 0 ? "good" : "loss",
         },
   );
   if (clock) {

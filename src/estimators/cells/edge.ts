@@ -155,12 +155,14 @@ export const LEANING_NOTE =
   "packets in flight when an epoch began are far slower than those that both ends have in it: its mean is rather too low (leansNs), and the interval reaches up for it; longer epochs, or epochs cut by packets (delimited), are free of it";
 
 /**
- * Packets that overtook a delimiter, or were overtaken by it, are in no cell that can be used either. They are missing on one side of the cut and appear on the other, so that no more
- * than the smaller number crossed at either end; each is off the mean by about the deviation, and all that one delimiter caused are off to the same side.
+ * Packets that overtook a delimiter, or were overtaken by it, are in no cell that can be used either. Those that appear came over one of the cuts; of those that are missing, which may be lost, no
+ * more are taken to have gone over one. Each is off the mean by about the deviation, and all that one delimiter caused are off to the same side. (Over parallel paths of different length a
+ * delimiter takes one of them: an epoch may get packets at both ends, and its neighbours lack them.)
  */
 function overtakingError({ cutByPackets, appeared, missing, received, varianceNs2 }: EdgeEvidence): number {
   if (!cutByPackets || !(received > 0) || !(varianceNs2 > 0)) return 0;
-  return (2 * Math.min(appeared, missing) * Math.sqrt(varianceNs2)) / received;
+  const crossed = appeared + Math.max(0, Math.min(appeared, missing));
+  return (crossed * Math.sqrt(varianceNs2)) / received;
 }
 
 /** Deviations of what packets in flight add to a variance, over what they add in the mean (measured: few cuts hold the most). */

@@ -215,6 +215,8 @@ function flowEstimate(
       valueNs: pivotNs + mean,
       lowNs: pivotNs + low - missed.meanNs,
       highNs: pivotNs + high + missed.meanNs,
+      repeats: boundedShare((high - low) / 2, missed.meanNs),
+      bounds: true,
     },
     stdev: {
       valueNs: stdev,
@@ -224,6 +226,11 @@ function flowEstimate(
     packets: Math.round(packets / share),
     lost: null,
   };
+}
+
+/** Of an interval's square, what is the groups' bounds: the error of a sample averages out over epochs and flows, bounds do not. */
+function boundedShare(boundNs: number, sampledNs: number): number {
+  return boundNs > 0 ? (boundNs / (boundNs + sampledNs)) ** 2 : 0;
 }
 
 /**

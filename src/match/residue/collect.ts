@@ -21,15 +21,19 @@ export interface LonePacket extends AlonePacket {
   ipid: number | null;
   fragment: { offset: number; more: boolean } | null;
   tcp: { sequence: number; flags: number; mss: number | null } | null;
-  /** UDP: the first bytes of its payload; of a long one all that was captured, as long as there is room. */
+  /** UDP: the first bytes of its payload; all that was captured, as long as there is room. */
   content: Uint8Array | null;
 }
 
 /** Bytes of a datagram's payload that it is known by. */
 export const KNOWN_BY = 16;
-/** Datagrams longer than an ordinary frame are kept whole, up to so many bytes in all: at least one of the two points has such where it sends in pieces. */
+/**
+ * Datagrams are kept whole, up to so many bytes in all. Those longer than an ordinary frame have room of their own: at least one of the two points has such where it sends in pieces. But one
+ * of few short pieces is no longer than an ordinary frame.
+ */
 const LONGEST_ORDINARY = 1500;
 const MAX_CONTENT = 64 << 20;
+const MAX_ORDINARY_CONTENT = 16 << 20;
 
 export interface ResidueSource {
   file: string;
@@ -64,7 +68,7 @@ async function readLone(
   wanted: Map<number, AlonePacket[]>,
 ): Promise<LonePacket[]> {
   const found: LonePacket[] = [];
-  let room = MAX_CONTENT;
+  const room = { long: MAX_CONTENT, ordinary: MAX_ORDINARY_CONTENT };
   if (wanted.size === 0) return found;
   const reader = await CaptureReader.open(kernels, source.file, source.capture);
   try {
@@ -79,10 +83,8 @@ async function readLone(
         const k = same.findIndex(({ flow }) => sameKey(matcher, flow, batch, row));
         const [alone] = k < 0 ? [] : same.splice(k, 1);
         if (!alone) continue;
-        const packet = describe(batch, row, alone, room > 0);
-        if (!packet) continue;
-        found.push(packet);
-        room -= packet.content?.length ?? 0;
+        const packet = describe(batch, row, alone, room);
+        if (packet) found.push(packet);
       }
     }
   } finally {
@@ -106,7 +108,13 @@ const TCP = 6;
 const UDP = 17;
 const MSS_OPTION = 2;
 
-function describe(batch: PacketBatch, row: number, alone: AlonePacket, roomy: boolean): LonePacket | null {
+/** Bytes that may still be kept. */
+interface Room {
+  long: number;
+  ordinary: number;
+}
+
+function describe(batch: PacketBatch, row: number, alone: AlonePacket, room: Room): LonePacket | null {
   const start = batch.header[row] ?? 0;
   const captured = batch.captured[row] ?? 0;
   const flags = batch.flags[row] ?? 0;
@@ -128,8 +136,10 @@ function describe(batch: PacketBatch, row: number, alone: AlonePacket, roomy: bo
   if ((flags & FLAG.laterFragment) !== 0 || fragmented) return bare;
   if (proto === UDP) {
     const from = Math.min(captured, header + 8);
-    const most = length > LONGEST_ORDINARY && roomy ? length - header - 8 : KNOWN_BY;
+    const kind = length > LONGEST_ORDINARY ? "long" : "ordinary";
+    const most = room[kind] > 0 ? Math.max(0, length - header - 8) : KNOWN_BY;
     const content = new Uint8Array(ip.buffer, ip.byteOffset + from, Math.min(captured - from, most)).slice();
+    room[kind] -= content.length;
     return { ...bare, payload: length - header - 8, content };
   }
   if (proto !== TCP || captured < header + 20) return bare;

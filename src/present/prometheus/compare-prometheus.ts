@@ -60,10 +60,8 @@ export function formatComparePrometheus(report: ReportView): string {
     },
     {
       name: "hoptime_clock_trusted",
-      help: "1 where the clocks can be trusted for delays, 0 where not.",
-      samples: [
-        { labels: { ...names, trust: report.clock.trust }, value: report.clock.trust === "good" ? 1 : 0 },
-      ],
+      help: "1 where delays are good or usable, 0 where the clocks make them doubtful or unusable.",
+      samples: [{ labels: { ...names, trust: report.clock.trust }, value: isTrusted(report) ? 1 : 0 }],
     },
     ...(report.before.lastNs === null
       ? []
@@ -82,6 +80,8 @@ export function formatComparePrometheus(report: ReportView): string {
 }
 
 const inSeconds = (ns: number | null) => (ns === null ? null : ns / 1e9);
+
+const isTrusted = ({ clock: { trust } }: ReportView) => trust === "good" || trust === "usable";
 
 function formatFamily({ name, help, samples }: Family): string {
   const lines = samples.map(({ labels, value }) => {

@@ -178,6 +178,8 @@ export interface ListedPoint {
     heardMs: number;
     program: string;
     packets: number;
+    /** Older collectors do not say. */
+    packetsPerSecond?: number | null;
     dropped: number | null;
     clock: { synchronised: boolean; discipline: string | null; estimatedErrorNs: number } | null;
     cpuShare: number | null;

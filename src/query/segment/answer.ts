@@ -148,6 +148,8 @@ export interface GroupAnswer extends WholeAnswer {
   packetsHigh: number | null;
   bytes: number | null;
   lost: number | null;
+  /** In the epochs in which it is known: so many at least. */
+  lostLow: number;
   /** Share of the packets that arrived whose flow had an answer. */
   coverage: number | null;
   /** Where the estimator keeps them, over all epochs of a group of one flow: the value that this share of its packets does not exceed. */

@@ -9,7 +9,7 @@ const VALUES = {
   packets: (g: GroupAnswer) => g.packets ?? -1,
   delay: (g: GroupAnswer) => g.latency?.meanNs ?? -1,
   p99: (g: GroupAnswer) => p99Of(g) ?? -1,
-  loss: (g: GroupAnswer) => (g.packets ? (g.lost ?? -1) / g.packets : -1),
+  loss: (g: GroupAnswer) => (g.packets ? (g.lost ?? (g.lostLow || -1)) / g.packets : -1),
   answered: (g: GroupAnswer) => g.coverage ?? -1,
 } satisfies Record<string, (g: GroupAnswer) => number | string>;
 

@@ -133,6 +133,7 @@ export class FlowGroups {
         packetsHigh: tally.high,
         bytes: bytesOf(tally, total.packets),
         lost: total.lost,
+        lostLow: total.lostLow,
         coverage: total.answered,
         ...whole,
         answered: { ...whole.answered, epochs: tally.answeredEpochs.size },

@@ -23,6 +23,7 @@ export interface RowGroup {
   packets: number | null;
   bytes: number | null;
   lost: number | null;
+  lostLow: number;
   latency: Latency | null;
   reason: string | null;
   answered: number | null;
@@ -122,9 +123,10 @@ class GroupTally {
   }
 
   result(group: string): RowGroup {
-    const { packets, lost } = this.#combination.result();
+    const { packets, lost, lostLow } = this.#combination.result();
     const flows = this.#flows.size;
-    return { group, flows, packets, bytes: this.#bytes, lost, ...latencyOf(this.#combination, null) };
+    const counts = { packets, bytes: this.#bytes, lost, lostLow };
+    return { group, flows, ...counts, ...latencyOf(this.#combination, null) };
   }
 }
 

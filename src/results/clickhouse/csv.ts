@@ -1,23 +1,27 @@
-/** The rows of a table as CSV, hour by hour: no more of them is in memory. */
-import { CLICKHOUSE, type ReadRows, type Value } from "../dialect.ts";
+/** The rows of a table as CSV, hour by hour: no more of them is in memory. As DuckDB writes it. */
+import { CLICKHOUSE, type ColumnType, type ReadRows, type Value } from "../dialect.ts";
+import { EXPORT_ORDER } from "../tables.ts";
 
 export async function* csvLines(
   all: ReadRows,
   table: "segments" | "flows",
-  columns: readonly string[],
+  columns: readonly (readonly [name: string, sql: string, type: ColumnType])[],
 ): AsyncGenerator<string> {
-  yield `${columns.join(",")}\n`;
+  const names = columns.map(([name]) => name).join(",");
+  yield `${names}\n`;
   const hours = await all("SELECT DISTINCT hour FROM spans ORDER BY hour");
   for (const [hour] of hours) {
     const rows = await all(
-      `SELECT ${columns.join(", ")} ${CLICKHOUSE.from(table)} AND hour = ${Number(hour)} ORDER BY start_ns, step_s, from_point, to_point, label, estimator`,
+      `SELECT ${names} ${CLICKHOUSE.from(table)} AND hour = ${Number(hour)} ORDER BY ${EXPORT_ORDER[table]}`,
     );
-    yield rows.map((row) => `${row.map(field).join(",")}\n`).join("");
+    yield rows.map((row) => `${row.map((value, i) => field(value, columns[i]?.[2])).join(",")}\n`).join("");
   }
 }
 
-function field(value: Value): string {
+function field(value: Value, type: ColumnType | undefined): string {
   if (value === null) return "";
+  if (type === "double" && Number.isInteger(value)) return `${value}.0`;
   const text = String(value);
-  return /[",\r\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text;
+  // Empty is not NULL.
+  return text === "" || /[",\r\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text;
 }

@@ -28,6 +28,8 @@ export interface SchemaOptions {
   cluster: Cluster | null;
   /** How long rows of each step are kept after they were written, by the server itself, s; servers before 20 have no such thing. */
   keepS: Record<Step, number> | null;
+  /** Only to be read: nothing is made or changed. */
+  onlyRead?: boolean;
 }
 
 /** Year and release, as one number: 18.16 is 1816. */
@@ -182,10 +184,17 @@ export class Place {
 }
 
 /** Makes the database and its tables, or brings them up to date. UsageError where the server is too old, the database too new, or there is no right to do it. */
-export async function prepareSchema(http: ClickhouseHttp, { cluster, keepS }: SchemaOptions): Promise<Place> {
+export async function prepareSchema(
+  http: ClickhouseHttp,
+  { cluster, keepS, onlyRead = false }: SchemaOptions,
+): Promise<Place> {
   const { database } = http.address;
   const version = await serverVersion(http);
   const place = new Place(database, cluster, version);
+  if (onlyRead) {
+    await checkPresent(http);
+    return place;
+  }
   await http.run(`CREATE DATABASE IF NOT EXISTS ${quoted(database)}${place.everywhere}`, [], null);
   if (cluster) http.set({ insert_distributed_sync: 1, distributed_product_mode: "local" });
   // A row that is as it was before another one counts again: copied tables would take it for one that is there.
@@ -205,6 +214,21 @@ export async function prepareSchema(http: ClickhouseHttp, { cluster, keepS }: Sc
   }
   if (keepS && version >= HAS_TTL) await expire(http, place, keepS);
   return place;
+}
+
+async function checkPresent(http: ClickhouseHttp): Promise<void> {
+  const { database, origin } = http.address;
+  const [row] = await http.onServer(
+    `SELECT count() FROM system.tables WHERE database = '${database}' AND name = 'migrations'`,
+  );
+  if (Number(row?.[0] ?? 0) === 0)
+    throw new UsageError(
+      "no-such-file",
+      `ClickHouse at ${origin} has no results of hoptime in database '${database}'`,
+      "give the address and the database that the collectors have",
+    );
+  const [newest] = await http.all("SELECT max(version) FROM migrations");
+  checkSchema(database, Number(newest?.[0] ?? 0));
 }
 
 function checkSchema(database: string, current: number): void {

@@ -33,6 +33,8 @@ export interface ClickhouseOptions extends ClickhouseAddress {
   keepS?: Record<Step, number> | undefined;
   /** A minute or an hour that a worker has marked and not made for so long is made by any other, s (default 600). */
   leftS?: number | undefined;
+  /** Only to be read: the database has to be there, and nothing of it is changed. */
+  onlyRead?: boolean | undefined;
 }
 
 /** Others write too: the list of segments is read again after this. */
@@ -67,6 +69,7 @@ export class ClickhouseStore extends ResultsStore {
       const place = await prepareSchema(http, {
         cluster: options.cluster ?? null,
         keepS: options.keepS ?? null,
+        onlyRead: options.onlyRead ?? false,
       });
       return new ClickhouseStore(http, place, options.leftS);
     } catch (error) {
@@ -202,11 +205,11 @@ export class ClickhouseStore extends ResultsStore {
       throw new UsageError(
         "not-supported",
         "Parquet of results in ClickHouse is written by ClickHouse itself",
-        `ask it for SELECT * FROM ${this.#http.address.database}.${table} FINAL FORMAT Parquet`,
+        `ask it for SELECT * FROM ${this.#http.address.database}.${table} FINAL${table === "segments" ? " WHERE gone = 0" : ""} FORMAT Parquet`,
       );
-    const columns = (table === "segments" ? SEGMENT_COLUMNS : FLOW_COLUMNS)
-      .map((c) => c[0])
-      .filter((name) => name !== "state");
+    const columns = (table === "segments" ? SEGMENT_COLUMNS : FLOW_COLUMNS).filter(
+      ([name]) => name !== "state",
+    );
     await pipeline(csvLines(this.#http.all, table, columns), createWriteStream(path));
   }
 

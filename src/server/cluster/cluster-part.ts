@@ -40,7 +40,7 @@ export interface ClusterPart {
   /** A record came after its epoch was given up. */
   late(head: RecordHead): void;
   /** Rows that had been made when the pairing was in this state are written, but for those of segments to these receivers. */
-  written(state: Pick<PairingState, "orders" | "openNames">, held: ReadonlySet<string>): void;
+  written(state: Pick<PairingState, "orders" | "openNames" | "aloneNames">, held: ReadonlySet<string>): void;
   /** Everything that had come before the last tick is estimated and written, or waits. */
   ticked(): void;
   /** Records from HTTP go the way of all. */

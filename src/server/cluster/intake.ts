@@ -242,7 +242,7 @@ export class RecordIntake {
     if (!first) return;
     const { subject, seq: sequence } = first;
     const line = await this.#options.link.aside.put({ subject, sequence, reason }, whole ?? first.data);
-    this.#options.parts()?.problem(line);
+    if (line !== null) this.#options.parts()?.problem(line);
     for (const message of messages) message.ack();
   }
 

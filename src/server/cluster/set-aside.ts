@@ -11,6 +11,7 @@ const MAX_AGE_NS = 30 * 86_400e9;
 const MAX_BYTES = 1 << 30;
 const MAX_NAMED = 20;
 const MAX_REASON = 500;
+const MAX_REMEMBERED = 1000;
 
 export interface SetAside {
   subject: string;
@@ -22,6 +23,8 @@ export class Aside {
   readonly #link: NatsLink;
   readonly #group: string;
   readonly #last: SetAside[] = [];
+  /** Their sequences. */
+  readonly #named = new Set<number>();
   count = 0;
 
   private constructor(link: NatsLink, group: string) {
@@ -54,8 +57,8 @@ export class Aside {
     return [...this.#last];
   }
 
-  /** Durable when it resolves. Returns the line that names it. */
-  async put({ subject, sequence, reason }: SetAside, data: Uint8Array): Promise<string> {
+  /** Durable when it resolves. Returns the line that names it; null where this worker has named it already: it was delivered again before its acknowledgement had come. */
+  async put({ subject, sequence, reason }: SetAside, data: Uint8Array): Promise<string | null> {
     const headers = this.#link.packages.core.headers();
     const short = reason.replace(/[\r\n]+/g, " ").slice(0, MAX_REASON);
     headers.set("Hoptime-Reason", short);
@@ -70,6 +73,9 @@ export class Aside {
       headers,
       timeout: 10_000,
     });
+    if (this.#named.has(sequence)) return null;
+    this.#named.add(sequence);
+    for (const oldest of this.#named) if (this.#named.size > MAX_REMEMBERED) this.#named.delete(oldest);
     this.count++;
     this.#last.push({ subject, sequence, reason: short });
     if (this.#last.length > MAX_NAMED) this.#last.shift();

@@ -17,8 +17,8 @@ export interface Unacknowledged {
 }
 
 export interface Open {
-  /** For its other end, or for what is looked up. */
-  waits(record: Unacknowledged): boolean;
+  /** For its other end, which may never come; for rows that are still to be made of it, however long that takes; for nothing. */
+  waitsFor(record: Unacknowledged): "end" | "rows" | null;
   /** Rows of its partition are not in the results: its lease is late. */
   isUnwritten(record: Unacknowledged): boolean;
 }
@@ -67,18 +67,20 @@ export class UnacknowledgedRecords {
   }
 
   /** Those that the pairing has heard of, by so many orders, and that wait for nothing. What came under a lease that is lost is left to the next owner: its rows may not have been written. */
-  settle(orders: number, leases: Pick<Leases, "fenceOf" | "holds">, { waits, isUnwritten }: Open): void {
+  settle(orders: number, leases: Pick<Leases, "fenceOf" | "holds">, { waitsFor, isUnwritten }: Open): void {
     const now = Date.now();
     for (const [id, record] of this.#records) {
       if (leases.fenceOf(record.partition) !== record.fence) {
         this.#remove(id, record);
         continue;
       }
+      const what = waitsFor(record);
       const open =
+        what === "rows" ||
         record.orders > orders ||
         isUnwritten(record) ||
         !leases.holds(record.partition) ||
-        (waits(record) && now - record.sinceMs < LONGEST_MS);
+        (what === "end" && now - record.sinceMs < LONGEST_MS);
       if (!open) {
         for (const message of record.messages) message.ack();
         this.acknowledged += record.messages.length;

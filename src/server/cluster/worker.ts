@@ -165,13 +165,16 @@ export class ClusterWorker implements ClusterPart {
 
   /** Also while the pairing works on: with a backlog that takes long, and what is done does not wait for the rest. */
   written(
-    { orders, openNames }: Pick<PairingState, "orders" | "openNames">,
+    { orders, openNames, aloneNames }: Pick<PairingState, "orders" | "openNames" | "aloneNames">,
     held: ReadonlySet<string>,
   ): void {
-    const open = new Set(openNames);
+    const [open, alone] = [new Set(openNames), new Set(aloneNames)];
     const unwritten = new Set([...held].map((to) => this.#partitionOf(to)));
     this.#unacknowledged.settle(orders, this.#leases, {
-      waits: ({ name, partition }) => open.has(name) || this.#busy.has(partition),
+      waitsFor: ({ name, partition }) => {
+        if (this.#busy.has(partition)) return "rows";
+        return open.has(name) ? (alone.has(name) ? "end" : "rows") : null;
+      },
       isUnwritten: ({ partition }) => unwritten.has(partition),
     });
     this.#intake.letIn();

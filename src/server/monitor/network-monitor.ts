@@ -137,14 +137,20 @@ export class NetworkMonitor implements RowFollower {
 
   async #take(rows: readonly SegmentRow[]): Promise<void> {
     if (this.#settings.paths.length === 0) return;
+    const { opened, changed } = this.#changesOf(rows);
+    for (const incident of opened.values()) await this.#tell("opened", incident);
+    for (const { change, incident } of changed.values())
+      await this.#tell(change, incident, opened.has(incident.id));
+  }
+
+  /** Many epochs may come at once: each incident that opened, as it was then, and what became of it by their end. */
+  #changesOf(rows: readonly SegmentRow[]) {
+    const opened = new Map<string, Incident>();
     const changed = new Map<string, IncidentChange>();
-    for (const change of this.#feed(rows)) {
-      const before = changed.get(change.incident.id);
-      // Opened and updated within a tick is opened.
-      const kept = before?.change === "opened" && change.change === "updated" ? "opened" : change.change;
-      changed.set(change.incident.id, { change: kept, incident: change.incident });
-    }
-    for (const { change, incident } of changed.values()) await this.#tell(change, incident);
+    for (const { change, incident } of this.#feed(rows))
+      if (change === "opened") opened.set(incident.id, structuredClone(incident));
+      else changed.set(incident.id, { change, incident });
+    return { opened, changed };
   }
 
   async tick(): Promise<void> {
@@ -239,8 +245,10 @@ export class NetworkMonitor implements RowFollower {
         );
     }
     this.#choice = new SegmentChoice();
-    const changes = [...this.#feed(this.#startReading(rows))];
-    for (const { change, incident } of changes) if (change !== "updated") await this.#tell(change, incident);
+    const { opened, changed } = this.#changesOf(this.#startReading(rows));
+    for (const incident of opened.values()) await this.#tell("opened", incident);
+    for (const { change, incident } of changed.values())
+      if (change === "closed" || opened.has(incident.id)) await this.#tell(change, incident, true);
   }
 
   /** Where results are shared: from here on they are read. Rows of segments that are ahead of others wait. */
@@ -255,10 +263,11 @@ export class NetworkMonitor implements RowFollower {
     return this.#shared.release();
   }
 
-  async #tell(change: IncidentChange["change"], incident: Incident): Promise<void> {
+  /** `atOnce`: however short ago it was told before. */
+  async #tell(change: IncidentChange["change"], incident: Incident, atOnce = false): Promise<void> {
     const known = this.#open.get(incident.id);
-    const due =
-      this.#isOwner && (change !== "updated" || !known || performance.now() - known.writtenMs >= UPDATE_MS);
+    const isNew = change !== "updated" || !known || atOnce;
+    const due = this.#isOwner && (isNew || performance.now() - known.writtenMs >= UPDATE_MS);
     const reported: ReportedIncident = {
       ...incident,
       ...{ flows: known?.incident.flows ?? [], flowCount: known?.incident.flowCount ?? 0 },
@@ -334,10 +343,30 @@ export interface PathState extends NetworkPath {
     lost: number | null;
     lossRate: number | null;
   }[];
-  latency: { meanNs: number } | null;
+  latency: { meanNs: number; lowNs: number | null; highNs: number | null } | null;
   /** Ids of those that are open. */
   incidents: string[];
 }
+
+/** Errors of segments are their own: their squares add up. */
+function around(meanNs: number, parts: readonly PathPart[]): { lowNs: number | null; highNs: number | null } {
+  const half = (end: "lowNs" | "highNs"): number | null => {
+    let squares = 0;
+    for (const part of parts) {
+      const [value, mean] = [part?.[end] ?? null, part?.meanNs ?? null];
+      if (value === null || mean === null) return null;
+      squares += (value - mean) ** 2;
+    }
+    return Math.sqrt(squares);
+  };
+  const [below, above] = [half("lowNs"), half("highNs")];
+  return {
+    lowNs: below === null ? null : meanNs - below,
+    highNs: above === null ? null : meanNs + above,
+  };
+}
+
+type PathPart = NonNullable<ReturnType<PathWatch["latest"]>>["row"][number] | undefined;
 
 function pathState(points: readonly string[], last: ReturnType<PathWatch["latest"]>) {
   const parts = points.slice(1).map((_, i) => last?.row[i]);
@@ -349,7 +378,7 @@ function pathState(points: readonly string[], last: ReturnType<PathWatch["latest
   return {
     startNs: last ? `${last.startNs}` : null,
     endNs: last ? `${last.endNs}` : null,
-    latency: sum === null ? null : { meanNs: sum },
+    latency: sum === null ? null : { meanNs: sum, ...around(sum, parts) },
     segments: parts.map((e, i) => {
       const sent = e ? e.packets + e.lost : 0;
       return {

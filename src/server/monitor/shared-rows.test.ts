@@ -80,6 +80,28 @@ describe("paths of workers that share their results", () => {
     await results.close();
   });
 
+  it("report an incident whose whole time comes at once as it opened and as it closed", async () => {
+    const results = await DuckdbStore.open(join(root, "at-once.duckdb"));
+    const said: unknown[] = [];
+    const monitor = await NetworkMonitor.open({
+      ...{ results, settings: { paths: [PATH], incidents: INCIDENT_SETTINGS }, events: new Events() },
+      shared: { isOwner: () => true, readMs: 0 },
+      onChange: async (change, { state, endNs }) => {
+        said.push([change, state, Number((endNs - START_NS) / SECOND_NS)]);
+      },
+    });
+    await monitor.tick();
+    await results.write([...rows("A", "B", 0, 130), ...rows("B", "C", 0, 130)], []);
+    await monitor.tick();
+    // After three epochs of the rise; after the last.
+    expect(said).toEqual([
+      ["opened", "open", SLOW.first + 3],
+      ["closed", "closed", SLOW.last],
+    ]);
+    await monitor.close();
+    await results.close();
+  });
+
   it("wait for a segment that is behind, and not for ever", async () => {
     const results = await DuckdbStore.open(join(root, "wait.duckdb"));
     let nowMs = 0;

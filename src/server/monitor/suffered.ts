@@ -72,10 +72,12 @@ function slower({ baseline, peak }: Incident, now: FlowSummary, before: FlowSumm
   return now.latency.lowNs > middle ? packets * (now.latency.meanNs - baseline) : 0;
 }
 
+/** What it has lost at least, where not all of it is known. */
 function lostMore(now: FlowSummary, before: FlowSummary | null): number {
-  if (!now.lost || !now.packets) return 0;
-  const rate = before?.packets ? (before.lost ?? 0) / before.packets : 0;
+  if (!now.packets) return 0;
+  const lost = now.lost ?? now.lostLow;
+  const rate = before?.packets ? (before.lost ?? before.lostLow) / before.packets : 0;
   const expected = rate * now.packets;
   // Three standard deviations of a count.
-  return now.lost > expected + 3 * Math.sqrt(expected + 1) ? now.lost - expected : 0;
+  return lost > expected + 3 * Math.sqrt(expected + 1) ? lost - expected : 0;
 }

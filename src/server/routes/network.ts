@@ -21,7 +21,7 @@ export const PATHS_ANSWER = Type.Object({
       estimator: orNull(Type.String()),
       startNs: orNull(NS),
       endNs: orNull(NS),
-      latency: orNull(Type.Object({ meanNs: Type.Number() })),
+      latency: orNull(PATH_LATENCY),
       segments: Type.Array(
         Type.Object({
           from: Type.String(),

@@ -40,12 +40,19 @@ export interface Incident {
   }[];
 }
 
+/** Older collectors give no interval of a path. */
+export interface PathLatency {
+  meanNs: number;
+  lowNs?: number | null;
+  highNs?: number | null;
+}
+
 export interface NetworkPath {
   name: string;
   points: string[];
   estimator: string | null;
-  latency: { meanNs: number } | null;
-  segments: (Ends & { latency: { meanNs: number } | null; share: number | null; lossRate: number | null })[];
+  latency: PathLatency | null;
+  segments: (Ends & { latency: PathLatency | null; share: number | null; lossRate: number | null })[];
   incidents: string[];
 }
 
@@ -72,10 +79,20 @@ export interface Alert {
   endedNs: string | null;
   worst: number | null;
   summary: string;
+  /** Where it is about one, as it was then. */
+  incident?: Incident | null;
+}
+
+export interface AlertRule {
+  name: string;
+  when: string;
+  segment: string | null;
+  to: string[];
+  active: number;
 }
 
 export interface Alerts {
-  rules: { name: string; when: string; segment: string | null; to: string[]; active: number }[];
+  rules: AlertRule[];
   alerts: Alert[];
   notify: { name: string; waiting: number; sent: number; failed: number; dropped: number }[];
 }

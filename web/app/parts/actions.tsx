@@ -13,6 +13,7 @@ export function Actions({
   png?: () => void;
   name: string;
 }) {
+  const [open, setOpen] = useState(false);
   const [shown, setShown] = useState(false);
   const [copied, setCopied] = useState(false);
   const copy = async () => {
@@ -26,7 +27,15 @@ export function Actions({
     }
   };
   return (
-    <div class="actions">
+    <div class={open ? "actions open" : "actions"}>
+      <button
+        type="button"
+        class="plain-button more narrow-only"
+        aria-expanded={open}
+        onClick={() => setOpen(!open)}
+      >
+        Take along
+      </button>
       {command && (
         <button type="button" class="plain-button" onClick={() => void copy()}>
           Copy as command

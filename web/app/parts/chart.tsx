@@ -7,7 +7,7 @@ import uPlot from "uplot";
 import { linearTicks, timeLabels, timeTicks } from "../../design/scales.ts";
 import { coloursChanged, utc } from "../state/settings.ts";
 import { showSpan, zoom } from "../state/time-range.ts";
-import { timeText } from "./text.ts";
+import { tickText, timeText } from "./text.ts";
 
 export interface ChartLine {
   name: string;
@@ -39,14 +39,18 @@ export interface ChartProps {
   times: number[];
   lines: ChartLine[];
   gaps?: Gap[];
-  /** From the lowest value (said on the axis) or from zero. */
+  /** Delays begin at the lowest value (a tick says which), counts and shares at zero. */
   base: "lowest" | "zero";
-  tick(value: number): string;
+  /** Where all values are zero: how far an axis from zero goes. */
+  reach?: number;
+  tick?(value: number): string;
   /** Only the lowest chart of several names the times. */
   hideTimes?: boolean;
 }
 
-const AXIS_PX = 70;
+export const AXIS_PX = 70;
+/** Room for the names of lines at their ends. */
+export const END_PX = 44;
 const FONT = '12px system-ui, -apple-system, "Segoe UI", Roboto, sans-serif';
 
 function colourOf(name: string): string {
@@ -124,7 +128,7 @@ function optionsOf(latest: Latest, root: HTMLElement): uPlot.Options {
     width: root.clientWidth || 600,
     height: heightPx,
     legend: { show: false },
-    padding: [8, 12, hideTimes ? 4 : 0, 0],
+    padding: [8, END_PX, hideTimes ? 8 : 0, 0],
     cursor: {
       sync: { key: "time" },
       drag: { x: true, y: false, setScale: false },
@@ -133,7 +137,7 @@ function optionsOf(latest: Latest, root: HTMLElement): uPlot.Options {
     },
     scales: {
       x: { time: false, range: () => [latest.current.fromMs / 1000, latest.current.toMs / 1000] },
-      y: { range: (_, low, high) => yRange(latest.current.base, low, high) },
+      y: { range: (_, low, high) => yRange(latest.current, low, high) },
     },
     axes: [
       {
@@ -146,8 +150,8 @@ function optionsOf(latest: Latest, root: HTMLElement): uPlot.Options {
       {
         ...axis,
         size: AXIS_PX,
-        splits: (u, _, min, max) => linearTicks(min, max, Math.max(2, u.height / 44)),
-        values: (_, ticks) => ticks.map((t) => latest.current.tick(t)),
+        splits: (u, _, min, max) => delayTicks(latest.current.base, u, min, max),
+        values: (_, ticks) => ticks.map((t) => (latest.current.tick ?? tickText)(t)),
       },
     ],
     series: [{}, ...lines.flatMap(seriesOf)],
@@ -155,7 +159,7 @@ function optionsOf(latest: Latest, root: HTMLElement): uPlot.Options {
     hooks: {
       init: [(u) => u.over.append(tip)],
       drawClear: [(u) => hatchGaps(u, latest.current.gaps ?? [])],
-      draw: [(u) => whiskers(u, latest.current)],
+      draw: [(u) => whiskers(u, latest.current), (u) => endNames(u, latest.current)],
       setCursor: [(u) => readOut(u, tip, latest.current)],
       setSelect: [
         (u) => {
@@ -177,11 +181,20 @@ function zoneNs(): bigint {
   return utc.value ? 0n : BigInt(-new Date().getTimezoneOffset()) * 60_000_000_000n;
 }
 
-function yRange(base: ChartProps["base"], low: number | null, high: number | null): [number, number] {
-  if (low === null || high === null || !Number.isFinite(low) || !Number.isFinite(high)) return [0, 1];
-  if (base === "zero") return [0, high > 0 ? high * 1.08 : 1];
-  const room = (high - low || Math.abs(high) || 1) * 0.08;
-  return [low - room, high + room];
+function yRange({ base, reach = 1 }: ChartProps, low: number | null, high: number | null): [number, number] {
+  if (low === null || high === null || !Number.isFinite(low) || !Number.isFinite(high)) return [0, reach];
+  if (base === "zero") return [0, high > 0 ? high * 1.08 : reach];
+  return [low, high + (high - low || Math.abs(high) || 1) * 0.08];
+}
+
+const TICK_PX = 44;
+const LEAST_PX = 16;
+/** The lowest value, where the axis begins, and round ones that have room above it. */
+function delayTicks(base: ChartProps["base"], u: uPlot, min: number, max: number): number[] {
+  const ticks = linearTicks(min, max, Math.max(2, u.height / TICK_PX));
+  if (base === "zero") return ticks;
+  const least = min + ((max - min) * LEAST_PX) / Math.max(LEAST_PX, u.over.clientHeight || u.height);
+  return [min, ...ticks.filter((t) => t >= least)];
 }
 
 function seriesOf(line: ChartLine): uPlot.Series[] {
@@ -236,6 +249,37 @@ function whiskers(u: uPlot, { times, lines }: ChartProps): void {
     }
   }
 }
+
+/** The name of each line at its last value, clear of each other: several lines are told apart without a key. */
+function endNames(u: uPlot, { times, lines }: ChartProps): void {
+  const named = lines.filter((l) => l.kind !== "bars");
+  if (named.length < 2) return;
+  const { ctx, bbox } = u;
+  const ratio = devicePixelRatio;
+  const ends = named.flatMap(({ name, colour, values }) => {
+    const at = values.findLastIndex(
+      (v, i) => v !== null && v !== undefined && (times[i] ?? 0) / 1000 <= (u.scales["x"]?.max ?? 0),
+    );
+    const [value, time] = [values[at], times[at]];
+    if (value === null || value === undefined || time === undefined) return [];
+    return [
+      { name, colour, x: u.valToPos(time / 1000, "x", true) + 4 * ratio, y: u.valToPos(value, "y", true) },
+    ];
+  });
+  ends.sort((a, b) => b.y - a.y);
+  let below = bbox.top + bbox.height + NAME_PX * ratio;
+  ctx.save();
+  ctx.font = FONT.replace("12px", `${12 * ratio}px`);
+  ctx.textBaseline = "middle";
+  ctx.textAlign = "left";
+  for (const { name, colour, x, y } of ends) {
+    below = Math.min(y, below - NAME_PX * ratio);
+    ctx.fillStyle = colourOf(colour);
+    ctx.fillText(name.length > 6 ? `${name.slice(0, 5)}…` : name, x, below);
+  }
+  ctx.restore();
+}
+const NAME_PX = 13;
 
 function hatchGaps(u: uPlot, gaps: readonly Gap[]): void {
   const { ctx, bbox } = u;

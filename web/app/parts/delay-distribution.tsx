@@ -10,11 +10,11 @@ import { useCalmRange } from "../state/series.ts";
 import { coloursChanged } from "../state/settings.ts";
 import { nsText, timeRange } from "../state/time-range.ts";
 import { Actions, csvOf } from "./actions.tsx";
-import { Chart, type ChartLine, type Gap } from "./chart.tsx";
+import { AXIS_PX, Chart, type ChartLine, END_PX, type Gap } from "./chart.tsx";
 import type { PacketLatency } from "./packet-groups.tsx";
 import { savePng } from "./picture.ts";
 import { Answered, Empty } from "./states.tsx";
-import { countText, delayText, segmentText, timeText } from "./text.ts";
+import { countText, delayText, segmentText, tickText, timeText } from "./text.ts";
 
 /** Longer times are read when they are asked for: each epoch's record is looked at. */
 const SHORT_MS = 15 * 60_000;
@@ -35,21 +35,23 @@ export function DelayDistribution({ segment }: { segment: KnownSegment }) {
     <section class="card" ref={card} aria-label="Distribution of delays">
       <div class="card-head">
         <h2>Distribution of delays</h2>
-        {shown && asked.data?.steps.some((s) => s.latency) && (
-          <Actions
-            name={name}
-            csv={() => csvOf(quantileRows(asked.data?.steps ?? [], asked.data?.stepMs ?? 0))}
-            png={() => void savePng(card.current, name)}
-          />
-        )}
-        <button
-          type="button"
-          class="plain-button"
-          aria-pressed={shown}
-          onClick={() => setParams({ bands: shown ? "0" : "1" })}
-        >
-          {shown ? "Hide" : "Show (read from the records of packets)"}
-        </button>
+        <div class="actions">
+          {shown && asked.data?.steps.some((s) => s.latency) && (
+            <Actions
+              name={name}
+              csv={() => csvOf(quantileRows(asked.data?.steps ?? [], asked.data?.stepMs ?? 0))}
+              png={() => void savePng(card.current, name)}
+            />
+          )}
+          <button
+            type="button"
+            class="plain-button"
+            aria-expanded={shown}
+            onClick={() => setParams({ bands: shown ? "0" : "1" })}
+          >
+            {shown ? "Hide" : "Show (read from the records of packets)"}
+          </button>
+        </div>
       </div>
       {shown && (
         <Answered asked={asked} what="the delays of packets (read from the records)">
@@ -110,21 +112,24 @@ function Bands({ data, label }: { data: Distribution; label: string }) {
   const gaps: Gap[] = steps.flatMap((s) =>
     s.latency ? [] : [{ fromMs: s.startMs, toMs: s.startMs + stepMs, reason: s.reason }],
   );
+  const known = steps.flatMap((s) => s.latency?.minNs ?? []);
+  const lowNs = known.length === 0 ? null : Math.min(...known);
   return (
     <div class="charts">
-      <p class="legend">
-        <i class="key p99" /> p99 <i class="key p90" /> p90 <i class="key p50" /> p50, shaded from min to p90
-      </p>
+      <h3>
+        Delay of packets: p50, p90 and p99, shaded from the minimum to p90
+        {lowNs === null ? "" : `; the axis begins at the minimum, ${delayText(lowNs)}`}
+      </h3>
       <Chart
         {...{ fromMs, toMs, times, lines, gaps }}
         label={`${label}: quantiles of delay over time`}
         heightPx={240}
         base="lowest"
-        tick={(v) => delayText(v)}
-        hideTimes
       />
-      <h3>Heat map: darker where more packets lie (between the quantiles of each step; logarithmic)</h3>
-      <HeatMap data={data} label={label} />
+      <h3>
+        Heat map: the stronger the colour, the more packets (between the quantiles of each step; logarithmic)
+      </h3>
+      <HeatMap data={data} gaps={gaps} label={label} />
       <details>
         <summary>As a table</summary>
         <QuantileTable steps={steps} />
@@ -135,11 +140,9 @@ function Bands({ data, label }: { data: Distribution; label: string }) {
 
 const WIDTH = 1000;
 const HEIGHT = 200;
-/** That of the charts above, so that times lie below each other. */
 const LABEL_PX = 16;
-const AXIS_PX = 70;
 
-function HeatMap({ data, label }: { data: Distribution; label: string }) {
+function HeatMap({ data, gaps, label }: { data: Distribution; gaps: readonly Gap[]; label: string }) {
   void coloursChanged.value;
   const { fromMs, toMs } = timeRange.value;
   const known = data.steps.flatMap((s) => s.latency ?? []);
@@ -159,15 +162,35 @@ function HeatMap({ data, label }: { data: Distribution; label: string }) {
     if (below === undefined || Math.abs(y(below) - y(t)) >= LABEL_PX) ticks.push(t);
   }
   return (
-    <div class="heat" role="img" aria-label={`${label}: heat map of delay and time`}>
+    <div
+      class="heat"
+      style={{ paddingRight: `${END_PX}px` }}
+      role="img"
+      aria-label={`${label}: heat map of delay and time`}
+    >
       <div class="heat-axis" style={{ width: `${AXIS_PX}px`, height: `${HEIGHT}px` }}>
         {ticks.map((t) => (
           <span key={t} style={{ top: `${y(t)}px` }}>
-            {delayText(t)}
+            {tickText(t)}
           </span>
         ))}
       </div>
       <svg viewBox={`0 0 ${WIDTH} ${HEIGHT}`} height={HEIGHT} preserveAspectRatio="none" aria-hidden="true">
+        <pattern id="no-packets" width="7" height="7" patternUnits="userSpaceOnUse">
+          <path class="hatch" d="M0 7L7 0" />
+        </pattern>
+        {gaps.map((g) => (
+          <rect
+            key={g.fromMs}
+            x={x(g.fromMs)}
+            width={Math.max(0, x(g.toMs) - x(g.fromMs))}
+            height={HEIGHT}
+            class="no-packets"
+            fill="url(#no-packets)"
+          >
+            <title>{g.reason}</title>
+          </rect>
+        ))}
         {slices.map((s) => (
           <rect
             key={`${s.startMs} ${s.name}`}

@@ -7,6 +7,7 @@ import { useCalmRange } from "../state/series.ts";
 import { nsText } from "../state/time-range.ts";
 import { Actions, csvOf } from "./actions.tsx";
 import { queryCommand, spanParts } from "./command.ts";
+import { FlowLoss } from "./flow-table.tsx";
 import { Delay } from "./numbers.tsx";
 import { Answered, Empty } from "./states.tsx";
 import { countText, segmentText, shareText } from "./text.ts";
@@ -17,6 +18,7 @@ interface Group {
   flows: number;
   packets: number | null;
   lost: number | null;
+  lostLow: number;
   latency: Latency | null;
   reason?: string | null;
   coverage: number | null;
@@ -96,7 +98,7 @@ export function FlowGroups({
                         <td class="number">{countText(g.packets)}</td>
                         <td class="number wide-only">{countText(g.flows)}</td>
                         <td class="number wide-only">
-                          {g.packets && g.lost !== null ? shareText(g.lost / g.packets) : "–"}
+                          <FlowLoss flow={g} />
                         </td>
                         <td class="number wide-only">{shareText(g.coverage)}</td>
                       </tr>

@@ -30,7 +30,7 @@ const VALUES: Readonly<Record<string, (f: FlowSummary, tails: Tails) => number |
   flow: (f) => f.flow,
   delay: (f) => f.latency?.meanNs ?? -1,
   packets: (f) => f.packets ?? -1,
-  loss: (f) => (f.packets ? (f.lost ?? -1) / f.packets : -1),
+  loss: (f) => (f.packets ? (f.lost ?? (f.lostLow || -1)) / f.packets : -1),
   answered: (f) => f.answered ?? -1,
 };
 
@@ -47,6 +47,30 @@ function tailTitle(tail: FlowTail | undefined): string {
   if (!tail) return "no packet of it is listed in the records of packets";
   return `of ${countText(tail.packets)} packets in the records of maple; max ${delayText(tail.maxNs)}`;
 }
+
+/** Loss of a flow, or what it is at least: where a sketch's cell has lost packets, they may be of any of its flows. */
+export function FlowLoss({ flow }: { flow: Pick<FlowSummary, "packets" | "lost" | "lostLow"> }) {
+  const { lost, lostLow, packets } = flow;
+  const known = lost ?? (lostLow || null);
+  if (known === null || !packets)
+    return (
+      <span class="muted" title={SHARED}>
+        –
+      </span>
+    );
+  const [sign, least, why] = lost === null ? ["≥ ", "at least ", `: ${SHARED}`] : ["", "", ""];
+  return (
+    <span
+      class={known > 0 ? "has-loss" : ""}
+      title={`${least}${countText(Math.round(known))} of ${countText(packets)} packets lost${why}`}
+    >
+      {sign}
+      {shareText(known / packets)}
+    </span>
+  );
+}
+const SHARED =
+  "in some epochs the packets that are missing may just as well be of other flows in the same cells";
 
 export function FlowTable({
   segment,
@@ -176,7 +200,7 @@ function FlowRows({
                 )}
                 <td class="number">{countText(f.packets)}</td>
                 <td class="number wide-only">
-                  {f.packets && f.lost !== null ? shareText(f.lost / f.packets) : "–"}
+                  <FlowLoss flow={f} />
                 </td>
                 <td class="number wide-only">{shareText(f.answered)}</td>
               </tr>
@@ -190,14 +214,15 @@ function FlowRows({
         csv={() =>
           csvOf([
             [
-              ...["flow", "packets", "bytes", "lost", "mean_ns", "low_ns", "high_ns", "p99_ns", "answered"],
-              "reason",
+              ...["flow", "packets", "bytes", "lost", "lost_low", "mean_ns", "low_ns", "high_ns"],
+              ...["p99_ns", "answered", "reason"],
             ],
             ...flows.map((f) => [
               f.flow,
               f.packets,
               f.bytes,
               f.lost,
+              f.lostLow,
               f.latency?.meanNs ?? null,
               f.latency?.lowNs ?? null,
               f.latency?.highNs ?? null,

@@ -13,7 +13,7 @@ import { FlowPath } from "./flow-path.tsx";
 import { Delay } from "./numbers.tsx";
 import { savePng } from "./picture.ts";
 import { Answered } from "./states.tsx";
-import { countText, delayText, intervalText, reasonText, segmentText } from "./text.ts";
+import { countText, intervalText, reasonText, segmentText } from "./text.ts";
 
 interface OneFlow {
   estimator: string;
@@ -86,7 +86,7 @@ export function FlowView({ segment, flow }: { segment: SegmentName; flow: string
           const wholeByTime = new Map(whole.points.map((p) => [msOf(p.startNs), p]));
           const mine: ChartLine = {
             name: "this flow",
-            colour: "p99",
+            colour: "other-2",
             values: times.map((t) => byTime.get(t)?.latency?.meanNs ?? null),
             low: times.map((t) => byTime.get(t)?.latency?.lowNs ?? null),
             high: times.map((t) => byTime.get(t)?.latency?.highNs ?? null),
@@ -119,7 +119,7 @@ export function FlowView({ segment, flow }: { segment: SegmentName; flow: string
                 over {countText(own.total.packets)} packets ({own.estimator})
               </p>
               <p class="legend">
-                <i class="key p99" /> this flow <i class="key p50" /> all of {segmentText(segment)}
+                <i class="key this-flow" /> this flow <i class="key p50" /> all of {segmentText(segment)}
               </p>
               <Chart
                 label={`${flow}: delay over time beside its segment`}
@@ -129,7 +129,6 @@ export function FlowView({ segment, flow }: { segment: SegmentName; flow: string
                 times={times}
                 lines={[all, mine]}
                 base="lowest"
-                tick={(v) => delayText(v)}
               />
               <FlowPath segment={segment} flow={flow} />
             </>

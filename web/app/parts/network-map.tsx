@@ -31,6 +31,23 @@ export interface NodeMark {
 
 /** From normal to sixteen times normal. */
 const heat = scaleLog([1, 16], [0.12, 1]).clamp(true);
+/** What the colours of links mean. */
+export function MapLegend() {
+  void coloursChanged.value;
+  const theme = currentTheme();
+  return (
+    <span class="map-legend">
+      {HEAT_STEPS.map((times, i) => (
+        <span key={times}>
+          <i style={{ background: heatColour(theme, heat(times)) }} />
+          {times}×{i === HEAT_STEPS.length - 1 ? " and more" : ""}
+        </span>
+      ))}
+    </span>
+  );
+}
+const HEAT_STEPS = [1, 2, 4, 8, 16];
+
 const widthOf = scaleLog([10, 1e6], [2.5, 10]).clamp(true);
 
 interface Shown {

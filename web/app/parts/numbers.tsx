@@ -1,6 +1,15 @@
 /** Numbers that say on hovering what they rest on. */
 import type { Latency, SeriesPoint } from "../api/types.ts";
-import { intervalText, intervalTitle, reasonText, shareText, timeText, timeTitle } from "./text.ts";
+import {
+  countText,
+  delayText,
+  intervalText,
+  intervalTitle,
+  reasonText,
+  shareText,
+  timeText,
+  timeTitle,
+} from "./text.ts";
 
 export function Delay({
   latency,
@@ -21,20 +30,52 @@ export function Delay({
   return <span title={`${by}${intervalTitle(latency)}`}>{intervalText(latency)}</span>;
 }
 
-export function Loss({ point }: { point: Pick<SeriesPoint, "lost" | "sent" | "lossRate"> }) {
+export function Loss({
+  point,
+}: {
+  point: Pick<SeriesPoint, "lost" | "sent" | "lossRate"> & {
+    lostLow?: number | null;
+    lostHigh?: number | null;
+  };
+}) {
   if (point.lossRate === null)
     return (
       <span class="muted" title="sent or received packets are not known">
         –
       </span>
     );
-  const title = `${point.lost ?? 0} of ${point.sent ?? 0} packets lost`;
+  const title = `${countText(point.lost)} of ${countText(point.sent)} packets lost${boundsText(point)}`;
   return (
     <span title={title} class={point.lossRate > 0 ? "has-loss" : ""}>
       {shareText(point.lossRate)}
     </span>
   );
 }
+
+/** What is not certain, because it may be in flight where epochs are cut. */
+function boundsText({ lostLow, lostHigh }: { lostLow?: number | null; lostHigh?: number | null }): string {
+  if (lostLow === undefined || lostHigh === undefined || lostLow === null || lostHigh === null) return "";
+  return lostLow === lostHigh
+    ? ""
+    : `, between ${countText(Math.round(lostLow))} and ${countText(Math.round(lostHigh))}: the others may be in flight`;
+}
+
+/** What a delay may be off by because of the clocks of both ends. */
+export function Clocks({ clockNs }: { clockNs: number | null | undefined }) {
+  if (clockNs === null || clockNs === undefined)
+    return (
+      <span class="muted" title={CLOCKS_UNKNOWN}>
+        not known
+      </span>
+    );
+  return (
+    <span title="what the clocks of both ends may be off by, as their kernels say; part of the interval">
+      ±{delayText(clockNs)}
+    </span>
+  );
+}
+export const CLOCKS_UNKNOWN =
+  "the taps say nothing of their clocks (live taps do): delays include what these are apart";
 
 export function Time({ ms, precise = false }: { ms: number; precise?: boolean }) {
   return (

@@ -1,7 +1,7 @@
 import { HEALTH_WORDS, healthOf, overNormal } from "../../../src/results/health.ts";
 import { go, hrefTo } from "../state/location.ts";
 import { healthText, type Segment } from "../state/segments.ts";
-import { Delay, Loss } from "./numbers.tsx";
+import { Clocks, Delay, Loss } from "./numbers.tsx";
 import { Sparkline } from "./sparkline.tsx";
 import { delayText, segmentText, shareText } from "./text.ts";
 
@@ -43,6 +43,9 @@ export function OverviewRow({ segment, nowMs }: { segment: Segment; nowMs: numbe
       </td>
       <td class="number wide-only">
         <span title={coverageTitle(segment)}>{shareText(latest?.answered ?? null)}</span>
+      </td>
+      <td class="wide-only">
+        <Clocks clockNs={latest?.clockNs} />
       </td>
       <td class="state-cell">
         <span class={`badge ${health}`} title={healthText(segment, nowMs)}>

@@ -1,11 +1,13 @@
-/** Paths from end to end: a line of points, each part as thick as its share of the delay, which is written on it. */
+/** Paths from end to end: delay over time and now, and a line of points, each part as thick as its share of the delay, which is written on it. */
 import { get } from "../api/client.ts";
-import { type NetworkPath, useRoute } from "../api/network.ts";
+import { type NetworkPath, type PathLatency, useRoute } from "../api/network.ts";
 import { useAnswer, useTicks } from "../api/use-answer.ts";
 import { hrefTo, param } from "../state/location.ts";
+import type { Segment } from "../state/segments.ts";
 import { Actions, csvOf } from "./actions.tsx";
 import { queryCommand } from "./command.ts";
-import { delayText, shareText } from "./text.ts";
+import { Sparkline } from "./sparkline.tsx";
+import { delayText, intervalText, shareText } from "./text.ts";
 
 const AGAIN_MS = 5000;
 
@@ -21,7 +23,8 @@ export function usePaths(): readonly NetworkPath[] {
 }
 const NO_PATHS: readonly NetworkPath[] = [];
 
-export function Paths() {
+/** `segments`: those of the overview, whose delays over time are the path's, added up. */
+export function Paths({ segments }: { segments: readonly Segment[] }) {
   const query = (param("q") ?? "").toLowerCase();
   const paths = usePaths().filter((p) => `${p.name} ${p.points.join(" ")}`.toLowerCase().includes(query));
   if (paths.length === 0) return null;
@@ -36,7 +39,7 @@ export function Paths() {
         />
       </div>
       {paths.map((path) => (
-        <PathLine key={path.name} path={path} />
+        <PathLine key={path.name} path={path} segments={segments} />
       ))}
     </section>
   );
@@ -51,23 +54,66 @@ function pathRows(paths: readonly NetworkPath[]): (string | number | null)[][] {
   ];
 }
 
-function PathLine({ path }: { path: NetworkPath }) {
+const latencyText = (latency: PathLatency): string => {
+  const { meanNs, lowNs = null, highNs = null } = latency;
+  return lowNs === null || highNs === null ? delayText(meanNs) : intervalText({ meanNs, lowNs, highNs });
+};
+
+/** Of all its segments, step by step: delays add up, and what comes through is multiplied. Null where one of them has no answer. */
+export function alongPath(path: Pick<NetworkPath, "points">, segments: readonly Segment[]) {
+  const parts = path.points
+    .slice(1)
+    .map((to, i) => segments.find((s) => s.from === path.points[i] && s.to === to));
+  const whole = parts.flatMap((s) => s ?? []);
+  const steps = whole.length === parts.length ? Math.min(...whole.map((s) => s.meanNs.length)) : 0;
+  const folded = (
+    field: "meanNs" | "lowNs" | "highNs" | "lossRate",
+    put: (sum: number, value: number) => number,
+    first: number,
+  ) =>
+    Array.from({ length: steps }, (_, i) =>
+      whole.reduce<number | null>((sum, s) => {
+        const value = s[field][i] ?? null;
+        return sum === null || value === null ? null : put(sum, value);
+      }, first),
+    );
+  const sum = (a: number, b: number) => a + b;
+  return {
+    meanNs: folded("meanNs", sum, 0),
+    lowNs: folded("lowNs", sum, 0),
+    highNs: folded("highNs", sum, 0),
+    lossRate: folded("lossRate", (lost, rate) => 1 - (1 - lost) * (1 - rate), 0),
+  };
+}
+
+function PathLine({ path, segments }: { path: NetworkPath; segments: readonly Segment[] }) {
   const bad = path.incidents.length > 0;
+  const { latency } = path;
   return (
     <div class="path-line">
-      <strong class={bad ? "bad-text" : ""}>
-        {path.name} {path.latency ? delayText(path.latency.meanNs) : "no answer"}
-      </strong>
+      <strong>{path.name}</strong>
+      <span class="wide-only path-spark">
+        <Sparkline line={alongPath(path, segments)} label={path.name} />
+      </span>
+      <span
+        class={bad ? "path-delay bad-text" : "path-delay"}
+        title={
+          latency ? `sum of its segments (${path.estimator ?? "any estimator"}), at 95 % confidence` : ""
+        }
+      >
+        {latency ? latencyText(latency) : "no answer"}
+      </span>
       <span class="path-parts">
         <span>{path.points[0]}</span>
         {path.segments.map((s) => {
           const share = s.share ?? 0;
           const text = s.latency ? delayText(s.latency.meanNs) : "no answer";
+          const whole = s.latency ? latencyText(s.latency) : "no answer";
           return (
             <a
               key={`${s.from} ${s.to}`}
               href={hrefTo(["segment", s.from, s.to])}
-              title={`${s.from} → ${s.to}: ${text}, ${shareText(s.share)} of the path's delay`}
+              title={`${s.from} → ${s.to}: ${whole}, ${shareText(s.share)} of the path's delay`}
             >
               <i
                 class={bad && share > 0.5 ? "part bad" : "part"}

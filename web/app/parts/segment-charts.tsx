@@ -8,7 +8,7 @@ import { Chart, type ChartLine } from "./chart.tsx";
 import { countText, delayText, intervalText, reasonText, shareText, shortCount } from "./text.ts";
 
 /** Colours of estimators, told apart by colour-blind eyes; the first has the shade. */
-export const LINE_COLOURS = ["p50", "p90", "p99", "good"] as const;
+export const LINE_COLOURS = ["p50", "other-1", "other-2", "other-3"] as const;
 
 export interface NamedColumn {
   name: string;
@@ -80,15 +80,25 @@ export function SegmentCharts({
     text: (i) =>
       `${countText(main[i]?.sent ?? null)} packets, received ${countText(main[i]?.received ?? null)}`,
   };
+  const clocks: ChartLine | null = main.some((p) => typeof p?.clockNs === "number")
+    ? {
+        name: "clocks",
+        colour: "whisker",
+        values: pick(main, (p) => p.clockNs),
+        text: (i) => {
+          const ns = main[i]?.clockNs ?? null;
+          return ns === null ? "not known" : `off by at most ${delayText(ns)}`;
+        },
+      }
+    : null;
   return (
     <div class="charts">
-      <h3>Delay (mean with its 95 % interval; the axis begins at the minimum)</h3>
+      <h3>Delay: mean with its 95 % interval{beginsAt(named)}</h3>
       <Chart
         {...shared}
         label={`${label}: delay over time`}
         heightPx={260}
         base="lowest"
-        tick={(v) => delayText(v)}
         lines={named.map(delayLine)}
         hideTimes
       />
@@ -98,6 +108,7 @@ export function SegmentCharts({
         label={`${label}: loss over time`}
         heightPx={70}
         base="zero"
+        reach={0.01}
         tick={(v) => shareText(Math.max(0, v))}
         lines={[flight, loss]}
         hideTimes
@@ -110,9 +121,30 @@ export function SegmentCharts({
         base="zero"
         tick={shortCount}
         lines={[packets]}
+        hideTimes={clocks !== null}
       />
+      {clocks && (
+        <>
+          <h3>Clocks: what both ends may be off by</h3>
+          <Chart
+            {...shared}
+            label={`${label}: error of the clocks over time`}
+            heightPx={104}
+            base="zero"
+            lines={[clocks]}
+          />
+        </>
+      )}
     </div>
   );
+}
+
+/** Where the axis of delays begins, in words. */
+function beginsAt(named: readonly NamedColumn[]): string {
+  let low = Number.POSITIVE_INFINITY;
+  for (const { column } of named)
+    for (const p of column) if (p?.latency) low = Math.min(low, p.latency.lowNs);
+  return Number.isFinite(low) ? `; the axis begins at the lowest, ${delayText(low)}` : "";
 }
 
 function lossText(p: SeriesPoint | null | undefined, sure: (p: SeriesPoint) => boolean): string {

@@ -4,7 +4,17 @@ import { healthText } from "../state/segments.ts";
 import { msOf, newestMs, timeRange } from "../state/time-range.ts";
 import { countText, delayText, intervalText, intervalTitle, reasonText, shareText } from "./text.ts";
 
-/** The newest epoch and the time shown, in four numbers. */
+/** The half width is the smaller part. */
+function WithInterval({ text }: { text: string }) {
+  const [value, half] = text.split(" ±");
+  return (
+    <>
+      {value} <small>±{half}</small>
+    </>
+  );
+}
+
+/** The newest epoch and the time shown, in five numbers. */
 export function SegmentTiles({
   points,
   estimator,
@@ -24,13 +34,14 @@ export function SegmentTiles({
     0,
     counted.reduce((sum, p) => sum + (p.sent ?? 0) - (p.received ?? 0), 0),
   );
+  const clockNs = latest?.clockNs ?? null;
   const unanswered = points.filter((p) => !p.latency).length;
   return (
     <div class="tiles">
       <div class={`tile ${health === "slow" ? "bad" : ""}`}>
         <span class="tile-name">Delay, newest point ({estimator})</span>
         <span class="tile-value" title={latest?.latency ? intervalTitle(latest.latency) : ""}>
-          {latest?.latency ? intervalText(latest.latency) : "no answer"}
+          {latest?.latency ? <WithInterval text={intervalText(latest.latency)} /> : "no answer"}
         </span>
         <span class="tile-detail">{healthText({ latest, normal }, nowMs)}</span>
       </div>
@@ -43,7 +54,7 @@ export function SegmentTiles({
             : "too little is known yet"}
         </span>
       </div>
-      <div class={`tile ${lost > 0 ? "warn" : ""}`}>
+      <div class={`tile ${lost > 0 ? "loss" : ""}`}>
         <span class="tile-name">Loss in this time</span>
         <span class="tile-value">{sent > 0 ? shareText(lost / sent) : "–"}</span>
         <span class="tile-detail">
@@ -61,6 +72,15 @@ export function SegmentTiles({
           {unanswered === 0
             ? "no gaps"
             : reasonText(points.find((p) => !p.latency)?.reason ?? "gaps are hatched")}
+        </span>
+      </div>
+      <div class="tile">
+        <span class="tile-name">Clocks of both ends</span>
+        <span class="tile-value">{clockNs === null ? "–" : `±${delayText(clockNs)}`}</span>
+        <span class="tile-detail">
+          {clockNs === null
+            ? "not known: the taps say nothing of them"
+            : "they may be off by that, which is part of the interval"}
         </span>
       </div>
     </div>

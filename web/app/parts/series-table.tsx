@@ -2,7 +2,7 @@
 import { useState } from "preact/hooks";
 import type { SeriesPoint } from "../api/types.ts";
 import { msOf } from "../state/time-range.ts";
-import { Delay, Loss, Time } from "./numbers.tsx";
+import { Clocks, Delay, Loss, Time } from "./numbers.tsx";
 import { countText, shareText } from "./text.ts";
 
 const SHOWN = 300;
@@ -17,7 +17,17 @@ export function SeriesTable({ points, estimator }: { points: readonly SeriesPoin
           <table class="small">
             <thead>
               <tr>
-                {["Begins", "Delay", "Loss", "Sent", "Received", "Answered", "Epochs", "Missing"].map((h) => (
+                {[
+                  "Begins",
+                  "Delay",
+                  "Loss",
+                  "Sent",
+                  "Received",
+                  "Answered",
+                  "Clocks",
+                  "Epochs",
+                  "Missing",
+                ].map((h) => (
                   <th key={h} scope="col">
                     {h}
                   </th>
@@ -42,6 +52,9 @@ export function SeriesTable({ points, estimator }: { points: readonly SeriesPoin
                     <td>{countText(p.sent)}</td>
                     <td>{countText(p.received)}</td>
                     <td>{shareText(p.answered)}</td>
+                    <td>
+                      <Clocks clockNs={p.clockNs} />
+                    </td>
                     <td>{p.epochs}</td>
                     <td>{p.missing + p.refused}</td>
                   </tr>
@@ -74,6 +87,7 @@ export function seriesCsv(
     "received",
     "lost",
     "answered",
+    "clock_ns",
     "epochs",
     "missing",
     "refused",
@@ -97,6 +111,7 @@ export function seriesCsv(
           p.received,
           p.lost,
           p.answered,
+          p.clockNs,
           p.epochs,
           p.missing,
           p.refused,

@@ -7,7 +7,6 @@ import { agoText, countText, delayText, shareText, shortCount, timeTitle } from 
 interface Props {
   name: string;
   tap: TapState | null;
-  rate: number | null;
   coverage: readonly PointCoverage[];
   atMs: number;
   /** The newest version of all taps. */
@@ -15,7 +14,8 @@ interface Props {
 }
 
 export function TapRow(props: Props) {
-  const { name, tap, rate, coverage } = props;
+  const { name, tap, coverage } = props;
+  const rate = tap?.packetsPerSecond ?? null;
   const missing = coverage.reduce((sum, c) => sum + c.missing, 0);
   const trouble = tapTrouble(tap, { ...props, missing });
   const late = coverage.reduce((sum, c) => sum + c.late, 0);

@@ -13,7 +13,20 @@ const UNITS: readonly (readonly [string, number])[] = [
 
 export function delayText(ns: number, digits = 3): string {
   const [unit, size] = unitOf(ns);
-  return `${significant(ns / size, digits)}${THIN_SPACE}${unit}`;
+  return `${padded(ns / size, digits)}${THIN_SPACE}${unit}`;
+}
+
+/** On an axis: 10 ms, not 10.0 ms. */
+export function tickText(ns: number): string {
+  const [unit, size] = unitOf(ns);
+  return ns === 0 ? "0" : `${significant(ns / size, 3)}${THIN_SPACE}${unit}`;
+}
+
+/** So many significant digits, also where they are zeros: 1.20, not 1.2. */
+function padded(value: number, digits: number): string {
+  const rounded = Number(value.toPrecision(digits));
+  const whole = rounded === 0 ? 0 : Math.floor(Math.log10(Math.abs(rounded)));
+  return rounded.toFixed(Math.max(0, Math.min(12, digits - 1 - whole))).replace("-", "\u2212");
 }
 
 function unitOf(ns: number): readonly [string, number] {
@@ -33,7 +46,7 @@ export function intervalText({
   const [unit, size] = unitOf(meanNs);
   const width = Math.max(highNs - meanNs, meanNs - lowNs) / size;
   const half = width < NARROW * Math.abs(meanNs / size) ? 0 : width;
-  return `${significant(meanNs / size, 3)}${THIN_SPACE}${unit} ±${significant(half, half < 1 ? 1 : 2)}`;
+  return `${padded(meanNs / size, 3)}${THIN_SPACE}${unit} ±${significant(half, half < 1 ? 1 : 2)}`;
 }
 
 /** The same in full, for hovering. */

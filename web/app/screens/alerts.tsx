@@ -1,9 +1,10 @@
 /** Rules, what is active, what was; incidents of the time shown. */
 import { get } from "../api/client.ts";
-import { type Alert, type Alerts, useRoute } from "../api/network.ts";
+import { type Alert, type AlertRule, type Alerts, useRoute } from "../api/network.ts";
 import { useAnswer, useTicks } from "../api/use-answer.ts";
 import { Actions, csvOf } from "../parts/actions.tsx";
 import { queryCommand } from "../parts/command.ts";
+import { incidentText } from "../parts/incident-text.ts";
 import { IncidentActions, IncidentLine, useIncidents } from "../parts/incidents.tsx";
 import { Time } from "../parts/numbers.tsx";
 import { Answered, Empty } from "../parts/states.tsx";
@@ -98,7 +99,7 @@ function AlertTable({ alerts }: { alerts: readonly Alert[] }) {
               <td class="wide-only">
                 {a.endedNs === null ? "goes on" : durationText(msOf(a.endedNs) - msOf(a.beganNs))}
               </td>
-              <td class="wide-only sentence">{a.summary}</td>
+              <td class="wide-only sentence">{whatText(a)}</td>
             </tr>
           ))}
         </tbody>
@@ -107,10 +108,13 @@ function AlertTable({ alerts }: { alerts: readonly Alert[] }) {
   );
 }
 
+/** An incident reads as it does elsewhere on the page: times in the viewer's zone, numbers as everywhere. */
+const whatText = ({ incident, summary }: Alert): string => (incident ? incidentText(incident) : summary);
+
 function alertRows(alerts: readonly Alert[]): (string | number | null)[][] {
   return [
     ["alert", "target", "state", "began_ns", "ended_ns", "worst", "what"],
-    ...alerts.map((a) => [a.name, a.target, a.state, a.beganNs, a.endedNs, a.worst, a.summary]),
+    ...alerts.map((a) => [a.name, a.target, a.state, a.beganNs, a.endedNs, a.worst, whatText(a)]),
   ];
 }
 
@@ -127,6 +131,43 @@ function AlertLink({ alert }: { alert: Alert }) {
   );
 }
 
+function RuleTable({ rules }: { rules: readonly AlertRule[] }) {
+  return (
+    <table class="rows">
+      <thead>
+        <tr>
+          <th scope="col">Rule</th>
+          <th scope="col">When</th>
+          <th scope="col" class="wide-only">
+            Where
+          </th>
+          <th scope="col" class="wide-only">
+            Goes to
+          </th>
+          <th scope="col">State</th>
+        </tr>
+      </thead>
+      <tbody>
+        {rules.map((r) => (
+          <tr key={r.name}>
+            <th scope="row">
+              <strong>{r.name}</strong>
+            </th>
+            <td>{r.when === "incident" ? "an incident opens" : r.when}</td>
+            <td class="wide-only">{r.segment ?? "anywhere"}</td>
+            <td class="wide-only">{r.to.length === 0 ? "the log and /metrics" : r.to.join(", ")}</td>
+            <td>
+              <span class={`badge ${r.active > 0 ? "bad" : "fine"}`}>
+                {r.active > 0 ? `${r.active} active` : "quiet"}
+              </span>
+            </td>
+          </tr>
+        ))}
+      </tbody>
+    </table>
+  );
+}
+
 function Rules({ data }: { data: Alerts }) {
   return (
     <section class="card" aria-label="Rules">
@@ -136,15 +177,7 @@ function Rules({ data }: { data: Alerts }) {
           <p>Rules are written in the collector's settings (docs/config.md).</p>
         </Empty>
       ) : (
-        <ul class="sentences">
-          {data.rules.map((r) => (
-            <li key={r.name}>
-              <strong>{r.name}</strong>: {r.when}
-              {r.segment === null ? "" : ` on ${r.segment}`} {r.to.length > 0 && `→ ${r.to.join(", ")}`}{" "}
-              {r.active > 0 && <span class="badge bad">{r.active} active</span>}
-            </li>
-          ))}
-        </ul>
+        <RuleTable rules={data.rules} />
       )}
       {data.notify.length > 0 && (
         <p class="muted">

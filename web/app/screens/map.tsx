@@ -5,7 +5,7 @@ import type { NetworkPath } from "../api/network.ts";
 import { Actions, csvOf } from "../parts/actions.tsx";
 import { queryCommand, spanParts, timeWord } from "../parts/command.ts";
 import { IncidentLine, useIncidents } from "../parts/incidents.tsx";
-import { type Link, NetworkMap } from "../parts/network-map.tsx";
+import { type Link, MapLegend, NetworkMap } from "../parts/network-map.tsx";
 import { usePaths } from "../parts/paths.tsx";
 import { savePng } from "../parts/picture.ts";
 import { PlanLayer, useStationPlan } from "../parts/plan-layer.tsx";
@@ -126,8 +126,9 @@ function MapView({ list, paths }: { list: SegmentList; paths: readonly NetworkPa
       <section class="card" ref={card} aria-label="Map of the network">
         <div class="card-head">
           <p class="muted">
-            Colour: delay over the segment's own normal. Width: packets per second. Dashed: no answer. Drag
-            points to move them.
+            Colour: delay over the segment's own normal <MapLegend />
+            <br />
+            Width: packets per second. Dashed: no answer. Red around: an incident. Drag points to move them.
           </p>
           <div class="actions">
             <button

@@ -29,6 +29,7 @@ const COLUMNS: readonly (readonly [string, string, string])[] = [
   ["normal", "Of normal", "number wide-only"],
   ["loss", "Loss", "number wide-only"],
   ["coverage", "Answered", "number wide-only"],
+  ["", "Clocks", "wide-only"],
   ["state", "State", ""],
 ];
 
@@ -38,13 +39,15 @@ export function OverviewScreen() {
     <>
       <h1>Overview</h1>
       <Incidents />
-      <Paths />
+      <Paths segments={asked.data?.segments ?? NO_SEGMENTS} />
       <Answered asked={asked} what="the segments">
         {(list) => (list.segments.length === 0 ? <Nothing /> : <Table list={list} />)}
       </Answered>
     </>
   );
 }
+
+const NO_SEGMENTS: readonly Segment[] = [];
 
 function Nothing() {
   return (
@@ -149,6 +152,7 @@ function csvRows(rows: readonly Segment[], nowMs: number): (string | number | nu
     "sent",
     "lost",
     "answered",
+    "clock_ns",
     "state",
   ];
   return [
@@ -167,6 +171,7 @@ function csvRows(rows: readonly Segment[], nowMs: number): (string | number | nu
         s.sent,
         s.lost,
         s.latest?.answered ?? null,
+        s.latest?.clockNs ?? null,
         healthOf(s, nowMs),
       ];
     }),

@@ -1,5 +1,6 @@
 /** Since when, and how much: one segment's delay, loss and packets over time, by each estimator that has answers. */
 import { useMemo, useRef } from "preact/hooks";
+import { isDownUsual, orderSegments } from "../../../src/results/segment-list.ts";
 import { get } from "../api/client.ts";
 import type { KnownSegment, Normal, Overview, SegmentName, SeriesPoint } from "../api/types.ts";
 import { useAnswer, useOwnSignal, useTicksUntil } from "../api/use-answer.ts";
@@ -10,14 +11,15 @@ import { FlowTable } from "../parts/flow-table.tsx";
 import { Time } from "../parts/numbers.tsx";
 import { savePng } from "../parts/picture.ts";
 import { LINE_COLOURS, SegmentCharts } from "../parts/segment-charts.tsx";
+import { SegmentSelect } from "../parts/segment-select.tsx";
 import { SegmentTiles } from "../parts/segment-tiles.tsx";
 import { SeriesTable, seriesCsv } from "../parts/series-table.tsx";
 import { Answered, Empty } from "../parts/states.tsx";
 import { segmentText } from "../parts/text.ts";
 import { mayBeNow } from "../state/clock.ts";
-import { hrefTo, param, place, setParams } from "../state/location.ts";
+import { goInstead, hrefTo, param, place, setParams } from "../state/location.ts";
 import { align, type EstimatorSeries, useSeries } from "../state/series.ts";
-import { heardOf, msOf, showSpan, timeRange } from "../state/time-range.ts";
+import { heardOf, msOf, newestMs, showSpan, timeRange } from "../state/time-range.ts";
 
 export function SegmentScreen() {
   const [, from = "", to = "", label = ""] = place.value.path;
@@ -25,19 +27,35 @@ export function SegmentScreen() {
   const ticks = useTicksUntil(there.value);
   const ask = async (signal: AbortSignal) => {
     const { segments } = await get<{ segments: KnownSegment[] }>("/v1/segments", {}, signal);
-    const own = segments.find((s) => s.from === from && s.to === to && (label === "" || s.label === label));
     for (const { lastNs } of segments) if (lastNs !== null) heardOf(msOf(lastNs));
+    if (from === "") {
+      // None was named: the one that is worst.
+      const all = (await get<Overview>("/v1/overview", { steps: 0 }, signal)).segments;
+      const [worst] = orderSegments(all, {
+        sort: "state",
+        down: isDownUsual("state"),
+        nowMs: newestMs.value,
+      });
+      if (worst) goInstead(hrefTo(["segment", worst.from, worst.to, worst.label]));
+      return { own: null, normal: null, back: null, all: segments };
+    }
+    const own = segments.find((s) => s.from === from && s.to === to && (label === "" || s.label === label));
     const { segments: overview } = await get<Overview>("/v1/overview", { from, to, steps: 1 }, signal);
     const normal = overview.find((s) => s.label === own?.label)?.normal ?? null;
     there.value = (own?.estimators.length ?? 0) > 0;
-    return { own: own ?? null, normal, back: segments.find((s) => s.from === to && s.to === from) ?? null };
+    const back = segments.find((s) => s.from === to && s.to === from) ?? null;
+    return { own: own ?? null, normal, back, all: segments.filter((s) => s.estimators.length > 0) };
   };
   const asked = useAnswer(`segments ${from} ${to}`, ask, ticks);
   return (
     <Answered asked={asked} what="the segment">
-      {({ own, back, normal }) =>
+      {({ own, back, normal, all }) =>
         own && own.estimators.length > 0 ? (
-          <SegmentView segment={own} back={back} normal={normal} />
+          <SegmentView segment={own} back={back} normal={normal} all={all} />
+        ) : from === "" ? (
+          <Empty title="No segment has results yet">
+            <a href={hrefTo(["taps"])}>Look at the taps</a>
+          </Empty>
         ) : (
           <Empty title={`No results of ${from} → ${to}`}>
             <p>
@@ -57,10 +75,12 @@ function SegmentView({
   segment,
   back,
   normal,
+  all,
 }: {
   segment: KnownSegment;
   back: SegmentName | null;
   normal: Normal | null;
+  all: readonly KnownSegment[];
 }) {
   const { estimators } = segment;
   const main = estimators.find((e) => e === param("estimator")) ?? estimators[0] ?? "";
@@ -71,9 +91,16 @@ function SegmentView({
   const charts = useRef<HTMLElement>(null);
   return (
     <>
-      <h1>
-        {segment.from} <span class="arrow">→</span> {segment.to}
-      </h1>
+      <div class="title-line">
+        <h1>
+          {segment.from} <span class="arrow">→</span> {segment.to}
+        </h1>
+        {all.length > 1 && (
+          <div class="form">
+            <SegmentSelect own={segment} all={all} keep={{}} />
+          </div>
+        )}
+      </div>
       <p class="links">
         <a href={hrefTo(["flows", segment.from, segment.to, segment.label])}>Flows of this segment</a>
         <a href={hrefTo(["packets", segment.from, segment.to, segment.label])}>Packets</a>

@@ -24,26 +24,6 @@ interface Taps {
   atMs: number;
 }
 
-/** Packets of the look before, to make rates of. */
-let before: { atMs: number; packets: Map<string, number> } | null = null;
-let rates = new Map<string, number>();
-
-function noteRates({ points, atMs }: Taps): void {
-  const packets = new Map(points.flatMap((p) => (p.tap ? [[p.name, p.tap.packets] as const] : [])));
-  const last = before;
-  if (last && atMs - last.atMs < 1000) return;
-  if (last && atMs - last.atMs < 60_000)
-    rates = new Map(
-      [...packets].flatMap(([name, now]) => {
-        const then = last.packets.get(name);
-        return then === undefined || now < then
-          ? []
-          : [[name, (1000 * (now - then)) / (atMs - last.atMs)] as const];
-      }),
-    );
-  before = { atMs, packets };
-}
-
 export function TapsScreen() {
   const ticks = useTicks(AGAIN_MS);
   const hasCoverage = useRoute("/v1/coverage");
@@ -56,9 +36,7 @@ export function TapsScreen() {
         get<TapPlanState>("/v1/plan", {}, signal),
         hasCoverage ? get<{ points: PointCoverage[] }>("/v1/coverage", {}, signal) : { points: [] },
       ]);
-      const taps = { points, health, plan, coverage: coverage.points, atMs: collectorNowMs() };
-      noteRates(taps);
-      return taps;
+      return { points, health, plan, coverage: coverage.points, atMs: collectorNowMs() };
     },
     ticks,
   );
@@ -135,7 +113,6 @@ function TapTable({ taps }: { taps: Taps }) {
               key={name}
               name={name}
               tap={tap}
-              rate={rates.get(name) ?? null}
               coverage={taps.coverage.filter((c) => c.point === name)}
               atMs={taps.atMs}
               newest={newest}
@@ -156,7 +133,7 @@ function tapRows(points: Taps["points"], { coverage }: Taps): (string | number |
     head,
     ...points.map(({ name, tap }) => [
       ...[name, tap?.heardMs ?? null, tap?.lastEndNs ?? null, tap?.packets ?? null],
-      ...[rates.get(name) ?? null, tap?.dropped ?? null, tap?.spool?.waiting ?? null],
+      ...[tap?.packetsPerSecond ?? null, tap?.dropped ?? null, tap?.spool?.waiting ?? null],
       coverage.filter((c) => c.point === name).reduce((sum, c) => sum + c.missing, 0),
       tap?.clock ? (tap.clock.synchronised ? "yes" : "no") : null,
       ...[tap?.clock?.estimatedErrorNs ?? null, tap?.cpuShare ?? null, tap?.program ?? null],

@@ -9,6 +9,8 @@ export interface Node {
 
 const STORED = "hoptime.map";
 const TICKS = 300;
+/** Of a link, at rest. */
+const LENGTH = 130;
 
 function stored(): Record<string, [number, number]> {
   try {
@@ -84,9 +86,17 @@ function settled(
   places: Readonly<Record<string, [number, number]>>,
   start: number,
 ): Placed[] {
+  const along = start === 0 ? columnsOf(names, links) : null;
+  // One path is one line.
+  const straight = along !== null && new Set(along.values()).size === names.length;
   const nodes = names.map((name): Placed => {
     const seed = hash(start === 0 ? name : `${start} ${name}`);
-    const [x, y] = places[name] ?? [(seed % 800) - 400, ((seed >>> 12) % 500) - 250];
+    const column = along?.get(name);
+    const first: [number, number] =
+      column === undefined
+        ? [(seed % 800) - 400, ((seed >>> 12) % 500) - 250]
+        : [LENGTH * column, straight ? 0 : (seed >>> 12) % 40];
+    const [x, y] = places[name] ?? first;
     return { name, x, y, ...(places[name] ? { fx: x, fy: y } : {}) };
   });
   const ends = links.map(({ from, to }) => ({ source: from, target: to }));
@@ -95,7 +105,7 @@ function settled(
       "link",
       forceLink<Placed, { source: string; target: string }>(ends as never)
         .id((n) => n.name)
-        .distance(130),
+        .distance(LENGTH),
     )
     .force("apart", forceManyBody().strength(-420))
     .force("room", forceCollide(34))
@@ -104,6 +114,30 @@ function settled(
     .stop()
     .tick(nodes.length > 300 ? 120 : TICKS);
   return nodes;
+}
+
+/** So many links from the end of the network where traffic comes in (where it goes both ways everywhere: from a point at its edge): read from left to right, as paths are written. */
+function columnsOf(names: readonly string[], links: Ends): Map<string, number> {
+  const entered = new Set(links.map((l) => l.to));
+  const sources = names.filter((name) => !entered.has(name) && links.some((l) => l.from === name));
+  const [any] = names;
+  if (any === undefined) return new Map();
+  const edge = [...stepsFrom([any], links)].at(-1)?.[0] ?? any;
+  return stepsFrom(sources.length > 0 ? sources : [edge], links);
+}
+
+/** How many links away from the nearest of these each point is, the nearest first. */
+function stepsFrom(starts: readonly string[], links: Ends): Map<string, number> {
+  const beside = new Map<string, string[]>();
+  const note = (a: string, b: string) => beside.set(a, [...(beside.get(a) ?? []), b]);
+  for (const { from, to } of links) {
+    note(from, to);
+    note(to, from);
+  }
+  const steps = new Map(starts.map((name) => [name, 0]));
+  for (const [name, far] of steps)
+    for (const next of beside.get(name) ?? []) if (!steps.has(next)) steps.set(next, far + 1);
+  return steps;
 }
 
 /** Pairs of links that cross, and points that lie on a link of others. */

@@ -60,6 +60,12 @@ export function go(href: string): void {
   location.hash = href;
 }
 
+/** The same, where going back should not stop here. */
+export function goInstead(href: string): void {
+  history.replaceState(history.state, "", href);
+  current.value = parse(href);
+}
+
 /** Changes parameters of this screen; `replace` where going back should not stop here (typing). */
 export function setParams(changes: Record<string, string | null>, replace = false): void {
   const params = new URLSearchParams(current.value.params);
@@ -68,8 +74,6 @@ export function setParams(changes: Record<string, string | null>, replace = fals
     else params.set(name, value);
   const href = hashOf(current.value.path, params);
   if (href === location.hash) return;
-  if (replace) {
-    history.replaceState(history.state, "", href);
-    current.value = parse(href);
-  } else location.hash = href;
+  if (replace) goInstead(href);
+  else location.hash = href;
 }

@@ -11,6 +11,7 @@ export interface TimeRange {
 }
 
 export const LASTS: readonly (readonly [string, number])[] = [
+  ["2m", 120e3],
   ["5m", 300e3],
   ["15m", 900e3],
   ["1h", 3600e3],

@@ -148,9 +148,11 @@ export class InterfaceSource implements Source {
       if (signal?.aborted) this.#endAt ??= performance.now() + LINGER_MS;
       if (this.#endAt !== null && performance.now() > this.#endAt) return null;
       this.#lookAtMtu();
+      // Before the ring is looked at: a machine that stops this process in between lets packets come that the look has not seen.
+      const lookedNs = this.#wall();
       const given = this.#found();
       if (given) return given;
-      this.#passedNs = this.#wall() - ((this.#ring?.waiting ?? 0) > 0 ? PATIENCE_NS : EMPTY_PATIENCE_NS);
+      this.#passedNs = lookedNs - ((this.#ring?.waiting ?? 0) > 0 ? PATIENCE_NS : EMPTY_PATIENCE_NS);
       this.#adaptWait();
       await sleep(this.#endAt === null ? this.#waitMs : MIN_WAIT_MS);
       this.#turnAt = performance.now() + TURN_MS;

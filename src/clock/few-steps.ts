@@ -1,0 +1,121 @@
+/**
+ * Steps of a clock in captures of too few packets for blocks (steps.ts): what goes forward before a moment and what goes forward behind it do not overlap, and what goes back does not either,
+ * in the opposite sense and by as much. Of packets in any order that has a probability of 1 / C(n, k) in each direction, n of them with k behind the moment: so few as these show it.
+ *
+ * A drift sets the sides apart, too: then it shows within them, and goes on between them.
+ */
+import type { EnvelopePoints } from "./envelope.ts";
+import { quantile } from "./quantile.ts";
+import { rankSlope } from "./rank-slope.ts";
+import { MAX_CLOCK_SLOPE } from "./skew.ts";
+import { cut, type LevelShift } from "./steps.ts";
+
+/** More points are for blocks. */
+const MAX_POINTS = 128;
+/** Log of the probability that all moments of a capture together may have. */
+const UNLIKELY = Math.log(1e-3);
+/** The sides are apart by at least this share of what they vary by. */
+const GAP = 0.25;
+/** Of the interval of the drift: 95 %. */
+const Z = 1.96;
+/** A drift may explain this share of a step. */
+const EXPLAINED = 0.5;
+/** Sizes agree within this share, or within what the sides vary by. */
+const SAME_SIZE = 0.2;
+
+/** Null where no moment stands out, or where there are packets enough for blocks. */
+export function stepOfFew(
+  forward: EnvelopePoints,
+  /** Negated differences. */
+  reverse: EnvelopePoints,
+  quantumNs: number,
+): LevelShift | null {
+  if (Math.min(forward.length, reverse.length) > MAX_POINTS) return null;
+  let best: (LevelShift & { chance: number; slope: number }) | null = null;
+  for (let i = 1; i < forward.length; i++) {
+    // Packets of the way back between two that go forward may be of either side.
+    for (const atNs of momentsBetween(forward.timeNs[i - 1]!, forward.timeNs[i]!, reverse)) {
+      const there = apart(forward, atNs, quantumNs);
+      const back = there && apart(reverse, atNs, quantumNs);
+      if (!there || !back || Math.sign(there.sizeNs) === Math.sign(back.sizeNs)) continue;
+      const differNs = Math.abs(there.sizeNs + back.sizeNs);
+      const varyNs = there.rangeNs + back.rangeNs;
+      if (differNs > Math.max(varyNs, SAME_SIZE * Math.abs(there.sizeNs))) continue;
+      const chance = there.chance + back.chance;
+      // A drift would have to explain both.
+      const slope = Math.max(there.gapNs / there.pauseNs, back.gapNs / back.pauseNs);
+      if (chance < (best?.chance ?? 0))
+        best = { atNs: forward.timeNs[i]!, sizeNs: there.sizeNs, chance, slope };
+    }
+  }
+  const moments = Math.log(forward.length + reverse.length);
+  if (!best || best.chance + moments >= UNLIKELY) return null;
+  const { atNs, sizeNs, slope } = best;
+  const drift = driftBeside(forward, reverse, atNs);
+  const isDrift = Math.abs(drift.acrossNs) > EXPLAINED * Math.abs(sizeNs) || drift.steepest >= slope;
+  return isDrift ? null : { atNs, sizeNs };
+}
+
+/** The drift within the sides: what it adds up to from the middle of the one to that of the other, and how steep it may be. */
+function driftBeside(forward: EnvelopePoints, reverse: EnvelopePoints, atNs: number) {
+  const sides = [
+    cut(forward, Number.NEGATIVE_INFINITY, atNs),
+    cut(forward, atNs, Number.POSITIVE_INFINITY),
+    cut(reverse, Number.NEGATIVE_INFINITY, atNs),
+    cut(reverse, atNs, Number.POSITIVE_INFINITY),
+  ];
+  const strata = sides.map(({ timeNs, valueNs }, i) => ({
+    x: timeNs,
+    y: i < 2 ? valueNs : valueNs.map((v) => -v),
+  }));
+  const { slope, low, high } = rankSlope(strata, Z);
+  const middle = ({ timeNs }: EnvelopePoints) => quantile(timeNs, 0.5);
+  const [left, right] = sides;
+  return {
+    acrossNs: left && right ? slope * (middle(right) - middle(left)) : 0,
+    steepest: Math.min(MAX_CLOCK_SLOPE, Math.max(Math.abs(low), Math.abs(high))),
+  };
+}
+
+function* momentsBetween(fromNs: number, toNs: number, { timeNs, length }: EnvelopePoints) {
+  for (let i = 0; i < length; i++) {
+    const at = timeNs[i]!;
+    if (at > fromNs && at < toNs) yield at;
+  }
+  yield toNs;
+}
+
+interface Apart {
+  sizeNs: number;
+  gapNs: number;
+  /** Between the two points next to the moment. */
+  pauseNs: number;
+  /** The larger range of the two sides. */
+  rangeNs: number;
+  /** Log of the probability that sides of so many points do not overlap. */
+  chance: number;
+}
+
+/** Null where the sides overlap, or nearly do. */
+function apart({ timeNs, valueNs, length }: EnvelopePoints, atNs: number, quantumNs: number): Apart | null {
+  let k = 0;
+  while (k < length && timeNs[k]! < atNs) k++;
+  if (k === 0 || k === length) return null;
+  const [left, right] = [valueNs.slice(0, k).sort(), valueNs.slice(k).sort()];
+  const [a, b] = [
+    { low: left[0]!, high: left[k - 1]! },
+    { low: right[0]!, high: right[length - k - 1]! },
+  ];
+  const gapNs = Math.max(b.low - a.high, a.low - b.high);
+  const rangeNs = Math.max(a.high - a.low, b.high - b.low, quantumNs);
+  if (gapNs <= GAP * rangeNs) return null;
+  const sizeNs = quantile(right, 0.5) - quantile(left, 0.5);
+  const pauseNs = Math.max(1, timeNs[k]! - timeNs[k - 1]!);
+  return { sizeNs, gapNs, pauseNs, rangeNs, chance: -logChoose(length, k) };
+}
+
+function logChoose(n: number, k: number): number {
+  let sum = 0;
+  for (let i = 1; i <= k; i++) sum += Math.log((n - k + i) / i);
+  return sum;
+}
