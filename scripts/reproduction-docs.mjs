@@ -1,5 +1,5 @@
-// Makes docs/reproduction.md, its figures and the table in README.md anew: node scripts/reproduction-docs.mjs [DIR [SEEDS]].
-// DIR: a finished run of `hoptime reproduce all`; left out, it is run. SEEDS: one of `hoptime reproduce … --seeds N`, for docs/reproduction-seeds.md.
+// Makes docs/reproduction.md, its figures and the table in README.md anew: node scripts/reproduction-docs.mjs [--map FILE] [DIR [SEEDS]].
+// DIR: a finished run of `hoptime reproduce all`; left out, it is run, with Rocketfuel's 1239.weights.intra as FILE on the paper's own network. SEEDS: one of `hoptime reproduce … --seeds N`, for docs/reproduction-seeds.md.
 import { execFileSync } from "node:child_process";
 import {
   copyFileSync,
@@ -15,12 +15,19 @@ import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
 
 const root = dirname(dirname(fileURLToPath(import.meta.url)));
-const given = process.argv[2];
+const [, , ...words] = process.argv;
+const mapAt = words.indexOf("--map");
+const map = mapAt < 0 ? [] : words.splice(mapAt, 2);
+const [given, seeds] = words;
 const from = given ?? mkdtempSync(join(tmpdir(), "hoptime-reproduction-"));
 if (!given)
-  execFileSync(process.execPath, [join(root, "dist/cli/main.js"), "reproduce", "all", "--out", from], {
-    stdio: ["ignore", "ignore", "inherit"],
-  });
+  execFileSync(
+    process.execPath,
+    [join(root, "dist/cli/main.js"), "reproduce", "all", "--out", from, ...map],
+    {
+      stdio: ["ignore", "ignore", "inherit"],
+    },
+  );
 const to = join(root, "docs", "reproduction");
 rmSync(to, { recursive: true, force: true });
 mkdirSync(to);
@@ -54,6 +61,5 @@ writeFileSync(
   join(root, "README.md"),
   `${readme.slice(0, at[0] + start.length)}\n\n${table}\n\n${readme.slice(at[1])}`,
 );
-const seeds = process.argv[3];
 if (seeds) copyFileSync(join(seeds, "seeds.md"), join(root, "docs", "reproduction-seeds.md"));
 if (!given) rmSync(from, { recursive: true, force: true });

@@ -3,7 +3,8 @@ import { countOf, formatBytes, formatCount, formatShare } from "../base/quantity
 import { formatDuration } from "../base/time.ts";
 import type { Budget } from "../evaluate/race/budget.ts";
 import { DELAY_PACKETS, RACE_CLASSES, type Race, type RaceRow } from "../evaluate/race/race.ts";
-import { type Advice, FEW, type Nearest, type Recommendation } from "../evaluate/race/recommend.ts";
+import { type Advice, EXACT, FEW, type Nearest, type Recommendation } from "../evaluate/race/recommend.ts";
+import type { TwoWay } from "../observe/directions.ts";
 import { formatTable } from "../present/text/table.ts";
 import { colours } from "./terminal.ts";
 
@@ -103,6 +104,8 @@ export interface Files {
   readonly after: string;
   /** Length of an epoch, cut by the clock, that all of the traffic is in, ns; null: where it is not at a known time. */
   readonly epochNs: number | null;
+  /** Packets of both directions that `observe` does not separate by itself, in the first capture. */
+  readonly mixed: TwoWay | null;
 }
 
 export function adviceText(
@@ -114,7 +117,9 @@ export function adviceText(
   const epochNs = files.epochNs ?? Math.max(0, ...races.map((r) => r.epochNs));
   const { twoPoints, withDelays, nearest } = advice;
   const parts = [
-    twoPoints ? recommendationText("take", twoPoints, budget, files, epochNs) : noneText(nearest, budget),
+    twoPoints
+      ? recommendationText("take", twoPoints, budget, files, epochNs)
+      : noneText(nearest, budget, races.length),
     ...(withDelays
       ? [
           recommendationText(
@@ -131,11 +136,12 @@ export function adviceText(
 }
 
 /** Why none can be taken, and what comes nearest. */
-function noneText(nearest: Nearest | null, budget: Budget | null): string {
+function noneText(nearest: Nearest | null, budget: Budget | null, races: number): string {
   const none = colours.bold("none to take");
   if (nearest === null)
     return `${none}: all of these need each packet's delay, which two points alone do not have`;
-  const { estimator, fits, row, worst } = nearest;
+  const { estimator, fits, segment, row, worst } = nearest;
+  const where = races > 1 ? ` with ${segment}` : "";
   const bits = budget?.kind === "stored" ? row.storedBits : row.wireBits;
   if (!fits)
     return `${none}: nothing that works from the packets at two points is within the budget; the smallest is ${estimator} with ${budget?.kind === "memory" ? formatBytes(row.memoryBytes) : `${bits.toFixed(2)} bits per packet`}`;
@@ -147,7 +153,7 @@ function noneText(nearest: Nearest | null, budget: Budget | null): string {
   const missed = worst
     ? `; of those of ${sizes}, ${formatCount(worst.answered)} of ${formatCount(worst.flows)}`
     : "";
-  return `${none}: nothing answers for nine of ten flows of every size, with nine of ten packets,${budget === null ? "" : " within the budget"} from the packets at two points. ${estimator} comes nearest: it answers for ${formatShare(row.answered)} of the flows, which have ${formatShare(row.answeredPackets)} of the packets${missed}. Allow more, or observe in shorter epochs`;
+  return `${none}: nothing answers for nine of ten flows of every size, with nine of ten packets,${budget === null ? "" : " within the budget"} from the packets at two points. ${estimator} comes nearest:${where} it answers for ${formatShare(row.answered)} of the flows, which have ${formatShare(row.answeredPackets)} of the packets${missed}. Allow more, or observe in shorter epochs`;
 }
 
 function recommendationText(
@@ -165,6 +171,7 @@ function recommendationText(
           `  it uses a list of flows: ${row.listBits.toFixed(2)} bits per packet more, unless NetFlow or IPFIX has it`,
         ]
       : []),
+    ...(files.mixed === null ? [] : [`  ${mixedText(files.before, files.mixed)}`]),
     ...commands(found, files, epochNs).map((line) => `  ${line}`),
   ].join("\n");
 }
@@ -176,15 +183,28 @@ function reason(
   const within = budget === null ? "" : " within the budget";
   const of = `of ${judged} that ${judged === 1 ? "answers" : "answer"}${by === "flows" ? " for nine of ten flows of every size" : ""}${within}`;
   const hasFlows = row.classes.some((c) => c.flows >= FEW);
-  const what =
-    by === "flows"
-      ? "error over all sizes of flows"
-      : `error of the mean of all packets (${hasFlows ? "none of them answers for flows" : "too few flows to judge by"})`;
+  const what = by === "flows" ? "error over all sizes of flows" : "error of the mean of all packets";
   const first = cheaper
-    ? `${of} its ${what} is close to the smallest (${formatShare(error)}; ${next?.estimator} ${formatShare(next?.error ?? 0)}), for fewer bits on the wire (${row.wireBits.toFixed(2)} per packet; ${next?.wireBits.toFixed(2)})`
-    : `${of} it has the smallest ${what} (${formatShare(error)}${next ? `; next ${next.estimator} ${formatShare(next.error)}` : ""}), for ${row.wireBits.toFixed(2)} bits per packet on the wire`;
-  if (!large) return first;
-  return `${first}; flows of ${formatCount(large.from)} packets and more err by ${formatShare(large.medianError)} (median)`;
+    ? `${of} its ${what} is close to the smallest (${errorText(error)}; ${next?.estimator} ${errorText(next?.error ?? 0)}), for fewer bits on the wire (${row.wireBits.toFixed(2)} per packet; ${next?.wireBits.toFixed(2)})`
+    : `${of} it has the smallest ${what} (${errorText(error)}${next ? `; next ${next.estimator} ${errorText(next.error)}` : ""}), for ${row.wireBits.toFixed(2)} bits per packet on the wire`;
+  if (!large)
+    return `${first}; ${hasFlows ? "none of them answers for flows" : "there are too few flows to judge by"}`;
+  const flows = large.from === 1 ? "flows" : `flows of ${formatCount(large.from)} packets and more`;
+  return `${first}; ${flows} err by ${formatShare(large.medianError)} (median)`;
+}
+
+function errorText(error: number): string {
+  return error < 1.001 * EXACT ? `below ${formatShare(EXACT)}` : formatShare(error);
+}
+
+/** The filter for the direction of more packets; where none is known, one to be filled in. */
+function oneWay({ packets: [one, other], filters }: TwoWay): string {
+  return filters ? filters[one >= other ? 0 : 1] : "src net NETWORK";
+}
+
+function mixedText(file: string, { filters }: TwoWay): string {
+  const what = filters ? "the filter takes one" : "put the networks of one side for NETWORK";
+  return `${file} has packets of both directions, and a segment has one: ${what}`;
 }
 
 /** Sizes were chosen for an epoch as long as the traffic. */
@@ -194,7 +214,8 @@ function commands({ row, estimator, parameters }: Recommendation, files: Files, 
   const list = row.usesList ? " --with-flows" : "";
   // Where no tap is kept at the sender, the receiver lists the flows.
   const listBehind = row.atSender ? "" : list;
-  const rest = `--estimators ${estimator}${given}${epoch}`;
+  const way = files.mixed === null ? "" : ` --filter '${oneWay(files.mixed)}'`;
+  const rest = `--estimators ${estimator}${given}${epoch}${way}`;
   const sender = row.needsDelays ? ` --sender ${files.before}` : "";
   return [
     ...(row.injected

@@ -15,6 +15,8 @@ import { type Race, racing, runRace } from "../evaluate/race/race.ts";
 import { recommend } from "../evaluate/race/recommend.ts";
 import type { RaceSegment } from "../evaluate/race/segment.ts";
 import { simulatedSegment } from "../evaluate/race/simulated.ts";
+import { learntNetworks } from "../observe/direction-lanes.ts";
+import { DirectionCheck, type TwoWay } from "../observe/directions.ts";
 import type { LossHop, Scenario, Traffic } from "../simulate/scenario.ts";
 import { parseLoss, readScenario } from "../simulate/scenario-text.ts";
 import { addEstimatorOptions, estimatorParameters, PARAMETER_HELP, splitNames } from "./estimator-options.ts";
@@ -68,7 +70,11 @@ export function evaluateCommand(): Command {
       `load of the queue (default: ${UTILISATION})`,
       shareOption("--utilisation"),
     )
-    .option("--loss <model>", "loss besides the queue's: 1%, bursts:1%,100", parseLoss)
+    .option(
+      "--loss <model>",
+      "loss besides the queue's: 1%, or 1%:100 in bursts of 100 packets in the mean",
+      parseLoss,
+    )
     .option(
       "--clock-error <settings>",
       "receiver's clock minus the sender's: offset=10us,skew=5,wander=2us,period=10s (skew in ppm)",
@@ -112,8 +118,8 @@ async function run(capture: string | undefined, after: string | undefined, flags
         `add --estimators ${[...estimators.map((e) => e.name), name].join(",")}`,
       );
   }
-  const spans: Span[] = [];
-  for (const file of [capture, after]) if (file !== undefined) spans.push(await readThrough(kernels, file));
+  const looks: Look[] = [];
+  for (const file of [capture, after]) if (file !== undefined) looks.push(await readThrough(kernels, file));
   const results: { budget: Budget | null; races: Race[]; advice: ReturnType<typeof recommend> }[] = [];
   for (const budget of budgetsOf(flags)) {
     const races: Race[] = [];
@@ -127,7 +133,8 @@ async function run(capture: string | undefined, after: string | undefined, flags
   }
   const files = {
     ...{ before: capture ?? "a.pcap", after: after ?? "b.pcap" },
-    epochNs: spans.length === 0 ? null : epochAround(spans),
+    epochNs: looks.length === 0 ? null : epochAround(looks),
+    mixed: looks[0]?.mixed ?? null,
   };
   for (const { budget, races, advice } of results)
     await printText(
@@ -176,9 +183,15 @@ function budgetsOf({ memory, wire, stored, countList = false }: Flags): (Budget 
 }
 
 /** A damaged capture is used up to the damage. */
-async function readThrough(kernels: Kernels, capture: string): Promise<Span> {
+interface Look extends Span {
+  /** Packets of both directions that `observe` cannot separate by itself; null where it can, or there is one. */
+  readonly mixed: TwoWay | null;
+}
+
+async function readThrough(kernels: Kernels, capture: string): Promise<Look> {
   const reader = await CaptureReader.open(kernels, capture);
-  while (await reader.next());
+  const directions = new DirectionCheck();
+  while (await reader.next()) directions.add(reader.batch);
   const { partial, ipPackets, firstNs, lastNs } = reader.statistics();
   reader.close();
   reader.free();
@@ -189,7 +202,8 @@ async function readThrough(kernels: Kernels, capture: string): Promise<Span> {
     warn(`hoptime: ${partial}; results cover the part that was read`);
     process.exitCode = 2;
   }
-  return { firstNs: firstNs ?? 0n, lastNs: lastNs ?? 0n };
+  const mixed = learntNetworks(directions) === null ? directions.verdict() : null;
+  return { firstNs: firstNs ?? 0n, lastNs: lastNs ?? 0n, mixed };
 }
 
 function segmentsOf(

@@ -1,9 +1,9 @@
 /** `hoptime reproduce`: the papers' tables and figures, once more. Studies run side by side in processes of their own; what is done is kept, and a second run goes on. */
 import { spawn } from "node:child_process";
-import { mkdirSync } from "node:fs";
 import { availableParallelism } from "node:os";
-import { join } from "node:path";
+import { basename, join } from "node:path";
 import { Command } from "commander";
+import { makeDirectory, writeFailure } from "../base/directory.ts";
 import { UsageError } from "../base/errors.ts";
 import { Kernels } from "../base/kernels.ts";
 import { VERSION } from "../base/version.ts";
@@ -100,10 +100,18 @@ Examples:
 }
 
 async function runMissing(studies: readonly Study[], flags: Flags): Promise<void> {
-  mkdirSync(join(flags.out, "studies"), { recursive: true });
+  makeFolder(join(flags.out, "studies"));
   const missing = studies.filter((study) => flags.again || !readResult(flags.out, study, flags));
   if (missing.length === 1 || flags.jobs === 1) for (const study of missing) await runHere(study, flags);
   else await runAside(missing, flags);
+}
+
+function makeFolder(path: string): void {
+  try {
+    makeDirectory(path);
+  } catch (error) {
+    throw writeFailure(path, error, "give a directory that can be written");
+  }
 }
 
 /** Each seed in a directory of its own; what is done is kept. */
@@ -121,8 +129,8 @@ async function runSeeds(
   }
   if (flags.part) return;
   const result = overSeeds(runs);
-  const { seed, scale, out } = flags;
-  const command = `hoptime reproduce ${ids.join(" ") || "all"} --scale ${scale} --seed ${seed} --seeds ${seeds}`;
+  const { out } = flags;
+  const command = `${commandText(ids, flags)} --seeds ${seeds}`;
   await writeFile(join(out, "seeds.json"), `${JSON.stringify(result, null, 1)}\n`);
   await writeFile(join(out, "seeds.md"), seedsMarkdown(result, command));
   if (flags.json) await printJson(result);
@@ -185,12 +193,16 @@ async function runHere(study: Study, { out, scale, seed, map, part }: Flags): Pr
 async function runAside(studies: readonly Study[], flags: Flags): Promise<void> {
   const waiting = studies.toReversed();
   const running = new Set<ReturnType<typeof spawn>>();
+  const named = new Set<string>();
   const release = cleanOnSignal(() => {
     for (const child of running) child.kill();
   });
   let done = 0;
-  const show = () => {
-    if (process.stderr.isTTY) process.stderr.write(`\r\u001b[K${done} of ${studies.length} studies`);
+  const onTerminal = process.stderr.isTTY === true;
+  const show = (ended?: Study) => {
+    const text = `${done} of ${studies.length} studies`;
+    if (onTerminal) process.stderr.write(`\r\u001b[K${text}, ${[...named].join(" and ")} running`);
+    else if (ended && flags.scale === "full") warn(`${text}: ${ended.name}`);
   };
   const next = async (): Promise<void> => {
     for (let study = waiting.shift(); study; study = waiting.shift()) {
@@ -198,20 +210,22 @@ async function runAside(studies: readonly Study[], flags: Flags): Promise<void> 
         stdio: ["ignore", "ignore", "pipe"],
       });
       running.add(child);
+      named.add(study.name);
+      show();
       let trouble = "";
       child.stderr?.on("data", (piece) => {
         trouble += piece;
       });
       const code = await new Promise<number | null>((resolve) => child.on("close", resolve));
       running.delete(child);
+      named.delete(study.name);
       const problem = trouble.trim().replace(/^hoptime: /, "");
       if (code === 2) throw new UsageError("bad-parameter", problem.split("\n")[0] ?? "");
       if (code !== 0) throw new Error(`${study.name} failed: ${problem}`);
       done++;
-      show();
+      show(study);
     }
   };
-  show();
   try {
     await Promise.all(Array.from({ length: Math.min(flags.jobs, studies.length) }, next));
   } finally {
@@ -238,6 +252,12 @@ function partArguments(study: Study, { out, scale, seed, map, again }: Flags): s
   return [...own, ...(map ? ["--map", map] : []), ...(again ? ["--again"] : [])];
 }
 
+/** What makes the same report. */
+function commandText(ids: readonly string[], { scale, seed, map }: Flags): string {
+  const own = map === undefined ? "" : ` --map ${basename(map)}`;
+  return `hoptime reproduce ${ids.join(" ") || "all"} --scale ${scale} --seed ${seed}${own}`;
+}
+
 /** The results of one seed together. */
 function collected(studies: readonly Study[], flags: Flags): Reproduction {
   const { out, scale, seed } = flags;
@@ -250,11 +270,11 @@ function collected(studies: readonly Study[], flags: Flags): Reproduction {
 }
 
 async function report(ids: readonly string[], studies: readonly Study[], flags: Flags): Promise<void> {
-  const { out, scale, seed } = flags;
+  const { out } = flags;
   const reproduction = collected(studies, flags);
   const { findings } = reproduction;
-  const command = `hoptime reproduce ${ids.join(" ") || "all"} --scale ${scale} --seed ${seed}`;
-  mkdirSync(join(out, "figures"), { recursive: true });
+  const command = commandText(ids, flags);
+  makeFolder(join(out, "figures"));
   for (const { name, svg } of figureFiles(reproduction)) await writeFile(join(out, "figures", name), svg);
   await writeFile(join(out, "reproduction.json"), `${JSON.stringify(reproduction, null, 1)}\n`);
   await writeFile(

@@ -67,7 +67,6 @@ async function serve(order: FeedOrder, ring: RingWriter, post: (m: FeedMessage) 
     leadNs: order.leadNs,
     windowNs: order.windowNs,
     wantsSpan: order.wantsSpan,
-    numbersFlows: true,
     limit: Number.POSITIVE_INFINITY,
   });
   post({ kind: "head", head: feed.head });

@@ -56,11 +56,18 @@ export async function separatingNetworks(
   } finally {
     source.close();
   }
-  const enough = (networks: readonly string[]) => check.covered(networks) >= 1 - MAX_UNCOVERED;
-  const used = ofOthers.find(enough);
-  if (used || ifUsed) return used ?? null;
+  const used = ofOthers.find((networks) => covers(check, networks));
+  return used || ifUsed ? (used ?? null) : learntNetworks(check);
+}
+
+function covers(check: DirectionCheck, networks: readonly string[]): boolean {
+  return check.covered(networks) >= 1 - MAX_UNCOVERED;
+}
+
+/** Networks that separate the directions of what was looked at; null where none do. */
+export function learntNetworks(check: DirectionCheck): string[] | null {
   const learnt = check.networks();
-  return learnt && enough(learnt) ? learnt : null;
+  return learnt && covers(check, learnt) ? learnt : null;
 }
 
 /** Networks by which other points of the directory have separated directions; empty where there is no such directory. */

@@ -6,6 +6,7 @@ import { join } from "node:path";
 import { gunzipSync } from "node:zlib";
 import { afterAll, expect, test } from "vitest";
 import { ROOT } from "../support/demo-captures.ts";
+import { writePcap } from "../support/small-pcap.ts";
 
 const scratch = mkdtempSync(join(tmpdir(), "hoptime-evaluate-"));
 afterAll(() => rmSync(scratch, { recursive: true, force: true }));
@@ -126,4 +127,31 @@ test("says which part of a damaged capture was used, and refuses what is not the
   expect(damaged.stdout).toMatch(/one queue at 88.%: 2,697 packets/);
   expect(evaluate(join(scratch, "none.pcap")).status).toBe(2);
   expect(evaluate().stderr).toContain("give a capture, two captures, or --scenario");
+});
+
+test("gives commands for one direction where a capture has both and nothing separates them", () => {
+  // Ten hosts of one network, each of which talks to each other.
+  const hosts = Array.from({ length: 10 }, (_, i) => `10.0.0.${i + 1}`);
+  const packets = Array.from({ length: 900 }, (_, i) => {
+    const [src = "", dst = ""] = [hosts[i % 10], hosts[(i + 1 + (Math.floor(i / 10) % 9)) % 10]];
+    const timeNs = BigInt(1e18) + BigInt(i) * 100_000n;
+    return { ...{ timeNs, src, dst, ipid: i }, sport: 5000, dport: 5000 };
+  });
+  const both = join(scratch, "both.pcap");
+  writePcap(both, packets);
+  const { stdout } = evaluate(both, "--memory", "32kB", "--estimators", "lds");
+  expect(stdout).toContain(`${both} has packets of both directions, and a segment has one`);
+  const observed = stdout.match(/^ {2}hoptime observe .*$/gm) ?? [];
+  expect(observed).toHaveLength(2);
+  for (const line of observed) expect(line).toMatch(/ --filter 'src net [\d./]+'/);
+  // What `observe` says of the same capture without a filter, and with the one that is printed.
+  const words = (observed[0] ?? "").trim().split(" ").slice(1).join(" ");
+  const run = (command: string) =>
+    spawnSync("sh", ["-c", `"${process.execPath}" "${MAIN}" ${command}`], {
+      encoding: "utf8",
+      cwd: scratch,
+    });
+  const refused = run(words.replace(/--filter '.*?'/, ""));
+  expect([refused.status, refused.stderr]).toEqual([2, expect.stringContaining("both directions")]);
+  expect(run(words)).toMatchObject({ status: 0, stderr: "" });
 });

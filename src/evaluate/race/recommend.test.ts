@@ -65,6 +65,16 @@ describe("recommend", () => {
     });
   });
 
+  it("says of what comes nearest what it does where it does least", () => {
+    const well = row("a", 0.001, 1);
+    const classes = well.classes.map((c, i) => (i === 3 ? { ...c, answered: 0, median: null } : c));
+    const badly = { ...well, classes, answered: 0.9, answeredPackets: 0.3 };
+    const queue = { ...race(badly), segment: "one queue" };
+    expect(recommend([queue, race(well)]).nearest).toMatchObject({
+      ...{ estimator: "a", segment: "one queue", row: { answeredPackets: 0.3 }, worst: { answered: 0 } },
+    });
+  });
+
   it("judges by the mean of all packets where none of them answers for flows", () => {
     const one = row("a", 0.2, 1);
     const classes = one.classes.map((c) => ({ ...c, answered: 0, median: null }));

@@ -4,8 +4,8 @@ import type { Race, RaceRow } from "./race.ts";
 
 /** A class of fewer flows says nothing. */
 export const FEW = 5;
-/** Errors below this are alike. */
-const EXACT = 1e-4;
+/** Errors below this are alike, and count as this. */
+export const EXACT = 1e-4;
 /** An error within so much of the best is as good; the fewer bits decide. */
 const ALIKE = 1.2;
 const ANSWERED = 0.9;
@@ -34,8 +34,10 @@ export interface Nearest {
   readonly estimator: string;
   /** Within the budget in every race. */
   readonly fits: boolean;
+  /** The race in which it answers the least, by its segment, and what it did there. */
+  readonly segment: string;
   readonly row: RaceRow;
-  /** The sizes of flows that it answers the fewest of; null where there is none of enough flows. */
+  /** The sizes of flows that it answers the fewest of there; null where there is none of enough flows. */
   readonly worst: {
     readonly from: number;
     readonly to: number | null;
@@ -70,15 +72,18 @@ function byEstimator(races: readonly Race[], allowed: (row: RaceRow) => boolean)
 
 /** Of those within the budget, the one whose worst class is answered best; else the smallest of all. */
 function nearestOf(races: readonly Race[], allowed: (row: RaceRow) => boolean): Nearest | null {
+  const share = ({ worst, row }: Pick<Nearest, "worst" | "row">) =>
+    Math.min(row.answeredPackets, worst ? worst.answered / worst.flows : 0);
   const found = byEstimator(races, allowed).map((own): Nearest => {
-    const classes = own.flatMap((row) => row.classes.filter((c) => c.flows >= FEW));
-    const [worst = null] = classes.toSorted((a, b) => a.answered / a.flows - b.answered / b.flows);
-    const row = entryAt(own, -1);
-    return { estimator: row.estimator, fits: own.every((r) => r.fits), row, worst };
+    const fits = own.every((r) => r.fits);
+    const byRace = own.map((row, i): Nearest => {
+      const classes = row.classes.filter((c) => c.flows >= FEW);
+      const [worst = null] = classes.toSorted((a, b) => a.answered / a.flows - b.answered / b.flows);
+      return { estimator: row.estimator, fits, segment: entryAt(races, i).segment, row, worst };
+    });
+    return byRace.reduce((least, one) => (share(one) < share(least) ? one : least));
   });
   const fitting = found.filter((n) => n.fits);
-  const share = ({ worst, row }: Nearest) =>
-    Math.min(row.answeredPackets, worst ? worst.answered / worst.flows : 0);
   const [nearest = null] =
     fitting.length > 0
       ? fitting.toSorted((a, b) => share(b) - share(a) || b.row.answered - a.row.answered)

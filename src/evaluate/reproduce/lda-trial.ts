@@ -6,7 +6,7 @@ import { Random } from "../../base/random.ts";
 import { isNoAnswer } from "../../estimators/estimator.ts";
 import { lda } from "../../estimators/lda/lda.ts";
 import { parseParameters } from "../../estimators/parameters.ts";
-import type { DelayModel, LossHop } from "../../simulate/scenario.ts";
+import type { DelayModel, LossHop, Scenario } from "../../simulate/scenario.ts";
 import { runBothEnds } from "../both-ends.ts";
 import { average } from "./numbers.ts";
 
@@ -55,20 +55,29 @@ export interface TrialResult {
 }
 
 export async function runTrial(kernels: Kernels, trial: Trial): Promise<TrialResult> {
-  const { shape, packets, loss, seed, variants, runs, confidence = 0.98 } = trial;
-  const pairs = variants.flatMap((text) =>
-    Array.from({ length: runs }, (_, run) => ({
-      estimator: lda,
-      parameters: parseParameters(lda, text),
-      seed: BigInt(1000 * seed + run + 1),
-    })),
-  );
+  const { shape, packets, loss, seed } = trial;
   const path = [
     { kind: "delay", model: delayModel(shape) } as const,
     ...(loss.probability > 0 ? [loss] : []),
   ];
   const traffic = { kind: "population", ratePps: 5e6, packets, flows: 1000 } as const;
-  const { truth, sealed } = await runBothEnds(kernels, { seed, traffic, path }, pairs);
+  return await askAggregators(kernels, { seed, traffic, path }, trial);
+}
+
+/** Aggregators of each variant past one trace. */
+export async function askAggregators(
+  kernels: Kernels,
+  scenario: Scenario,
+  { variants, runs, confidence = 0.98 }: Pick<Trial, "variants" | "runs" | "confidence">,
+): Promise<TrialResult> {
+  const pairs = variants.flatMap((text) =>
+    Array.from({ length: runs }, (_, run) => ({
+      estimator: lda,
+      parameters: parseParameters(lda, text),
+      seed: BigInt(1000 * (scenario.seed ?? 1) + run + 1),
+    })),
+  );
+  const { truth, sealed } = await runBothEnds(kernels, scenario, pairs);
   const answers = pairs.map((pair, i): TrialAnswer => {
     const { segment } = lda.estimate({
       ...pair,

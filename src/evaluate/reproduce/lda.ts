@@ -18,6 +18,7 @@ import {
   WEIBULL,
 } from "./lda-errors.ts";
 import { ldaProbes } from "./lda-probes.ts";
+import { ldaQueue } from "./lda-queue.ts";
 import { runTraces, type TrialResult } from "./lda-trial.ts";
 import { average, count, maximum, percent, percents } from "./numbers.ts";
 import { type FindingBody, repeat, type Study } from "./study.ts";
@@ -315,4 +316,4 @@ const figure5: Study = {
   },
 };
 
-export const ldaStudies: readonly Study[] = [figure4, figure5, ldaProbes];
+export const ldaStudies: readonly Study[] = [figure4, figure5, ldaProbes, ldaQueue];

@@ -3,10 +3,11 @@ import { entryAt } from "../../base/lists.ts";
 import { deployment } from "../../network/plan/deployment.ts";
 import { memberLabel, mSets } from "../../network/plan/m-sets.ts";
 import { type PlanStep, planUpgrades } from "../../network/plan/plan.ts";
+import type { Topology } from "../../network/topology/topology.ts";
 import { loadTopology, parseTopology } from "../../network/topology/topology-format.ts";
-import { grownMap } from "../grown-map.ts";
+import { operatorMap } from "../grown-map.ts";
 import { count } from "./numbers.ts";
-import type { Study, Threshold } from "./study.ts";
+import type { Study, StudyContext, Threshold } from "./study.ts";
 
 /** The figures are pictures; edges and costs are the smallest set that gives the m-sets that the paper prints and two equal-cost paths from F to D. */
 const FIGURE_7 = "A,B,2\nA,F,2\nB,F,3\nC,F,3\nC,D,2\nD,E,1\nE,F,4\n";
@@ -69,9 +70,14 @@ const SPRINT_LEVELS = [
   [50, 4746, 1.49],
 ] as const;
 
+function mapOf({ map, seed }: StudyContext): Topology {
+  return map ? loadTopology(map) : operatorMap(SPRINT.routers, SPRINT.links / 2, seed);
+}
+
 const plans: Study = {
   name: "mplane-plans",
   paper: "lda",
+  usesMap: true,
   heads: [
     {
       id: "mplane-9",
@@ -82,7 +88,7 @@ const plans: Study = {
     },
   ],
   async run(context) {
-    const map = context.map ? loadTopology(context.map) : grownMap(SPRINT.routers, 1, context.seed);
+    const map = mapOf(context);
     const upgrade = Math.min(60, map.routers.length);
     const ours = planUpgrades(map, { upgrade, strategy: "greedy" });
     context.onProgress?.(0.5);
@@ -98,7 +104,7 @@ const plans: Study = {
     const shown = [0, 10, 20, 45, 50].filter((n) => n < ours.steps.length);
     return {
       "mplane-9": {
-        setting: `${ours.topology}: ${count(ours.routers)} routers, ${count(ours.links)} directed links${context.map ? "" : " (grown by preferential attachment; give the Rocketfuel map 1239 to repeat the paper's)"}`,
+        setting: `${ours.topology}: ${count(ours.routers)} routers, ${count(ours.links)} directed links${context.map ? "" : " (drawn like an operator's, as large as the paper's; with --map and Rocketfuel's 1239.weights.intra it is the paper's)"}`,
         literal: null,
         ours: `${count(first.probeHops)} probe hops fall to ${count(after45.probeHops)} with 45 upgraded (${Math.round(drop)} times fewer; random choice ${count(randomHops)}); mean segment ${first.segments.meanHops?.toFixed(2)} to ${after50.segments.meanHops?.toFixed(2)} hops with 50`,
         verdict: hopsFall ? (shortens ? "holds" : "holds for a class") : "does not hold",
@@ -151,11 +157,29 @@ const plans: Study = {
             ],
           },
         ],
-        thresholds: isSprint ? sprintThresholds((n) => at(ours.steps, n)) : [],
+        thresholds:
+          context.map === undefined
+            ? operatorThresholds(drop, randomHops / after45.probeHops, after50.segments.meanHops)
+            : isSprint
+              ? sprintThresholds((n) => at(ours.steps, n))
+              : [],
       },
     };
   },
 };
+
+/** As the paper's curves fall, on a map that is like its own: a hundred times fewer hops, random choice far behind, segments of one and a half hops. */
+function operatorThresholds(drop: number, random: number, meanHops: number | null): Threshold[] {
+  const least = { sense: "at least", quantity: "plain" } as const;
+  return [
+    { what: "times fewer probe hops with 45 upgraded", value: drop, limit: 100, ...least },
+    { what: "probe hops of random choice over greedy with 45 upgraded", value: random, limit: 10, ...least },
+    {
+      ...{ what: "mean segment with 50 upgraded, hops", value: meanHops ?? Infinity, limit: 1.6 },
+      ...{ sense: "at most", quantity: "plain" },
+    },
+  ];
+}
 
 /** Within 1 %: ties may be broken another way. */
 function sprintThresholds(at: (upgraded: number) => PlanStep): Threshold[] {

@@ -1,4 +1,7 @@
-/** The same studies with several seeds: how often each level is reached, and which verdicts come out. A level holds where it is reached in nine of ten runs. */
+/**
+ * The same studies with several seeds: how often each level is reached, and which verdicts come out. A level holds where it is reached in nine of ten runs, and where the
+ * median is no worse than the reference simulation's, if that is given.
+ */
 import { entryAt } from "../../base/lists.ts";
 import { writeQuantity } from "../../present/figure/axis-scale.ts";
 import { allThresholds, markdownTable } from "./report.ts";
@@ -14,6 +17,7 @@ export interface LevelOverSeeds {
   readonly limit: number;
   readonly sense: Threshold["sense"];
   readonly quantity: Threshold["quantity"];
+  readonly reference?: number | undefined;
   /** By seed. */
   readonly values: readonly number[];
   readonly reached: number;
@@ -39,7 +43,7 @@ export function overSeeds(runs: readonly Reproduction[]): OverSeeds {
   const first = entryAt(runs, 0);
   const lists = runs.map(allThresholds);
   const levels = entryAt(lists, 0).map(({ finding, threshold }): LevelOverSeeds => {
-    const { what, limit, sense, quantity } = threshold;
+    const { what, limit, sense, quantity, reference } = threshold;
     const own = lists.map((list) => {
       const found = list.find(
         (t) => t.finding.id === finding.id && t.threshold.what === what && t.threshold.sense === sense,
@@ -49,15 +53,12 @@ export function overSeeds(runs: readonly Reproduction[]): OverSeeds {
     });
     const reached = own.filter(isMet).length;
     const values = own.map((t) => t.value);
+    const middle = middleOf(values);
+    const asReference = reference === undefined || isMet({ ...threshold, value: middle, limit: reference });
     return {
       id: finding.id,
-      what,
-      limit,
-      sense,
-      quantity,
-      values,
-      reached,
-      holds: reached >= REACHED * runs.length,
+      ...{ what, limit, sense, quantity, reference, values, reached },
+      holds: reached >= REACHED * runs.length && asReference,
     };
   });
   const verdicts = first.findings.map(({ id }): VerdictOverSeeds => {
@@ -77,6 +78,13 @@ export function overSeeds(runs: readonly Reproduction[]): OverSeeds {
   };
 }
 
+function middleOf(values: readonly number[]): number {
+  return entryAt(
+    values.toSorted((a, b) => a - b),
+    values.length >> 1,
+  );
+}
+
 /** As it is written: the least, the median and the largest value. */
 export function levelCells({
   id,
@@ -84,6 +92,7 @@ export function levelCells({
   limit,
   sense,
   quantity,
+  reference,
   values,
   reached,
   holds,
@@ -93,11 +102,15 @@ export function levelCells({
   return [
     ...[id, what, `${sense} ${write(limit)}`],
     ...[0, sorted.length >> 1, -1].map((i) => write(entryAt(sorted, i))),
-    `${reached} of ${values.length}${holds ? "" : ": too few"}`,
+    reference === undefined ? "–" : write(reference),
+    `${reached} of ${values.length}${holds ? "" : reached >= REACHED * values.length ? ": median short of the reference" : ": too few"}`,
   ];
 }
 
-export const LEVEL_COLUMNS = ["id", "level", "limit", "least", "median", "largest", "reached"] as const;
+export const LEVEL_COLUMNS = [
+  ...["id", "level", "limit", "least", "median", "largest"],
+  ...["reference", "reached"],
+] as const;
 
 export function seedsMarkdown(result: OverSeeds, command: string): string {
   const { levels, verdicts, seeds, scale } = result;
@@ -107,7 +120,7 @@ export function seedsMarkdown(result: OverSeeds, command: string): string {
   return [
     "# Reproduction over seeds",
     "",
-    `Made by \`${command}\` (scale ${scale}, seeds ${seeds.join(", ")}). A level holds where it is reached in nine of ten runs: ${levels.filter((l) => l.holds).length} of ${levels.length} hold.`,
+    `Made by \`${command}\` (scale ${scale}, seeds ${seeds.join(", ")}). A level holds where it is reached in nine of ten runs, and where the median is no worse than what the reference simulation gave, if that is given: ${levels.filter((l) => l.holds).length} of ${levels.length} hold.`,
     "",
     markdownTable(LEVEL_COLUMNS, levels.map(levelCells)),
     "",

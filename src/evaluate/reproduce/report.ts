@@ -107,8 +107,10 @@ function findingMarkdown(finding: Finding, figures: string): string[] {
   ];
 }
 
-export function thresholdText({ what, value, limit, sense, quantity }: Threshold): string {
-  return `${what}: ${writeQuantity(value, quantity)} (${sense} ${writeQuantity(limit, quantity)})`;
+export function thresholdText({ what, value, limit, sense, quantity, reference }: Threshold): string {
+  const beside =
+    reference === undefined ? "" : `; reference simulation ${writeQuantity(reference, quantity)}`;
+  return `${what}: ${writeQuantity(value, quantity)} (${sense} ${writeQuantity(limit, quantity)}${beside})`;
 }
 
 export function markdownTable(columns: readonly string[], rows: readonly (readonly string[])[]): string {

@@ -4,6 +4,8 @@ import { dirname, join } from "node:path";
 import { afterAll, describe, expect, it } from "vitest";
 import { Kernels } from "../../base/kernels.ts";
 import { VERSION } from "../../base/version.ts";
+import { planUpgrades } from "../../network/plan/plan.ts";
+import { operatorMap } from "../grown-map.ts";
 import { probeErrors } from "./lda-trial.ts";
 import { LEFT_OUT } from "./left-out.ts";
 import { overSeeds, seedsMarkdown } from "./over-seeds.ts";
@@ -40,6 +42,18 @@ describe("the list of studies", () => {
   });
 });
 
+describe("the map that is drawn", () => {
+  it("is as large as the paper's, and connected", () => {
+    for (const seed of [1, 2, 3]) {
+      const map = operatorMap(315, 972, seed);
+      const plan = planUpgrades(map, { upgrade: 0, strategy: "greedy" });
+      expect([plan.routers, plan.links]).toEqual([315, 1944]);
+      // Between every two routers there is a path.
+      expect(plan.steps[0]?.segments.count).toBeGreaterThanOrEqual(315 * 314);
+    }
+  });
+});
+
 describe("a study", () => {
   it("is kept with its settings, and found again for the same ones only", async () => {
     const one = study("mplane-8");
@@ -50,6 +64,8 @@ describe("a study", () => {
     expect(readResult(scratch, one, { scale: "quick", seed: 3 })).toEqual(result);
     expect(readResult(scratch, one, { scale: "quick", seed: 4 })).toBeNull();
     expect(readResult(scratch, one, { scale: "full", seed: 3 })).toBeNull();
+    // A map is for plans alone: it does not make others run again.
+    expect(readResult(scratch, one, { scale: "quick", seed: 3, map: "net.weights" })).toEqual(result);
     writeFileSync(file, resultText(result).slice(0, 100));
     expect(readResult(scratch, one, { scale: "quick", seed: 3 })).toBeNull();
   });
@@ -126,6 +142,26 @@ describe("levels over seeds", () => {
     ]);
     expect(overSeeds(ten(2)).levels[0]).toMatchObject({ reached: 8, holds: false });
     expect(seedsMarkdown(overSeeds(ten(2)), "hoptime reproduce")).toContain("8 of 10: too few");
+  });
+
+  it("are held against the reference simulation by their median", () => {
+    const with10 = (value: number) =>
+      overSeeds(
+        Array.from({ length: 10 }, (_, i) => {
+          const one = run(i, value);
+          const thresholds = one.findings.flatMap((f) => f.thresholds).slice(1);
+          return {
+            ...one,
+            findings: one.findings.map((f) => ({
+              ...f,
+              thresholds: thresholds.map((t) => ({ ...t, reference: 0.4 })),
+            })),
+          };
+        }),
+      );
+    expect(with10(0.5).levels).toMatchObject([{ reached: 10, holds: true }]);
+    expect(with10(0.3).levels).toMatchObject([{ reached: 10, holds: false }]);
+    expect(seedsMarkdown(with10(0.3), "c")).toContain("10 of 10: median short of the reference");
   });
 
   it("name verdicts that hang on the seed", () => {

@@ -36,17 +36,21 @@ export async function runStudy(study: Study, context: StudyContext): Promise<Stu
     if (!body) throw new Error(`study ${study.name} has no result for ${head.id}`);
     return { ...head, paper: study.paper, ...body };
   });
-  const { scale, seed, map = null } = context;
+  const { scale, seed } = context;
   return {
     format: "hoptime.study/1",
     version: VERSION,
     study: study.name,
     scale,
     seed,
-    map,
+    map: mapOf(study, context.map),
     cpuSeconds: (user + system) / 1e6,
     findings,
   };
+}
+
+function mapOf({ usesMap }: Study, map: string | null | undefined): string | null {
+  return usesMap ? (map ?? null) : null;
 }
 
 export function resultFile(directory: string, study: Study): string {
@@ -57,7 +61,7 @@ export function resultFile(directory: string, study: Study): string {
 export function readResult(
   directory: string,
   study: Study,
-  { scale, seed, map = null }: Pick<StudyContext, "scale" | "seed"> & { map?: string | null | undefined },
+  { scale, seed, map }: Pick<StudyContext, "scale" | "seed"> & { map?: string | null | undefined },
 ): StudyResult | null {
   const file = resultFile(directory, study);
   if (!existsSync(file)) return null;
@@ -65,7 +69,7 @@ export function readResult(
     const result = JSON.parse(readFileSync(file, "utf8"), revive) as StudyResult;
     const same = result.version === VERSION && result.scale === scale && result.seed === seed;
     const complete = study.heads.every((head) => result.findings.some((f) => f.id === head.id));
-    return same && complete && result.map === map ? result : null;
+    return same && complete && result.map === mapOf(study, map) ? result : null;
   } catch {
     // Written by something else, or damaged: made anew.
     return null;

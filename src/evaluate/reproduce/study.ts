@@ -28,6 +28,8 @@ export interface Threshold {
   readonly limit: number;
   readonly sense: "at most" | "at least";
   readonly quantity: "share" | "time" | "count" | "plain";
+  /** What the reference simulation gave. One trace is off by chance: a single run is held against `limit`, the median over seeds against this as well. */
+  readonly reference?: number;
 }
 
 /** What is known of a finding before it is made. */
@@ -72,6 +74,8 @@ export interface Study {
   readonly name: string;
   readonly paper: Paper;
   readonly heads: readonly FindingHead[];
+  /** Its result depends on the map that is given. */
+  readonly usesMap?: boolean;
   /** One body per head, by id. */
   readonly run: (context: StudyContext) => Promise<Record<string, FindingBody>>;
 }

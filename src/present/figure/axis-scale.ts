@@ -73,6 +73,12 @@ export function writeQuantity(value: number, quantity: Quantity = "plain"): stri
 
 function short(value: number): string {
   const size = Math.abs(value);
+  if (size >= 1e9)
+    return value
+      .toExponential(1)
+      .replace(/\.0(?=e)/, "")
+      .replace("e+", " × 10")
+      .replace(/[0-9]+$/, (digits) => `10${raised(digits.slice(2))}`);
   if (size >= 1e6) return `${Number((value / 1e6).toPrecision(3))} M`;
   if (size >= 1e3) return formatCount(Number(value.toPrecision(3)));
   if (size > 0 && size < 1e-3)

@@ -1,21 +1,24 @@
 /**
- * A figure as SVG. Text and axes take the colour of the text around them, so that one picture serves light and dark pages; series differ by colour (the Okabe-Ito palette,
- * told apart by colour-blind readers), by mark and by dashes, and are named at their ends. No script, no style sheet.
+ * A figure as SVG. Text and axes take the colour of the text around them, so that one picture serves light and dark pages; series differ by colour (the Okabe-Ito palette, its
+ * yellow and sky blue darkened for white pages: told apart by colour-blind readers), by mark and by dashes, and are named at their ends. No script, no style sheet.
  */
 import { entryAt } from "../../base/lists.ts";
 import { escapeXml, px } from "../svg/svg.ts";
 import { type AxisScale, axisScale, writeQuantity } from "./axis-scale.ts";
 import type { BoxMark, Figure, Point, Series } from "./figure.ts";
 
-const COLOURS = ["#0072b2", "#d55e00", "#009e73", "#cc79a7", "#b8860b", "#56b4e9", "#8c6bb1"];
+const COLOURS = ["#0072b2", "#d55e00", "#009e73", "#cc79a7", "#b8860b", "#3897d3", "#8c6bb1"];
 const CLAIMED = "#808080";
 const DASHES = ["", "7 3", "2 3", "9 3 2 3", "4 2", "1 2", "12 3"];
-const LEFT = 66;
 const TOP = 30;
 const BOTTOM = 46;
-/** Of a label's letters, at 11 px. */
-const LETTER = 6.1;
+/** Of a label's letters, at 11 px, in the widest of the usual fonts. */
+const LETTER = 7;
 const LINE = 13;
+/** Of the name of the vertical axis, and between it, the numbers and the frame. */
+const AXIS_NAME = 28;
+/** What marks and lines at the frame's edge need around it. */
+const EDGE = 5;
 
 export interface DrawOptions {
   readonly width?: number;
@@ -40,10 +43,14 @@ interface Look {
 export function drawFigure(figure: Figure, options: DrawOptions = {}): string {
   const { width = 640, height = 300, standalone = false } = options;
   const longest = figure.series.reduce((n, s) => Math.max(n, s.name.length), 0);
-  const labels = Math.min(width / 3, 24 + longest * LETTER);
-  const frame = { left: LEFT, right: width - labels, top: TOP, bottom: height - BOTTOM };
+  const labels = Math.min(width / 2, 24 + longest * LETTER);
+  const y = axisScale(figure.y, yValues(figure), height - BOTTOM, TOP);
+  const numbers = y.ticks.reduce((n, { text }) => Math.max(n, text.length), 0);
+  const frame = {
+    ...{ left: AXIS_NAME + numbers * LETTER, right: width - labels },
+    ...{ top: TOP, bottom: height - BOTTOM },
+  };
   const x = axisScale(figure.x, xValues(figure), frame.left, frame.right);
-  const y = axisScale(figure.y, yValues(figure), frame.bottom, frame.top);
   const looks = looksOf(figure.series);
   const drawn = figure.series.map((series, i) => drawSeries(series, x, y, entryAt(looks, i)));
   const boxes = (figure.boxes ?? []).map((box) => drawBox(box, x, y));
@@ -55,11 +62,21 @@ export function drawFigure(figure: Figure, options: DrawOptions = {}): string {
     `font-family="system-ui,sans-serif" font-size="11" fill="currentColor">${style}` +
     `<text x="4" y="16" font-size="13" font-weight="600">${escapeXml(figure.title)}</text>` +
     drawAxes(figure, frame, x, y) +
-    boxes.join("") +
-    drawn.join("") +
+    inside(frame, boxes.join("") + drawn.join("")) +
     drawNames(figure.series, looks, frame, x, y) +
     "</svg>"
   );
+}
+
+/** A picture in the picture cuts off what is beyond its edges, where an axis has a range of its own. */
+function inside({ left, right, top, bottom }: Frame, drawn: string): string {
+  const [x, y, width, height] = [
+    left - EDGE,
+    top - EDGE,
+    right - left + 2 * EDGE,
+    bottom - top + 2 * EDGE,
+  ].map(px);
+  return `<svg x="${x}" y="${y}" width="${width}" height="${height}" viewBox="${x} ${y} ${width} ${height}">${drawn}</svg>`;
 }
 
 /** What is drawn, as a table: one row per point. */
@@ -188,7 +205,7 @@ function drawNames(
   y: AxisScale,
 ): string {
   const named = series.flatMap(({ name, points }, i) => {
-    const last = points.findLast((p) => x.has(p.x) && y.has(p.y));
+    const last = points.findLast((p) => x.has(p.x) && y.has(p.y) && x.at(p.x) <= frame.right + 1);
     return last ? [{ name, look: entryAt(looks, i), y: y.at(last.y) }] : [];
   });
   named.sort((a, b) => a.y - b.y);

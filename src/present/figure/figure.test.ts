@@ -85,6 +85,34 @@ describe("drawFigure", () => {
       if (i > 0) expect(y - (places[i - 1] ?? 0)).toBeGreaterThanOrEqual(12.9);
   });
 
+  it("has room for its names and numbers in a wide font", () => {
+    const names = ["as", "a vector per peer in the same memory"];
+    const svg = drawFigure({
+      ...{ title: "t", x: { label: "x" }, y: { label: "share of all", scale: "log", quantity: "share" } },
+      series: names.map((name) => ({ name, points: [{ x: 1, y: 1e3 }] })),
+    });
+    // Seven pixels a letter is DejaVu Sans.
+    const start = Number(/x="([\d.]+)" y="[\d.]+" fill="#[0-9a-f]+">a vector/.exec(svg)?.[1]);
+    expect(start + 7 * (names[1] ?? "").length).toBeLessThanOrEqual(641);
+    for (const [, x, text] of svg.matchAll(/x="([\d.]+)" y="[\d.]+" text-anchor="end"[^>]*>([^<]+)/g))
+      expect(Number(x) - 7 * (text ?? "").length).toBeGreaterThan(17);
+  });
+
+  it("cuts off what is beyond the range of an axis, and names it where it leaves", () => {
+    const figure: Figure = {
+      ...{ title: "t", x: { label: "x", range: [0, 1] }, y: { label: "y", range: [0, 1] } },
+      series: [{ name: "far", kind: "steps", points: [0.2, 0.6, 1, 5].map((x, i) => ({ x, y: i / 4 })) }],
+    };
+    const svg = drawFigure(figure);
+    const [, x, width, inner] = /<svg x="([\d.]+)" [^>]*width="([\d.]+)"[^>]*>(.*?)<\/svg>/.exec(svg) ?? [];
+    expect(inner).toContain("<path");
+    const end = Number(x) + Number(width);
+    expect(end).toBeLessThan(640 - 3 * 7);
+    const named = Number(/y="([\d.]+)" fill="#[0-9a-f]+">far/.exec(svg)?.[1]);
+    // At half of the height: the last value of the range is 1.
+    expect(Math.abs(named - 3.5 - (30 + 254) / 2)).toBeLessThan(1);
+  });
+
   it("leaves out what a logarithmic axis has no place for, and draws a figure without values", () => {
     const zero: Figure = { ...EXAMPLE, series: [{ name: "none", points: [{ x: 0, y: 0 }] }] };
     expect(drawFigure(zero)).not.toContain("NaN");
@@ -129,6 +157,8 @@ describe("writeQuantity", () => {
     [2.5e6, "time", "2.5 ms"],
     [Number.NaN, "plain", "–"],
     [0.00002, "plain", "2 × 10⁻⁵"],
+    [3e12, "count", "3 × 10¹²"],
+    [2.5e9, "plain", "2.5 × 10⁹"],
   ] as const)("writes %s as %s", (value, quantity, text) => {
     expect(writeQuantity(value, quantity)).toBe(text);
   });
