@@ -71,7 +71,7 @@ export const ldaQueue: Study = {
         thresholds: UTILISATIONS.map((load, u) => ({
           what: `deviation of (5) over that of residuals at ${percent(load)} utilisation`,
           value: entryAt(factors, u),
-          limit: 1.6,
+          limit: 1.4,
           sense: "at least" as const,
           quantity: "plain" as const,
           reference: 2,
