@@ -10,7 +10,6 @@ export { walkRing } from "./decode/walk-ring";
 export * from "./flows/flows";
 export * from "./sketches/cells";
 export { keyRows, keyRuns } from "./flows/key-runs";
-export { numberRuns, runNumbersFree, runNumbersNew } from "./flows/run-numbers";
 export { statsCount, statsFaults, statsFaultsMade, statsFlow, statsFree, statsMore, statsNew } from "./flows/flow-records";
 export { journalCount, journalDivide, journalPick, journalPut, statsSettle, statsSettleSome } from "./flows/flow-lists";
 export { statsTop } from "./flows/tables";

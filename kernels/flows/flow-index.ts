@@ -12,7 +12,6 @@ import { allocate } from "./tables";
 const TAG: u64 = 0xffffffff00000000;
 /** An index of so many slots, and all that is random beside it, is no longer in the cache. */
 const MANY_BITS: u32 = 15;
-const FIRST_NUMBERS_BITS: u32 = 12;
 
 /** A flow's key as five u64: meta, addrA to addrD. */
 export function statsKey(p: usize, id: u32, out: usize): void {
@@ -119,8 +118,7 @@ export const TOUCHED_AT_ONCE: u32 = 64;
  */
 export function touchRuns(stats: FlowStats, runs: usize, from: u32, to: u32, scratch: u32): bool {
   if (stats.indexBits < MANY_BITS) return false;
-  if (load<u32>(runAt(runs, from), 8) != 0) likelyByNumber(stats, runs, from, to, scratch);
-  else likelyByHash(stats, runs, from, to, scratch);
+  likelyFlows(stats, runs, from, to, scratch);
   const segments = flowSegments(stats);
   let sum: u32 = 0;
   for (let i = from; i < to; i++) {
@@ -131,17 +129,8 @@ export function touchRuns(stats: FlowStats, runs: usize, from: u32, to: u32, scr
   return true;
 }
 
-function likelyByNumber(stats: FlowStats, runs: usize, from: u32, to: u32, scratch: u32): void {
-  const numbered = stats.numbered;
-  const room = stats.numbers;
-  for (let i = from; i < to; i++) {
-    const number = load<u32>(runAt(runs, i), 8);
-    store<u32>(scratch + (i << 2), number < room ? load<u32>(numbered + (number << 2)) : 0);
-  }
-}
-
 /** In the first two slots, and without branches: a slot that another flow took is met at random. */
-function likelyByHash(stats: FlowStats, runs: usize, from: u32, to: u32, scratch: u32): void {
+function likelyFlows(stats: FlowStats, runs: usize, from: u32, to: u32, scratch: u32): void {
   const index = stats.index;
   const shift = 64 - stats.indexBits;
   const mask: u32 = (1 << stats.indexBits) - 1;
@@ -163,28 +152,7 @@ export function likelyFlowOfRun(stats: FlowStats, runs: usize, capacity: u32, i:
   const run = runAt(runs, i);
   if (likely != 0 && sameKey(stats, flowIn(flowSegments(stats), likely - 1), load<u64>(run, 16), load<u64>(run, 24), wideRun(runs, capacity, i)))
     return likely - 1;
-  return unlikelyFlowOfRun(stats, runs, capacity, i);
-}
-
-function unlikelyFlowOfRun(stats: FlowStats, runs: usize, capacity: u32, i: u32): u32 {
-  const id = flowOfRun(stats, runs, capacity, i);
-  const number = load<u32>(runAt(runs, i), 8);
-  if (number == 0) return id;
-  if (number >= stats.numbers) growNumbered(stats, number);
-  store<u32>(stats.numbered + (number << 2), id + 1);
-  return id;
-}
-
-function growNumbered(stats: FlowStats, number: u32): void {
-  const room = max<u32>(1 << FIRST_NUMBERS_BITS, number << 1);
-  const fresh = allocate(room << 2);
-  memory.fill(fresh, 0, room << 2);
-  if (stats.numbered != 0) {
-    memory.copy(fresh, stats.numbered, stats.numbers << 2);
-    heap.free(stats.numbered);
-  }
-  stats.numbered = fresh;
-  stats.numbers = room;
+  return flowOfRun(stats, runs, capacity, i);
 }
 
 /** The flow of the opposite direction (addresses and ports exchanged), or -1. `scratch`: 40 bytes. */

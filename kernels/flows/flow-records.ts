@@ -83,8 +83,6 @@ export class FlowStats {
   index: u32;
   indexBits: u32;
   touched: u32; // keeps the loads of touching passes alive
-  numbered: u32; // by the numbers of runs (kernels/flows/run-numbers.ts): number of the flow + 1, u32; 0 where it is not known
-  numbers: u32; //  room for so many
   counts: u32; // a u16 per bucket, all 0: lists are counted there (kernels/flows/flow-lists.ts)
   journal: u32; // buckets that are not in their lists yet (kernels/flows/flow-lists.ts): its pieces
   noted: u32; //  how many
@@ -130,7 +128,6 @@ export function statsFree(p: usize): void {
   tableFree(stats.faults);
   tableFree(stats.wide);
   heap.free(stats.index);
-  if (stats.numbered != 0) heap.free(stats.numbered);
   heap.free(stats.counts);
   heap.free(stats.none);
   if (stats.journal != 0) {

@@ -2,8 +2,7 @@
 // per run, one look-up finds the flow of all its rows, and another thread is sent runs instead of keys.
 //
 //   head: min f64 | max time of the rows f64
-//   run: end u32 (rows from the first of all runs to one past its last) | bytes on the wire u32 |
-//        number u32 (kernels/flows/run-numbers.ts; 0: none) | upper half of the hash u32 | meta u64 | addrA u64
+//   run: end u32 (rows from the first of all runs to one past its last) | bytes on the wire u32 | hash u64 | meta u64 | addrA u64
 //   after room for `capacity` runs (the batch's), for IPv6 ones: addrB u64 | addrC u64 | addrD u64
 //
 // Where most keys are not looked up, as of AFTER's packets, which are of the flows of those that they are found to be, rows of IPv4 have their masked
@@ -18,7 +17,6 @@ export const WIDE_RUN: u32 = 24;
 export const ROW_KEY: u32 = 16;
 /** Beside the number of rows in place of that of runs: there is a key per row. */
 export const KEY_PER_ROW: u32 = 1 << 30;
-const UPPER_HALF: u64 = 0xffffffff00000000;
 
 /** Where run `i` lies. */
 // @ts-ignore: decorator
@@ -58,7 +56,7 @@ export function keyRuns(b: usize, from: u32, to: u32, mask: usize, seed: u64, ru
     } else {
       const key = meta & meta4;
       const a = load<u64>(addresses + o) & addr4;
-      store<u64>(run, avalanche(mixWord(mixWord(seed + P5, key), a)) & UPPER_HALF, 8);
+      store<u64>(run, avalanche(mixWord(mixWord(seed + P5, key), a)), 8);
       store<u64>(run, key, 16);
       store<u64>(run, a, 24);
       i++;
@@ -148,6 +146,6 @@ function keyWide(batch: Batch, i: u32, mask: usize, seed: u64, run: usize, wide:
     store<u64>(wide, d, 16);
     h = mixWord(mixWord(mixWord(h, b), c), d);
   }
-  store<u64>(run, avalanche(h) & UPPER_HALF, 8);
+  store<u64>(run, avalanche(h), 8);
   return isWide;
 }

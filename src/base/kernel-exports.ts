@@ -103,10 +103,6 @@ export interface KernelExports {
   // kernels/flows/key-runs.ts
   keyRows(b: number, from: number, to: number, mask: number, runs: number): number;
   keyRuns(b: number, from: number, to: number, mask: number, seed: bigint, runs: number): number;
-  // kernels/flows/run-numbers.ts
-  numberRuns(p: number, runs: number, n: number): void;
-  runNumbersFree(p: number): void;
-  runNumbersNew(): number;
   // kernels/flows/tables.ts
   statsTop(): number;
   // kernels/maple/buffer.ts

@@ -256,16 +256,14 @@ export const FlowStatsLayout = {
   index: 44,
   indexBits: 48,
   touched: 52,
-  numbered: 56,
-  numbers: 60,
-  counts: 64,
-  journal: 68,
-  noted: 72,
-  piece: 76,
-  seed: 80,
-  base: 88,
+  counts: 56,
+  journal: 60,
+  noted: 64,
+  piece: 68,
+  seed: 72,
+  base: 80,
 } as const;
-export const FlowStatsBytes = 96;
+export const FlowStatsBytes = 88;
 
 /** Constants of kernels/flows/flow-records.ts. */
 export const flowRecordsConstants = {

@@ -67,8 +67,6 @@ async function serve(order: FeedOrder, ring: RingWriter, post: (m: FeedMessage) 
     leadNs: order.leadNs,
     windowNs: order.windowNs,
     wantsSpan: order.wantsSpan,
-    // Not yet: with 50,000 flows it saves time, with 965,000 the table of numbers costs more (12 % of the whole).
-    numbersFlows: false,
     limit: Number.POSITIVE_INFINITY,
   });
   post({ kind: "head", head: feed.head });

@@ -4,7 +4,7 @@ import { describe, expect, test } from "vitest";
 import { Kernels } from "../base/kernels.ts";
 import { PacketBatch } from "../capture/batch.ts";
 import { FlowKeySpec } from "../capture/flow/flow-key.ts";
-import { type KeyRuns, RUN_BYTES, RUNS_HEAD_BYTES, RunFinder, RunNumbers } from "../capture/flow/key-runs.ts";
+import { RunFinder } from "../capture/flow/key-runs.ts";
 import { ExactMatcher } from "./matcher.ts";
 
 const SEED = 7n;
@@ -30,7 +30,7 @@ function write(batch: PacketBatch, row: number, n: number): void {
 class Matched {
   readonly kernels = new Kernels();
   readonly batch = new PacketBatch(this.kernels, ROWS);
-  readonly finder: RunFinder;
+  readonly finder = new RunFinder(this.kernels, FIVE, SEED, ROWS);
   readonly matcher = new ExactMatcher(this.kernels, {
     windowNs: 1e9,
     epochNs: 1e9,
@@ -44,13 +44,8 @@ class Matched {
   });
   #packets = 0;
 
-  constructor(numbered = false) {
-    const numbers = numbered ? new RunNumbers(this.kernels) : null;
-    this.finder = new RunFinder(this.kernels, FIVE, SEED, ROWS, numbers);
-  }
-
-  /** Rows of these flows, each packet another one. `find`: how the runs of BEFORE's are found. */
-  take(side: 0 | 1, flows: number[], find?: (batch: PacketBatch, rows: number) => KeyRuns): void {
+  /** Rows of these flows, each packet another one. */
+  take(side: 0 | 1, flows: number[]): void {
     const { batch } = this;
     batch.count = flows.length;
     for (const [row, n] of flows.entries()) {
@@ -60,9 +55,8 @@ class Matched {
       batch.digest.set([Math.imul(packet, 0x9e3779b1) >>> 0, Math.imul(packet, 0x85ebca6b) >>> 0], 2 * row);
       batch.wireLength[row] = 100;
     }
-    const n = flows.length;
     const runs =
-      side === 1 ? this.finder.findRows(batch, 0, n) : (find?.(batch, n) ?? this.finder.find(batch, 0, n));
+      side === 1 ? this.finder.findRows(batch, 0, flows.length) : this.finder.find(batch, 0, flows.length);
     this.matcher.takeRows(side, batch, runs, 0, 0);
   }
 
@@ -108,11 +102,8 @@ describe("flows of the matcher", () => {
     );
   });
 
-  test.each([
-    ["by the hashes of their keys", false],
-    ["by the numbers of their runs", true],
-  ])("are found again among many %s, and so are those that answer them", (_, numbered) => {
-    const matched = new Matched(numbered);
+  test("are found again among many, and so are those that answer them", () => {
+    const matched = new Matched();
     const sent = Array.from({ length: 40_000 }, (_, i) => ((i * 7919) % 20_011) + 200);
     for (let from = 0; from < sent.length; from += ROWS) matched.take(0, sent.slice(from, from + ROWS));
     const flows = [...new Set(sent)];
@@ -129,24 +120,5 @@ describe("flows of the matcher", () => {
       const words = Uint32Array.from(columns.flatMap((c) => [...c.slice(0, 2)]));
       expect(matched.key(id)).toBe(JSON.stringify(FIVE.describe(words)));
     }
-  });
-
-  test("are told apart by their keys where runs of several have one number", () => {
-    const matched = new Matched();
-    const count = 20_000;
-    const spoilt = (batch: PacketBatch, rows: number) => {
-      const runs = matched.finder.find(batch, 0, rows);
-      for (let i = 0; i < runs.count; i++)
-        matched.kernels.writeU32(runs.address + RUNS_HEAD_BYTES + i * RUN_BYTES + 8, 1 + (i % 3));
-      return runs;
-    };
-    for (let round = 0; round < 2; round++)
-      for (let from = 0; from < count; from += ROWS) {
-        const flows = Array.from({ length: Math.min(ROWS, count - from) }, (_, i) => from + i);
-        matched.take(0, flows, spoilt);
-      }
-    const { matcher } = matched;
-    expect(matcher.flowCount).toBe(count);
-    for (let id = 0; id < count; id += 97) expect(matcher.flow(id).sent).toBe(2);
   });
 });

@@ -7,7 +7,7 @@ import type { Kernels } from "../base/kernels.ts";
 import { PacketBatch } from "../capture/batch.ts";
 import { appendRows } from "../capture/copy-batch.ts";
 import { FlowKeySpec } from "../capture/flow/flow-key.ts";
-import { type KeyRuns, RunFinder, RunNumbers } from "../capture/flow/key-runs.ts";
+import { type KeyRuns, RunFinder } from "../capture/flow/key-runs.ts";
 import {
   type CaptureOptions,
   CaptureReader,
@@ -48,8 +48,6 @@ export interface FeedPlan {
   limit: number;
   /** How long BEFORE is has to be known at once. */
   wantsSpan?: boolean;
-  /** Flows are looked up in another thread: their runs are given numbers here, which make that quicker there. */
-  numbersFlows?: boolean;
   /** Watches every batch of either side. */
   onBatch?: ((side: 0 | 1, batch: PacketBatch, originNs: bigint) => void) | undefined;
 }
@@ -269,7 +267,6 @@ export class DirectFeed implements PairFeed {
   readonly head: FeedHead;
   /** By the batches' capacity. */
   readonly #finders = new Map<number, RunFinder>();
-  readonly #numbers: RunNumbers | null;
   readonly #kernels: Kernels;
   readonly #plan: FeedPlan;
   readonly #before: Side;
@@ -281,7 +278,6 @@ export class DirectFeed implements PairFeed {
 
   private constructor(kernels: Kernels, plan: FeedPlan, before: Side, after: Side, head: FeedHead) {
     this.#kernels = kernels;
-    this.#numbers = plan.numbersFlows ? new RunNumbers(kernels) : null;
     this.#plan = plan;
     this.#before = before;
     this.#after = after;
@@ -370,7 +366,7 @@ export class DirectFeed implements PairFeed {
     const known = this.#finders.get(capacity);
     if (known) return known;
     const { key = FlowKeySpec.parse(undefined), seed = DEFAULT_SEED } = this.#plan.capture;
-    const finder = new RunFinder(this.#kernels, key, seed, capacity, this.#numbers);
+    const finder = new RunFinder(this.#kernels, key, seed, capacity);
     this.#finders.set(capacity, finder);
     return finder;
   }
@@ -394,7 +390,6 @@ export class DirectFeed implements PairFeed {
     };
     for (const side of sides) side.free();
     for (const finder of this.#finders.values()) finder.free();
-    this.#numbers?.free();
     return tail;
   }
 }

@@ -4,14 +4,7 @@ import { describe, expect, test } from "vitest";
 import { Kernels } from "../../base/kernels.ts";
 import { PacketBatch } from "../batch.ts";
 import { FlowKeySpec } from "./flow-key.ts";
-import {
-  type KeyRuns,
-  RUN_BYTES,
-  RUNS_HEAD_BYTES,
-  RunFinder,
-  RunNumbers,
-  WIDE_RUN_BYTES,
-} from "./key-runs.ts";
+import { type KeyRuns, RUN_BYTES, RUNS_HEAD_BYTES, RunFinder, WIDE_RUN_BYTES } from "./key-runs.ts";
 
 const SEED = 7n;
 const ROWS = 64;
@@ -78,8 +71,7 @@ describe("runs of flow keys", () => {
           const { flowHash, meta, addrA, addrB, addrC, addrD } = batch;
           const wide = (meta[2 * i + 1]! & META_IPV6) !== 0;
           const rest = wide ? [addrB, addrC, addrD] : [];
-          // Of the hash the upper half; in place of the lower one there is a number, where runs are given numbers.
-          return [0, flowHash[2 * i + 1], ...[meta, addrA, ...rest].flatMap((c) => word(c, i))].join();
+          return [flowHash, meta, addrA, ...rest].flatMap((c) => word(c, i)).join();
         });
         const got = found.flatMap(({ end, key: k }, i) => {
           const start = i === 0 ? 0 : found[i - 1]!.end;
@@ -94,32 +86,4 @@ describe("runs of flow keys", () => {
       fc.assert(property, { numRuns: 150, seed: 3 });
     },
   );
-
-  test("have one number for each key, in order of appearance, and keep their keys", () => {
-    const kernels = new Kernels();
-    const numbers = new RunNumbers(kernels);
-    const key = FlowKeySpec.parse("5tuple");
-    const batch = new PacketBatch(kernels, ROWS);
-    const [plain, numbered] = [null, numbers].map((n) => new RunFinder(kernels, key, SEED, ROWS, n));
-    const words = ({ address, count }: KeyRuns, drop: boolean) =>
-      Array.from({ length: count }, (_, i) => {
-        const at = (address + RUNS_HEAD_BYTES + i * RUN_BYTES) >>> 2;
-        return [...kernels.u32.slice(at, at + RUN_BYTES / 4)].filter((_, k) => !drop || k !== 2);
-      });
-    const known = new Map<number, number>();
-    for (let piece = 0; piece < 600; piece++) {
-      const flows = Array.from({ length: ROWS }, (_, i) => ((piece * ROWS + i) * 7919) % 20_011);
-      batch.count = ROWS;
-      for (const [i, flow] of flows.entries()) {
-        batch.meta.set([((1000 << 16) | 80) >>> 0, (6 | (1 << 28)) >>> 0], 2 * i);
-        batch.addrA.set([flow, 9], 2 * i);
-      }
-      const without = words(plain!.find(batch, 0, ROWS), true);
-      const runs = numbered!.find(batch, 0, ROWS);
-      expect(words(runs, true)).toEqual(without);
-      for (const flow of flows) if (!known.has(flow)) known.set(flow, known.size + 1);
-      expect(words(runs, false).map((w) => w[2])).toEqual(flows.map((flow) => known.get(flow)));
-    }
-    for (const one of [plain!, numbered!, numbers]) one.free();
-  });
 });

@@ -86,51 +86,22 @@ export class KeyRuns {
   }
 }
 
-/** Numbers of keys, for those who look many flows up (kernels/flows/run-numbers.ts). */
-export class RunNumbers {
-  readonly #kernels: Kernels;
-  readonly #address: number;
-
-  constructor(kernels: Kernels) {
-    this.#kernels = kernels;
-    this.#address = kernels.call.runNumbersNew() >>> 0;
-  }
-
-  give(runs: KeyRuns): void {
-    this.#kernels.call.numberRuns(this.#address, runs.address, runs.count);
-  }
-
-  free(): void {
-    this.#kernels.call.runNumbersFree(this.#address);
-  }
-}
-
 /** Finds runs by one key. */
 export class RunFinder {
   readonly runs: KeyRuns;
   readonly #mask: number;
   readonly #seed: bigint;
   readonly #kernels: Kernels;
-  readonly #numbers: RunNumbers | null;
 
-  /** With `numbers`, which several finders may share, the runs are given their numbers. */
-  constructor(
-    kernels: Kernels,
-    key: FlowKeySpec,
-    seed: bigint,
-    capacity: number,
-    numbers: RunNumbers | null = null,
-  ) {
+  constructor(kernels: Kernels, key: FlowKeySpec, seed: bigint, capacity: number) {
     this.#kernels = kernels;
     this.runs = new KeyRuns(kernels, capacity);
     this.#mask = key.store(kernels);
     this.#seed = seed;
-    this.#numbers = numbers;
   }
 
   find(batch: PacketBatch, from: number, to: number): KeyRuns {
     this.runs.find(batch, from, to, this.#mask, this.#seed);
-    this.#numbers?.give(this.runs);
     return this.runs;
   }
 
