@@ -104,7 +104,7 @@ const plans: Study = {
     const shown = [0, 10, 20, 45, 50].filter((n) => n < ours.steps.length);
     return {
       "mplane-9": {
-        setting: `${ours.topology}: ${count(ours.routers)} routers, ${count(ours.links)} directed links${context.map ? "" : " (drawn like an operator's, as large as the paper's; with --map and Rocketfuel's 1239.weights.intra it is the paper's)"}`,
+        setting: `${ours.topology}: ${count(ours.routers)} routers, ${count(ours.links)} directed links${context.map ? "" : " (drawn like an operator's, as large as the paper's; given Rocketfuel's 1239.weights.intra it is the paper's)"}`,
         literal: null,
         ours: `${count(first.probeHops)} probe hops fall to ${count(after45.probeHops)} with 45 upgraded (${Math.round(drop)} times fewer; random choice ${count(randomHops)}); mean segment ${first.segments.meanHops?.toFixed(2)} to ${after50.segments.meanHops?.toFixed(2)} hops with 50`,
         verdict: hopsFall ? (shortens ? "holds" : "holds for a class") : "does not hold",
