@@ -30,13 +30,15 @@ export function stepOfFew(
   reverse: EnvelopePoints,
   quantumNs: number,
 ): LevelShift | null {
-  if (Math.min(forward.length, reverse.length) > MAX_POINTS) return null;
+  const fewest = Math.min(forward.length, reverse.length);
+  if (fewest === 0 || fewest > MAX_POINTS) return null;
+  const [onward, backward] = [rangesOf(forward), rangesOf(reverse)];
   let best: (LevelShift & { chance: number; slope: number }) | null = null;
   for (let i = 1; i < forward.length; i++) {
     // Packets of the way back between two that go forward may be of either side.
     for (const atNs of momentsBetween(forward.timeNs[i - 1]!, forward.timeNs[i]!, reverse)) {
-      const there = apart(forward, atNs, quantumNs);
-      const back = there && apart(reverse, atNs, quantumNs);
+      const there = apart(onward, atNs, quantumNs);
+      const back = there && apart(backward, atNs, quantumNs);
       if (!there || !back || Math.sign(there.sizeNs) === Math.sign(back.sizeNs)) continue;
       const differNs = Math.abs(there.sizeNs + back.sizeNs);
       const varyNs = there.rangeNs + back.rangeNs;
@@ -96,22 +98,53 @@ interface Apart {
   chance: number;
 }
 
+/** Points with the lowest and the highest value up to each of them, and from each of them on: the other direction may have many, and every moment asks for both sides. */
+interface Ranges {
+  points: EnvelopePoints;
+  before: { low: Float64Array; high: Float64Array };
+  behind: { low: Float64Array; high: Float64Array };
+}
+
+function rangesOf(points: EnvelopePoints): Ranges {
+  const { valueNs, length } = points;
+  const empty = () => ({ low: new Float64Array(length), high: new Float64Array(length) });
+  const [before, behind] = [empty(), empty()];
+  for (let i = 0; i < length; i++) {
+    before.low[i] = Math.min(valueNs[i]!, i > 0 ? before.low[i - 1]! : Number.POSITIVE_INFINITY);
+    before.high[i] = Math.max(valueNs[i]!, i > 0 ? before.high[i - 1]! : Number.NEGATIVE_INFINITY);
+  }
+  for (let i = length - 1; i >= 0; i--) {
+    behind.low[i] = Math.min(valueNs[i]!, i + 1 < length ? behind.low[i + 1]! : Number.POSITIVE_INFINITY);
+    behind.high[i] = Math.max(valueNs[i]!, i + 1 < length ? behind.high[i + 1]! : Number.NEGATIVE_INFINITY);
+  }
+  return { points, before, behind };
+}
+
 /** Null where the sides overlap, or nearly do. */
-function apart({ timeNs, valueNs, length }: EnvelopePoints, atNs: number, quantumNs: number): Apart | null {
-  let k = 0;
-  while (k < length && timeNs[k]! < atNs) k++;
+function apart({ points, before, behind }: Ranges, atNs: number, quantumNs: number): Apart | null {
+  const { timeNs, valueNs, length } = points;
+  const k = firstFrom(timeNs, length, atNs);
   if (k === 0 || k === length) return null;
-  const [left, right] = [valueNs.slice(0, k).sort(), valueNs.slice(k).sort()];
-  const [a, b] = [
-    { low: left[0]!, high: left[k - 1]! },
-    { low: right[0]!, high: right[length - k - 1]! },
-  ];
+  const a = { low: before.low[k - 1]!, high: before.high[k - 1]! };
+  const b = { low: behind.low[k]!, high: behind.high[k]! };
   const gapNs = Math.max(b.low - a.high, a.low - b.high);
   const rangeNs = Math.max(a.high - a.low, b.high - b.low, quantumNs);
   if (gapNs <= GAP * rangeNs) return null;
+  const [left, right] = [valueNs.slice(0, k), valueNs.slice(k, length)];
   const sizeNs = quantile(right, 0.5) - quantile(left, 0.5);
   const pauseNs = Math.max(1, timeNs[k]! - timeNs[k - 1]!);
   return { sizeNs, gapNs, pauseNs, rangeNs, chance: -logChoose(length, k) };
+}
+
+/** The first of ascending times that is not before `atNs`. */
+function firstFrom(timeNs: Float64Array, length: number, atNs: number): number {
+  let [from, to] = [0, length];
+  while (from < to) {
+    const middle = (from + to) >>> 1;
+    if (timeNs[middle]! < atNs) from = middle + 1;
+    else to = middle;
+  }
+  return from;
 }
 
 function logChoose(n: number, k: number): number {
