@@ -30,6 +30,7 @@ describe("an incident in words", () => {
   it("keeps the worst where the last epoch is ordinary again", () => {
     expect(text({ now: 3e6 })).toMatch(/: 2 ms → 18 ms at worst, 3 ms now, /);
     expect(text({ ...loss, now: 0.25 })).toBe("r2 → r3 losing packets since t10: loses 25 %");
+    expect(text({ ...loss, now: 0.24999 })).toMatch(/: loses 25 %$/);
     expect(text({ ...loss, now: 0.2 })).toMatch(/: loses 20 %, 25 % at worst$/);
     expect(text({ ...loss, now: 0 })).toMatch(/: lost 25 % at worst, loses nothing now$/);
     expect(text({ ...loss, now: -0.001, baseline: -0.001 })).toMatch(/ loses nothing now$/);

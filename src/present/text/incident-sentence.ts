@@ -71,7 +71,7 @@ function change({ kind, state, baseline, peak, now }: DescribedIncident, words: 
     return goesOn
       ? `${value(baseline)} → ${value(now ?? peak)}`
       : `${value(baseline)} → ${value(peak)} at worst, ${value(now)} now`;
-  if (now === null || now === peak) return `loses ${value(peak)}`;
+  if (now === null || value(now) === value(peak)) return `loses ${value(peak)}`;
   return goesOn
     ? `loses ${value(now)}, ${value(peak)} at worst`
     : `lost ${value(peak)} at worst, loses ${lost(now)} now`;
