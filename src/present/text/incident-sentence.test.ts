@@ -3,7 +3,7 @@ import { type DescribedIncident, type IncidentWords, incidentSentence } from "./
 
 const words: IncidentWords = {
   delay: (ns) => `${ns / 1e6} ms`,
-  share: (share) => `${100 * share} %`,
+  share: (share) => `${Math.round(1000 * share) / 10} %`,
   count: String,
   time: (ns) => `t${ns}`,
   lasting: (startNs, endNs) => `${Number(endNs) - Number(startNs)} s`,
