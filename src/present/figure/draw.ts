@@ -76,7 +76,7 @@ function inside({ left, right, top, bottom }: Frame, drawn: string): string {
     right - left + 2 * EDGE,
     bottom - top + 2 * EDGE,
   ].map(px);
-  return `<svg x="${x}" y="${y}" width="${width}" height="${height}" viewBox="${x} ${y} ${width} ${height}">${drawn}</svg>`;
+  return `<svg x="${x}" y="${y}" width="${width}" height="${height}" viewBox="${x} ${y} ${width} ${height}" aria-hidden="true">${drawn}</svg>`;
 }
 
 /** What is drawn, as a table: one row per point. */
