@@ -89,7 +89,7 @@ export function observeCommand(table: readonly Estimator[] = ESTIMATORS): Comman
     )
     .argument(
       "[file...]",
-      "captures of the point in order of time, - for standard input, FILE#eth0 for one interface of a file; or interfaces of this host: eth1, iface:eth1",
+      "captures of the point, oldest first, - for standard input, FILE#eth0 for one interface of a file; or interfaces of this host: eth1, iface:eth1",
     )
     .option("--point <name>", "name of the point; one each for several interfaces", collect)
     .requiredOption(
@@ -112,7 +112,7 @@ export function observeCommand(table: readonly Estimator[] = ESTIMATORS): Comman
     )
     .option(
       "--control-to <address>",
-      "with --cut control, at the sender: send the messages, --epoch apart, to this address behind the receiver",
+      "with --cut control, at the sender: send Start and End messages to this address behind the receiver, every --epoch",
     )
     .option("--role <end>", `end of the segment: ${ROLES.join(", ")}`, choiceOption("--role", ROLES), "both")
     .option("--filter <expr>", "only packets that match this pcap-filter expression; the same at both points")
