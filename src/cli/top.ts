@@ -74,7 +74,10 @@ export function topCommand(): Command {
     .option("--json", "a line of JSON for each second (format hoptime.top/1)");
   addBoxOptions(command);
   addInterfaceOptions(command);
-  addCollectorOptions(command).option("--estimator <name>", "with a collector: only answers of this estimator");
+  addCollectorOptions(command).option(
+    "--estimator <name>",
+    "with a collector: only answers of this estimator",
+  );
   return command.addHelpText("after", EXAMPLES).action(start);
 }
 
