@@ -21,7 +21,15 @@ const row = (estimator: string, median: number, wireBits: number, more: Partial<
   ...more,
 });
 const race = (...rows: RaceRow[]): Race => ({
-  ...{ segment: "s", packets: 1, flows: 1, meanNs: 1, epochNs: 1, longestNs: null, list: { memoryBytes: 0, bytes: 0 } },
+  ...{
+    segment: "s",
+    packets: 1,
+    flows: 1,
+    meanNs: 1,
+    epochNs: 1,
+    longestNs: null,
+    list: { memoryBytes: 0, bytes: 0 },
+  },
   ...{ rows, notes: [] },
 });
 const taken = (...races: Race[]) => recommend(races).twoPoints?.estimator ?? null;
