@@ -237,19 +237,25 @@ function commands(
   const rest = `--estimators ${estimator}${given}${epoch}${way}`;
   const window =
     longestNs !== null && longestNs > SENDER_WINDOW_NS ? ` --window ${Math.ceil(longestNs / 1e9)}s` : "";
-  const sender = row.needsDelays ? ` --sender ${files.before}${window}` : "";
+  const [before, after] = [shellWord(files.before), shellWord(files.after)];
+  const sender = row.needsDelays ? ` --sender ${before}${window}` : "";
   return [
     ...(row.injected
       ? [
           `hoptime reference --help   # ${row.injected === "probe" ? "probes" : "reference packets"} have to be sent`,
         ]
       : []),
-    ...(row.atSender ? [`hoptime observe ${files.before} --point A ${rest}${list} --to records`] : []),
-    `hoptime observe ${files.after}${sender} --point B ${rest}${listBehind} --to records`,
+    ...(row.atSender ? [`hoptime observe ${before} --point A ${rest}${list} --to records`] : []),
+    `hoptime observe ${after}${sender} --point B ${rest}${listBehind} --to records`,
     row.byPackets
-      ? `hoptime query records --capture ${files.before}`
+      ? `hoptime query records --capture ${before}`
       : `hoptime query records --between A B${row.answered > 0 ? " --top 10" : ""}`,
   ];
+}
+
+/** As a shell takes it for one word. */
+function shellWord(text: string): string {
+  return /^[\w@%+=:,./-]+$/.test(text) ? text : `'${text.replaceAll("'", "'\\''")}'`;
 }
 
 /** To the millisecond, upward: a shorter one would cut the traffic in two. */

@@ -140,7 +140,7 @@ test("gives commands for one direction where a capture has both and nothing sepa
     const timeNs = BigInt(1e18) + BigInt(i) * 100_000n;
     return { ...{ timeNs, src, dst, ipid: i }, sport: 5000, dport: 5000 };
   });
-  const both = join(scratch, "both.pcap");
+  const both = join(scratch, "both ways.pcap");
   writePcap(both, packets);
   const { stdout } = evaluate(both, "--memory", "32kB", "--estimators", "lds");
   expect(stdout).toContain(`${both} has packets of both directions, and a segment has one`);
