@@ -203,8 +203,7 @@ function reason(
   if (!large)
     return `${first}; ${hasFlows ? "none of them answers for flows" : "there are too few flows to judge by"}`;
   const flows = large.from === 1 ? "flows" : `flows of ${formatCount(large.from)} packets and more`;
-  const again =
-    large.again && `, of as many again ${formatShare(large.again.low)} to ${formatShare(large.again.high)}`;
+  const again = large.again && `; another time up to ${formatShare(large.again.high)}`;
   return `${first}; ${flows} err by ${formatShare(large.medianError)} (median of ${formatCount(large.flows)}${again ?? ""})`;
 }
 

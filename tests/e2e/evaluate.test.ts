@@ -73,7 +73,7 @@ test("the commands that it prints run, in one epoch, and give what was promised"
   const { stdout } = evaluate(...captures, "--memory", "64kB", "--estimators", "colate,lds");
   const [, name = "", from = "", high = ""] =
     stdout.match(
-      /take (\S+):.*; flows of (\d+) packets and more err by \S+\s% \(median of \d+, of as many again \S+\s% to (\S+)\s%\)/,
+      /take (\S+):.*; flows of (\d+) packets and more err by \S+\s% \(median of \d+; another time up to (\S+)\s%\)/,
     ) ?? [];
   const printed = stdout.match(/^ {2}hoptime .*$/gm) ?? [];
   expect(printed.map((line) => line.trim().split(" ")[1])).toEqual(["observe", "observe", "query"]);
