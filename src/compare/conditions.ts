@@ -28,7 +28,7 @@ export function failures(report: ReportView, conditions: readonly Condition[]): 
     if (condition.about === "flow") return failedFlows(report, condition);
     const segment = condition.about === "segment" ? report.segment : report.reverse;
     if (segment === null) return [`${condition.text}: no packet goes from the second capture to the first`];
-    const found = judge(condition, valueOf(condition, segment));
+    const found = judge(condition, answerOf(condition, segment));
     return found === null ? [] : [`${condition.text}: ${found}`];
   });
 }
@@ -41,7 +41,7 @@ function failedFlows(report: ReportView, condition: Condition): string[] {
   let answered = false;
   if (report.flows.length + report.reverseFlows.length === 0) return [`${condition.text}: there is no flow`];
   for (const flow of eachFlow(report)) {
-    const value = valueOf(condition, flow);
+    const value = answerOf(condition, flow);
     // A flow that was seen at one point only has no delay: its loss says so.
     if (value === null) continue;
     answered = true;
@@ -55,7 +55,7 @@ function failedFlows(report: ReportView, condition: Condition): string[] {
 }
 
 /** Null where it is not measurable. That nothing is known to be lost says nothing where nothing could have arrived. */
-function valueOf({ measure }: Condition, row: MeasuredRow): number | null {
+function answerOf({ measure }: Condition, row: MeasuredRow): number | null {
   return measure === "lost" && MEASURES.loss.value(row) === null ? null : MEASURES[measure].value(row);
 }
 
