@@ -41,6 +41,19 @@ describe("a file is there whole or not at all", () => {
     expect(readdirSync(folder)).toEqual(["report.html"]);
   });
 
+  test("another process that writes it at the same time does not get in the way", async () => {
+    await writeWhole(path, (to) => {
+      writeFileSync(to, "ours");
+      // The other one, which has finished meanwhile.
+      const pid = vi.spyOn(process, "pid", "get").mockReturnValue(process.pid + 1);
+      const other = writeFile(path, "theirs");
+      pid.mockRestore();
+      return other;
+    });
+    expect(readFileSync(path, "utf8")).toBe("ours");
+    expect(readdirSync(folder)).toEqual(["report.html"]);
+  });
+
   test("a signal removes what was written and ends the command", async () => {
     const exit = vi.spyOn(process, "exit").mockImplementation((() => undefined) as never);
     let seen: string[] = [];

@@ -10,7 +10,8 @@ import { cleanOnSignal } from "./signals.ts";
 export async function writeWhole(path: string, write: (path: string) => Promise<void> | void): Promise<void> {
   const target = targetOf(path);
   if (target === null) return await guarded(path, () => write(path));
-  const partial = `${target}.partial`;
+  // Of its own: two runs may write the same file at once.
+  const partial = `${target}.${process.pid}.partial`;
   const release = cleanOnSignal(() => rmSync(partial, { force: true }));
   try {
     await guarded(path, () => write(partial));

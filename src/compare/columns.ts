@@ -1,7 +1,7 @@
 /** What a flow or a segment can be sorted and judged by: one list for tables, conditions and metrics. */
 import type { FlowReport, Latency, SegmentReport } from "./report.ts";
 
-type Row = Pick<
+export type MeasuredRow = Pick<
   FlowReport | SegmentReport,
   "sent" | "received" | "matched" | "lost" | "appeared" | "duplicates" | "reordered" | "latency"
 > & { bytes?: number };
@@ -9,7 +9,7 @@ type Row = Pick<
 export interface Measure {
   unit: "ns" | "share" | "count";
   /** Null where there is no answer. */
-  value: (row: Row) => number | null;
+  value: (row: MeasuredRow) => number | null;
 }
 
 const delay = (pick: (latency: Latency) => number | null): Measure => ({

@@ -6,7 +6,7 @@ import { invalidValue } from "../base/errors.ts";
 import { formatCount, formatShare } from "../base/quantity.ts";
 import { formatDuration } from "../base/time.ts";
 import { formatFlowKey } from "../capture/flow/flow-text.ts";
-import { MEASURE_NAMES, MEASURES } from "./columns.ts";
+import { MEASURE_NAMES, MEASURES, type MeasuredRow } from "./columns.ts";
 import { type MeasureCondition, readCondition, SIGNS } from "./condition-form.ts";
 import type { ReportView } from "./report.ts";
 
@@ -28,7 +28,7 @@ export function failures(report: ReportView, conditions: readonly Condition[]): 
     if (condition.about === "flow") return failedFlows(report, condition);
     const segment = condition.about === "segment" ? report.segment : report.reverse;
     if (segment === null) return [`${condition.text}: no packet goes from the second capture to the first`];
-    const found = judge(condition, MEASURES[condition.measure].value(segment));
+    const found = judge(condition, answerOf(condition, segment));
     return found === null ? [] : [`${condition.text}: ${found}`];
   });
 }
@@ -38,16 +38,25 @@ const MAX_FLOWS = 5;
 function failedFlows(report: ReportView, condition: Condition): string[] {
   const lines: string[] = [];
   let failed = 0;
+  let answered = false;
   if (report.flows.length + report.reverseFlows.length === 0) return [`${condition.text}: there is no flow`];
   for (const flow of eachFlow(report)) {
-    const value = MEASURES[condition.measure].value(flow);
+    const value = answerOf(condition, flow);
     // A flow that was seen at one point only has no delay: its loss says so.
-    const found = value === null ? null : judge(condition, value);
+    if (value === null) continue;
+    answered = true;
+    const found = judge(condition, value);
     if (found === null) continue;
     if (failed++ < MAX_FLOWS) lines.push(`${condition.text}: ${formatFlowKey(flow.key)}: ${found}`);
   }
+  if (!answered) return [`${condition.text}: no flow has an answer for ${condition.measure}`];
   if (failed > MAX_FLOWS) lines.push(`${condition.text}: ${formatCount(failed - MAX_FLOWS)} more flows`);
   return lines;
+}
+
+/** Null where it is not measurable. That nothing is known to be lost says nothing where nothing could have arrived. */
+function answerOf({ measure }: Condition, row: MeasuredRow): number | null {
+  return measure === "lost" && MEASURES.loss.value(row) === null ? null : MEASURES[measure].value(row);
 }
 
 function judge({ measure, sign, limit }: Condition, value: number | null): string | null {

@@ -4,8 +4,10 @@
  */
 import { required } from "../base/lists.ts";
 import { quantileSorted } from "../base/math/regression.ts";
+import { formatDuration } from "../base/time.ts";
 import type { FlowKeySpec } from "../capture/flow/flow-key.ts";
 import { formatFlowKey } from "../capture/flow/flow-text.ts";
+import type { ClockUncertainty } from "../clock/correction.ts";
 import type {
   Estimator,
   EstimatorAnswer,
@@ -40,6 +42,8 @@ export interface EstimateReport {
   stdevNs: number | null;
   stdevLowNs: number | null;
   stdevHighNs: number | null;
+  /** Of the interval's half width, what the clocks leave uncertain of the corrected delays; 0 for delays as captured. */
+  clockNs: number;
   /** Why meanNs is null; and stdevNs. */
   reason?: string;
   stdevReason?: string;
@@ -109,6 +113,8 @@ export interface EstimateSubject {
   epochNs: number;
   /** Taken off the delays that the estimator has seen. */
   commonNs: number;
+  /** What the clocks leave uncertain of corrected delays; null where they are as captured. */
+  clock: ClockUncertainty | null;
   way: "forward" | "reverse";
   report: ReportView;
 }
@@ -119,6 +125,10 @@ export function describeEstimate(subject: EstimateSubject): EstimateReport {
     ? estimator.estimate({ parameters, seed: subject.seed, ...ends, flows, confidence, epochNs })
     : { segment: null, flows: [], notes: [] };
   if (subject.commonNs !== 0) putBack(answer, subject.commonNs);
+  const { totalNs = 0, offsetNs = 0 } = subject.clock ?? {};
+  // The offset that is left is the same in the exact values. The rest need not be: packets near a step are on one side of it there, and on the other here.
+  const sharedNs = offsetNs ?? 0;
+  widen(answer, totalNs - sharedNs);
   const exact: ExactWay =
     subject.way === "forward"
       ? { segment: report.segment, flows: report.flows }
@@ -138,12 +148,20 @@ export function describeEstimate(subject: EstimateSubject): EstimateReport {
     flowListBytes: subject.flowListBytes,
     bitsPerPacket: packets > 0 ? (8 * bytes) / packets : null,
     ...segmentFields(answer.segment, exact, ends !== null),
+    clockNs: totalNs,
     notes,
   };
   if (estimator.answers.includes("flow")) {
     out.flows = flowFields(answer.flows, flows, subject.key, exact);
     out.flowClasses = classes(out.flows);
   }
+  for (const row of [out, ...(out.flows ?? [])]) {
+    if (row.lowNs === null || row.highNs === null) continue;
+    row.lowNs -= sharedNs;
+    row.highNs += sharedNs;
+  }
+  if (totalNs > 0)
+    notes.push(`intervals contain what the clocks leave uncertain, ${formatDuration(totalNs)} either way`);
   if (subject.packets) out.packets = subject.packets;
   return out;
 }
@@ -168,6 +186,19 @@ function putBack({ segment, flows }: EstimatorAnswer, commonNs: number): void {
   for (const { quantiles } of flows) for (const q of quantiles ?? []) q.valueNs += commonNs;
 }
 
+/** What every delay may be off by. */
+function widen({ segment, flows }: EstimatorAnswer, byNs: number): void {
+  if (byNs === 0) return;
+  for (const { mean, stdev } of segment ? [segment, ...flows] : flows) {
+    for (const interval of [mean, stdev]) {
+      if (isNoAnswer(interval)) continue;
+      interval.lowNs -= byNs;
+      interval.highNs += byNs;
+    }
+    if (!isNoAnswer(stdev)) stdev.lowNs = Math.max(0, stdev.lowNs);
+  }
+}
+
 function segmentFields(
   segment: SegmentEstimate | null,
   exact: ExactWay,
@@ -182,6 +213,7 @@ function segmentFields(
   | "receiverBytes"
   | "flowListBytes"
   | "bitsPerPacket"
+  | "clockNs"
   | "notes"
 > {
   const none: NoAnswer = packets

@@ -153,6 +153,7 @@ async function estimateWay(
       confidence,
       epochNs,
       commonNs: way === "forward" ? reading.commonNs : -reading.commonNs,
+      clock: reading.plan.correction.kind === "none" ? null : (report.clock.uncertainty ?? null),
       report,
     });
     if (other >= 0 && flows) estimate.notes.push(...chosenFor(flows.count, plan, parameters));

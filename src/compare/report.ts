@@ -2,6 +2,7 @@
  * The answer of `hoptime compare`: format `hoptime.compare/1`. All times and delays are nanoseconds. A quantity that
  * has no answer is null and the reason stands beside it; it is never 0 or NaN.
  */
+import type { ClockUncertainty } from "../clock/correction.ts";
 import type { RowForm } from "../match/row-form.ts";
 
 export interface Latency {
@@ -145,7 +146,13 @@ export interface CompareReport {
   cdf: { delayNs: number; share: number }[];
   heat: HeatMap | null;
   /** What the clock doctor found; `lines` are sentences for people. */
-  clock: { mode: string; trust: string; lines: string[]; [detail: string]: unknown };
+  clock: {
+    mode: string;
+    trust: string;
+    lines: string[];
+    uncertainty?: ClockUncertainty;
+    [detail: string]: unknown;
+  };
   /** Which file is the earlier point, and the evidence. */
   direction: { order: "as-given" | "swapped" | "unclear"; evidence: string[] };
   /** Addresses that are translated on the way, most packets first; only where that was asked for. */

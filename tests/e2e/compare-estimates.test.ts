@@ -3,6 +3,7 @@ import { existsSync, mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, describe, expect, test } from "vitest";
+import { Random } from "../../src/base/random.ts";
 import type { CompareOptions } from "../../src/compare/compare.ts";
 import type { EstimateReport } from "../../src/compare/estimate-report.ts";
 import { compareWithEstimates } from "../../src/compare/estimates.ts";
@@ -10,6 +11,7 @@ import { parseParameters } from "../../src/estimators/parameters.ts";
 import { findEstimator } from "../../src/estimators/table.ts";
 import { formatCompare } from "../../src/present/text/compare-text.ts";
 import { DEMO, type Frame, ROOT, readFrames, writeFrames } from "../support/demo-captures.ts";
+import * as p from "../support/packets.ts";
 
 const scratch = mkdtempSync(join(tmpdir(), "hoptime-estimates-"));
 afterAll(() => rmSync(scratch, { recursive: true, force: true }));
@@ -210,6 +212,87 @@ describe("estimators that must know the delay of each packet", () => {
 
   test("standard input cannot be read twice", async () => {
     await expect(estimate({ ...DEMO, after: "-" }, "", "maple")).rejects.toThrow(/read twice/);
+  });
+});
+
+describe("what clocks leave uncertain is in the intervals", () => {
+  const SECOND = 1e9;
+  const clocks: [string, (s: number) => number][] = [
+    ["a clock that wanders", (s) => 2e6 * Math.sin(s / 9)],
+    ["a clock that was set", (s) => (s > 25 ? 5e6 : 0)],
+    ["a clock that drifts", (s) => 30e3 * s - 5e6],
+  ];
+
+  /** Two-way captures of a minute; the packets that arrive took 1.5 ms and more. */
+  function scene(name: string, clock: (s: number) => number) {
+    const dice = new Random(13);
+    const sides: Frame[][] = [[], []];
+    const delays: number[] = [];
+    const at = (ns: number) => 1_700_000_000_000_000_000n + BigInt(Math.round(ns));
+    for (let i = 0; i < 6000; i++) {
+      const back = i % 5 < 2;
+      const ns = i * 1e7 + dice.float() * 1e7;
+      const [client, server] = [Uint8Array.of(10, 0, 0, 1 + (i % 8)), Uint8Array.of(10, 9, 0, 1)];
+      const [src, dst] = back ? [server, client] : [client, server];
+      const layers = [p.ethernet(0x0800), p.ipv4({ proto: 17, id: i, src, dst }), p.udp({})];
+      const frame = p.stack(
+        layers,
+        Uint8Array.from({ length: 30 }, () => dice.float() * 256),
+      );
+      const delayNs = 1.5e6 + dice.exponential(2e5);
+      const arrives = dice.float() >= 0.01;
+      if (arrives && !back) delays.push(delayNs);
+      for (const side of [0, 1]) {
+        const leaves = (side === 1) === back;
+        if (!leaves && !arrives) continue;
+        const seen = leaves ? ns : ns + delayNs;
+        sides[side]?.push({
+          ns: at(seen + (side === 1 ? clock(seen / SECOND) : 0)),
+          data: Buffer.from(frame),
+          wire: frame.length,
+        });
+      }
+    }
+    const [before, after] = sides.map((frames, side) =>
+      writeFrames(
+        path(`${name}-${side}.pcap`),
+        frames.sort((a, b) => Number(a.ns - b.ns)),
+      ),
+    );
+    return {
+      files: { before: before ?? "", after: after ?? "" },
+      meanNs: delays.reduce((sum, d) => sum + d, 0) / delays.length,
+    };
+  }
+
+  test.each(clocks)("%s", async (name, clock) => {
+    const { files, meanNs } = scene(name.replaceAll(" ", "-"), clock);
+    const plans = ["lda", "lds", "maple", "colate", "sds", "global-mean", "multiflow"].map((e) => {
+      const estimator = findEstimator(e);
+      return { estimator, parameters: parseParameters(estimator, "") };
+    });
+    for (const mode of ["deskew", "relative"] as const) {
+      const report = await compareWithEstimates({ ...files, clock: mode }, { plans, confidence: 0.999 });
+      const totalNs = report.clock.uncertainty?.totalNs;
+      for (const [estimator, estimate] of Object.entries(report.estimates ?? {})) {
+        for (const way of [estimate, (estimate as EstimateReport).reverse] as EstimateReport[]) {
+          if (way.meanNs === null) continue;
+          const what = `${estimator}, ${mode}`;
+          expect(way.clockNs, what).toBe(totalNs);
+          expect(way.lowNs, what).toBeLessThanOrEqual(way.exactMeanNs ?? Number.NaN);
+          expect(way.highNs, what).toBeGreaterThanOrEqual(way.exactMeanNs ?? Number.NaN);
+        }
+        const { lowNs, highNs } = estimate as EstimateReport;
+        if (mode === "relative" || lowNs === null) continue;
+        expect(lowNs, estimator).toBeLessThanOrEqual(meanNs);
+        expect(highNs, estimator).toBeGreaterThanOrEqual(meanNs);
+      }
+    }
+  });
+
+  test("delays as captured have the estimators' own", async () => {
+    const { lda } = await estimate(DEMO);
+    expect(lda.clockNs).toBe(0);
   });
 });
 

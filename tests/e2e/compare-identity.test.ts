@@ -267,8 +267,8 @@ describe("segments that were merged at one point", () => {
 
 describe("packets that are cut or rewritten on the way", () => {
   /** A datagram, and its fragments of 800 and 640 bytes. */
-  function fragments(id: number) {
-    const whole = p.bytes(p.stack([p.udp({ sport: 1001, dport: 9 })], data(id * 1000, 1400)));
+  function fragments(n: number, id = n) {
+    const whole = p.bytes(p.stack([p.udp({ sport: 1001, dport: 9 })], data(n * 1000, 1400)));
     const part = (from: number, to: number, more: boolean) =>
       p.stack(
         [p.ethernet(0x0800), p.ipv4({ proto: 17, id, fragment: (more ? 0x2000 : 0) | (from / 8) })],
@@ -330,6 +330,49 @@ describe("packets that are cut or rewritten on the way", () => {
     }
     const { segment } = await compare(before, after);
     expect(segment).toMatchObject({ sent: 600, matched: 590, lost: 10, appeared: 0 });
+  });
+
+  test("fragments belong to the packet that they left with, though its identification comes again within the window", async () => {
+    const [before, after]: [Frame[], Frame[]] = [[], []];
+    let lost = 0;
+    for (let i = 0; i < 400; i++) {
+      const us = i * 2000;
+      const { whole, parts } = fragments(i, i % 8);
+      before.push({ us, frame: whole });
+      // Some are lost altogether, and some lose the first fragment or the second.
+      const missing = i % 25 === 3 ? [0, 1] : i % 25 === 13 ? [0] : i % 25 === 20 ? [1] : [];
+      if (missing.length > 0) lost++;
+      for (const [k, frame] of parts.entries())
+        if (!missing.includes(k)) after.push({ us: us + 4350 + (i % 7) * 100 + 50 * k, frame });
+    }
+    const { segment } = await compare(before, after);
+    expect(segment).toMatchObject({ sent: 400, received: 400 - lost, lost, appeared: 0 });
+    expect(segment.latency).toMatchObject({ minNs: 4_400_000, maxNs: 5_000_000 });
+  });
+
+  test.each([
+    ["each fragment for itself", [0, 976, 1480, 2456, 2960, 3008]],
+    ["after the packet was put together", [0, 1376, 2752, 3008]],
+  ])("fragments that are cut again on the way are packets, as they were sent: %s", async (_, cuts) => {
+    const [before, after]: [Frame[], Frame[]] = [[], []];
+    for (let i = 0; i < 100; i++) {
+      const us = 500 + i * 3000;
+      const datagram = p.bytes(p.stack([p.udp({ sport: 1001, dport: 9 })], data(i * 1000, 3000)));
+      const pieces = (at: readonly number[]) =>
+        at.slice(1).map((to, k) => {
+          const from = at[k] ?? 0;
+          const fragment = (to < datagram.length ? 0x2000 : 0) | (from / 8);
+          return p.stack(
+            [p.ethernet(0x0800), p.ipv4({ proto: 17, id: i, fragment })],
+            datagram.subarray(from, to),
+          );
+        });
+      for (const frame of pieces([0, 1480, 2960, 3008])) before.push({ us, frame });
+      if (i % 10 === 5) continue;
+      for (const [k, frame] of pieces(cuts).entries()) after.push({ us: us + 300 + 10 * k, frame });
+    }
+    const { segment } = await compare(before, after);
+    expect(segment).toMatchObject({ sent: 300, received: 270, matched: 270, lost: 30, appeared: 0 });
   });
 
   /** The same over IPv6: only the fragments have an identification. Two flows between the same hosts, packets of two lengths. */
@@ -398,12 +441,13 @@ describe("packets that are cut or rewritten on the way", () => {
         p.ipv4({ proto: 6, id: i }),
         p.tcp({ sport: 2000 + i, seq: i * 99, flags: 2, options: p.bytes(2, 4, p.be16(mss)) }),
       ]);
+    // The first packet of both captures is one.
     for (let i = 0; i < 40; i++) {
-      before.push({ us: 700 + i * 5000, frame: syn(i, 1460) });
-      if (i % 10 !== 5) after.push({ us: 1100 + i * 5000, frame: syn(i, 1360) });
+      before.push({ us: i * 5000 - 100, frame: syn(i, 1460) });
+      if (i % 10 !== 5) after.push({ us: i * 5000 + 300, frame: syn(i, 1360) });
     }
     const { segment, notes } = await compare(before, after);
-    expect(segment).toMatchObject({ matched: 536, lost: 4, appeared: 0 });
+    expect(segment).toMatchObject({ matched: 536, lost: 4, appeared: 0, undecided: 0 });
     expect(notes.join("\n")).toMatch(/MSS clamping, 1460 to 1360 bytes\): 36 SYN/);
   });
 });
@@ -448,6 +492,33 @@ describe("addresses that are translated on the way", () => {
     expect(notes.join("\n")).toMatch(
       /translated on the way \(NAT\): 100 % .* 0 % with them, such as .*10\.0\.0\.5.*203\.0\.113\.7.*‘nat’/,
     );
+  });
+
+  test("are translated in what ICMP errors quote, too", async () => {
+    const { before, after } = nat(0);
+    const router = Uint8Array.of(192, 0, 2, 1);
+    for (let i = 0; i < 60; i++) {
+      const error = (inside: boolean) => {
+        const own = inside ? INSIDE : OUTSIDE;
+        const udp = [
+          p.ipv4({ proto: 17, id: i, src: own, dst: SERVER }),
+          p.udp({ sport: (inside ? 40_000 : 61_000) + (i % 10), dport: 443, sum: inside ? 1 : 2 }),
+        ];
+        const quoted = p.bytes(p.stack(udp, data(i * 31, 20)));
+        const layers = [
+          p.ethernet(0x0800),
+          p.ipv4({ proto: 1, id: i, src: router, dst: own }),
+          p.icmp(3, 1, 0, 0),
+        ];
+        return p.stack(layers, quoted);
+      };
+      after.push({ us: 10_000 + i * 5000, frame: error(false) });
+      if (i % 20 !== 7) before.push({ us: 10_600 + i * 5000, frame: error(true) });
+    }
+    const { reverse, reverseFlows } = await compare(before, after, { nat: true });
+    expect(reverse).toMatchObject({ sent: 1060, matched: 1057, lost: 3, appeared: 0 });
+    const errors = reverseFlows.find((f) => f.key.proto === 1 && f.key.dst === "10.0.0.5");
+    expect(errors).toMatchObject({ sent: 57, matched: 57, latency: { minNs: 600_000, maxNs: 600_000 } });
   });
 
   test("are left out of the identity, flows are named at both points, the mapping is listed", async () => {

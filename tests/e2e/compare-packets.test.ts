@@ -1,13 +1,15 @@
 /** What `compare` says of single packets: the same counts and delays as its report, and frame numbers that tshark agrees with. */
 import { execFileSync } from "node:child_process";
-import { copyFileSync, mkdtempSync, readFileSync, rmSync } from "node:fs";
+import { copyFileSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { DuckDBInstance } from "@duckdb/node-api";
 import { asyncBufferFromFile, parquetReadObjects } from "hyparquet";
 import { afterAll, expect, test } from "vitest";
 import { type CompareOptions, openComparison } from "../../src/compare/compare.ts";
 import type { PacketReport } from "../../src/compare/packets.ts";
 import { runCli } from "../support/cli.ts";
+import { pcapFile } from "../support/pcap-writer.ts";
 
 const DEMO = { before: "demo/router-in.pcap.gz", after: "demo/router-out.pcap.gz" };
 
@@ -115,16 +117,19 @@ test("CSV, JSON Lines and Parquet hold the same packets", async () => {
         .join(","),
     ),
   );
-  const rows = await parquetReadObjects({
-    file: await asyncBufferFromFile(parquet),
-    // Dates have milliseconds only: nanoseconds as they are stored.
-    parsers: { timestampFromNanoseconds: (ns: bigint) => ns.toString() } as never,
-  });
+  const rows = await parquetReadObjects({ file: await asyncBufferFromFile(parquet) });
+  const text = (ns: unknown) => (ns === null ? null : String(ns));
   expect(rows.length).toBe(objects.length);
-  rows.forEach((row, i) => {
-    const delayNs = row["delayNs"] === null ? null : Number(row["delayNs"]);
-    expect({ ...row, delayNs }).toEqual(objects[i]);
+  rows.forEach(({ sentNs, receivedNs, delayNs, ...rest }, i) => {
+    const times = { sentNs: text(sentNs), receivedNs: text(receivedNs) };
+    expect({ ...rest, ...times, delayNs: delayNs === null ? null : Number(delayNs) }).toEqual(objects[i]);
   });
+  // Differences of times are the delays to the nanosecond where others read the file, too.
+  const database = await (await DuckDBInstance.create(":memory:")).connect();
+  const read = await database.runAndReadAll(
+    `SELECT count(*) AS n FROM '${parquet}' WHERE outcome = 'delivered' AND receivedNs - sentNs = delayNs`,
+  );
+  expect(read.getRowObjects()).toEqual([{ n: BigInt(objects.filter((o) => o.delayNs !== null).length) }]);
 });
 
 test("an annotated capture holds every frame, and Wireshark filters by what became of the packet", async () => {
@@ -190,6 +195,15 @@ test("--fail-if about flows fails where there is none", () => {
   const run = hoptime("compare", DEMO.before, DEMO.after, "--filter", "port 9", "--fail-if", "flow.loss>90%");
   expect(run).toMatchObject({ status: 1, err: expect.stringContaining("flow.loss>90%: there is no flow") });
 });
+
+test.each(["flow.loss>1%", "flow.p99>1ms", "lost>0", "loss>1%", "reverse.lost>0"])(
+  "--fail-if %s fails where the second capture is empty",
+  (condition) => {
+    const empty = join(scratch, "empty.pcap");
+    writeFileSync(empty, pcapFile([]));
+    expect(hoptime("compare", DEMO.before, empty, "--fail-if", condition).status).toBe(1);
+  },
+);
 
 test("--prometheus writes what the exposition format allows", () => {
   const file = join(scratch, "hoptime.prom");

@@ -116,7 +116,7 @@ function tableColumns(directions: FlowRows[]): Column[] {
       : []),
     ...(used("dscp") ? [plain("dscp", "DSCP")] : []),
     ...(used("vlan") ? [plain("vlan", "VLAN")] : []),
-    count("sent", "Sent", "Packets seen at the first point"),
+    count("sent", "Sent", "Packets seen where they leave"),
     count("lost", "Lost", "Packets lost on the way"),
     ...(names.includes(loss) ? [] : [loss]),
     delay("p50Ns", "p50", "Half of the packets took no longer"),

@@ -36,8 +36,8 @@ export function quantileTable(
 }
 
 const ACCOUNT: [name: string, meaning: string, of: (s: SegmentReport) => string][] = [
-  ["Sent", "seen at the first point", (s) => formatCount(s.sent)],
-  ["Received", "seen at the second point", (s) => formatCount(s.received)],
+  ["Sent", "seen where they leave", (s) => formatCount(s.sent)],
+  ["Received", "seen where they arrive", (s) => formatCount(s.received)],
   ["Matched", "seen at both: what the delays rest on", (s) => formatCount(s.matched)],
   [
     "Lost",
@@ -61,7 +61,7 @@ const ACCOUNT: [name: string, meaning: string, of: (s: SegmentReport) => string]
   ["Tail", "unmatched because one capture ended earlier; not loss", (s) => formatCount(s.tail)],
   [
     "Ambiguous",
-    "looked like another packet of the window: matched first in, first out",
+    "more than one possible match within the window: matched, but without a delay",
     (s) => formatCount(s.ambiguous),
   ],
 ];

@@ -13,14 +13,19 @@ export interface LonePacket extends AlonePacket {
   /** Bytes of the IP packet; and of its payload behind the TCP or UDP header (behind the IP header where it has none). */
   length: number;
   payload: number;
-  /** Identification, and what else makes it one packet's: addresses, and the protocol in IPv4. IPv6 packets have one in their fragments only. */
-  identification: string;
-  /** IPv6: what fragments and their packet have in common besides. */
-  ipv6: { addresses: string; transportBytes: number; start: Uint8Array } | null;
+  /** Addresses and protocol. */
+  between: string;
+  /** What fragments of one packet have in common; null where there is none: IPv6 packets have it in their fragments only. */
+  identification: number | null;
+  /** Bytes behind the IP header and its extensions; and a few that the packet is known by, from behind the ports on. */
+  transportBytes: number;
+  start: string;
   /** The number itself; null in IPv6. */
   ipid: number | null;
   fragment: { offset: number; more: boolean } | null;
   tcp: { sequence: number; flags: number; mss: number | null } | null;
+  /** ICMP errors: what address translation leaves of them and of the packet they quote. */
+  quotes: string | null;
   /** UDP: the first bytes of its payload; all that was captured, as long as there is room. */
   content: Uint8Array | null;
 }
@@ -104,6 +109,7 @@ function sameKey(matcher: ExactMatcher, flow: number, batch: PacketBatch, row: n
     .every((c, i) => c[2 * row] === words[at + 2 * i] && c[2 * row + 1] === words[at + 2 * i + 1]);
 }
 
+const ICMP = 1;
 const TCP = 6;
 const UDP = 17;
 const MSS_OPTION = 2;
@@ -128,11 +134,11 @@ function describe(batch: PacketBatch, row: number, alone: AlonePacket, room: Roo
     stated === 0 || stated === 40 ? Math.max(captured, (batch.wireLength[row] ?? 0) - 14) : stated;
   const fragmented = (flags & FLAG.fragment) !== 0;
   const head =
-    version === 4 ? headOf4(ip, batch, row, proto, fragmented) : headOf6(ip, length, fragmented, row);
+    version === 4 ? headOf4(ip, batch, row, { proto, length, fragmented }) : headOf6(ip, length, fragmented);
   if (head === null) return null;
   const { header, ...known } = head;
   const base = { ...alone, ...known, proto, length };
-  const bare = { ...base, payload: length - header, tcp: null, content: null };
+  const bare = { ...base, payload: length - header, tcp: null, quotes: null, content: null };
   if ((flags & FLAG.laterFragment) !== 0 || fragmented) return bare;
   if (proto === UDP) {
     const from = Math.min(captured, header + 8);
@@ -142,11 +148,13 @@ function describe(batch: PacketBatch, row: number, alone: AlonePacket, room: Roo
     room[kind] -= content.length;
     return { ...bare, payload: length - header - 8, content };
   }
+  if (proto === ICMP) return { ...bare, quotes: quotedIn(ip, header) };
   if (proto !== TCP || captured < header + 20) return bare;
   const dataOffset = (ip.getUint8(header + 12) >> 4) << 2;
   return {
     ...base,
     payload: Math.max(0, length - header - dataOffset),
+    quotes: null,
     content: null,
     tcp: {
       sequence: ip.getUint32(header + 4),
@@ -156,17 +164,40 @@ function describe(batch: PacketBatch, row: number, alone: AlonePacket, room: Roo
   };
 }
 
-/** What the IP header says; `header`: its bytes, with those of extensions. */
-type Head = Pick<LonePacket, "identification" | "ipid" | "ipv6" | "fragment"> & { header: number };
+/** Unreachable, source quench, redirect, time exceeded, parameter problem. */
+const ICMP_ERRORS: ReadonlySet<number> = new Set([3, 4, 5, 11, 12]);
+/** Of the header that is quoted, to behind the protocol: the checksum and the addresses are rewritten. */
+const QUOTED_BYTES = 10;
 
-function headOf4(ip: DataView, batch: PacketBatch, row: number, proto: number, fragmented: boolean): Head {
+function quotedIn(ip: DataView, header: number): string | null {
+  if (ip.byteLength < header + 8 + QUOTED_BYTES || !ICMP_ERRORS.has(ip.getUint8(header))) return null;
+  return (
+    bytesOf(ip, 4, 6) + bytesOf(ip, header, header + 2) + bytesOf(ip, header + 8, header + 8 + QUOTED_BYTES)
+  );
+}
+
+/** What the IP header says; `header`: its bytes, with those of extensions. */
+type Head = Pick<
+  LonePacket,
+  "between" | "identification" | "transportBytes" | "start" | "ipid" | "fragment"
+> & { header: number };
+
+function headOf4(
+  ip: DataView,
+  batch: PacketBatch,
+  row: number,
+  { proto, length, fragmented }: { proto: number; length: number; fragmented: boolean },
+): Head {
   const field = ip.getUint16(6);
   const ipid = ip.getUint16(4);
+  const header = (ip.getUint8(0) & 15) << 2;
   return {
-    header: (ip.getUint8(0) & 15) << 2,
-    identification: `${batch.addrA[2 * row]},${batch.addrA[2 * row + 1]},${proto},${ipid}`,
+    header,
+    between: `${batch.addrA[2 * row]},${batch.addrA[2 * row + 1]},${proto}`,
+    identification: ipid,
+    transportBytes: length - header,
+    start: bytesOf(ip, header + START_FROM, header + START_TO),
     ipid,
-    ipv6: null,
     fragment: fragmented ? { offset: (field & 0x1fff) * 8, more: (field & 0x2000) !== 0 } : null,
   };
 }
@@ -178,8 +209,9 @@ const EXTENSIONS: ReadonlySet<number> = new Set([0, 43, AUTHENTICATION, 60]);
 /** Bytes behind the ports, length and checksum of UDP: enough to know a packet by. */
 const START_FROM = 8;
 const START_TO = 24;
+export const START_BYTES = START_TO - START_FROM;
 
-function headOf6(ip: DataView, length: number, fragmented: boolean, row: number): Head | null {
+function headOf6(ip: DataView, length: number, fragmented: boolean): Head | null {
   if (ip.byteLength < 40) return null;
   let [next, at] = [ip.getUint8(6), 40];
   let id: number | null = null;
@@ -195,16 +227,22 @@ function headOf6(ip: DataView, length: number, fragmented: boolean, row: number)
     const size = ip.getUint8(at + 1);
     at += own === AUTHENTICATION ? (size + 2) * 4 : (size + 1) * 8;
   }
-  const view = (from: number, to: number) =>
-    new Uint8Array(ip.buffer, ip.byteOffset + from, Math.max(0, Math.min(to, ip.byteLength) - from)).slice();
-  const addresses = view(8, 40).join();
   return {
     header: at,
-    identification: fragmented ? `6,${addresses},${id}` : `6,${row}`,
+    between: `${bytesOf(ip, 8, 40)},${next}`,
+    identification: fragmented ? id : null,
+    transportBytes: length - at,
+    start: bytesOf(ip, at + START_FROM, at + START_TO),
     ipid: null,
-    ipv6: { addresses, transportBytes: length - at, start: view(at + START_FROM, at + START_TO) },
     fragment: fragmented ? { offset: field & 0xfff8, more: (field & 1) !== 0 } : null,
   };
+}
+
+/** A character for each byte, of those that were captured. */
+function bytesOf(ip: DataView, from: number, to: number): string {
+  let text = "";
+  for (let at = from; at < Math.min(to, ip.byteLength); at++) text += String.fromCharCode(ip.getUint8(at));
+  return text;
 }
 
 function mssOf(ip: DataView, from: number, to: number): number | null {

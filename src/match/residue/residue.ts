@@ -7,9 +7,10 @@ import type { CorrectedCount } from "../flow-results.ts";
 import type { ExactMatcher } from "../matcher.ts";
 import { FATE, type ResolvedRow } from "../packet-log.ts";
 import { type MergedFlow, matchRanges, type Sighting } from "./byte-ranges.ts";
+import { findClamped } from "./clamped.ts";
 import { collectLone, type LonePacket, type ResidueSource } from "./collect.ts";
 import { matchPieces } from "./datagram-pieces.ts";
-import { findClamped, findFragmented } from "./whole-packets.ts";
+import { findFragmented } from "./fragments.ts";
 
 /** What was found. */
 export interface Resolved {
@@ -29,6 +30,7 @@ export async function resolveResidue(
   if (lone[0].length === 0 || lone[1].length === 0) return null;
   const resolution = new Resolution(matcher, windowNs);
   resolution.fragments(lone);
+  if (matcher.nat) resolution.quotes(lone);
   const left = lone.map((side) => side.filter((p) => !resolution.done.has(p))) as typeof lone;
   for (const [flow, sides] of byFlow(left)) resolution.flow(flow, sides);
   matcher.packets?.finishReplacing();
@@ -96,26 +98,25 @@ class Resolution {
   fragments(lone: Sides): void {
     const { flows } = this.#matcher;
     for (const side of [0, 1] as const) {
-      for (const { whole, parts, complete } of findFragmented(
-        lone[side],
-        lone[side === 0 ? 1 : 0],
-        this.#windowNs,
-      )) {
+      const [one, other] = [lone[side], lone[side === 0 ? 1 : 0]].map((list) =>
+        list.filter((p) => !this.done.has(p)),
+      ) as Sides;
+      for (const { whole, parts, own, complete } of findFragmented(one, other, this.#windowNs)) {
         this.resolved.fragmented.packets++;
-        // Its fragments are not packets of their own: one of them, that of its flow, stands for it.
-        const stands = parts.find((p) => p.flow === whole.flow);
         const last = Math.max(...parts.map((p) => p.timeNs));
         const ends = complete ? parts.find((p) => p.timeNs === last) : undefined;
-        for (const part of parts) {
+        // Its fragments are not packets of their own: they count as the one that arrived, or none.
+        const seenAs = side === 0 ? "received" : "sent";
+        for (const part of own) {
           this.#settle(part);
           if (part !== ends) this.#noteAlone(part, FATE.part, 0, null);
-          if (part !== stands || !complete)
-            flows.correct(part.flow, { [part.side === 0 ? "sent" : "received"]: -1 });
+          flows.correct(part.flow, { [seenAs]: -1 });
         }
         if (!complete) {
           this.resolved.fragmented.incomplete++;
           continue;
         }
+        flows.correct(whole.flow, { [seenAs]: 1 });
         this.#settle(whole);
         const [before, after] = side === 0 ? [whole.timeNs, last] : [last, whole.timeNs];
         this.#matcher.addPair(whole.flow, before, after);
@@ -125,22 +126,13 @@ class Resolution {
 
   flow(flow: number, sides: Sides): void {
     const sender = this.#sender(flow);
+    this.#clamped(flow, sender, sides);
     // Packets outside the other capture are parts of something only where segments were merged.
     const long = [...sides[0], ...sides[1]].some((p) => p.length > LONGEST_ORDINARY);
     const [sent, arrived] = [sides[sender], sides[sender === 0 ? 1 : 0]].map((side) =>
       long ? side : side.filter((p) => p.fate === FATE.onlyBefore || p.fate === FATE.onlyAfter),
     ) as Sides;
     if (sent.length === 0 || arrived.length === 0) return;
-    for (const pair of findClamped(sent, arrived, this.#windowNs)) {
-      this.#settle(pair.sent);
-      this.#settle(pair.arrived);
-      const [before, after] = sender === 0 ? [pair.sent, pair.arrived] : [pair.arrived, pair.sent];
-      this.#matcher.addPair(flow, before.timeNs, after.timeNs);
-      const { clamped } = this.resolved;
-      clamped.packets++;
-      clamped.from = Math.max(clamped.from, pair.sent.tcp?.mss ?? 0);
-      clamped.to = Math.max(clamped.to, pair.arrived.tcp?.mss ?? 0);
-    }
     const rest = (list: LonePacket[]) => list.filter((p) => !this.done.has(p) && p.payload > 0);
     const [from, to] = [rest(sent), rest(arrived)];
     if (from.length === 0 || to.length === 0) return;
@@ -151,6 +143,44 @@ class Resolution {
         ? matchPieces(flow, from, to, this.#windowNs)
         : null;
     if (merged) this.#merged(merged, sender, from, to);
+  }
+
+  /** SYNs are what connections, and captures, begin with: those near the ends belong to it. */
+  #clamped(flow: number, sender: 0 | 1, sides: Sides): void {
+    for (const pair of findClamped(sides[sender], sides[sender === 0 ? 1 : 0], this.#windowNs)) {
+      this.#pair(flow, sender, pair);
+      const { clamped } = this.resolved;
+      clamped.packets++;
+      clamped.from = Math.max(clamped.from, pair.sent.tcp?.mss ?? 0);
+      clamped.to = Math.max(clamped.to, pair.arrived.tcp?.mss ?? 0);
+    }
+  }
+
+  #pair(flow: number, sender: 0 | 1, { sent, arrived }: Record<"sent" | "arrived", LonePacket>): void {
+    this.#settle(sent);
+    this.#settle(arrived);
+    const [before, after] = sender === 0 ? [sent, arrived] : [arrived, sent];
+    this.#matcher.addPair(flow, before.timeNs, after.timeNs);
+  }
+
+  /** ICMP errors quote a packet whose addresses are translated, too. */
+  quotes(lone: Sides): void {
+    const errors = lone.map((side) => side.filter((p) => p.quotes !== null && !this.done.has(p))) as Sides;
+    const arrived = new Map<string, LonePacket[]>();
+    for (const p of errors[1]) arrived.set(p.quotes ?? "", [...(arrived.get(p.quotes ?? "") ?? []), p]);
+    for (const p of errors[0]) {
+      const list = arrived.get(p.quotes ?? "");
+      const at = list?.findIndex((a) => Math.abs(a.timeNs - p.timeNs) <= this.#windowNs) ?? -1;
+      const [other] = at < 0 ? [] : (list?.splice(at, 1) ?? []);
+      if (!other) continue;
+      const sender = this.#sender(p.flow);
+      if (other.flow !== p.flow) {
+        // Flows are named as at the first point.
+        this.#matcher.flows.correct(other.flow, { received: -1 });
+        this.#matcher.flows.correct(p.flow, { received: 1 });
+      }
+      this.#pair(p.flow, sender, sender === 0 ? { sent: p, arrived: other } : { sent: other, arrived: p });
+    }
   }
 
   #merged(merged: MergedFlow, sender: 0 | 1, sent: LonePacket[], arrived: LonePacket[]): void {

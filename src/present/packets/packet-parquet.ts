@@ -4,10 +4,11 @@ import type { PacketTable } from "../../compare/packets.ts";
 import { PACKET_COLUMNS, type PacketColumn, type PacketRow, packetRows } from "./packet-rows.ts";
 
 const ROW_GROUP = 100_000;
-type ColumnType = "INT64" | "TIMESTAMP" | "INT32" | "STRING";
+type ColumnType = "INT64" | "INT32" | "STRING";
 const TYPES: Record<PacketColumn, ColumnType> = {
-  sentNs: "TIMESTAMP",
-  receivedNs: "TIMESTAMP",
+  // Numbers, no timestamps: where readers have timestamps of microseconds, the rest would be gone.
+  sentNs: "INT64",
+  receivedNs: "INT64",
   delayNs: "INT64",
   outcome: "STRING",
   direction: "STRING",
@@ -53,12 +54,6 @@ function element(name: PacketColumn) {
       return { ...common, type: "INT32" as const };
     case "INT64":
       return { ...common, type: "INT64" as const };
-    case "TIMESTAMP":
-      return {
-        ...common,
-        type: "INT64" as const,
-        logical_type: { type: "TIMESTAMP" as const, isAdjustedToUTC: true, unit: "NANOS" as const },
-      };
   }
 }
 

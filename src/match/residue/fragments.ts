@@ -1,0 +1,236 @@
+/**
+ * Packets that were fragmented between the points: whole at one, in pieces at the other, and one packet each, whatever became of it. A fragment that was cut again is such a
+ * packet, too. The identification shows what belongs together, and the first fragment shows it by what it begins with. But identifications come again, within a second
+ * where packets are many: first fragments show how long the way takes, and of the packets that a fragment could be of it is the nearest to that.
+ */
+import { type LonePacket, START_BYTES } from "./collect.ts";
+
+/** A packet at one point and its fragments at the other. */
+export interface Fragmented {
+  whole: LonePacket;
+  /** All that bear some of it; and of these those that bear nothing of a packet before it. */
+  parts: LonePacket[];
+  own: LonePacket[];
+  /** All of it arrived. */
+  complete: boolean;
+}
+
+/** A packet that may have been fragmented, and what was found of it. */
+interface Candidate {
+  whole: LonePacket;
+  from: number;
+  to: number;
+  identification: number | null;
+  /** When its fragments pass the other point, by its clock. */
+  expectedNs: number;
+  parts: LonePacket[];
+}
+
+/** Packets between the same two hosts, of one identification where they have one, and the fragments at the other point. */
+interface Family {
+  candidates: Candidate[];
+  parts: LonePacket[];
+}
+
+/** Of the packets that a fragment could be of so many are looked at, the nearest in time; and so many to find them among. */
+const NEAREST = 8;
+const LOOKED_AT = 256;
+/** So many packets before one show how long the way takes. */
+const AROUND = 5;
+
+/** Packets of `one` of which `other` holds fragments. Both in order of time. */
+export function findFragmented(
+  one: readonly LonePacket[],
+  other: readonly LonePacket[],
+  windowNs: number,
+): Fragmented[] {
+  const families = familiesOf(one, other);
+  const delays = new Delays();
+  for (const family of families) noteFirstFragments(family, windowNs, delays);
+  for (const family of families) {
+    for (const c of family.candidates) c.expectedNs = c.whole.timeNs + delays.near(c.whole);
+    const isFirst = (p: LonePacket) => p.fragment?.offset === 0;
+    assign(family.candidates, family.parts.filter(isFirst), windowNs);
+    // The others follow it.
+    for (const c of family.candidates) c.expectedNs = c.parts[0]?.timeNs ?? c.expectedNs;
+    assign(
+      family.candidates,
+      family.parts.filter((p) => !isFirst(p)),
+      windowNs,
+    );
+  }
+  const taken = new Set<LonePacket>();
+  return families
+    .flatMap(({ candidates }) => candidates.filter(({ parts }) => parts.length > 0))
+    .sort((a, b) => a.whole.timeNs - b.whole.timeNs)
+    .map((candidate) => {
+      const { whole, parts } = candidate;
+      const own = parts.filter((p) => !taken.has(p));
+      for (const part of own) taken.add(part);
+      return { whole, parts, own, complete: isComplete(candidate) };
+    });
+}
+
+/** The packets and fragments that may belong together. */
+function familiesOf(one: readonly LonePacket[], other: readonly LonePacket[]): Family[] {
+  // The identification of IPv6 is in fragments only.
+  const nameOf = (p: LonePacket) => (p.ipid === null ? p.between : `${p.between},${p.ipid}`);
+  const families = new Map<string, Family>();
+  for (const p of other) {
+    if (!p.fragment) continue;
+    const family = families.get(nameOf(p));
+    if (family) family.parts.push(p);
+    else families.set(nameOf(p), { candidates: [], parts: [p] });
+  }
+  for (const whole of one) {
+    const family = families.get(nameOf(whole));
+    if (!family) continue;
+    const { fragment, identification, timeNs, transportBytes } = whole;
+    const from = fragment?.offset ?? 0;
+    family.candidates.push({
+      whole,
+      from,
+      to: from + transportBytes,
+      identification,
+      expectedNs: timeNs,
+      parts: [],
+    });
+  }
+  for (const family of families.values()) family.candidates = ofLongerFragments(family);
+  return [...families.values()].filter(({ candidates }) => candidates.length > 0);
+}
+
+/** Where both points hold fragments, those were cut again whose longest is the longer. */
+function ofLongerFragments({ candidates, parts }: Family): Candidate[] {
+  const bytes = (list: readonly LonePacket[]) =>
+    list.reduce((n, p) => (p.fragment ? Math.max(n, p.transportBytes) : n), 0);
+  const longer = bytes(candidates.map((c) => c.whole)) > bytes(parts);
+  return longer ? candidates : candidates.filter(({ whole }) => whole.fragment === null);
+}
+
+/** Notes how long the way of packets took whose first fragments are unlike all others. */
+function noteFirstFragments({ candidates, parts }: Family, windowNs: number, delays: Delays): void {
+  const wholes = candidates.filter(({ from }) => from === 0).map(({ whole }) => whole);
+  const firsts = parts.filter((p) => p.fragment?.offset === 0);
+  const known = [...wholes, ...firsts].reduce((n, p) => Math.min(n, p.start.length), START_BYTES);
+  const nameOf = (p: LonePacket) => `${p.flow},${p.start.slice(0, known)}`;
+  const arrived = soleByName(firsts, nameOf);
+  for (const [name, whole] of soleByName(wholes, nameOf)) {
+    const first = arrived.get(name);
+    if (whole && first && Math.abs(first.timeNs - whole.timeNs) <= windowNs)
+      delays.note(whole, first.timeNs - whole.timeNs);
+  }
+}
+
+/** Null where several have a name. */
+function soleByName(
+  list: readonly LonePacket[],
+  nameOf: (p: LonePacket) => string,
+): Map<string, LonePacket | null> {
+  const sole = new Map<string, LonePacket | null>();
+  for (const p of list) sole.set(nameOf(p), sole.has(nameOf(p)) ? null : p);
+  return sole;
+}
+
+/** How long packets took, by the hosts they are between, or by all where none is known of these. */
+class Delays {
+  readonly #between = new Map<string, { timeNs: number; delayNs: number }[]>();
+  #sorted = false;
+
+  note({ between, timeNs }: LonePacket, delayNs: number): void {
+    for (const name of [between, ""]) {
+      const list = this.#between.get(name);
+      if (list) list.push({ timeNs, delayNs });
+      else this.#between.set(name, [{ timeNs, delayNs }]);
+    }
+  }
+
+  near({ between, timeNs }: LonePacket): number {
+    if (!this.#sorted) for (const list of this.#between.values()) list.sort((a, b) => a.timeNs - b.timeNs);
+    this.#sorted = true;
+    const list = this.#between.get(between) ?? this.#between.get("") ?? [];
+    const at = firstFrom(list, (d) => d.timeNs >= timeNs);
+    const from = Math.max(0, Math.min(list.length, at + (AROUND >> 1) + 1) - AROUND);
+    const around = list.slice(from, from + AROUND).map((d) => d.delayNs);
+    return around.sort((a, b) => a - b)[around.length >> 1] ?? 0;
+  }
+}
+
+/** Gives each fragment to the packet it could be of that is expected nearest to it, the nearest of all first. */
+function assign(candidates: readonly Candidate[], parts: readonly LonePacket[], windowNs: number): void {
+  const sorted = [...candidates].sort((a, b) => a.expectedNs - b.expectedNs);
+  const choices = parts.flatMap((part) =>
+    nearest(sorted, part, windowNs).map((candidate) => ({
+      part,
+      candidate,
+      awayNs: Math.abs(part.timeNs - candidate.expectedNs),
+    })),
+  );
+  const takers = new Map<LonePacket, Candidate[]>();
+  for (const { part, candidate } of choices.sort((a, b) => a.awayNs - b.awayNs)) {
+    const of = takers.get(part) ?? [];
+    // A fragment may bear the end of one and the beginning of the next, of a packet that was put together and cut otherwise.
+    if (of.some((c) => c.from < candidate.to && candidate.from < c.to)) continue;
+    if (!isPartOf(part, candidate)) continue;
+    if (candidate.parts.some((p) => p.fragment?.offset === part.fragment?.offset)) continue;
+    candidate.parts.push(part);
+    candidate.identification ??= part.identification;
+    takers.set(part, [...of, candidate]);
+  }
+}
+
+function nearest(sorted: readonly Candidate[], part: LonePacket, windowNs: number): Candidate[] {
+  const found: Candidate[] = [];
+  let high = firstFrom(sorted, (c) => c.expectedNs >= part.timeNs);
+  let low = high - 1;
+  for (let n = 0; n < LOOKED_AT && found.length < NEAREST; n++) {
+    const [below, above] = [sorted[low], sorted[high]];
+    if (!below && !above) break;
+    const lower =
+      !above || (below && part.timeNs - below.expectedNs <= above.expectedNs - part.timeNs)
+        ? below
+        : undefined;
+    const next = lower ?? above;
+    if (lower) low--;
+    else high++;
+    if (next && Math.abs(part.timeNs - next.whole.timeNs) <= windowNs && isPartOf(part, next))
+      found.push(next);
+  }
+  return found;
+}
+
+/** Whether a fragment bears some of a packet, and contradicts none of it. */
+function isPartOf(part: LonePacket, { whole, from, to, identification }: Candidate): boolean {
+  if (!part.fragment || (identification !== null && part.identification !== identification)) return false;
+  const { offset, more } = part.fragment;
+  const end = offset + part.transportBytes;
+  if (end <= from || offset >= to || (offset === from && end === to)) return false;
+  // The last byte of the last fragment is that of the packet.
+  const last = !whole.fragment?.more;
+  if (last ? (more ? end >= to : end !== to) : !more && end <= to) return false;
+  if (offset > 0 || from > 0) return true;
+  const common = Math.min(part.start.length, whole.start.length);
+  return part.flow === whole.flow && part.start.slice(0, common) === whole.start.slice(0, common);
+}
+
+function isComplete({ parts, from, to }: Candidate): boolean {
+  const offset = (p: LonePacket) => p.fragment?.offset ?? 0;
+  let end = from;
+  for (const part of [...parts].sort((a, b) => offset(a) - offset(b))) {
+    if (offset(part) > end) return false;
+    end = Math.max(end, offset(part) + part.transportBytes);
+  }
+  return end >= to;
+}
+
+/** The index of the first of which it holds, where it holds of all behind it. */
+function firstFrom<T>(list: readonly T[], holds: (item: T) => boolean): number {
+  let [low, high] = [0, list.length];
+  while (low < high) {
+    const middle = (low + high) >> 1;
+    const item = list[middle];
+    if (item !== undefined && holds(item)) high = middle;
+    else low = middle + 1;
+  }
+  return low;
+}
