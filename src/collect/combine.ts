@@ -25,6 +25,7 @@ export interface Contribution {
   packets: number | null;
   /** Of those that arrived, which a mean is of: its weight. Left out: all of `packets`. */
   arrived?: number | null;
+  /** Below 0 where packets that count as lost in an epoch before arrived in this one. */
   lost: number | null;
   /** Nobody measured it: the mean is what a model says of packets in flight at a cut. It counts, but is no answer. */
   modelled?: boolean;
@@ -281,7 +282,7 @@ export class Combination {
       whole: this.#whole(),
       stdev: this.#stdev(),
       packets: this.#packets,
-      lost: this.#allLost(),
+      lost: atLeastNone(this.#allLost()),
       lostLow: Math.max(0, this.#lostKnown),
       used: this.#used,
       answeredPackets: this.#answeredPackets,
@@ -374,6 +375,11 @@ export class Combination {
     this.#errors.low += (epoch.weight * epoch.shared.low) ** 2;
     this.#errors.high += (epoch.weight * epoch.shared.high) ** 2;
   }
+}
+
+/** What arrives of an epoch before the first is no loss below 0. */
+function atLeastNone(lost: number | null): number | null {
+  return lost === null ? null : Math.max(0, lost);
 }
 
 /** Half widths without what does not average out. */

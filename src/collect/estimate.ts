@@ -18,6 +18,7 @@ import {
 import { parseParameters } from "../estimators/parameters.ts";
 import { widenByDelayError } from "../estimators/widen.ts";
 import { checkAnswer } from "./check-answer.ts";
+import { withFlowLosses } from "./flow-losses.ts";
 import type { RecordPair } from "./pair.ts";
 import type { RecordHandle } from "./record-handle.ts";
 import { type DelayLimits, limitsOf, looseLimits, packetsOf, spanOf } from "./tracks.ts";
@@ -143,6 +144,7 @@ export function estimatePair(
       cutByPackets: mode === "delimited",
     });
     checkAnswer(plain, question.flows);
+    const counted = withFlowLosses(plain, question.flows, Number(endNs - startNs));
     const ends = [sender, receiver].filter((e) => e !== null);
     return {
       limits: limitsOf(pair),
@@ -157,7 +159,7 @@ export function estimatePair(
       sender: endOf(sender, pair.senders),
       receiver: endOf(receiver, pair.receivers),
       clockErrorNs: clockErrorOf(sender?.record.clock, receiver?.record.clock),
-      answer: widenByDelayError(plain, receiver?.record.delayError ?? null, question.confidence),
+      answer: widenByDelayError(counted, receiver?.record.delayError ?? null, question.confidence),
     };
   } catch (error) {
     return refuse(error, pair, null);

@@ -79,6 +79,7 @@ export interface FlowEstimate {
   packets: number | null;
   /** What they cannot lie outside of, where they are estimated and bounds are known. */
   packetBounds?: { low: number; high: number };
+  /** Below 0: more arrived than were sent in the epoch, which were in flight when it began. */
   lost: number | null;
   /** As the sketch estimates them; left out where it does not, or they are known. */
   bytes?: number;
