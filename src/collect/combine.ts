@@ -27,6 +27,8 @@ export interface Contribution {
   arrived?: number | null;
   /** Below 0 where packets that count as lost in an epoch before arrived in this one. */
   lost: number | null;
+  /** So many of those at least; left out: all. */
+  lostLow?: number | undefined;
   /** Nobody measured it: the mean is what a model says of packets in flight at a cut. It counts, but is no answer. */
   modelled?: boolean;
   /** Packets that the mean rests on. */
@@ -143,7 +145,7 @@ export class Combination {
     const arrived = contribution.arrived ?? packets;
     if (arrived !== null) this.#arrived = (this.#arrived ?? 0) + arrived;
     this.#addLost(lost, packets);
-    this.#lostKnown += lost ?? 0;
+    this.#lostKnown += contribution.lostLow ?? lost ?? 0;
     if (isNoAnswer(mean)) {
       const known = this.#why.get(mean.reason);
       if (known) known.count++;

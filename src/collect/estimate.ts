@@ -144,14 +144,15 @@ export function estimatePair(
       cutByPackets: mode === "delimited",
     });
     checkAnswer(plain, question.flows);
-    const counted = withFlowLosses(plain, question.flows, Number(endNs - startNs));
     const ends = [sender, receiver].filter((e) => e !== null);
+    const edge = ends.some((e) => e.record.epoch.cutHead || e.record.epoch.cutTail);
+    const counted = withFlowLosses(plain, question.flows, { epochNs: Number(endNs - startNs), edge });
     return {
       limits: limitsOf(pair),
       mode,
       startNs,
       endNs,
-      edge: ends.some((e) => e.record.epoch.cutHead || e.record.epoch.cutTail),
+      edge,
       merged: ends.reduce((n, e) => n + e.records - 1, 0),
       parameters: record.parameters,
       key: record.key,

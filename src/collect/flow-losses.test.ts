@@ -13,7 +13,7 @@ const known: KnownFlows = {
   complete: true,
 };
 
-function losses(appeared: number): (number | null)[] {
+function losses(appeared: number, edge = false) {
   const answer: EstimatorAnswer = {
     segment: {
       ...{ mean, stdev: mean, sent: 5000, received: 5000, lost: appeared, packetsUsed: 5000, coverage: 1 },
@@ -25,7 +25,7 @@ function losses(appeared: number): (number | null)[] {
     })),
     notes: [],
   };
-  return withFlowLosses(answer, known, 1e9).flows.map((f) => f.lost);
+  return withFlowLosses(answer, known, { epochNs: 1e9, edge }).flows.map((f) => (edge ? f.lostLow : f.lost));
 }
 
 it("is what was sent less what arrived, where both ends list the flow; the estimator's otherwise", () => {
@@ -35,4 +35,8 @@ it("is what was sent less what arrived, where both ends list the flow; the estim
 it("is not made up for by packets that nobody sent: far more appeared than were in flight", () => {
   // 5,000 packets/s x 1 ms are 5 in flight; of 40 in a second it is one at most.
   expect(losses(400)).toEqual([4, -1, 2]);
+});
+
+it("is known less well where a capture began or ended: what was in flight then is in one of them only", () => {
+  expect(losses(5, true)).toEqual([3, -5, 1]);
 });

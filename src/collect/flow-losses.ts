@@ -4,6 +4,8 @@
  *
  * Where both ends list the flow, its loss is what was sent less what arrived. Otherwise it is the estimator's. Where more packets appeared than may have been in flight at the cut, others are
  * among them (foreign ones, duplicates), which make up for no loss: a flow then has no more too many than it may have had in flight.
+ *
+ * Where a capture begins or ends in the epoch, what was in flight then is in one capture only: the loss is known that much worse.
  */
 import {
   type EstimatorAnswer,
@@ -16,11 +18,13 @@ import {
 /** Packets in flight at a cut, over rate x mean delay, at most; and where that is next to nothing. */
 const MOST_AT_CUT = 16;
 const FEW_AT_CUT = 4;
+/** The same of a flow at the edge of a capture. */
+const MOST_AT_EDGE = 2;
 
 export function withFlowLosses(
   answer: EstimatorAnswer,
   known: KnownFlows | null,
-  epochNs: number,
+  { epochNs, edge }: { epochNs: number; edge: boolean },
 ): EstimatorAnswer {
   const { segment, flows } = answer;
   if (!known || flows.length === 0) return answer;
@@ -31,7 +35,14 @@ export function withFlowLosses(
     if (lost === null || lost >= 0 || arrivedLate) return lost;
     return Math.max(lost, -Math.ceil(MOST_AT_CUT * share * (one.packets ?? 0)));
   };
-  return { ...answer, flows: flows.map((one) => ({ ...one, lost: lossOf(one) })) };
+  return {
+    ...answer,
+    flows: flows.map((one) => {
+      const lost = lossOf(one);
+      if (lost === null || !edge) return { ...one, lost };
+      return { ...one, lost, lostLow: lost - Math.ceil(MOST_AT_EDGE * share * (one.packets ?? 0)) };
+    }),
+  };
 }
 
 function listedLoss({ packets, received }: KnownFlows, flow: number): number | null {

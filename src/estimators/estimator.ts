@@ -81,6 +81,8 @@ export interface FlowEstimate {
   packetBounds?: { low: number; high: number };
   /** Below 0: more arrived than were sent in the epoch, which were in flight when it began. */
   lost: number | null;
+  /** So many of `lost` at least; left out: all. */
+  lostLow?: number;
   /** As the sketch estimates them; left out where it does not, or they are known. */
   bytes?: number;
   /** Where the estimator keeps them: the value that this share of the flow's packets does not exceed. */

@@ -233,6 +233,7 @@ function sentFlowRows(event: Extract<Collected, { kind: "estimate" }>, most: num
       packets,
       arrived,
       lost: answered.lost,
+      lostLow: answered.lostLow,
       used: arrived ?? 0,
       bounds,
     };
