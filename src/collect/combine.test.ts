@@ -34,11 +34,58 @@ describe("combining epochs", () => {
   });
 
   it("adds bounds as they are, over epochs and flows: each may lie at the same edge", () => {
-    const combination = new Combination();
-    const mean = { ...interval(10, 2), repeats: 1, bounds: true };
+    const [direct, byStates] = [new Combination(), new Combination()];
+    const mean = { ...interval(10, 2), common: { lowNs: 2, highNs: 2 } };
+    const stdev = { ...interval(5, 2), bound: true };
     for (let epoch = 0; epoch < 4; epoch++)
-      for (const flow of ["f", "g"]) combination.add(part({ mean, packets: 5 }), undefined, flow);
-    expect(combination.result().mean).toEqual({ valueNs: 10, lowNs: 8, highNs: 12 });
+      for (const flow of ["f", "g"]) {
+        const one = part({ mean, stdev, packets: 5 });
+        direct.add(one, undefined, flow);
+        const row = new Combination();
+        row.add(one, undefined, flow);
+        byStates.addState(row.state(), flow);
+      }
+    for (const combined of [direct.result(), byStates.result()]) {
+      expect(combined.mean).toEqual({ valueNs: 10, lowNs: 8, highNs: 12 });
+      expect(combined.stdev).toEqual({ valueNs: 5, lowNs: 3, highNs: 7 });
+    }
+  });
+
+  it("holds mean and deviation of all where every delay is known within bounds that lean one way", () => {
+    const random = new Random(77);
+    for (let run = 0; run < 200; run++) {
+      const all = new Moments();
+      const combination = new Combination();
+      // Groups of delays, each known by one value that lies at their lower or upper edge.
+      for (let flow = 0; flow < 2 + (run % 6); flow++) {
+        const values = new Moments();
+        const [level, width] = [1000 * random.float(), 200 * random.float()];
+        let squares = 0;
+        for (let i = 0; i < 1 + (run % 9); i++) {
+          const delay = level + 300 * random.float();
+          const off = run % 2 === 0 ? width : random.float() * width;
+          all.add(delay);
+          values.add(delay + off);
+          squares += width * width;
+        }
+        const [mean, stdev] = [values.mean!, values.stdev ?? 0];
+        const offNs = Math.sqrt(squares / values.count);
+        combination.add(
+          part({
+            mean: { ...interval(mean, width), common: { lowNs: width, highNs: width } },
+            stdev: { valueNs: stdev, lowNs: Math.max(0, stdev - offNs), highNs: stdev + offNs, bound: true },
+            packets: values.count,
+          }),
+          undefined,
+          `${flow}`,
+        );
+      }
+      const { mean, stdev } = combination.result();
+      if (isNoAnswer(mean) || isNoAnswer(stdev)) throw new Error("no answer");
+      const truth = all.stdev ?? 0;
+      expect(mean.lowNs - 1e-6 <= all.mean! && all.mean! <= mean.highNs + 1e-6).toBe(true);
+      expect(stdev.lowNs - 1e-6 <= truth && truth <= stdev.highNs + 1e-6).toBe(true);
+    }
   });
 
   it("adds what is common to all epochs and flows as it is: it does not average out", () => {

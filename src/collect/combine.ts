@@ -5,7 +5,7 @@
  * summed. Intervals: errors of different epochs and flows are taken as independent, so half widths add by squares, each side for itself. Flows of
  * one epoch share the error of that epoch's segment mean (decoders subtract it as background), so that error is added once more, whole, wherever several
  * flows of an epoch come together. Where part of a flow's error is the same in every epoch (Interval.repeats), that part of
- * its half widths adds as it is over the epochs of the flow, and only over different flows by squares; bounds (Interval.bounds) add as they are over flows, too. What an answer says is common to all (Interval.common) adds as it is.
+ * its half widths adds as it is over the epochs of the flow, and only over different flows by squares. What does not average out at all, bounds and what is common to all (Interval.common), adds as it is.
  *
  * What has no answer is not left out silently: epochs without an answer are the congested ones, and a mean of the others is not the mean. `mean` is that of what
  * was answered, with the share that it is of; `whole` is the mean of everything: what has no answer counts with the bounds that are known for it, which widen the
@@ -25,7 +25,10 @@ export interface Contribution {
   packets: number | null;
   /** Of those that arrived, which a mean is of: its weight. Left out: all of `packets`. */
   arrived?: number | null;
+  /** Below 0 where packets that count as lost in an epoch before arrived in this one. */
   lost: number | null;
+  /** So many of those at least; left out: all. */
+  lostLow?: number | undefined;
   /** Nobody measured it: the mean is what a model says of packets in flight at a cut. It counts, but is no answer. */
   modelled?: boolean;
   /** Packets that the mean rests on. */
@@ -104,8 +107,6 @@ export interface SharedEpoch {
 /** The few packets of an epoch that began or ended a capture may have no deviation; they are taken to vary up to so many times as much as the others. */
 const FEW_UNSPREAD = 0.01;
 const UNSPREAD_BEYOND = 9;
-/** Where what repeats adds as it is over flows, too (Interval.bounds). */
-const ALL_FLOWS = "";
 
 export class Combination {
   readonly #means = new Moments();
@@ -144,7 +145,7 @@ export class Combination {
     const arrived = contribution.arrived ?? packets;
     if (arrived !== null) this.#arrived = (this.#arrived ?? 0) + arrived;
     this.#addLost(lost, packets);
-    this.#lostKnown += lost ?? 0;
+    this.#lostKnown += contribution.lostLow ?? lost ?? 0;
     if (isNoAnswer(mean)) {
       const known = this.#why.get(mean.reason);
       if (known) known.count++;
@@ -186,9 +187,8 @@ export class Combination {
     this.#errors.high += (1 - repeats) * high * high;
     if (flow !== undefined && repeats > 0) {
       const part = Math.sqrt(repeats);
-      const whose = mean.bounds ? ALL_FLOWS : flow;
-      const before = this.#repeating.get(whose) ?? { low: 0, high: 0 };
-      this.#repeating.set(whose, { low: before.low + part * low, high: before.high + part * high });
+      const before = this.#repeating.get(flow) ?? { low: 0, high: 0 };
+      this.#repeating.set(flow, { low: before.low + part * low, high: before.high + part * high });
     }
     if (this.#epoch) {
       this.#epoch.weight += weight;
@@ -284,7 +284,7 @@ export class Combination {
       whole: this.#whole(),
       stdev: this.#stdev(),
       packets: this.#packets,
-      lost: this.#allLost(),
+      lost: atLeastNone(this.#allLost()),
       lostLow: Math.max(0, this.#lostKnown),
       used: this.#used,
       answeredPackets: this.#answeredPackets,
@@ -349,11 +349,11 @@ export class Combination {
     // The standard deviation of some packets is not that of all: it is missing where delays vary little, or where they vary most.
     const missing = this.#unspread / (weight + this.#unspread);
     if (this.#whyStdev && missing > FEW_UNSPREAD) return this.#whyStdev;
-    const { variance, error } = this.#spread;
+    const { variance, error, boundNs } = this.#spread;
     return {
       valueNs: Math.sqrt(variance),
-      lowNs: Math.sqrt(Math.max(0, variance * (1 - missing) - error.low)),
-      highNs: Math.sqrt(variance * (1 + UNSPREAD_BEYOND * missing) + error.high),
+      lowNs: Math.max(0, Math.sqrt(Math.max(0, variance * (1 - missing) - error.low)) - boundNs),
+      highNs: Math.sqrt(variance * (1 + UNSPREAD_BEYOND * missing) + error.high) + boundNs,
     };
   }
 
@@ -379,7 +379,12 @@ export class Combination {
   }
 }
 
-/** Half widths without what is common to all. */
+/** What arrives of an epoch before the first is no loss below 0. */
+function atLeastNone(lost: number | null): number | null {
+  return lost === null ? null : Math.max(0, lost);
+}
+
+/** Half widths without what does not average out. */
 function ownError({ valueNs, lowNs, highNs, common }: Interval): Side {
   return { low: valueNs - lowNs - (common?.lowNs ?? 0), high: highNs - valueNs - (common?.highNs ?? 0) };
 }

@@ -18,6 +18,7 @@ import {
 import { parseParameters } from "../estimators/parameters.ts";
 import { widenByDelayError } from "../estimators/widen.ts";
 import { checkAnswer } from "./check-answer.ts";
+import { withFlowLosses } from "./flow-losses.ts";
 import type { RecordPair } from "./pair.ts";
 import type { RecordHandle } from "./record-handle.ts";
 import { type DelayLimits, limitsOf, looseLimits, packetsOf, spanOf } from "./tracks.ts";
@@ -144,12 +145,14 @@ export function estimatePair(
     });
     checkAnswer(plain, question.flows);
     const ends = [sender, receiver].filter((e) => e !== null);
+    const edge = ends.some((e) => e.record.epoch.cutHead || e.record.epoch.cutTail);
+    const counted = withFlowLosses(plain, question.flows, { epochNs: Number(endNs - startNs), edge });
     return {
       limits: limitsOf(pair),
       mode,
       startNs,
       endNs,
-      edge: ends.some((e) => e.record.epoch.cutHead || e.record.epoch.cutTail),
+      edge,
       merged: ends.reduce((n, e) => n + e.records - 1, 0),
       parameters: record.parameters,
       key: record.key,
@@ -157,7 +160,7 @@ export function estimatePair(
       sender: endOf(sender, pair.senders),
       receiver: endOf(receiver, pair.receivers),
       clockErrorNs: clockErrorOf(sender?.record.clock, receiver?.record.clock),
-      answer: widenByDelayError(plain, receiver?.record.delayError ?? null, question.confidence),
+      answer: widenByDelayError(counted, receiver?.record.delayError ?? null, question.confidence),
     };
   } catch (error) {
     return refuse(error, pair, null);

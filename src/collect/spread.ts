@@ -6,6 +6,9 @@
  * Both parts have errors, which add by squares: those of sigma_e^2 as the intervals of the deviations say, and those of the means, 2 w (mu_e - mu) h_e for a mean that is off by
  * h_e. Of flows with a packet or two in each epoch the means are all there is. Means that are off also lie further apart than they should, by sum w h_e^2 (1 - w / W) at most:
  * that counts to both sides.
+ *
+ * Where delays are known within bounds (Interval.bound), the deviation of all is off by no more than the root mean square of what they are off by, whatever the epochs and flows that they are
+ * of: the triangle inequality of the L2 norm.
  */
 import { Moments } from "../base/math/moments.ts";
 import type { Interval } from "../estimators/estimator.ts";
@@ -27,6 +30,8 @@ export interface SpreadState {
   meansNs: number;
   meansM2: number;
   meansCurve: number;
+  /** Weighted sum of the squares that bounded delays are off by. */
+  spreadBound: number;
 }
 
 export class Spread {
@@ -37,10 +42,16 @@ export class Spread {
   /** Means, weighed by (w h)^2, and the sum of w h^2. */
   readonly #means = new Moments();
   #curve = 0;
+  #bound = 0;
 
   add(mean: Interval, error: Side, stdev: Interval, weight: number): void {
     const variance = stdev.valueNs ** 2;
     this.#moments.merge(weighted(weight, mean.valueNs, weight * variance));
+    if (stdev.bound) {
+      const offNs = Math.max(stdev.valueNs - stdev.lowNs, stdev.highNs - stdev.valueNs);
+      this.#bound += weight * offNs * offNs;
+      return;
+    }
     this.#within.low += (weight * (variance - Math.max(0, stdev.lowNs) ** 2)) ** 2;
     this.#within.high += (weight * (stdev.highNs ** 2 - variance)) ** 2;
     this.#addMean(mean.valueNs, error, weight);
@@ -52,6 +63,7 @@ export class Spread {
     this.#moments.merge(weighted(spreadWeight, spreadMeanNs, spreadM2));
     this.#within.low += spreadErrorLow ** 2;
     this.#within.high += spreadErrorHigh ** 2;
+    this.#bound += state.spreadBound;
     if (state.meansWeight === 0) return;
     this.#means.merge(weighted(state.meansWeight, state.meansNs, state.meansM2));
     this.#curve += state.meansCurve;
@@ -74,6 +86,11 @@ export class Spread {
     return { low: side(this.#within.low), high: side(this.#within.high) };
   }
 
+  /** What the deviation is off by at most, beside its error. */
+  get boundNs(): number {
+    return Math.sqrt(this.#bound / this.weight);
+  }
+
   state(): SpreadState {
     return {
       spreadWeight: this.#moments.count,
@@ -85,6 +102,7 @@ export class Spread {
       meansNs: this.#means.mean ?? 0,
       meansM2: this.#means.m2,
       meansCurve: this.#curve,
+      spreadBound: this.#bound,
     };
   }
 

@@ -271,7 +271,7 @@ function flowFields(
       stdevNs: isNoAnswer(stdev) ? null : stdev.valueNs,
       ...(isNoAnswer(mean) ? { reason: mean.text } : {}),
       packets: answer.packets,
-      lost: answer.lost,
+      lost: answer.lost === null ? null : Math.max(0, answer.lost),
       exactMeanNs,
       exactLost: known?.lost ?? null,
       relativeError: relative(meanNs, exactMeanNs),

@@ -34,15 +34,15 @@ export interface Interval {
   valueNs: number;
   lowNs: number;
   highNs: number;
-  /** Of value - low and high - value: what is alike for all flows and epochs (a clock's error), and does not average out over them. */
+  /** Of value - low and high - value: what does not average out over flows and epochs: it is alike for all (a clock's error), or is a bound that each may lie at. */
   common?: { lowNs: number; highNs: number };
   /**
    * Of a flow: the share of the squared half widths (what is common left out) that is the same error in every epoch, and does not average out over the
    * epochs of that flow. 1 where a flow meets the same neighbours in all of them; left out: 0.
    */
   repeats?: number;
-  /** What repeats are bounds, not an error: nor does it average out over flows. */
-  bounds?: boolean;
+  /** Of a standard deviation: the half width is a bound of the root mean square that delays are off by, not an error that averages out. */
+  bound?: boolean;
 }
 
 /** The answer for all packets of a segment in an epoch. */
@@ -79,7 +79,10 @@ export interface FlowEstimate {
   packets: number | null;
   /** What they cannot lie outside of, where they are estimated and bounds are known. */
   packetBounds?: { low: number; high: number };
+  /** Below 0: more arrived than were sent in the epoch, which were in flight when it began. */
   lost: number | null;
+  /** So many of `lost` at least; left out: all. */
+  lostLow?: number;
   /** As the sketch estimates them; left out where it does not, or they are known. */
   bytes?: number;
   /** Where the estimator keeps them: the value that this share of the flow's packets does not exceed. */

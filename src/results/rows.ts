@@ -12,7 +12,7 @@ import {
   type Contribution,
   segmentContribution,
 } from "../collect/combine.ts";
-import { CutEdges } from "../collect/cut-edges.ts";
+import { CutEdges, deviationInFlight } from "../collect/cut-edges.ts";
 import type { EpochEstimate } from "../collect/estimate.ts";
 import { LossTotal } from "../collect/loss.ts";
 import { limitsOf } from "../collect/tracks.ts";
@@ -186,8 +186,30 @@ function unanswered(
   return combination.state();
 }
 
-/** The flows with the most packets of an epoch. */
+/** The flows with the most packets of an epoch; then those that were in flight when it began, and of which no other was sent in it. */
 export function flowRows(event: Extract<Collected, { kind: "estimate" }>, most: number): FlowRow[] {
+  const rows = sentFlowRows(event, most);
+  return [...rows, ...inFlightRows(event, most - rows.length)];
+}
+
+function inFlightRows(event: Extract<Collected, { kind: "estimate" }>, most: number): FlowRow[] {
+  const { estimate, receiverOnly, segment, estimator } = event;
+  const { startNs, endNs, answer, key } = estimate;
+  const mean = answer.segment?.inFlight;
+  if (!receiverOnly || !mean) return [];
+  const spec = FlowKeySpec.parse(key);
+  const stdev = deviationInFlight(mean);
+  return Array.from({ length: Math.min(Math.max(0, most), receiverOnly.count) }, (_, i) => {
+    const flow = formatFlowKey(spec.describe(receiverOnly.keyWords.subarray(10 * i, 10 * i + 10)));
+    const arrived = numberAt(receiverOnly.packets, i);
+    const lost = arrived === null ? null : -arrived;
+    const combination = new Combination();
+    combination.add({ mean, stdev, packets: 0, arrived, lost, used: 0, modelled: true }, undefined, flow);
+    return { segment, estimator, step: 0, startNs, endNs, flow, bytes: null, state: combination.state() };
+  });
+}
+
+function sentFlowRows(event: Extract<Collected, { kind: "estimate" }>, most: number): FlowRow[] {
   const { estimate, flows, segment, estimator } = event;
   if (!flows || estimate.answer.flows.length === 0) return [];
   const { startNs, endNs, answer, limits } = estimate;
@@ -203,7 +225,7 @@ export function flowRows(event: Extract<Collected, { kind: "estimate" }>, most: 
     );
     const arrived =
       numberAt(flows.received, answered.flow) ??
-      (packets === null ? null : Math.max(0, packets - (answered.lost ?? 0)));
+      (packets === null ? null : Math.max(0, packets - Math.max(0, answered.lost ?? 0)));
     const bounds = isNoAnswer(answered.mean) && limits ? { valueNs: null, ...limits } : null;
     const one: Contribution = {
       mean: answered.mean,
@@ -211,6 +233,7 @@ export function flowRows(event: Extract<Collected, { kind: "estimate" }>, most: 
       packets,
       arrived,
       lost: answered.lost,
+      lostLow: answered.lostLow,
       used: arrived ?? 0,
       bounds,
     };

@@ -30,12 +30,15 @@ const NUMBERS = [
   ...(["meansWeight", "meansNs", "meansM2", "meansCurve"] as const),
   // From version 3 on.
   "lostKnown",
+  // From version 4 on.
+  "spreadBound",
 ] as const;
-const VERSION = 3;
+const VERSION = 4;
 /** Numbers of each version. */
 const COUNTS = new Map([
-  [1, NUMBERS.length - 5],
-  [2, NUMBERS.length - 1],
+  [1, 26],
+  [2, 30],
+  [3, 31],
   [VERSION, NUMBERS.length],
 ]);
 const HEAD_BYTES = headBytes(NUMBERS.length);
@@ -68,7 +71,7 @@ export function decodeState(bytes: Uint8Array): CombinationState {
   const [why, whyStdev] =
     bytes.length === headBytes(count) ? NO_REASONS : reasonsOf(bytes.subarray(headBytes(count)));
   // Of one with an answer about its loss, that was all of it.
-  if (count < NUMBERS.length) n[30] = orNull(n[16]!) ?? 0;
+  if (count < 31) n[30] = orNull(n[16]!) ?? 0;
   return {
     weight: n[0]!,
     meanNs: n[1]!,
@@ -101,6 +104,7 @@ export function decodeState(bytes: Uint8Array): CombinationState {
     meansM2: n[28]!,
     meansCurve: n[29]!,
     lostKnown: n[30]!,
+    spreadBound: n[31]!,
     why,
     whyStdev,
   };

@@ -94,7 +94,7 @@ export function flowValues({
 }: FlowRow): Value[] {
   return [
     ...[segment.from, segment.to, segment.label, estimator, step, startNs, endNs, flow],
-    ...[state.packets, state.lost, bytes],
+    ...[state.packets, state.lost === null ? null : Math.max(0, state.lost), bytes],
     ...readable(state).slice(0, 3),
     blob(encodeState(state)),
   ];

@@ -202,6 +202,35 @@ describe("rows", () => {
     await expect(groupFlows(service.results, fine, "vlan", 10)).rejects.toThrow(/does not contain vlan/);
   });
 
+  it("have bounds that do not average out, over flows, epochs and minutes: those of the archive, with the truth inside", async () => {
+    const bounded = await observedRecords(["maple"], { seconds: 70, ratePps: 150, seed: 6 });
+    const { service, data } = await start();
+    await send(service, bounded.records);
+    await service.settle();
+    const fromNs = bounded.records.map((r) => r.epoch.startNs).reduce(earlier);
+    const all = { ...selection("maple"), fromNs, toNs: fromNs + 1000n * 1_000_000_000n };
+    const archive = RecordArchive.open(join(data, "records"));
+    const question = { between: [POINTS.from, POINTS.to] as [string, string], estimators: ["maple"] };
+    for (const group of ["dst/8", "hosts"]) {
+      const exact = new Map(askArchive(archive, { ...question, group }).groups.map((g) => [g.text, g]));
+      const fine = { ...all, toNs: fromNs + 71n * 1_000_000_000n };
+      const byEpochs = await groupFlows(service.results, fine, group, 1000);
+      await service.results.rollUp(1n << 62n);
+      for (const told of [byEpochs, await groupFlows(service.results, all, group, 1000)]) {
+        expect(told.groups).toHaveLength(exact.size);
+        for (const { group: name, latency } of told.groups) {
+          const same = exact.get(name)?.latency;
+          if (!same || !latency) throw new Error(`no answer for ${name}`);
+          for (const end of ["meanNs", "lowNs", "highNs", "stdevNs"] as const)
+            expect(latency[end], `${name}: ${end}`).toBeCloseTo(same[end] ?? Number.NaN, 3);
+          const truth = bounded.meansOf(group).get(name) ?? Number.NaN;
+          expect(latency.lowNs).toBeLessThanOrEqual(truth);
+          expect(latency.highNs).toBeGreaterThanOrEqual(truth);
+        }
+      }
+    }
+  });
+
   it("come in pages that together are the whole", async () => {
     const { service } = await start();
     await send(service, observed.records);

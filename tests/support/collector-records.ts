@@ -1,8 +1,12 @@
 /** Real records of two points for tests of a collector: simulated traffic, observed in memory. */
 import { Kernels } from "../../src/base/kernels.ts";
+import { FlowKeySpec } from "../../src/capture/flow/flow-key.ts";
+import { formatFlowKey } from "../../src/capture/flow/flow-text.ts";
 import type { CutPlan } from "../../src/epoch/cutter.ts";
 import { type EpochRecord, encodeRecord } from "../../src/epoch/record.ts";
 import { observeScenario } from "../../src/evaluate/observed-run.ts";
+import type { SegmentTruth } from "../../src/evaluate/run-segment.ts";
+import { maskedWords, maskWordsOf } from "../../src/query/segment/groups.ts";
 import { RECEIVER, type Scenario, SENDER } from "../../src/simulate/scenario.ts";
 import { frameRecord } from "../../src/transport/batch.ts";
 
@@ -12,6 +16,8 @@ export interface ObservedRecords {
   records: EpochRecord[];
   /** Of one point. */
   of(point: string): EpochRecord[];
+  /** True mean of all packets that arrived, by a key that flows are put together by. */
+  meansOf(key: string): Map<string, number>;
 }
 
 export async function observedRecords(
@@ -42,12 +48,27 @@ export async function observedRecords(
       },
     ],
   };
-  const { records: store } = await observeScenario(new Kernels(), scenario, {
+  const { records: store, truth } = await observeScenario(new Kernels(), scenario, {
     cut,
     estimators: [...estimators],
   });
   const records = store.list().entries.map((entry) => store.readRecord(entry));
-  return { records, of: (point) => records.filter((r) => r.point === point) };
+  const meansOf = (key: string) => groupMeans(truth, FlowKeySpec.parse(key));
+  return { records, of: (point) => records.filter((r) => r.point === point), meansOf };
+}
+
+function groupMeans({ flows, flowMeanNs }: SegmentTruth, spec: FlowKeySpec): Map<string, number> {
+  const masks = maskWordsOf(spec);
+  const sums = new Map<string, { packets: number; delayNs: number }>();
+  for (let f = 0; f < flows.count; f++) {
+    const name = formatFlowKey(
+      spec.describe(maskedWords(flows.keyWords.subarray(10 * f, 10 * f + 10), masks)),
+    );
+    const { packets, delayNs } = sums.get(name) ?? { packets: 0, delayNs: 0 };
+    const own = flows.packets[f]!;
+    sums.set(name, { packets: packets + own, delayNs: delayNs + own * flowMeanNs[f]! });
+  }
+  return new Map([...sums].map(([name, { packets, delayNs }]) => [name, delayNs / packets]));
 }
 
 export function message(records: readonly EpochRecord[]): Buffer {

@@ -5,14 +5,17 @@
  * A flow's own few cells tell its jitter badly, and those of others only as far as flows are alike: behind one queue a flow that lasts sees far
  * more of it than a short one. How alike they are shows in the spread of their variances beyond chance: ln s_f^2 of d_f degrees of freedom has
  * variance trigamma(d_f / 2), and trigamma(d_0 / 2) beside it where flows differ. The others then count as d_0 degrees of freedom, and answers have
- * d_f + d_0. Their variance is the pooled one, which weighs flows by what they showed: a line or a mean over ln s^2 would be that of the many short
+ * d_f + d_0. Heavy tails make the same spread of what is alike: a segment that is slow for a small part of the time shows some flows' cells that part and others' none of it. So the spread of
+ * s_f^2 is also held against what the fourth moments within flows let expect, var s_f^2 = (m_4 - s^4) / d_f, and the larger d_0 counts; and a flow's own cells count for 2 / (kurtosis - 1) of
+ * their degrees of freedom. Their variance is the pooled one, which weighs flows by what they showed: a line or a mean over ln s^2 would be that of the many short
  * flows, too low for the large ones, and an interval errs on the side of the wider.
  */
 import { digamma, trigamma } from "../../base/math/special.ts";
 
-/** Sums of squares of what cells of one's own differ by, and the degrees of freedom in them. */
+/** Sums of squares of what cells of one's own differ by, of their fourth powers, and the degrees of freedom in them: one less than there are cells. */
 export interface OwnCells {
   squares: Float64Array;
+  fourths: Float64Array;
   freedom: Float64Array;
 }
 
@@ -34,14 +37,16 @@ const MIN_COMMON = 1;
 const MAX_COMMON = 30;
 
 /** `packets`: of each flow. */
-export function jitterOfFlows({ squares, freedom }: OwnCells, packets: ArrayLike<number>): Jitter {
+export function jitterOfFlows(own: OwnCells, packets: ArrayLike<number>): Jitter {
+  const { squares, freedom } = own;
   const total = freedom.reduce((s, x) => s + x, 0);
   const common = total > 0 ? squares.reduce((s, x) => s + x, 0) / total : 0;
-  const shared = sharedFreedom(squares, freedom);
-  const lent = jitterBySize({ squares, freedom }, packets, common);
+  const shared = Math.max(sharedFreedom(squares, freedom), sharedByMoments(own));
+  const worth = worthOfOwn(own);
+  const lent = jitterBySize(own, packets, common);
   return {
-    variance: squares.map((s, f) => (s + shared * lent[f]!) / (freedom[f]! + shared)),
-    freedom: freedom.map((x) => x + shared),
+    variance: squares.map((s, f) => (worth * s + shared * lent[f]!) / (worth * freedom[f]! + shared)),
+    freedom: freedom.map((x) => worth * x + shared),
     shared,
     common,
     total,
@@ -58,7 +63,7 @@ const LENT_FREEDOM = 10;
  * flows.
  */
 function jitterBySize(
-  { squares, freedom }: OwnCells,
+  { squares, freedom }: Omit<OwnCells, "fourths">,
   packets: ArrayLike<number>,
   common: number,
 ): Float64Array {
@@ -94,6 +99,44 @@ function sharedFreedom(squares: Float64Array, freedom: Float64Array): number {
   }
   if (count < 2) return MIN_COMMON;
   return freedomOf((sumOfSquares - (sum * sum) / count) / (count - 1) - chance / count);
+}
+
+/** The same by moments, which know heavy tails from flows that differ. */
+function sharedByMoments({ squares, fourths, freedom }: OwnCells): number {
+  let [sum, total, fourth, cells] = [0, 0, 0, 0];
+  for (let f = 0; f < squares.length; f++) {
+    const d = freedom[f]!;
+    if (d < JUDGED_FREEDOM) continue;
+    sum += squares[f]!;
+    total += d;
+    // Around the flow's own mean, as its squares.
+    fourth += fourths[f]! * (1 + 1 / d) ** 2;
+    cells += d + 1;
+  }
+  if (!(sum > 0)) return MIN_COMMON;
+  const variance = sum / total;
+  const chance = fourth / cells - variance ** 2;
+  let [apart, weights] = [0, 0];
+  for (let f = 0; f < squares.length; f++) {
+    const d = freedom[f]!;
+    if (d < JUDGED_FREEDOM) continue;
+    apart += d * (squares[f]! / d - variance) ** 2 - chance;
+    weights += d;
+  }
+  if (!(apart > 0)) return MAX_COMMON;
+  return Math.min(MAX_COMMON, Math.max(MIN_COMMON, (2 * variance ** 2 * weights) / apart));
+}
+
+/** What a degree of freedom is worth: s^2 of heavy tails varies more than chi-square does. By the kurtosis within flows, whatever they differ by. */
+function worthOfOwn({ squares, fourths, freedom }: OwnCells): number {
+  let [kurtosis, weights] = [0, 0];
+  for (let f = 0; f < squares.length; f++) {
+    const d = freedom[f]!;
+    if (d < JUDGED_FREEDOM || !(squares[f]! > 0)) continue;
+    kurtosis += (fourths[f]! * d * d) / squares[f]! ** 2;
+    weights += d + 1;
+  }
+  return weights > 0 ? Math.min(1, 2 / Math.max(2, kurtosis / weights - 1)) : 1;
 }
 
 /** d with trigamma(d / 2) = variance, by bisection: trigamma falls. */

@@ -19,10 +19,13 @@ const SHARE_ALONE = 0.05;
 export function jitterWithinFlows({ packets, delayNs }: Difference, graph: FlowGraph): Jitter | null {
   const { flows, starts, cell, a } = graph;
   const squares = new Float64Array(flows);
+  const fourths = new Float64Array(flows);
   const freedom = new Float64Array(flows);
   let [alone, all] = [0, 0];
+  const own: number[] = [];
   for (let f = 0; f < flows; f++) {
-    let [n, sum, ratio, cells] = [0, 0, 0, 0];
+    own.length = 0;
+    let [n, sum] = [0, 0];
     for (let e = starts[f]!; e < starts[f + 1]!; e++) {
       const c = cell[e]!;
       all += a[e]!;
@@ -30,15 +33,18 @@ export function jitterWithinFlows({ packets, delayNs }: Difference, graph: FlowG
       alone += a[e]!;
       n += packets[c]!;
       sum += delayNs[c]!;
-      ratio += (delayNs[c]! * delayNs[c]!) / packets[c]!;
-      cells++;
+      own.push(c);
     }
-    if (cells < 2) continue;
-    // sum (x - n mean)^2 / n = sum x^2 / n - (sum x)^2 / sum n
-    squares[f] = Math.max(0, ratio - (sum * sum) / n);
-    freedom[f] = cells - 1;
+    if (own.length < 2) continue;
+    const mean = sum / n;
+    for (const c of own) {
+      const square = (delayNs[c]! - packets[c]! * mean) ** 2 / packets[c]!;
+      squares[f]! += square;
+      fourths[f]! += square * square;
+    }
+    freedom[f] = own.length - 1;
   }
-  const jitter = jitterOfFlows({ squares, freedom }, graph.packets);
+  const jitter = jitterOfFlows({ squares, fourths, freedom }, graph.packets);
   const crowded = flows >= MANY_FLOWS && alone < SHARE_ALONE * all;
   return jitter.total < ENOUGH_FREEDOM || crowded ? null : jitter;
 }

@@ -10,23 +10,26 @@ export const ENOUGH_FREEDOM = 50;
 
 export function measureJitter(sketch: DelaySketch, flows: FlowSet): Jitter {
   const squares = new Float64Array(flows.count);
+  const fourths = new Float64Array(flows.count);
   const freedom = new Float64Array(flows.count);
   for (let f = 0; f < flows.count; f++) {
     const own = ownCells(sketch, flows, f);
     squares[f] = own.squares;
+    fourths[f] = own.fourths;
     freedom[f] = own.freedom;
   }
-  return jitterOfFlows({ squares, freedom }, flows.packets);
+  return jitterOfFlows({ squares, fourths, freedom }, flows.packets);
 }
 
-const found = { squares: 0, freedom: 0, packets: 0, delays: 0, cells: 0 };
+const found = { squares: 0, fourths: 0, freedom: 0, packets: 0, delays: 0, cells: 0 };
 
 /**
  * sum (x - n mean)^2 / n over the cells that are the flow's own, around one mean for all rows: under loss a row has one whole cell or none, and cells of a row that happen to be whole are
  * too few to see the slow packets that another has.
  */
 function ownCells(sketch: DelaySketch, flows: FlowSet, f: number): typeof found {
-  [found.squares, found.freedom, found.packets, found.delays, found.cells] = [0, 0, 0, 0, 0];
+  [found.squares, found.fourths, found.freedom] = [0, 0, 0];
+  [found.packets, found.delays, found.cells] = [0, 0, 0];
   for (let r = 0; r < sketch.geometry.rows; r++) addRow(sketch, flows, f, r, null);
   if (found.cells < 2) return found;
   const mean = found.delays / found.packets;
@@ -48,8 +51,11 @@ function addRow(sketch: DelaySketch, flows: FlowSet, f: number, r: number, mean:
     const packets = sketch.received[c]! / weight;
     if (sketch.usable[c] === 0 || packets - own > MAX_OTHERS * packets) continue;
     const sum = sketch.delaySumNs[c]! / weight;
-    if (mean !== null) found.squares += (sum - packets * mean) ** 2 / packets;
-    else {
+    if (mean !== null) {
+      const square = (sum - packets * mean) ** 2 / packets;
+      found.squares += square;
+      found.fourths += square * square;
+    } else {
       found.packets += packets;
       found.delays += sum;
       found.cells++;

@@ -2,7 +2,8 @@
  * What else the cells tell of a flow (section 4.3): packets, bytes, loss, deviation, and which of some candidates are heavy.
  *
  * Packets and bytes are count-min: the minimum over rows of a flow's k cells, never below the truth where a row takes all packets.
- * Loss is the missing packets of the flow's emptiest cells, less what its neighbours are expected to have lost; null where those may just as well be the neighbours'.
+ * Loss is the missing packets of the flow's emptiest cells, less what its neighbours are expected to have lost; null where those may just as well be the neighbours'. Where all its cells have
+ * packets too many (in flight at the cut before), it is below 0.
  */
 import { entryAt } from "../../base/lists.ts";
 import type { Background } from "../cells/background.ts";
@@ -69,6 +70,7 @@ export class LossMiner {
     const weight = this.#flows.weights?.[flow] ?? 1;
     const packets = this.#flows.packets[flow]!;
     let atMost = Number.POSITIVE_INFINITY;
+    let least = Number.NEGATIVE_INFINITY;
     let minimum = Number.POSITIVE_INFINITY;
     let best = 0;
     let ofAll = 0;
@@ -84,6 +86,7 @@ export class LossMiner {
       }
       const others = Math.max(0, before - packets);
       atMost = Math.min(atMost, Math.max(0, missing));
+      least = Math.max(least, missing);
       if (others < minimum) {
         minimum = others;
         best = missing - this.#share * others;
@@ -91,6 +94,8 @@ export class LossMiner {
       }
     }
     if (!Number.isFinite(atMost)) return null;
+    if (least < 0)
+      return isOthersLoss({ missing: -least, packets, others: minimum }) ? null : Math.round(least);
     if (atMost > 0 && isOthersLoss({ missing: ofAll, packets, others: minimum })) return null;
     return Math.round(Math.min(Math.max(0, best), atMost, packets));
   }

@@ -215,22 +215,17 @@ function flowEstimate(
       valueNs: pivotNs + mean,
       lowNs: pivotNs + low - missed.meanNs,
       highNs: pivotNs + high + missed.meanNs,
-      repeats: boundedShare((high - low) / 2, missed.meanNs),
-      bounds: true,
+      common: { lowNs: mean - low, highNs: high - mean },
     },
     stdev: {
       valueNs: stdev,
       lowNs: Math.max(0, stdev - width - missed.stdevNs),
       highNs: stdev + width + missed.stdevNs,
+      bound: true,
     },
     packets: Math.round(packets / share),
     lost: null,
   };
-}
-
-/** Of an interval's square, what is the groups' bounds: the error of a sample averages out over epochs and flows, bounds do not. */
-function boundedShare(boundNs: number, sampledNs: number): number {
-  return boundNs > 0 ? (boundNs / (boundNs + sampledNs)) ** 2 : 0;
 }
 
 /**

@@ -299,6 +299,7 @@ export class EstimatorQuestion {
   #takeBehind(packets: number, { perNs, missing, meanNs }: LastEpoch, { key, flows }: Behind): void {
     // More than were missing were not in flight: the sender's capture ended before the traffic did.
     if (packets > missing) return;
+    this.#received = (this.#received ?? 0) + packets;
     const mean = delayBehind(packets, perNs, meanNs);
     const stdev = deviationInFlight(mean);
     const one: Contribution = { mean, stdev, packets, lost: null, used: 0, modelled: true };

@@ -114,14 +114,14 @@ export class FlowQuestion {
     const place = placeOf(estimate);
     const epoch = { index, shared: answer.segment?.mean ?? null };
     for (const flowAnswer of answer.flows) {
-      const { flow, mean, stdev, packets, lost } = flowAnswer;
+      const { flow, mean, stdev, packets, lost, lostLow } = flowAnswer;
       const group = groups.find(flows, flow, this.#names);
       if (!group || !this.#wanted.has(group.words)) continue;
       const size = packets ?? numberAt(flows.packets, flow);
       const arrived =
-        numberAt(flows.received, flow) ?? (size === null ? null : Math.max(0, size - (lost ?? 0)));
+        numberAt(flows.received, flow) ?? (size === null ? null : Math.max(0, size - Math.max(0, lost ?? 0)));
       const bounds = isNoAnswer(mean) && arrived !== null ? this.#facts.flowBounds(place, arrived) : null;
-      const contribution = { mean, stdev, packets: size, arrived, lost, used: arrived ?? 0, bounds };
+      const contribution = { mean, stdev, packets: size, arrived, lost, lostLow, used: arrived ?? 0, bounds };
       groups.add(group, flows, flowAnswer, contribution, epoch);
     }
   }
@@ -136,8 +136,9 @@ export class FlowQuestion {
       const group = groups.find(flows, flow, this.#names);
       if (!group || !this.#wanted.has(group.words)) continue;
       const arrived = numberAt(flows.packets, flow);
-      // Sent in the epoch before, and counted there.
-      const flowAnswer = { flow, mean: inFlight, stdev: deviationInFlight(inFlight), packets: 0, lost: null };
+      // Sent in the epoch before, and counted there, as missing too.
+      const lost = arrived === null ? null : -arrived;
+      const flowAnswer = { flow, mean: inFlight, stdev: deviationInFlight(inFlight), packets: 0, lost };
       groups.add(
         group,
         { ...flows, bytes },

@@ -1,0 +1,42 @@
+import { expect, it } from "vitest";
+import type { EstimatorAnswer, Interval, KnownFlows } from "../estimators/estimator.ts";
+import { withFlowLosses } from "./flow-losses.ts";
+
+const mean: Interval = { valueNs: 1e6, lowNs: 0.9e6, highNs: 1.1e6 };
+const known: KnownFlows = {
+  count: 3,
+  hash: new Uint32Array(6),
+  packets: Float64Array.of(100, 40, 7),
+  received: Float64Array.of(96, 44, Number.NaN),
+  bytes: new Float64Array(3),
+  keyWords: new Uint32Array(30),
+  complete: true,
+};
+
+function losses(appeared: number, edge = false) {
+  const answer: EstimatorAnswer = {
+    segment: {
+      ...{ mean, stdev: mean, sent: 5000, received: 5000, lost: appeared, packetsUsed: 5000, coverage: 1 },
+      notes: [],
+    },
+    flows: [0, 1, 2].map((flow) => ({
+      ...{ flow, mean, stdev: mean, lost: flow === 2 ? 2 : null },
+      packets: known.packets[flow] ?? null,
+    })),
+    notes: [],
+  };
+  return withFlowLosses(answer, known, { epochNs: 1e9, edge }).flows.map((f) => (edge ? f.lostLow : f.lost));
+}
+
+it("is what was sent less what arrived, where both ends list the flow; the estimator's otherwise", () => {
+  expect(losses(5)).toEqual([4, -4, 2]);
+});
+
+it("is not made up for by packets that nobody sent: far more appeared than were in flight", () => {
+  // 5,000 packets/s x 1 ms are 5 in flight; of 40 in a second it is one at most.
+  expect(losses(400)).toEqual([4, -1, 2]);
+});
+
+it("is known less well where a capture began or ended: what was in flight then is in one of them only", () => {
+  expect(losses(5, true)).toEqual([3, -5, 1]);
+});

@@ -1,0 +1,63 @@
+/**
+ * Loss of a flow in one epoch, signed: packets that were in flight at a cut are missing in the epoch in which they were sent, and too many in the one in which they arrived. Summed over the
+ * epochs both are gone, and what was lost is left; counted from 0 in each epoch, every packet in flight at a cut would pass for a lost one.
+ *
+ * Where both ends list the flow, its loss is what was sent less what arrived. Otherwise it is the estimator's. Where more packets appeared than may have been in flight at the cut, others are
+ * among them (foreign ones, duplicates), which make up for no loss: a flow then has no more too many than it may have had in flight.
+ *
+ * Where a capture begins or ends in the epoch, what was in flight then is in one capture only: the loss is known that much worse.
+ */
+import {
+  type EstimatorAnswer,
+  type FlowEstimate,
+  isNoAnswer,
+  type KnownFlows,
+  type SegmentEstimate,
+} from "../estimators/estimator.ts";
+
+/** Packets in flight at a cut, over rate x mean delay, at most; and where that is next to nothing. */
+const MOST_AT_CUT = 16;
+const FEW_AT_CUT = 4;
+/** The same of a flow at the edge of a capture. */
+const MOST_AT_EDGE = 2;
+
+export function withFlowLosses(
+  answer: EstimatorAnswer,
+  known: KnownFlows | null,
+  { epochNs, edge }: { epochNs: number; edge: boolean },
+): EstimatorAnswer {
+  const { segment, flows } = answer;
+  if (!known || flows.length === 0) return answer;
+  const share = segment ? shareInFlight(segment, epochNs) : 0;
+  const arrivedLate = segment !== null && isInFlight(segment, share);
+  const lossOf = (one: FlowEstimate): number | null => {
+    const lost = listedLoss(known, one.flow) ?? one.lost;
+    if (lost === null || lost >= 0 || arrivedLate) return lost;
+    return Math.max(lost, -Math.ceil(MOST_AT_CUT * share * (one.packets ?? 0)));
+  };
+  return {
+    ...answer,
+    flows: flows.map((one) => {
+      const lost = lossOf(one);
+      if (lost === null || !edge) return { ...one, lost };
+      return { ...one, lost, lostLow: lost - Math.ceil(MOST_AT_EDGE * share * (one.packets ?? 0)) };
+    }),
+  };
+}
+
+function listedLoss({ packets, received }: KnownFlows, flow: number): number | null {
+  const lost = (packets[flow] ?? Number.NaN) - (received?.[flow] ?? Number.NaN);
+  return Number.isNaN(lost) ? null : lost;
+}
+
+/** Share of an epoch's packets that are in flight at a cut, in the mean (Little); all may be where no delay is known. */
+function shareInFlight({ mean }: SegmentEstimate, epochNs: number): number {
+  return isNoAnswer(mean) || !(epochNs > 0) ? 1 : Math.min(1, Math.abs(mean.valueNs) / epochNs);
+}
+
+/** May all packets that appeared at the receiver have been in flight? */
+function isInFlight({ sent, received, lost }: SegmentEstimate, share: number): boolean {
+  if (sent === null || received === null || lost === null) return true;
+  const appeared = lost - (sent - received);
+  return appeared <= MOST_AT_CUT * share * received + FEW_AT_CUT;
+}
