@@ -130,7 +130,7 @@ function removableOffset({ offset, mode }: ClockVerdict, symmetric: boolean): nu
 }
 
 export interface ClockUncertainty {
-  /** Sum of the known parts: a delay may be wrong by this much, either way, by the clocks alone. */
+  /** Sum of the known parts, or what delays are below 0 by where that is more: a delay may be wrong by this much, either way, by the clocks alone. */
   totalNs: number;
   /** The steps of both timestamps, 1 ns each where unknown. */
   resolutionNs: number;
@@ -179,6 +179,7 @@ export function clockUncertainty(verdict: ClockVerdict, mode: CorrectionMode): C
     pieces.reduce((sum, p) => sum + p.stepUncertaintyNs, 0);
   const leftNs = path && path.roughNs + (mode === "relative" ? path.boundNs : 0);
   const wanderNs = leftNs ?? verdict.drift.wanderNs ?? 0;
-  const totalNs = resolutionNs + (skewNs ?? 0) + (offsetNs ?? 0) + stepsNs + wanderNs;
+  const knownNs = resolutionNs + (skewNs ?? 0) + (offsetNs ?? 0) + stepsNs + wanderNs;
+  const totalNs = Math.max(knownNs, verdict.impossible.byNs);
   return { totalNs, resolutionNs, skewNs, offsetNs, stepsNs, wanderNs };
 }
