@@ -109,7 +109,7 @@ export function diagnose(input: DiagnoseInput): ClockVerdict {
       halves: halves.map((h) => ({ lowPpm: h.low * 1e6, highPpm: h.high * 1e6 })),
       ...wanderBeside(steps, points, back, { slope, originNs, spanNs, quantumNs }),
     },
-    impossible: { byNs: 0, share: 0 },
+    impossible: { mode: "asis", byNs: 0, share: 0 },
     resolutionNs: resolution,
     backward: { before: backwardOf(before), after: backwardOf(after) },
     batched: { before: batchedOf(before), after: batchedOf(after) },

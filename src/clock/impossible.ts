@@ -8,13 +8,15 @@ import type { EnvelopePoints } from "./envelope.ts";
 import type { ClockVerdict } from "./verdict.ts";
 
 export interface Impossible {
+  /** What was done about the clocks: with another correction they are others. */
+  mode: CorrectionMode;
   /** How far the smallest delay of both directions lies below 0; 0 where none does. */
   byNs: number;
   /** Share of the moments seen that are below 0 by more than the timestamps' resolution. */
   share: number;
 }
 
-/** Of packets of both directions; a single one has no measure of its own for what its clock is apart by. */
+/** Only with packets of both directions: with one, what is taken off is not judged by their delays. */
 export function impossibleLeft(
   verdict: ClockVerdict,
   mode: CorrectionMode,
@@ -23,12 +25,15 @@ export function impossibleLeft(
   reverse: EnvelopePoints,
   quantumNs: number,
 ): Impossible {
-  if (forward.length === 0 || reverse.length === 0) return { byNs: 0, share: 0 };
+  if (forward.length === 0 || reverse.length === 0) return { mode, byNs: 0, share: 0 };
   const { offsetNs, slope, pivotNs, reverseNs, pieces } = correction(verdict, mode);
-  const removedAt = (sendNs: number, differenceNs: number) =>
-    pieceAt(pieces, sendNs)?.map((ns) => ns + slope * (sendNs + differenceNs - pivotNs)) ?? [
-      offsetNs + slope * (sendNs + differenceNs - pivotNs),
-    ];
+  const removed = (atNs: number) => (pieces.length === 0 ? [offsetNs] : piecesAt(pieces, atNs));
+  // Next to a step a packet is of the piece in which its delay is a usual one, as in kernels/match/pieces.ts.
+  const [first] = verdict.pieces;
+  const firstNs = pieces[0]?.removedNs ?? offsetNs;
+  const usualNs = { forward: (first?.levelNs ?? firstNs) - firstNs, reverse: (first?.reverseLevelNs ?? -firstNs) + firstNs };
+  const nearest = (delays: readonly number[], usual: number) =>
+    delays.reduce((best, d) => (Math.abs(d - usual) < Math.abs(best - usual) ? d : best));
   let byNs = 0;
   let below = 0;
   const look = (delayNs: number) => {
@@ -36,19 +41,20 @@ export function impossibleLeft(
     if (delayNs < -quantumNs) below++;
   };
   for (let i = 0; i < forward.length; i++) {
-    const difference = forward.valueNs[i]!;
-    look(Math.max(...removedAt(forward.timeNs[i]!, difference).map((ns) => difference - ns)));
+    const [at, difference] = [forward.timeNs[i]!, forward.valueNs[i]!];
+    const d = difference - slope * (at + difference - pivotNs);
+    look(nearest(removed(at).map((ns) => d - ns), usualNs.forward));
   }
   for (let i = 0; i < reverse.length; i++) {
-    const difference = -reverse.valueNs[i]!;
-    look(Math.max(...removedAt(reverse.timeNs[i]!, difference).map((ns) => ns - difference)) - reverseNs);
+    const [at, difference] = [reverse.timeNs[i]!, -reverse.valueNs[i]!];
+    const d = difference - slope * (at + difference - pivotNs);
+    look(nearest(removed(at).map((ns) => ns - d), usualNs.reverse) - reverseNs);
   }
-  return { byNs: byNs > quantumNs ? byNs : 0, share: below / (forward.length + reverse.length) };
+  return { mode, byNs: byNs > quantumNs ? byNs : 0, share: below / (forward.length + reverse.length) };
 }
 
-/** What is removed of a packet that was at BEFORE then; near the end of a piece it may be of the next one. Null where nothing is removed piece by piece. */
-function pieceAt(pieces: readonly { fromNs: number | null; removedNs: number }[], atNs: number): number[] | null {
-  if (pieces.length === 0) return null;
+/** What is removed of a packet that was at BEFORE then: near the end of a piece it may be of the next one. */
+function piecesAt(pieces: readonly { fromNs: number | null; removedNs: number }[], atNs: number): number[] {
   let [from, to] = [0, pieces.length];
   while (to - from > 1) {
     const middle = (from + to) >>> 1;

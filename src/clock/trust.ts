@@ -121,9 +121,8 @@ function byUncertainty(verdict: ClockVerdict, mode: CorrectionMode, typical: num
 
 /** Delays below 0 that nothing explains: a few may be false matches. */
 function byImpossible(verdict: ClockVerdict, mode: CorrectionMode, typical: number): Trust {
-  const { byNs, share } = verdict.impossible;
-  // Larger than what is known of the clocks leaves.
-  if (byNs === 0 || byNs < clockUncertainty(verdict, mode).totalNs) return "good";
+  const { byNs, share, mode: of } = verdict.impossible;
+  if (byNs === 0 || of !== mode) return "good";
   return share >= MANY_NEGATIVE && byNs > typical ? "doubtful" : "usable";
 }
 

@@ -26,6 +26,10 @@ export interface EverydayScene {
   aheadNs: (trueNs: number) => number;
   /** A clock was set, or stood still. */
   stepped: boolean;
+  /** When something happened to a clock; the middle of the scene where it did all along. */
+  eventNs: number;
+  /** While a clock stood still, packets of that moment have no time. */
+  stillNs: readonly [number, number] | null;
   /** Clocks are apart by a line. */
   even: boolean;
   /** Timestamps are multiples of this. */
@@ -78,7 +82,9 @@ export function everydayScene(seed: number): EverydayScene {
     crossings,
     aheadNs: clock.aheadNs,
     stepped: clock.stepped,
+    eventNs: clock.eventNs,
     even: clock.even,
+    stillNs: clock.stillNs,
     resolutionNs,
     stampOf,
     files: { before: file("before"), after: file("after") },
@@ -238,31 +244,34 @@ interface Clock {
   name: string;
   aheadNs: (trueNs: number) => number;
   stepped: boolean;
+  eventNs: number;
   even: boolean;
+  stillNs: readonly [number, number] | null;
 }
 
 function clockOf(dice: Random, spanNs: number): Clock {
   const sign = dice.bernoulli(0.5) ? 1 : -1;
   const offset = sign * pick(dice, [0, 0, 0, 0.0003, 0.002, 0.005, 0.05, 0.8, 37, 3600, -7200, 1.718e9]) * SECOND;
-  const base: Clock = { name: `${offset / SECOND} s ahead`, aheadNs: () => offset, stepped: false, even: true };
+  const base: Clock = { name: `${offset / SECOND} s ahead`, aheadNs: () => offset, stepped: false, eventNs: spanNs / 2, even: true, stillNs: null };
   const kinds: ((c: Clock) => Clock)[] = [
     (c) => c,
     (c) => drifting(c, (dice.bernoulli(0.5) ? 1 : -1) * logBetween(dice, 1, 200)),
     (c) => {
       const at = dice.float() * spanNs;
-      return beside(c, `slewed at ${at / SECOND} s`, (t) => 500e-6 * Math.min(60 * SECOND, Math.max(0, t - at)), false);
+      return beside(c, `slewed at ${at / SECOND} s`, (t) => 500e-6 * Math.min(60 * SECOND, Math.max(0, t - at)), false, at);
     },
     (c) => {
       const [at, size] = [dice.float() * spanNs, sign * logBetween(dice, 0.1 * MS, 50 * MS)];
-      return beside(c, `set by ${size / MS} ms at ${at / SECOND} s`, (t) => (t >= at ? size : 0), true);
+      return beside(c, `set by ${size / MS} ms at ${at / SECOND} s`, (t) => (t >= at ? size : 0), true, at);
     },
     (c) => {
       const at = dice.float() * spanNs;
-      return beside(c, `set by ${-sign} s at ${at / SECOND} s`, (t) => (t >= at ? -sign * SECOND : 0), true);
+      return beside(c, `set by ${-sign} s at ${at / SECOND} s`, (t) => (t >= at ? -sign * SECOND : 0), true, at);
     },
     (c) => {
       const [at, size] = [dice.float() * spanNs, logBetween(dice, 50 * MS, SECOND)];
-      return beside(c, `stood still for ${size / MS} ms at ${at / SECOND} s`, (t) => -Math.min(size, Math.max(0, t - at)), true);
+      const still = beside(c, `stood still for ${size / MS} ms at ${at / SECOND} s`, (t) => -Math.min(size, Math.max(0, t - at)), true, at);
+      return { ...still, stillNs: [at, at + size] };
     },
     (c) => {
       const [amplitude, period] = [logBetween(dice, 0.02 * MS, 3 * MS), spanNs / (1 + 4 * dice.float())];
@@ -273,10 +282,12 @@ function clockOf(dice: Random, spanNs: number): Clock {
 }
 
 const drifting = (clock: Clock, ppm: number) => ({ ...beside(clock, `${ppm} ppm`, (t) => (ppm * t) / 1e6, false), even: true });
-const beside = ({ name, aheadNs, stepped }: Clock, more: string, moreNs: (t: number) => number, steps: boolean): Clock => ({
+const beside = ({ name, aheadNs, stepped, eventNs }: Clock, more: string, moreNs: (t: number) => number, steps: boolean, atNs = eventNs): Clock => ({
   name: `${name}, ${more}`,
   aheadNs: (t) => aheadNs(t) + moreNs(t),
   stepped: stepped || steps,
+  eventNs: atNs,
+  stillNs: null,
   even: false,
 });
 
