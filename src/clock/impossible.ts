@@ -31,7 +31,10 @@ export function impossibleLeft(
   // Next to a step a packet is of the piece in which its delay is a usual one, as in kernels/match/pieces.ts.
   const [first] = verdict.pieces;
   const firstNs = pieces[0]?.removedNs ?? offsetNs;
-  const usualNs = { forward: (first?.levelNs ?? firstNs) - firstNs, reverse: (first?.reverseLevelNs ?? -firstNs) + firstNs };
+  const usualNs = {
+    forward: (first?.levelNs ?? firstNs) - firstNs,
+    reverse: (first?.reverseLevelNs ?? -firstNs) + firstNs,
+  };
   const nearest = (delays: readonly number[], usual: number) =>
     delays.reduce((best, d) => (Math.abs(d - usual) < Math.abs(best - usual) ? d : best));
   let byNs = 0;
@@ -43,12 +46,22 @@ export function impossibleLeft(
   for (let i = 0; i < forward.length; i++) {
     const [at, difference] = [forward.timeNs[i]!, forward.valueNs[i]!];
     const d = difference - slope * (at + difference - pivotNs);
-    look(nearest(removed(at).map((ns) => d - ns), usualNs.forward));
+    look(
+      nearest(
+        removed(at).map((ns) => d - ns),
+        usualNs.forward,
+      ),
+    );
   }
   for (let i = 0; i < reverse.length; i++) {
     const [at, difference] = [reverse.timeNs[i]!, -reverse.valueNs[i]!];
     const d = difference - slope * (at + difference - pivotNs);
-    look(nearest(removed(at).map((ns) => ns - d), usualNs.reverse) - reverseNs);
+    look(
+      nearest(
+        removed(at).map((ns) => ns - d),
+        usualNs.reverse,
+      ) - reverseNs,
+    );
   }
   return { mode, byNs: byNs > quantumNs ? byNs : 0, share: below / (forward.length + reverse.length) };
 }

@@ -99,7 +99,11 @@ function allPieces({
 /** Delays further above the smallest than half a step are as far from those on its other side: up to this share of them. */
 const FEW_FAR = 0.01;
 
-function besideStep({ forward, reverse, slope, originNs }: PieceInput, before: ClockPiece | undefined, piece: ClockPiece): number {
+function besideStep(
+  { forward, reverse, slope, originNs }: PieceInput,
+  before: ClockPiece | undefined,
+  piece: ClockPiece,
+): number {
   if (!before) return 0;
   const stepNs = Math.abs(stepBetween(before, piece));
   const farOf = (points: EnvelopePoints, tilt: number, level: (p: ClockPiece) => number | null) => {

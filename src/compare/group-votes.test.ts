@@ -4,7 +4,13 @@ import { Random } from "../base/random.ts";
 import { type GroupPoint, judgeGroups } from "./group-votes.ts";
 
 /** Packets of two hosts: so many of the other order, among others, over clocks that drift; `roundTripNs` 0: all go the same way. */
-function points(dice: Random, packets: number, answers: number, roundTripNs: number, jitterNs: number): GroupPoint[] {
+function points(
+  dice: Random,
+  packets: number,
+  answers: number,
+  roundTripNs: number,
+  jitterNs: number,
+): GroupPoint[] {
   const ppm = 200 * (2 * dice.float() - 1);
   const order = Array.from({ length: packets }, (_, i): 0 | 1 => (i < answers ? 0 : 1));
   for (let i = packets - 1; i > 0; i--) {
@@ -16,7 +22,13 @@ function points(dice: Random, packets: number, answers: number, roundTripNs: num
     timeNs += dice.exponential(1e9);
     // Queues, and now and then a long one.
     const queueNs = dice.exponential(jitterNs) + (dice.bernoulli(0.05) ? dice.exponential(30 * jitterNs) : 0);
-    return { group: 1, order: own, timeNs, valueNs: (ppm * timeNs) / 1e6 + (own === 1 ? queueNs : roundTripNs === 0 ? queueNs : -roundTripNs - queueNs) };
+    return {
+      group: 1,
+      order: own,
+      timeNs,
+      valueNs:
+        (ppm * timeNs) / 1e6 + (own === 1 ? queueNs : roundTripNs === 0 ? queueNs : -roundTripNs - queueNs),
+    };
   });
 }
 

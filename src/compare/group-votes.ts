@@ -87,7 +87,11 @@ type Vote = (columns: Columns, orders: Uint8Array) => number;
 type Weigh = (aboveNs: number) => number;
 
 /** A point between two of the other order is held against the line through them. */
-function voteByLines({ group, timeNs, valueNs, leans, last }: Columns, orders: Uint8Array, weigh: Weigh): void {
+function voteByLines(
+  { group, timeNs, valueNs, leans, last }: Columns,
+  orders: Uint8Array,
+  weigh: Weigh,
+): void {
   for (let i = 0; i < orders.length; i++) {
     const [order, t, v] = [orders[i]!, timeNs[i]!, valueNs[i]!];
     const own = 4 * group[i]! + 2 * order;

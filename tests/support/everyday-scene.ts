@@ -28,8 +28,8 @@ export interface EverydayScene {
   stepped: boolean;
   /** When something happened to a clock; the middle of the scene where it did all along. */
   eventNs: number;
-  /** While a clock stood still, packets of that moment have no time. */
-  stillNs: readonly [number, number] | null;
+  /** While a clock stood still or was slewed: how far packets of that moment are off cannot be known. */
+  movingNs: readonly [number, number] | null;
   /** Clocks are apart by a line. */
   even: boolean;
   /** Timestamps are multiples of this. */
@@ -64,7 +64,9 @@ export function everydayScene(seed: number): EverydayScene {
     const near = side === "before" ? "forward" : "reverse";
     const seen = crossings.flatMap(({ way, sentNs, arrivedNs, frame }) => {
       const at = way === near ? sentNs : arrivedNs;
-      return at === null ? [] : [{ at, timeNs: stampOf(side, at), frame: way === near ? frame : routed(frame, links[way].hops) }];
+      return at === null
+        ? []
+        : [{ at, timeNs: stampOf(side, at), frame: way === near ? frame : routed(frame, links[way].hops) }];
     });
     seen.sort((a, b) => a.at - b.at);
     // Several receive queues: packets of less than a millisecond come to the file in another order than they were timestamped in.
@@ -84,7 +86,7 @@ export function everydayScene(seed: number): EverydayScene {
     stepped: clock.stepped,
     eventNs: clock.eventNs,
     even: clock.even,
-    stillNs: clock.stillNs,
+    movingNs: clock.movingNs,
     resolutionNs,
     stampOf,
     files: { before: file("before"), after: file("after") },
@@ -166,7 +168,13 @@ interface Flow {
   dport: number;
 }
 
-const answer = ({ from, to, sport, dport, proto }: Flow): Flow => ({ from: to, to: from, sport: dport, dport: sport, proto });
+const answer = ({ from, to, sport, dport, proto }: Flow): Flow => ({
+  from: to,
+  to: from,
+  sport: dport,
+  dport: sport,
+  proto,
+});
 const other = (way: Way): Way => (way === "forward" ? "reverse" : "forward");
 
 /** A flow whose first packet goes this way: clients and servers live on both sides. */
@@ -187,12 +195,21 @@ function bulk(net: Network, way: Way, fromNs: number, toNs: number, segments: nu
   const gap = (toNs - fromNs) / segments;
   for (let i = 0; i < segments; i++) {
     const at = net.cross(way, fromNs + i * gap + 0.3 * gap * net.dice.float(), flow, 40);
-    if (at !== null && i % thin === thin - 1) net.cross(other(way), at + 20_000 + net.dice.exponential(0.2 * MS), answer(flow), 0);
+    if (at !== null && i % thin === thin - 1)
+      net.cross(other(way), at + 20_000 + net.dice.exponential(0.2 * MS), answer(flow), 0);
   }
 }
 
 /** Questions and their answers. */
-function ask(net: Network, way: Way, count: number, dport: number, serviceNs: number, fromNs = 0, toNs = net.spanNs): void {
+function ask(
+  net: Network,
+  way: Way,
+  count: number,
+  dport: number,
+  serviceNs: number,
+  fromNs = 0,
+  toNs = net.spanNs,
+): void {
   for (let i = 0; i < count; i++) {
     const flow = flowOf(net.dice, way, 17, dport);
     const at = net.cross(way, fromNs + net.dice.float() * (toNs - fromNs), flow, 8);
@@ -201,13 +218,19 @@ function ask(net: Network, way: Way, count: number, dport: number, serviceNs: nu
 }
 
 const TRAFFIC = {
-  download: (net: Network, packets: number) => bulk(net, "reverse", 0, net.spanNs, Math.ceil(packets * 0.8), 4),
-  upload: (net: Network, packets: number) => bulk(net, "forward", 0, net.spanNs, Math.ceil(packets * 0.9), 10),
+  download: (net: Network, packets: number) =>
+    bulk(net, "reverse", 0, net.spanNs, Math.ceil(packets * 0.8), 4),
+  upload: (net: Network, packets: number) =>
+    bulk(net, "forward", 0, net.spanNs, Math.ceil(packets * 0.9), 10),
   call: (net: Network, packets: number) => {
     const flow = flowOf(net.dice, "forward", 17, 4000);
     const each = Math.ceil(packets / 2);
-    for (const [way, of] of [["forward", flow], ["reverse", answer(flow)]] as const)
-      for (let i = 0; i < each; i++) net.cross(way, ((i + 0.2 * net.dice.float()) / each) * net.spanNs, of, 20);
+    for (const [way, of] of [
+      ["forward", flow],
+      ["reverse", answer(flow)],
+    ] as const)
+      for (let i = 0; i < each; i++)
+        net.cross(way, ((i + 0.2 * net.dice.float()) / each) * net.spanNs, of, 20);
   },
   names: (net: Network, packets: number) => ask(net, "forward", Math.ceil(packets / 2), 53, 10 * MS),
   bothAsk: (net: Network, packets: number) => {
@@ -220,7 +243,8 @@ const TRAFFIC = {
   },
   oneWay: (net: Network, packets: number) => {
     const flows = Array.from({ length: 1 + net.dice.below(20) }, () => flowOf(net.dice, "forward", 17, 514));
-    for (let i = 0; i < packets; i++) net.cross("forward", net.dice.float() * net.spanNs, pick(net.dice, flows), 30);
+    for (let i = 0; i < packets; i++)
+      net.cross("forward", net.dice.float() * net.spanNs, pick(net.dice, flows), 30);
   },
   dominated: (net: Network, packets: number) => {
     bulk(net, "forward", 0, net.spanNs, Math.ceil(packets * 0.85), 20);
@@ -246,19 +270,34 @@ interface Clock {
   stepped: boolean;
   eventNs: number;
   even: boolean;
-  stillNs: readonly [number, number] | null;
+  movingNs: readonly [number, number] | null;
 }
 
 function clockOf(dice: Random, spanNs: number): Clock {
   const sign = dice.bernoulli(0.5) ? 1 : -1;
-  const offset = sign * pick(dice, [0, 0, 0, 0.0003, 0.002, 0.005, 0.05, 0.8, 37, 3600, -7200, 1.718e9]) * SECOND;
-  const base: Clock = { name: `${offset / SECOND} s ahead`, aheadNs: () => offset, stepped: false, eventNs: spanNs / 2, even: true, stillNs: null };
+  const offset =
+    sign * pick(dice, [0, 0, 0, 0.0003, 0.002, 0.005, 0.05, 0.8, 37, 3600, -7200, 1.718e9]) * SECOND;
+  const base: Clock = {
+    name: `${offset / SECOND} s ahead`,
+    aheadNs: () => offset,
+    stepped: false,
+    eventNs: spanNs / 2,
+    even: true,
+    movingNs: null,
+  };
   const kinds: ((c: Clock) => Clock)[] = [
     (c) => c,
     (c) => drifting(c, (dice.bernoulli(0.5) ? 1 : -1) * logBetween(dice, 1, 200)),
     (c) => {
       const at = dice.float() * spanNs;
-      return beside(c, `slewed at ${at / SECOND} s`, (t) => 500e-6 * Math.min(60 * SECOND, Math.max(0, t - at)), false, at);
+      const slewed = beside(
+        c,
+        `slewed at ${at / SECOND} s`,
+        (t) => 500e-6 * Math.min(60 * SECOND, Math.max(0, t - at)),
+        false,
+        at,
+      );
+      return { ...slewed, movingNs: [at, at + 60 * SECOND] };
     },
     (c) => {
       const [at, size] = [dice.float() * spanNs, sign * logBetween(dice, 0.1 * MS, 50 * MS)];
@@ -266,28 +305,54 @@ function clockOf(dice: Random, spanNs: number): Clock {
     },
     (c) => {
       const at = dice.float() * spanNs;
-      return beside(c, `set by ${-sign} s at ${at / SECOND} s`, (t) => (t >= at ? -sign * SECOND : 0), true, at);
+      return beside(
+        c,
+        `set by ${-sign} s at ${at / SECOND} s`,
+        (t) => (t >= at ? -sign * SECOND : 0),
+        true,
+        at,
+      );
     },
     (c) => {
       const [at, size] = [dice.float() * spanNs, logBetween(dice, 50 * MS, SECOND)];
-      const still = beside(c, `stood still for ${size / MS} ms at ${at / SECOND} s`, (t) => -Math.min(size, Math.max(0, t - at)), true, at);
-      return { ...still, stillNs: [at, at + size] };
+      const still = beside(
+        c,
+        `stood still for ${size / MS} ms at ${at / SECOND} s`,
+        (t) => -Math.min(size, Math.max(0, t - at)),
+        true,
+        at,
+      );
+      return { ...still, movingNs: [at, at + size] };
     },
     (c) => {
       const [amplitude, period] = [logBetween(dice, 0.02 * MS, 3 * MS), spanNs / (1 + 4 * dice.float())];
-      return beside(c, `wanders by ${amplitude / MS} ms`, (t) => amplitude * Math.sin((2 * Math.PI * t) / period), false);
+      return beside(
+        c,
+        `wanders by ${amplitude / MS} ms`,
+        (t) => amplitude * Math.sin((2 * Math.PI * t) / period),
+        false,
+      );
     },
   ];
   return pick(dice, [kinds[0], kinds[0], kinds[1], kinds[1], ...kinds.slice(2)] as typeof kinds)(base);
 }
 
-const drifting = (clock: Clock, ppm: number) => ({ ...beside(clock, `${ppm} ppm`, (t) => (ppm * t) / 1e6, false), even: true });
-const beside = ({ name, aheadNs, stepped, eventNs }: Clock, more: string, moreNs: (t: number) => number, steps: boolean, atNs = eventNs): Clock => ({
+const drifting = (clock: Clock, ppm: number) => ({
+  ...beside(clock, `${ppm} ppm`, (t) => (ppm * t) / 1e6, false),
+  even: true,
+});
+const beside = (
+  { name, aheadNs, stepped, eventNs }: Clock,
+  more: string,
+  moreNs: (t: number) => number,
+  steps: boolean,
+  atNs = eventNs,
+): Clock => ({
   name: `${name}, ${more}`,
   aheadNs: (t) => aheadNs(t) + moreNs(t),
   stepped: stepped || steps,
   eventNs: atNs,
-  stillNs: null,
+  movingNs: null,
   even: false,
 });
 
