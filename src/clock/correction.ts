@@ -85,7 +85,9 @@ export function correction(
   const levelNs = pieces[0]?.removedNs ?? floor.levelNs;
   parts.push(`the smallest difference of ${formatDuration(levelNs)}`);
   const describe = `delays above the smallest: ${parts.join(" and ")} removed`;
-  return { offsetNs: levelNs, slope, pivotNs, reverseNs: reverseFloor(verdict), pieces, describe };
+  // What AFTER's clock showed when a packet left there was a round trip before what the pivot is of.
+  const reverseNs = (1 - slope) * reverseFloor(verdict);
+  return { offsetNs: levelNs, slope, pivotNs, reverseNs, pieces, describe };
 }
 
 /** What a clock that wanders does, where a mode follows it; null otherwise. */
