@@ -41,11 +41,9 @@ export interface DiagnoseInput {
 }
 
 export function diagnose(input: DiagnoseInput): ClockVerdict {
-  const before = input.before?.report() ?? null;
-  const after = input.after?.report() ?? null;
+  const [before, after] = [input.before?.report() ?? null, input.after?.report() ?? null];
   const { forward, reverse } = input.observer;
-  const points = forward.points();
-  const back = reverse.points();
+  const [points, back] = [forward.points(), reverse.points()];
   const resolution = { before: before?.resolutionNs ?? null, after: after?.resolutionNs ?? null };
   const quantumNs = quantumOf(resolution.before, resolution.after, points);
 
