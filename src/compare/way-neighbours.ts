@@ -21,8 +21,8 @@ interface Lean {
 }
 
 /**
- * Points of undecided flows held against the nearest decided ones in time. `placeOf`: the two hosts of a flow, times 2, and 1 in one order of them. Where hosts send to each other, the two
- * orders are held against each other: what queues did to the packets around them cancels.
+ * Points of undecided flows held against the nearest decided ones in time. `placeOf`: the two hosts of a flow, times 2, and 1 in one order of them. Where the two
+ * orders of hosts seem to go the same way, they are held against each other: what queues did to the packets around them cancels.
  */
 export function decideByNeighbours(
   ways: Uint8Array,
@@ -64,7 +64,9 @@ export function decideByNeighbours(
   for (let id = 0; id < ways.length; id++) {
     if (ways[id] !== 0) continue;
     const [own, other] = [leans.get(placeOf(id)), leans.get(placeOf(id) ^ 1)];
-    const lean = own && other ? own.aboveNs / own.votes - other.aboveNs / other.votes : (own?.sum ?? 0);
+    // Both orders of two hosts cannot go the same way: then how far they are apart decides.
+    const alike = own && other && own.sum * other.sum > 0;
+    const lean = alike ? own.aboveNs / own.votes - other.aboveNs / other.votes : (own?.sum ?? 0);
     if (lean !== 0) ways[id] = lean > 0 ? 1 : 2;
   }
 }
