@@ -168,6 +168,26 @@ export function delayBlocksTake(p: u32, sends: usize, delays: usize, n: u32): vo
   }
 }
 
+/** Takes n pairs that were put off, and that no other packet looks like: each into the block of its time. */
+export function delayBlocksAdd(p: u32, sends: usize, delays: usize, n: u32): void {
+  for (let i: u32 = 0; i < n; i++) {
+    const delay = load<f64>(delays + (i << 3));
+    const at = delayBlockAt(p, load<f64>(sends + (i << 3)));
+    if (at == 0) {
+      delayBlocksTake(p, sends + (i << 3), delays + (i << 3), 1);
+      continue;
+    }
+    const block = changetype<DelayBlock>(at);
+    const x = delay - block.first;
+    block.matched++;
+    block.sum += x;
+    block.squares += x * x;
+    block.minimum = min<f64>(block.minimum, delay);
+    block.maximum = max<f64>(block.maximum, delay);
+    if (delay < block.low || delay > block.high) widen(block, delay);
+  }
+}
+
 /** The smallest and largest delay of the block that was asked for last, and of those beside it: a packet near their border is of either. */
 export let aroundMinimum: f64 = 0;
 export let aroundMaximum: f64 = 0;

@@ -249,6 +249,14 @@ function wentOn(m: Match, flow: Flow, side: u32, time: f64): bool {
   return total.matched > 0 && time < (side == 0 ? total.lastSend : total.lastArrive);
 }
 
+/** The same at the other end: it began with later times than it shows behind that, and packets that were seen earlier arrived there, too. */
+function hadBegun(m: Match, flow: Flow, side: u32, time: f64): bool {
+  const back = side == 0 ? m.initial1 - m.firstSeen1 : m.initial0 - m.firstSeen0;
+  if (back < SET_BACK) return false;
+  const total = changetype<Total>(directionOf(flow) == 2 ? m.reverse : m.forward);
+  return total.matched > 0 && time > (side == 0 ? total.firstSend : total.firstArrive);
+}
+
 /**
  * Its own clock was set back and shows its time only before that, while the last pairs that the other capture saw are from behind it: the packet is not
  * one of the last.
@@ -272,7 +280,10 @@ function fateNearEnds(m: Match, flow: Flow, side: u32, time: f64, odds: f64): u3
   place(m, flow, side, time);
   const doubt = max<f64>(doubtOf(atHead, odds * notAtHead), doubtOf(atTail, odds * notAtTail));
   undecided = doubt >= (side == 0 ? doubtedFrom0 : doubtedFrom1) ? 1 : 0;
-  if (atHead > 0 && atHead >= odds * notAtHead) return side == 0 ? FATE_HEAD_BEFORE : FATE_HEAD_AFTER;
+  if (atHead > 0 && atHead >= odds * notAtHead) {
+    if (!hadBegun(m, flow, side, time)) return side == 0 ? FATE_HEAD_BEFORE : FATE_HEAD_AFTER;
+    undecided = 1;
+  }
   if (atTail > 0 && atTail >= odds * notAtTail) {
     if (!wentOn(m, flow, side, time) && !wasBefore(m, flow, side, time)) return side == 0 ? FATE_TAIL_BEFORE : FATE_TAIL_AFTER;
     undecided = 1;

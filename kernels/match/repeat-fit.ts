@@ -74,8 +74,8 @@ export function boundsAt(m: Match, flow: Flow, reverse: bool, time: f64): void {
     if (from <= to) {
       least = from;
       most = to;
-      usualLeast = max<f64>(usualLeast, from - RESOLUTION);
-      usualMost = min<f64>(usualMost, to + RESOLUTION);
+      usualLeast = max<f64>(usualLeast, more.minimum - width - RESOLUTION);
+      usualMost = min<f64>(usualMost, more.maximum + width + RESOLUTION);
       if (usualLeast > usualMost) {
         usualLeast = from;
         usualMost = to;
@@ -186,14 +186,16 @@ export function rivals(m: Match, flow: Flow, reverse: bool, i: u32, j: u32): boo
     const copiesAfter: f64 = reverse ? -1 : n0 == 1 ? Infinity : TWICE;
   const copiesBefore: f64 = !reverse ? -1 : n1 == 1 ? Infinity : TWICE;
   return (
-    rivalOf(rows1, n1, j, b.time, 1, apart, alike, copiesAfter) || rivalOf(rows0, n0, i, a.time, -1, apart, alike, copiesBefore)
+    rivalOf(rows1, rows0, n1, j, i, 1, alike, copiesAfter) || rivalOf(rows0, rows1, n0, i, j, -1, alike, copiesBefore)
   );
 }
 /**
- * Among the neighbours of row `own`, seen from `time`. Where packets arrive, those without a partner that come behind it by no more than `copies` are
+ * Among the neighbours of row `own`, whose partner is `mate` of the other point. Where packets arrive, those without a partner that come behind it by no more than `copies` are
  * copies of it: the first is the packet.
  */
-function rivalOf(rows: u32, n: u32, own: u32, time: f64, sign: f64, apart: f64, alike: f64, copies: f64): bool {
+function rivalOf(rows: u32, others: u32, n: u32, own: u32, mate: u32, sign: f64, alike: f64, copies: f64): bool {
+  const time = at(others, mate).time;
+  const apart = sign * (at(rows, own).time - time);
   let steps: u32 = 0;
   let k = own + 1;
   for (; k < n && k - own <= LOOKED_AT; k++) {
@@ -201,20 +203,28 @@ function rivalOf(rows: u32, n: u32, own: u32, time: f64, sign: f64, apart: f64, 
     if (other < farLow || other > farHigh) break;
     if (!isRival(at(rows, k), other)) continue;
     if (at(rows, k).partner == 0 && at(rows, k).time - at(rows, own).time <= copies) continue;
-    if (abs<f64>(other - apart) > alike || ++steps == NEIGHBOURS) return true;
+    if (abs<f64>(other - apart) > alike || isUnlike(rows, others, k, own, sign, apart, alike) || ++steps == NEIGHBOURS) return true;
   }
   steps = 0;
   for (k = own; k > 0 && own - k < LOOKED_AT; k--) {
     const other = sign * (at(rows, k - 1).time - time);
     if (other < farLow || other > farHigh) break;
     if (!isRival(at(rows, k - 1), other)) continue;
-    if (abs<f64>(other - apart) > alike || ++steps == NEIGHBOURS) return true;
+    if (abs<f64>(other - apart) > alike || isUnlike(rows, others, k - 1, own, sign, apart, alike) || ++steps == NEIGHBOURS) return true;
   }
   return false;
 }
 // @ts-ignore: decorator
 @inline
 function isRival(row: Repeat, apart: f64): bool {
-  return row.partner == 0 || (apart >= usualLow && apart <= usualHigh);
+  // One that is paired further out than usual may have its partner exchanged.
+  return row.partner == 0 || (row.partner & 3) != USUAL || (apart >= usualLow && apart <= usualHigh);
 }
 
+/** With the partners of `own` and row k exchanged, `own` has another delay, which is as likely as that of k is now. */
+function isUnlike(rows: u32, others: u32, k: u32, own: u32, sign: f64, apart: f64, alike: f64): bool {
+  const partner = at(rows, k).partner;
+  if (partner == 0) return false;
+  const exchanged = sign * (at(rows, own).time - at(others, (partner >> 2) - 1).time);
+  return abs<f64>(exchanged - apart) > alike && exchanged >= farLow && exchanged <= farHigh;
+}

@@ -183,9 +183,18 @@ function markCopies(m: Match): void {
   let i: u32 = 0;
   // The last one that has a partner and was sent before it, by what a packet takes at least.
   let latest: f64 = NaN;
+  // And the last arrival that has one: what comes right behind it is a copy, whatever a clock did to their bounds.
+  let arrived: f64 = -Infinity;
   for (let j: u32 = 0; j < n; j++) {
     const a = at(arrivals, j);
-    if (a.partner != 0) continue;
+    if (a.partner != 0) {
+      arrived = a.time;
+      continue;
+    }
+    if (a.time - arrived <= TWICE) {
+      a.state |= COPY;
+      continue;
+    }
     // Bounds are by time at BEFORE, where packets that come back arrive.
     if (known && back) boundsAt(m, flow, true, a.time);
     for (; i < sent; i++) {

@@ -4,7 +4,8 @@ import { Batch } from "../decode/batch";
 import { directionOf, flowIn, flowSegments, FlowStats } from "../flows/flow-records";
 import { recordIn, Table, tableAdd } from "../flows/tables";
 import { countPairs } from "./match-count";
-import { Match, PAIR_FLOW, PAIR_RAW, PAIR_SEND } from "./match-state";
+import { delayBlocksAdd } from "./delay-blocks";
+import { Match, PAIR_DELAY, PAIR_FLOW, PAIR_RAW, PAIR_SEND } from "./match-state";
 import { Repeat } from "./repeats";
 
 /** Pairs of all groups: {row of BEFORE, row of AFTER}. */
@@ -103,6 +104,10 @@ export function countSettled(m: Match, alone: bool): void {
 }
 function flushChunk(m: Match, alone: bool): void {
   countPairs(m, changetype<Batch>(<usize>chunk), 1, 0);
+  if (alone) {
+    delayBlocksAdd(m.blocks, m.pairs, m.pairs + m.rows * PAIR_DELAY, m.pairCount);
+    delayBlocksAdd(m.backBlocks, m.backPairs, m.backPairs + m.rows * PAIR_DELAY, m.backPairCount);
+  }
   keepLate(m, m.pairs, m.pairCount, alone ? ALONE | 1 : 1);
   keepLate(m, m.backPairs, m.backPairCount, alone ? ALONE | 2 : 2);
   m.foundCount = 0;

@@ -7,6 +7,7 @@
  */
 import type { EnvelopePoints } from "./envelope.ts";
 import type { RemovedPiece } from "./pieces.ts";
+import { quantile } from "./quantile.ts";
 import { bothSeen, minima, type Slices } from "./wander.ts";
 
 const SLICES = [16, 32, 64, 128, 256];
@@ -16,6 +17,8 @@ const BRIDGED = 2;
 const MOST = 0.9;
 /** A path moves the points that lie lowest, and so itself: it is settled after a few rounds. */
 const ROUNDS = 4;
+/** A move from slice to slice of so many usual ones is none of a clock that wanders evenly. */
+const JUMP = 4;
 /** Removed piece by piece, each of one offset. */
 const PIECES = 512;
 
@@ -105,6 +108,9 @@ function described(
   });
   const moves = aheadNs.map((v, i) => Math.abs(v - (aheadNs[i - 1] ?? v)));
   const perPiece = timeNs.length / PIECES;
+  const most = Math.max(...moves);
+  // All at once: within the slice the clocks are where they were, or where they came to.
+  const jumpNs = most > JUMP * quantile(moves, 0.5) ? most : 0;
   return {
     timeNs,
     aheadNs,
@@ -113,7 +119,7 @@ function described(
       return low && { lowNs: at - (low.back + shiftNs), highNs: at + (low.there - shiftNs) };
     }),
     boundNs: Math.max(...all.map((l) => Math.max(l.there - shiftNs, l.back + shiftNs))),
-    roughNs: Math.max(...bends) / 8 + (perPiece * Math.max(...moves)) / 2,
+    roughNs: Math.max(Math.max(...bends) / 8 + (perPiece * most) / 2, jumpNs),
     levelNs: there - shiftNs,
     reverseLevelNs: back + shiftNs,
   };

@@ -85,7 +85,9 @@ export function correction(
   const levelNs = pieces[0]?.removedNs ?? floor.levelNs;
   parts.push(`the smallest difference of ${formatDuration(levelNs)}`);
   const describe = `delays above the smallest: ${parts.join(" and ")} removed`;
-  return { offsetNs: levelNs, slope, pivotNs, reverseNs: reverseFloor(verdict), pieces, describe };
+  // What AFTER's clock showed when a packet left there was a round trip before what the pivot is of.
+  const reverseNs = (1 - slope) * reverseFloor(verdict);
+  return { offsetNs: levelNs, slope, pivotNs, reverseNs, pieces, describe };
 }
 
 /** What a clock that wanders does, where a mode follows it; null otherwise. */
@@ -130,11 +132,11 @@ function removableOffset({ offset, mode }: ClockVerdict, symmetric: boolean): nu
 }
 
 export interface ClockUncertainty {
-  /** Sum of the known parts: a delay may be wrong by this much, either way, by the clocks alone. */
+  /** Sum of the known parts, and of what delays are below 0 by nevertheless: a delay may be wrong by this much, either way, by the clocks alone. */
   totalNs: number;
   /** The steps of both timestamps, 1 ns each where unknown. */
   resolutionNs: number;
-  /** What is left of the skew, over the whole capture; null where no skew could be estimated. */
+  /** What is left of the skew, over the whole capture; null where a single packet shows nothing of it. */
   skewNs: number | null;
   /** How far the offset that is left may be from 0; null: not bounded (one direction). 0 for relative delays. */
   offsetNs: number | null;
@@ -144,10 +146,10 @@ export interface ClockUncertainty {
   wanderNs: number;
 }
 
-/**
- * Null parts are unknown and not in the total: say so beside it. A skew beyond 500 ppm, which no clock has,
- * is not assumed.
- */
+/** No clock has a larger skew: none is assumed, and this much where too few packets show any. */
+const WORST_PPM = 500;
+
+/** Null parts are unknown and not in the total: say so beside it. */
 export function clockUncertainty(verdict: ClockVerdict, mode: CorrectionMode): ClockUncertainty {
   const { skew, offset, steps } = verdict;
   const path = followed(verdict, mode);
@@ -158,11 +160,11 @@ export function clockUncertainty(verdict: ClockVerdict, mode: CorrectionMode): C
   else if (skew) {
     const removed = removableSkew(verdict, mode);
     const worstPpm = Math.min(
-      500,
+      WORST_PPM,
       Math.max(Math.abs(skew.lowPpm - removed), Math.abs(skew.highPpm - removed)),
     );
     skewNs = (worstPpm * skew.spanNs) / 1e6;
-  }
+  } else if (verdict.pairs.forward + verdict.pairs.reverse > 1) skewNs = (WORST_PPM * verdict.spanNs) / 1e6;
   let offsetNs: number | null = null;
   if (mode === "relative") offsetNs = 0;
   else if (offset.lowNs !== null && offset.highNs !== null) {
@@ -179,6 +181,8 @@ export function clockUncertainty(verdict: ClockVerdict, mode: CorrectionMode): C
     pieces.reduce((sum, p) => sum + p.stepUncertaintyNs, 0);
   const leftNs = path && path.roughNs + (mode === "relative" ? path.boundNs : 0);
   const wanderNs = leftNs ?? verdict.drift.wanderNs ?? 0;
-  const totalNs = resolutionNs + (skewNs ?? 0) + (offsetNs ?? 0) + stepsNs + wanderNs;
+  const knownNs = resolutionNs + (skewNs ?? 0) + (offsetNs ?? 0) + stepsNs + wanderNs;
+  const { impossible } = verdict;
+  const totalNs = knownNs + (impossible.mode === mode ? impossible.byNs : 0);
   return { totalNs, resolutionNs, skewNs, offsetNs, stepsNs, wanderNs };
 }

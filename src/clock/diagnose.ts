@@ -6,6 +6,7 @@
 import { followClocks } from "./clock-path.ts";
 import type { CorrectionMode } from "./correction.ts";
 import { blockMinima, type Envelope, type EnvelopePoints } from "./envelope.ts";
+import { impossibleLeft } from "./impossible.ts";
 import type { ClockObserver } from "./observer.ts";
 import { judgeOffset, LONGEST_DELAY_NS, type OffsetVerdict, recogniseOffset } from "./offset.ts";
 import { fitPieces, sizedSteps } from "./pieces.ts";
@@ -40,11 +41,9 @@ export interface DiagnoseInput {
 }
 
 export function diagnose(input: DiagnoseInput): ClockVerdict {
-  const before = input.before?.report() ?? null;
-  const after = input.after?.report() ?? null;
+  const [before, after] = [input.before?.report() ?? null, input.after?.report() ?? null];
   const { forward, reverse } = input.observer;
-  const points = forward.points();
-  const back = reverse.points();
+  const [points, back] = [forward.points(), reverse.points()];
   const resolution = { before: before?.resolutionNs ?? null, after: after?.resolutionNs ?? null };
   const quantumNs = quantumOf(resolution.before, resolution.after, points);
 
@@ -108,6 +107,7 @@ export function diagnose(input: DiagnoseInput): ClockVerdict {
       halves: halves.map((h) => ({ lowPpm: h.low * 1e6, highPpm: h.high * 1e6 })),
       ...wanderBeside(steps, points, back, { slope, originNs, spanNs, quantumNs }),
     },
+    impossible: { mode: "asis", byNs: 0, share: 0 },
     resolutionNs: resolution,
     backward: { before: backwardOf(before), after: backwardOf(after) },
     batched: { before: batchedOf(before), after: batchedOf(after) },
@@ -115,6 +115,7 @@ export function diagnose(input: DiagnoseInput): ClockVerdict {
     lines: [],
   };
   const typical = typicalNs(points, slope, originNs, offset);
+  verdict.impossible = impossibleLeft(verdict, input.mode ?? "asis", points, back, quantumNs);
   verdict.trust = judgeTrust(verdict, typical, quantumNs, input.mode ?? "asis");
   verdict.lines = sentences(verdict, forward.ignored + reverse.ignored, input.mode ?? "asis");
   return verdict;

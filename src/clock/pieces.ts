@@ -27,6 +27,8 @@ export interface ClockPiece {
   unseenNs: number;
   /** Smallest reverse difference, negated, without the drift. */
   reverseLevelNs: number | null;
+  /** What a packet next to the step that it begins with may be off by: the step, where delays of a direction vary by so much that they do not tell which side it is of. */
+  besideNs: number;
 }
 
 export interface PieceInput {
@@ -44,6 +46,7 @@ export interface PieceInput {
 /** Empty where no clock may have been set, or where the directions contradict each other within a piece. */
 export function fitPieces(input: PieceInput): ClockPiece[] {
   const pieces = allPieces(input);
+  for (const [i, piece] of pieces.entries()) piece.besideNs = besideStep(input, pieces[i - 1], piece);
   const fits = pieces.every(({ offset }) => offset.kind !== "unknown" || offset.lowNs === null);
   return fits ? pieces : [];
 }
@@ -88,8 +91,34 @@ function allPieces({
       spreadNs: own?.spreadNs ?? 0,
       unseenNs: step ? unseenBefore(forward, step.atNs) : 0,
       reverseLevelNs: back?.levelNs ?? null,
+      besideNs: 0,
     };
   });
+}
+
+/** Delays further above the smallest than half a step are as far from those on its other side: up to this share of them. */
+const FEW_FAR = 0.01;
+
+function besideStep(
+  { forward, reverse, slope, originNs }: PieceInput,
+  before: ClockPiece | undefined,
+  piece: ClockPiece,
+): number {
+  if (!before) return 0;
+  const stepNs = Math.abs(stepBetween(before, piece));
+  const farOf = (points: EnvelopePoints, tilt: number, level: (p: ClockPiece) => number | null) => {
+    let [far, all] = [0, 0];
+    for (const one of [before, piece]) {
+      const own = cut(points, one.fromNs ?? Number.NEGATIVE_INFINITY, one.toNs ?? Number.POSITIVE_INFINITY);
+      const levelNs = level(one) ?? Number.POSITIVE_INFINITY;
+      all += own.length;
+      for (let i = 0; i < own.length; i++)
+        if (own.valueNs[i]! - tilt * (own.timeNs[i]! - originNs) - levelNs > stepNs / 2) far++;
+    }
+    return far > FEW_FAR * all;
+  };
+  const isFar = farOf(forward, slope, (p) => p.levelNs) || farOf(reverse, -slope, (p) => p.reverseLevelNs);
+  return isFar ? stepNs : 0;
 }
 
 /** From the last point before a time up to it; 0 without one. */
@@ -139,7 +168,7 @@ export interface RemovedPiece {
   removedNs: number;
   /** A delay of the piece may be wrong by this much by what was removed; null: not bounded (one direction), beyond `stepNs`. */
   offsetUncertaintyNs: number | null;
-  /** What the step at its start is uncertain by, where one direction shows it. */
+  /** What the step at its start is uncertain by, where one direction shows it, and where packets next to it may be of either side. */
   stepUncertaintyNs: number;
 }
 
@@ -174,6 +203,7 @@ export function removedPieces(
         removedNs += stepBetween(before, piece);
         stepUncertaintyNs = Math.max(piece.spreadNs, before.spreadNs);
       }
+      stepUncertaintyNs += piece.besideNs;
     }
     const offsetUncertaintyNs = bounded
       ? Math.max(Math.abs((offset.lowNs ?? 0) - removedNs), Math.abs((offset.highNs ?? 0) - removedNs))

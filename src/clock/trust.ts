@@ -35,6 +35,7 @@ export function judgeTrust(
     byNegativeDelays(verdict, quantumNs, mode),
     byDrift(verdict, mode, typical),
     byUncertainty(verdict, mode, typical),
+    byImpossible(verdict, mode, typical),
     byTimestamps(verdict, "before", typical),
     byTimestamps(verdict, "after", typical),
   ].reduce(worst);
@@ -116,6 +117,13 @@ function byUncertainty(verdict: ClockVerdict, mode: CorrectionMode, typical: num
   const { skewNs } = clockUncertainty(verdict, mode);
   if (skewNs === null || skewNs <= UNCERTAIN_USABLE * typical) return "good";
   return skewNs > typical ? "doubtful" : "usable";
+}
+
+/** Delays below 0 that nothing explains: a few may be false matches. */
+function byImpossible(verdict: ClockVerdict, mode: CorrectionMode, typical: number): Trust {
+  const { byNs, share, mode: of } = verdict.impossible;
+  if (byNs === 0 || of !== mode) return "good";
+  return share >= MANY_NEGATIVE && byNs > typical ? "doubtful" : "usable";
 }
 
 function byTimestamps(

@@ -6,6 +6,7 @@
  * faster.
  */
 import type { ClockPath } from "./clock-path.ts";
+import type { Impossible } from "./impossible.ts";
 import type { OffsetVerdict } from "./offset.ts";
 import type { ClockPiece } from "./pieces.ts";
 import type { SkewReason } from "./skew.ts";
@@ -89,6 +90,8 @@ export interface ClockVerdict {
     /** What they do, where both directions bound it all along; null otherwise, and where they do not wander. */
     path: ClockPath | null;
   };
+  /** Delays that come out below 0, corrected as was asked for, where both directions show that they do. */
+  impossible: Impossible;
   /** Null: unknown. */
   resolutionNs: BeforeAfter<number | null>;
   backward: BeforeAfter<{ count: number; largestNs: number } | null>;

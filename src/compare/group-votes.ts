@@ -4,6 +4,8 @@
  *
  * - By votes: a packet between two of the other order is above or below the line through them, whatever the clocks did in between. How many votes agree is compared with what they
  *   do where the orders are dealt anew among the packets of each group.
+ * - By sizes: the same, and by how much a packet lies above or below the line, up to a few times what is usual: a handful of packets that all lie a round trip below shows more than their
+ *   number does.
  * - By one level: all packets of one order lie above all of the other. Steady clocks alone show it, and few packets are enough.
  * - By neighbours, the drift taken out: a packet is held against the one before it in its group where that is of the other order. Packets are held against each other without a third, so
  *   there are more votes than by lines, but they need the drift between two packets: the median of how all packets' differences change over some of them.
@@ -46,7 +48,11 @@ export function judgeGroups(points: readonly GroupPoint[]): GroupVerdict {
   const mixed = stride > 1 ? mixedGroups(all.filter((_, i) => i % stride === 0)) : all;
   if (mixed.length === 0) return { kind: "no" };
   const byLines = castVotes(mixed, lineVotes);
-  const forward = byLines.forward ?? byLevel(mixed) ?? castVotes(withoutDrift(mixed), neighbourVotes).forward;
+  const forward =
+    byLines.forward ??
+    castVotes(mixed, sizeVotes).forward ??
+    byLevel(mixed) ??
+    castVotes(withoutDrift(mixed), neighbourVotes).forward;
   if (forward) return { kind: "known", forward };
   const { chance } = byLines;
   const ones = mixed.reduce((n, p) => n + p.order, 0);
@@ -67,7 +73,9 @@ interface Columns {
   timeNs: Float64Array;
   valueNs: Float64Array;
   /** By group: votes for order 1 above order 0, less those against. */
-  leans: Int32Array;
+  leans: Float64Array;
+  /** How large a vote is usually; null where it was not asked for. */
+  usualNs: number | null;
   /** By group and order: time and value of the last point. */
   last: Float64Array;
 }
@@ -75,8 +83,15 @@ interface Columns {
 /** Fills `leans`; returns what the sum of their sizes is measured by. */
 type Vote = (columns: Columns, orders: Uint8Array) => number;
 
+/** What a vote counts by how far the point lies above the line. */
+type Weigh = (aboveNs: number) => number;
+
 /** A point between two of the other order is held against the line through them. */
-const lineVotes: Vote = ({ group, timeNs, valueNs, leans, last }, orders) => {
+function voteByLines(
+  { group, timeNs, valueNs, leans, last }: Columns,
+  orders: Uint8Array,
+  weigh: Weigh,
+): void {
   for (let i = 0; i < orders.length; i++) {
     const [order, t, v] = [orders[i]!, timeNs[i]!, valueNs[i]!];
     const own = 4 * group[i]! + 2 * order;
@@ -85,13 +100,35 @@ const lineVotes: Vote = ({ group, timeNs, valueNs, leans, last }, orders) => {
     if (last[own]! < last[other]! && t > last[own]!) {
       const part = (last[other]! - last[own]!) / (t - last[own]!);
       const above = last[own + 1]! + part * (v - last[own + 1]!) - last[other + 1]!;
-      leans[group[i]!]! += Math.sign(order === 1 ? above : -above);
+      leans[group[i]!]! += weigh(order === 1 ? above : -above);
     }
     last[own] = t;
     last[own + 1] = v;
   }
+}
+
+const lineVotes: Vote = (columns, orders) => {
+  voteByLines(columns, orders, Math.sign);
   return 1;
 };
+
+/** Of so many usual ones a single vote counts at most. */
+const MOST_WEIGHT = 4;
+
+/** In units of the median of what the orders as they are show. */
+const sizeVotes: Vote = (columns, orders) => {
+  columns.usualNs ??= usualSize(columns, orders);
+  const { usualNs } = columns;
+  voteByLines(columns, orders, (above) => Math.max(-MOST_WEIGHT, Math.min(MOST_WEIGHT, above / usualNs)));
+  return 1;
+};
+
+function usualSize(columns: Columns, orders: Uint8Array): number {
+  const sizes: number[] = [];
+  const scratch = { ...columns, leans: columns.leans.slice(), last: columns.last.slice() };
+  voteByLines(scratch, orders, (above) => sizes.push(Math.abs(above)));
+  return Math.max(1, sizes.sort((a, b) => a - b)[sizes.length >> 1] ?? 1);
+}
 
 /** A point is held against the one before it, where that is of the other order. Orders that come in long runs have few votes, and dealt anew they have more: shares are compared. */
 const neighbourVotes: Vote = ({ group, timeNs, valueNs, leans, last }, orders) => {
@@ -142,7 +179,8 @@ function castVotes(
     group: Uint32Array.from(points, (p) => numbers.get(p.group) ?? 0),
     timeNs: Float64Array.from(points, (p) => p.timeNs),
     valueNs: Float64Array.from(points, (p) => p.valueNs),
-    leans: new Int32Array(numbers.size),
+    leans: new Float64Array(numbers.size),
+    usualNs: null,
     last: new Float64Array(4 * numbers.size),
   };
   const agree = (orders: Uint8Array): number => {

@@ -12,11 +12,27 @@ export interface WayPoints {
   valueNs: Float64Array;
 }
 
-/** Points of undecided flows held against the nearest decided ones in time. */
-export function decideByNeighbours(ways: Uint8Array, points: WayPoints, kept: number): void {
+interface Lean {
+  votes: number;
+  /** Votes for going from BEFORE to AFTER less those against. */
+  sum: number;
+  /** How far its packets lie above the middle of what goes either way. */
+  aboveNs: number;
+}
+
+/**
+ * Points of undecided flows held against the nearest decided ones in time. `placeOf`: the two hosts of a flow, times 2, and 1 in one order of them. Where the two
+ * orders of hosts seem to go the same way, they are held against each other: what queues did to the packets around them cancels.
+ */
+export function decideByNeighbours(
+  ways: Uint8Array,
+  points: WayPoints,
+  kept: number,
+  placeOf: (flow: number) => number,
+): void {
   const { flow, timeNs, valueNs } = points;
   const order = Array.from({ length: kept }, (_, i) => i).sort((a, b) => timeNs[a]! - timeNs[b]!);
-  const lean = new Map<number, { votes: number; sum: number }>();
+  const leans = new Map<number, Lean>();
   const step = (at: number, way: number, by: 1 | -1): number | null => {
     for (let k = at + by; k >= 0 && k < order.length && Math.abs(k - at) < FARTHEST; k += by)
       if (ways[flow[order[k]!]!] === way) return order[k]!;
@@ -33,14 +49,24 @@ export function decideByNeighbours(ways: Uint8Array, points: WayPoints, kept: nu
   for (const [at, i] of order.entries()) {
     const id = flow[i]!;
     if (ways[id] !== 0) continue;
-    const so = lean.get(id) ?? { votes: 0, sum: 0 };
+    const place = placeOf(id);
+    const so = leans.get(place) ?? { votes: 0, sum: 0, aboveNs: 0 };
     if (so.votes === MAX_VOTES) continue;
     const [forward, reverse] = [levelAt(at, 1), levelAt(at, 2)];
     // Packets of one way are above those of the other at any time: where they are not, a clock was set in between.
     if (forward === null || reverse === null || forward <= reverse) continue;
+    const aboveNs = valueNs[i]! - (forward + reverse) / 2;
     so.votes++;
-    so.sum += Math.sign(valueNs[i]! - (forward + reverse) / 2);
-    lean.set(id, so);
+    so.sum += Math.sign(aboveNs);
+    so.aboveNs += aboveNs;
+    leans.set(place, so);
   }
-  for (const [id, { sum }] of lean) if (sum !== 0) ways[id] = sum > 0 ? 1 : 2;
+  for (let id = 0; id < ways.length; id++) {
+    if (ways[id] !== 0) continue;
+    const [own, other] = [leans.get(placeOf(id)), leans.get(placeOf(id) ^ 1)];
+    // Both orders of two hosts cannot go the same way: then how far they are apart decides.
+    const alike = own && other && own.sum * other.sum > 0;
+    const lean = alike ? own.aboveNs / own.votes - other.aboveNs / other.votes : (own?.sum ?? 0);
+    if (lean !== 0) ways[id] = lean > 0 ? 1 : 2;
+  }
 }

@@ -245,11 +245,11 @@ export class WayEvidence {
     by("answers", () => this.#decideByAnswers(ways, STRONG_VOTES));
     if (known > 0) {
       by("hosts", () => this.#decideByHosts(ways));
-      by("neighbours", () => decideByNeighbours(ways, this.#points, this.#kept));
+      by("neighbours", () => this.#decideByNeighbours(ways));
     }
     by("answers", () => this.#decideByAnswers(ways, 1));
     by("hosts", () => this.#decideByHosts(ways));
-    by("neighbours", () => decideByNeighbours(ways, this.#points, this.#kept));
+    by("neighbours", () => this.#decideByNeighbours(ways));
     decidedBy.undecided = ways.length - known;
     const keys = new Uint32Array(KEY_WORDS * ways.length);
     for (let id = 0; id < ways.length; id++) {
@@ -334,6 +334,11 @@ export class WayEvidence {
       if (n < minVotes || Math.abs(lean) < LEAN * n) continue;
       ways[id] = lean > 0 === ((place & 1) === 1) ? 1 : 2;
     }
+  }
+
+  #decideByNeighbours(ways: Uint8Array): void {
+    const placeOf = (flow: number) => (this.#placed(flow) ? this.#place[flow]! : -2 * flow - 2);
+    decideByNeighbours(ways, this.#points, this.#kept, placeOf);
   }
 
   /** Flows of hosts whose side is known, also those without matched packets. */

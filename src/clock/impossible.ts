@@ -1,0 +1,78 @@
+/**
+ * What a correction leaves that no clock and no path can have made of packets: delays below 0. A packet arrives behind its sending, so where a delay comes out as less than nothing, what was
+ * taken off is wrong by at least as much, there: the clocks did something besides (a step of a few packets, a clock that stood still), or packets were paired falsely. Either way the uncertainty
+ * that is stated must hold it.
+ */
+import { type CorrectionMode, correction } from "./correction.ts";
+import type { EnvelopePoints } from "./envelope.ts";
+import type { ClockVerdict } from "./verdict.ts";
+
+export interface Impossible {
+  /** What was done about the clocks: with another correction they are others. */
+  mode: CorrectionMode;
+  /** How far the smallest delay of both directions lies below 0; 0 where none does. */
+  byNs: number;
+  /** Share of the moments seen that are below 0 by more than the timestamps' resolution. */
+  share: number;
+}
+
+/** Only with packets of both directions: with one, what is taken off is not judged by their delays. */
+export function impossibleLeft(
+  verdict: ClockVerdict,
+  mode: CorrectionMode,
+  forward: EnvelopePoints,
+  /** Negated differences. */
+  reverse: EnvelopePoints,
+  quantumNs: number,
+): Impossible {
+  if (forward.length === 0 || reverse.length === 0) return { mode, byNs: 0, share: 0 };
+  const { offsetNs, slope, pivotNs, reverseNs, pieces } = correction(verdict, mode);
+  const removed = (atNs: number) => (pieces.length === 0 ? [offsetNs] : piecesAt(pieces, atNs));
+  // Next to a step a packet is of the piece in which its delay is a usual one, as in kernels/match/pieces.ts.
+  const [first] = verdict.pieces;
+  const firstNs = pieces[0]?.removedNs ?? offsetNs;
+  const usualNs = {
+    forward: (first?.levelNs ?? firstNs) - firstNs,
+    reverse: (first?.reverseLevelNs ?? -firstNs) + firstNs,
+  };
+  const nearest = (delays: readonly number[], usual: number) =>
+    delays.reduce((best, d) => (Math.abs(d - usual) < Math.abs(best - usual) ? d : best));
+  let byNs = 0;
+  let below = 0;
+  const look = (delayNs: number) => {
+    byNs = Math.max(byNs, -delayNs);
+    if (delayNs < -quantumNs) below++;
+  };
+  for (let i = 0; i < forward.length; i++) {
+    const [at, difference] = [forward.timeNs[i]!, forward.valueNs[i]!];
+    const d = difference - slope * (at + difference - pivotNs);
+    look(
+      nearest(
+        removed(at).map((ns) => d - ns),
+        usualNs.forward,
+      ),
+    );
+  }
+  for (let i = 0; i < reverse.length; i++) {
+    const [at, difference] = [reverse.timeNs[i]!, -reverse.valueNs[i]!];
+    const d = difference - slope * (at + difference - pivotNs);
+    look(
+      nearest(
+        removed(at).map((ns) => ns - d),
+        usualNs.reverse,
+      ) - reverseNs,
+    );
+  }
+  return { mode, byNs: byNs > quantumNs ? byNs : 0, share: below / (forward.length + reverse.length) };
+}
+
+/** What is removed of a packet that was at BEFORE then: near the end of a piece it may be of the next one. */
+function piecesAt(pieces: readonly { fromNs: number | null; removedNs: number }[], atNs: number): number[] {
+  let [from, to] = [0, pieces.length];
+  while (to - from > 1) {
+    const middle = (from + to) >>> 1;
+    if ((pieces[middle]?.fromNs ?? Number.NEGATIVE_INFINITY) <= atNs) from = middle;
+    else to = middle;
+  }
+  return pieces.slice(Math.max(0, from - 1), from + 2).map((piece) => piece.removedNs);
+}
