@@ -32,7 +32,7 @@ function given() {
   try {
     const options = {
       ...{ points: text, workers: text, records: text, minutes: text, results: text, brokers: text },
-      ...{ limit: text, share: text, seconds: text, pin: { type: "boolean" } as const },
+      ...{ limit: text, share: text, seconds: text, rate: text, pin: { type: "boolean" } as const },
     };
     return parseArgs({ allowPositionals: true, options });
   } catch (error) {
@@ -45,6 +45,8 @@ const numbers = (given: string | undefined, others: string) => (given ?? others)
 const limitS = Number(flags.limit ?? Number.POSITIVE_INFINITY);
 const brokers = flags.brokers === "3" ? 3 : 1;
 const root = mkdtempSync(join(tmpdir(), "hoptime-bench-cluster-"));
+/** Records that come in a second; as fast as it goes without it. */
+const rate = Number(flags.rate ?? Number.POSITIVE_INFINITY);
 /** Of each worker, whose time is spent on compiling and on making folders first. */
 const WARM_RECORDS = 6000;
 /** More than this is not published before some of it is worked: what taps would have in their spools. */
@@ -99,11 +101,13 @@ const microseconds = (cpuS: number, records: number) => ((1e6 * cpuS) / records)
 async function through(cluster: RunningCluster, load: Load, from: number, to: number, onOpen: () => void) {
   const startedMs = performance.now();
   let [most, open, published, saidMs, done] = [0, 1, false, startedMs, from];
-  const together = Math.max(1, Math.floor(PUBLISHED_AT_ONCE / load.segments.length / 2));
+  const points = 2 * load.segments.length;
+  const together = Math.max(1, Math.floor(Math.min(PUBLISHED_AT_ONCE, rate / 4) / points));
   const publishing = (async () => {
     for (let e = from; e < to && performance.now() - startedMs < 1000 * limitS; e += together) {
       done = Math.min(to, e + together);
       await cluster.publish(epochs(load, e, Math.min(to, e + together)));
+      await sleep(Math.max(0, startedMs + (1000 * (done - from) * points) / rate - performance.now()));
       while (Number.isFinite(open) && open > MOST_OPEN) await sleep(250);
     }
     published = true;

@@ -17,6 +17,8 @@ import type { UnacknowledgedRecords } from "./unacknowledged.ts";
 const MAX_OPEN = 20_000;
 const BATCH_RECORDS = 500;
 const BATCH_BYTES = 32 << 20;
+/** Batches begin this far apart where there are fewer: each crosses to three threads, however few records it has. */
+const GATHER_MS = 100;
 /** After so many deliveries without an end a record is in doubt (doubts.ts). */
 const MAX_DELIVERIES = 4;
 /** Parts of a record that is not whole after this time are set aside. */
@@ -58,6 +60,8 @@ export class RecordIntake {
   #queue: JsMsg[] = [];
   #working: Promise<void> | null = null;
   #room: (() => void)[] = [];
+  /** Ends gathering. */
+  #full: (() => void) | null = null;
   copied = 0;
 
   constructor(options: RecordIntakeOptions) {
@@ -85,14 +89,14 @@ export class RecordIntake {
   async take(message: JsMsg): Promise<void> {
     this.#queue.push(message);
     this.#working ??= this.#work();
+    if (this.#queue.length >= BATCH_RECORDS) this.#full?.();
     if (this.#queue.length + this.#options.unacknowledged.size >= MAX_OPEN)
       await new Promise<void>((resolve) => this.#room.push(resolve));
   }
 
   async #work(): Promise<void> {
     while (this.#queue.length > 0 && this.#options.parts()) {
-      // What has come together is stored together.
-      await new Promise((resolve) => setImmediate(resolve));
+      await this.#gather();
       const batch = this.#nextBatch();
       for (;;) {
         try {
@@ -107,6 +111,16 @@ export class RecordIntake {
       }
     }
     this.#working = null;
+  }
+
+  /** What comes together is stored together. */
+  async #gather(): Promise<void> {
+    if (this.#queue.length < BATCH_RECORDS)
+      await new Promise<void>((resolve) => {
+        this.#full = resolve;
+        setTimeout(resolve, GATHER_MS);
+      });
+    this.#full = null;
   }
 
   #nextBatch(): JsMsg[] {
