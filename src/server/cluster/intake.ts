@@ -15,6 +15,8 @@ import type { UnacknowledgedRecords } from "./unacknowledged.ts";
 
 /** Messages that may wait here for their turn, or for their rows. */
 const MAX_OPEN = 20_000;
+/** Of these, the ones that wait for nothing but this worker's own work: what it does in seconds. The rest stays in the stream, for a worker that joins. */
+const MAX_UNFINISHED = 4000;
 const BATCH_RECORDS = 500;
 const BATCH_BYTES = 32 << 20;
 /** Batches begin this far apart where there are fewer: each crosses to three threads, however few records it has. */
@@ -71,8 +73,12 @@ export class RecordIntake {
 
   /** Rows were written: there may be room for more. */
   letIn(): void {
-    if (this.#queue.length + this.#options.unacknowledged.size < MAX_OPEN)
-      for (const go of this.#room.splice(0)) go();
+    if (this.#hasRoom) for (const go of this.#room.splice(0)) go();
+  }
+
+  get #hasRoom(): boolean {
+    const { size, unfinished } = this.#options.unacknowledged;
+    return this.#queue.length + size < MAX_OPEN && this.#queue.length + unfinished < MAX_UNFINISHED;
   }
 
   /** The partition is another worker's. */
@@ -90,8 +96,7 @@ export class RecordIntake {
     this.#queue.push(message);
     this.#working ??= this.#work();
     if (this.#queue.length >= BATCH_RECORDS) this.#full?.();
-    if (this.#queue.length + this.#options.unacknowledged.size >= MAX_OPEN)
-      await new Promise<void>((resolve) => this.#room.push(resolve));
+    if (!this.#hasRoom) await new Promise<void>((resolve) => this.#room.push(resolve));
   }
 
   async #work(): Promise<void> {
