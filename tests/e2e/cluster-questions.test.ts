@@ -141,7 +141,7 @@ describe.skipIf(why)("a cluster", () => {
     }
     await sink.close();
     expect(sink.counts).toMatchObject({ sent: records.length, waiting: 0, refused: 0 });
-  }, 120_000);
+  }, 300_000);
 
   afterAll(async () => {
     for (const process of [...workers, alone]) await process?.stop("kill");
@@ -228,7 +228,7 @@ describe.skipIf(why)("a cluster", () => {
       rmSync(join(root, `w${i}`, "records", "Q"), { recursive: true, force: true });
       expect(plain(await ask(url))).toBe(expected);
     }
-  }, 60_000);
+  }, 120_000);
 
   it("exports the rows of one collector", async () => {
     await alone.stop();
@@ -242,7 +242,7 @@ describe.skipIf(why)("a cluster", () => {
       expect(expected.split("\n").length).toBeGreaterThan(2 * EPOCHS);
       expect(await rows("cluster", ["--clickhouse", `${clickhouse.origin}/hoptime`], table)).toBe(expected);
     }
-  }, 60_000);
+  }, 120_000);
 });
 
 const CLI = [
