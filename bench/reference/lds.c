@@ -1,8 +1,8 @@
 // The update loop of LDS in C, to judge kernels/sketches/lds.ts by: same hashes, same cells, batches of 2,048 rows in cache.
 //   lds FILE ROWS COLUMNS K RUNS: FILE holds u64 packets, per row {flow seed, packet seed, threshold} u64, then the columns time f64, digest u64, flow hash u64.
 //   lds FILE ROWS COLUMNS K RUNS KEYS: the same with the list of the heaviest flows (kernels/flows/heavy-flows.ts); prints a checksum of the list. Keys are the hashes.
-//   lds FILE ROWS COLUMNS K RUNS CAPTURE COVER SEED: the rows from FILE, packets from a pcap file (Ethernet, IPv4 without options, little-endian ns).
-// Prints the best run's ns per packet and a checksum of the cells.
+//   lds FILE ROWS COLUMNS K RUNS KEYS CAPTURE COVER SEED: the rows from FILE, packets from a pcap file (Ethernet, IPv4 without options, little-endian ns), with the list (KEYS 0: without).
+// Prints the best run's ns per packet and a checksum of the cells, from a capture one of the list besides. Cells and list are there and cleared before the clock runs.
 #include <fcntl.h>
 #include <math.h>
 #include <stdint.h>
@@ -130,19 +130,26 @@ static void heavy_update(heavy *l, const uint64_t *hash, const uint64_t *meta, c
   }
 }
 
-/* The 5-tuple as kernels/decode/digest.ts hashes it; TCP and UDP have ports. */
-static inline uint64_t flow_hash(const uint8_t *ip, uint64_t seed) {
+/* In any order. */
+static uint64_t heavy_checksum(const heavy *l) {
+  uint64_t sum = mix(l->floor ^ l->count);
+  for (uint32_t i = 0; i < l->count; i++) sum += mix(mix(l->records[i].hash) ^ l->records[i].packets);
+  return sum;
+}
+
+/* The 5-tuple as kernels/decode/digest.ts has it; TCP and UDP have ports. */
+static inline uint64_t flow_meta(const uint8_t *ip) {
   uint64_t meta = (uint64_t)ip[9] << 32;
   if (ip[9] == 6 || ip[9] == 17) meta |= 1ull << 60 | (uint64_t)be16(ip + 20) << 16 | be16(ip + 22);
-  uint64_t pair = __builtin_bswap64(load64(ip + 12));
-  return avalanche(mix_word(mix_word(seed + P5, meta), pair));
+  return meta;
 }
 
 /* Packets are gathered in batches too: rows one after the other are faster in C as well. */
-static uint64_t pipeline(cell *cells, const row *rows, int R, uint64_t C, uint64_t K, const char *file, uint32_t cover,
+static uint64_t pipeline(cell *cells, heavy *keys, const row *rows, int R, uint64_t C, uint64_t K, const char *file, uint32_t cover,
                          uint64_t seed) {
   static double t[BATCH];
-  static uint64_t d[BATCH], h[BATCH], list[BATCH];
+  static uint64_t d[BATCH], h[BATCH], list[BATCH], meta[BATCH], pair[BATCH];
+  static uint32_t length[BATCH];
   int fd = open(file, O_RDONLY), n = 0;
   if (fd < 0) exit(1);
   uint8_t *chunk = malloc(2 * CHUNK + 64);
@@ -162,9 +169,13 @@ static uint64_t pipeline(cell *cells, const row *rows, int R, uint64_t C, uint64
       if ((load32(f + 12) & 0xffffff) == 0x450008) {
         t[n] = (double)(at - origin);
         d[n] = digest_ipv4(f + 14, f + captured, cover, seed);
-        h[n] = flow_hash(f + 14, seed);
+        meta[n] = flow_meta(f + 14);
+        pair[n] = __builtin_bswap64(load64(f + 26));
+        h[n] = avalanche(mix_word(mix_word(seed + P5, meta[n]), pair[n]));
+        length[n] = load32(r + 12);
         if (++n == BATCH) {
           update(cells, rows, R, C, K, t, d, h, n, list);
+          if (keys->max) heavy_update(keys, h, meta, pair, length, n);
           n = 0;
         }
       }
@@ -175,13 +186,14 @@ static uint64_t pipeline(cell *cells, const row *rows, int R, uint64_t C, uint64
     pos = 0;
   }
   update(cells, rows, R, C, K, t, d, h, n, list);
+  if (keys->max) heavy_update(keys, h, meta, pair, length, n);
   close(fd);
   free(chunk);
   return packets;
 }
 
 int main(int argc, char **argv) {
-  if (argc != 6 && argc != 7 && argc != 9) return 2;
+  if (argc != 6 && argc != 7 && argc != 10) return 2;
   int R = atoi(argv[2]), runs = atoi(argv[5]);
   uint64_t C = strtoull(argv[3], 0, 10), K = strtoull(argv[4], 0, 10), n;
   FILE *f = fopen(argv[1], "rb");
@@ -199,7 +211,7 @@ int main(int argc, char **argv) {
   static uint64_t meta[BATCH];
   static uint32_t length[BATCH];
   for (int i = 0; i < BATCH; i++) length[i] = 100;
-  heavy list_of_keys = {.max = argc == 7 ? (uint32_t)atoi(argv[6]) : 0, .mask = 15};
+  heavy list_of_keys = {.max = argc > 6 ? (uint32_t)atoi(argv[6]) : 0, .mask = 15};
   while (list_of_keys.mask + 1 < list_of_keys.max << 2) list_of_keys.mask = 2 * list_of_keys.mask + 1;
   list_of_keys.records = malloc((2 * (size_t)list_of_keys.max + 1) * sizeof(flow));
   list_of_keys.index = malloc(((size_t)list_of_keys.mask + 1) * 8);
@@ -208,9 +220,10 @@ int main(int argc, char **argv) {
     memset(cells, 0, (size_t)R * C * sizeof *cells);
     double spent = 0;
     heavy_clear(&list_of_keys);
-    if (argc == 9) {
+    if (argc == 10) {
       double start = now();
-      uint64_t packets = pipeline(cells, rows, R, C, K, argv[6], (uint32_t)strtoul(argv[7], 0, 10), strtoull(argv[8], 0, 10));
+      uint64_t packets =
+        pipeline(cells, &list_of_keys, rows, R, C, K, argv[7], (uint32_t)strtoul(argv[8], 0, 10), strtoull(argv[9], 0, 10));
       spent = (now() - start) * (double)n / (double)packets;
       if (spent < best) best = spent;
       continue;
@@ -230,10 +243,11 @@ int main(int argc, char **argv) {
   uint64_t sum = 0;
   const uint64_t *words = (const uint64_t *)cells;
   for (size_t i = 0; i < (size_t)R * C * 2; i++) sum = mix(sum ^ words[i]);
-  uint64_t keys = mix(list_of_keys.floor ^ list_of_keys.count);
-  for (uint32_t i = 0; i < list_of_keys.count; i++)
-    keys = mix(mix(keys ^ list_of_keys.records[i].hash) ^ list_of_keys.records[i].packets);
-  if (argc == 7) printf("%.3f %016llx\n", best / (double)n, (unsigned long long)keys);
-  else printf("%.3f %016llx\n", best / (double)n, (unsigned long long)sum);
+  double ns = best / (double)n;
+  if (list_of_keys.count > list_of_keys.max) heavy_shed(&list_of_keys);
+  uint64_t keys = heavy_checksum(&list_of_keys);
+  if (argc == 6) printf("%.3f %016llx\n", ns, (unsigned long long)sum);
+  else if (argc == 7) printf("%.3f %016llx\n", ns, (unsigned long long)keys);
+  else printf("%.3f %016llx %016llx\n", ns, (unsigned long long)sum, (unsigned long long)keys);
   return 0;
 }

@@ -129,9 +129,12 @@ export function flowsFind(flows: Flows, hash: u64, meta: u64, a: u64, b: u64, c:
   return found >= 0 ? <u32>found : flowsAdd(flows, <u32>(-1 - found), hash, meta, a, b, c, d);
 }
 
-/** The number of the flow with this key, or -1. */
-export function flowsPeek(flows: Flows, hash: u64, meta: u64, a: u64, b: u64, c: u64, d: u64): i32 {
-  return max<i32>(-1, search(flows, hash, meta, a, b, c, d));
+/** The number of the flow of row `i`, or -1. Columns that only IPv6 fills are left in memory for IPv4. */
+export function flowsPeek(flows: Flows, batch: Batch, i: u32, hash: u64, meta: u64): i32 {
+  const o = i << 3;
+  const a = load<u64>(batch.addrA + o);
+  if ((meta & META_IPV6) == 0) return max<i32>(-1, search(flows, hash, meta, a, 0, 0, 0));
+  return max<i32>(-1, search(flows, hash, meta, a, load<u64>(batch.addrB + o), load<u64>(batch.addrC + o), load<u64>(batch.addrD + o)));
 }
 
 /** Finds or makes the flow of every row; writes their numbers to `ids` (u32 per row). */

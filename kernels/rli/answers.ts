@@ -46,8 +46,12 @@ function flush(r: Rli, wire: u32, error: f64): void {
   let doubts: f64 = 0;
   let squares: f64 = 0;
   let excess: i64 = 0;
-  for (let i: u32 = 0; i < n; i++) {
-    const e = r.buffer + i * BUFFERED;
+  let sum: i64 = 0;
+  let minimum = r.minimum;
+  let maximum = r.maximum;
+  const cells = r.cells;
+  const end = r.buffer + n * BUFFERED;
+  for (let e: usize = r.buffer; e < end; e += BUFFERED) {
     const bytes = load<u32>(e, 12);
     const d = gapDelay(g, load<f64>(e), bytes, load<f64>(e, 16));
     const more = (<i64>bytes - <i64>wire) >> half;
@@ -65,7 +69,7 @@ function flush(r: Rli, wire: u32, error: f64): void {
       addError(q, g, counted);
       store<i64>(q, load<i64>(q, 64) + more, 64);
       store<i64>(q, load<i64>(q, 72) + (more & idleMask), 72);
-      if (r.cells != 0) cellsAdd(changetype<Cells>(r.cells), load<u32>(q, 16), bucketOf(d));
+      if (cells != 0) cellsAdd(changetype<Cells>(cells), load<u32>(q, 16), bucketOf(d));
     }
     if (!counted) {
       errors += g.off;
@@ -73,11 +77,14 @@ function flush(r: Rli, wire: u32, error: f64): void {
       doubts += g.alike;
     }
     excess += more;
-    r.sum += <i64>d;
+    sum += <i64>d;
     squares += d * d;
-    if (d < r.minimum) r.minimum = d;
-    if (d > r.maximum) r.maximum = d;
+    minimum = select(d, minimum, d < minimum);
+    maximum = select(d, maximum, d > maximum);
   }
+  r.sum += sum;
+  r.minimum = minimum;
+  r.maximum = maximum;
   r.squares += squares;
   r.doubt += doubts;
   r.error += counted ? <f64>n * <f64>n * miss : errors * errors;

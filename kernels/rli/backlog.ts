@@ -118,17 +118,11 @@ export function backlogFree(b: Backlog): void {
   heap.free(changetype<usize>(b));
 }
 
-// @ts-ignore: decorator
-@inline
-function octave(b: Backlog, backlog: f64): usize {
-  return b.octaves + min<u32>(OCTAVES - 2, 64 - <u32>clz(<u64>backlog)) * OCTAVE_BYTES;
-}
-
 /** A reference with a backlog: how much of that it waited for. */
 function learn(b: Backlog, backlog: f64, wait: f64): void {
   if (backlog < 1) return;
   const ratio = min<f64>(1, max<f64>(0, wait / backlog));
-  const q = octave(b, backlog);
+  const q = octaveOf(b, backlog);
   const fade: f64 = load<f64>(q) >= OCTAVE_FULL ? 0.5 : 1;
   store<f64>(q, load<f64>(q) * fade + 1);
   store<f64>(q, load<f64>(q, 8) * fade + ratio, 8);
@@ -151,19 +145,25 @@ function settle(b: Backlog, k: u32): void {
   store<f64>(q, Math.sqrt(variance), 40);
 }
 
-/** Of a packet with this backlog: the expected wait, how far that is off for all alike, and for each, all over the backlog. */
+/** Where it is kept what packets with this backlog wait for: `ratioIn`, `biasIn` and `errorIn` read it. */
 // @ts-ignore: decorator
 @inline
-export function backlogRatio(b: Backlog, backlog: f64): f64 {
-  return load<f64>(octave(b, backlog), 24);
+export function octaveOf(b: Backlog, backlog: f64): usize {
+  return b.octaves + min<u32>(OCTAVES - 2, 64 - <u32>clz(<u64>backlog)) * OCTAVE_BYTES;
+}
+/** The expected wait, how far that is off for all alike, and for each, all over the backlog. */
+// @ts-ignore: decorator
+@inline
+export function ratioIn(octave: usize): f64 {
+  return load<f64>(octave, 24);
 }
 // @ts-ignore: decorator
 @inline
-export function backlogBias(b: Backlog, backlog: f64): f64 {
-  return load<f64>(octave(b, backlog), 32);
+export function biasIn(octave: usize): f64 {
+  return load<f64>(octave, 32);
 }
 // @ts-ignore: decorator
 @inline
-export function backlogError(b: Backlog, backlog: f64): f64 {
-  return load<f64>(octave(b, backlog), 40);
+export function errorIn(octave: usize): f64 {
+  return load<f64>(octave, 40);
 }

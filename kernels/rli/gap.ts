@@ -7,7 +7,7 @@
 //
 // Where others are in the queue, the line stands, and what it misses of the backlogs is added with their share.
 
-import { Backlog, backlogBias, backlogError, backlogFree, backlogForget, backlogNew, backlogRatio, backlogStep, backlogTo } from "./backlog";
+import { Backlog, backlogFree, backlogForget, backlogNew, backlogStep, backlogTo, biasIn, errorIn, octaveOf, ratioIn } from "./backlog";
 import { Line, lineFloor, lineForget, lineInit, lineLeft, lineStep, lineTo, onLine } from "./references";
 import { Misses, missesForget, missesLeft, missesLevel, missesNew, missesStep, missesTo } from "./misses";
 
@@ -159,7 +159,7 @@ export function gapTo(g: Gap, arrival: f64, whole: f64, wire: u32, error: f64, b
   if (g.gaps > 1 && long > 0 && isLong(g)) miss = max<f64>(miss, ANYWHERE * long * long);
   set(g, miss, first ? wire : line.wire, n, first ? backlog : queue.left, first || !(between > 0) ? 0 : (backlog - queue.left) / between);
   g.since = backlog > 0 ? time - backlog - 1 : Infinity;
-  g.ratio = backlog > 0 ? min<f64>(1, max<f64>(0, (delay - queue.base) / backlog)) / backlogRatio(queue, backlog) : 0;
+  g.ratio = backlog > 0 ? min<f64>(1, max<f64>(0, (delay - queue.base) / backlog)) / ratioIn(octaveOf(queue, backlog)) : 0;
 }
 
 /** Beside the gap before, and by its packets. */
@@ -206,11 +206,12 @@ export function gapDelay(g: Gap, at: f64, bytes: u32, backlog: f64): f64 {
   if (g.seen != 0) {
     const since = at - own - backlog;
     if (since > g.began) {
-      const usual = backlogRatio(g.queue, backlog);
+      const octave = octaveOf(g.queue, backlog);
+      const usual = ratioIn(octave);
       const ratio = since >= g.since ? min<f64>(1, g.ratio * usual) : usual;
-      const rough = backlogError(g.queue, backlog) * backlog;
+      const rough = errorIn(octave) * backlog;
       g.off = g.minimum + rough;
-      g.alike = backlogBias(g.queue, backlog) * backlog + ALIKE * rough;
+      g.alike = biasIn(octave) * backlog + ALIKE * rough;
       return nearest<f64>(g.queue.base + own + ratio * backlog);
     }
     if (g.since > g.began) {

@@ -63,10 +63,7 @@ export function rliUpdate(p: usize, b: usize, from: u32, to: u32, seed: u64): vo
 function hold(r: Rli, batch: Batch, i: u32, time: f64, meta: u64, wire: u32, backlog: f64, seed: u64): void {
   const o = i << 3;
   const hash = load<u64>(batch.flowHash + o);
-  let id = flowsPeek(
-    changetype<Flows>(r.flows), hash, meta, load<u64>(batch.addrA + o), load<u64>(batch.addrB + o), load<u64>(batch.addrC + o),
-    load<u64>(batch.addrD + o),
-  );
+  let id = flowsPeek(changetype<Flows>(r.flows), batch, i, hash, meta);
   if (id < 0) id = admit(r, batch, i, time, hash, meta, seed);
   if (r.held == r.room) {
     if (changetype<Gap>(r.between).line.have != 0) r.spilled += r.held;

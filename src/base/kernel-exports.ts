@@ -86,7 +86,7 @@ export interface KernelExports {
   flowsCount(p: number): number;
   flowsRecord(p: number, id: number): number;
   flowsFind(flows: number, hash: bigint, meta: bigint, a: bigint, b: bigint, c: bigint, d: bigint): number;
-  flowsPeek(flows: number, hash: bigint, meta: bigint, a: bigint, b: bigint, c: bigint, d: bigint): number;
+  flowsPeek(flows: number, batch: number, i: number, hash: bigint, meta: bigint): number;
   flowsAssign(p: number, b: number, ids: number): void;
   // kernels/flows/heavy-flows.ts
   heavyFlowsNew(max: number): number;

@@ -75,8 +75,8 @@ export function collectCommand(): Command {
     .description(
       "Collects the records of many points over HTTP, keeps them, and answers questions about them.",
     )
-    .option("--config <file>", "settings (hoptime.yaml); options here come first")
-    .option("--check", "check the settings and end")
+    .option("--config <file>", "settings (hoptime.yaml); options given here override it")
+    .option("--check", "check the settings and exit")
     .option("--settings", "print all settings that --config takes")
     .option("--data <dir>", "directory of the collector, made where it is missing")
     .addOption(text("--listen <address>", "HOST:PORT to listen on", "listen", DEFAULT_LISTEN))
@@ -89,7 +89,7 @@ export function collectCommand(): Command {
     )
     .option(
       "--segment <A:B[=label]>",
-      "keep results of this segment (repeatable); those with records labelled A:B are found by themselves",
+      "keep results of this segment (repeatable); segments of records labelled A:B are found without it",
       (value: string, before: string[] | undefined) => {
         READINGS.segment(value, "segment");
         return [...(before ?? []), value];
@@ -146,7 +146,7 @@ function addStoreOptions(command: Command): Command {
         "clickhouse",
       ),
     )
-    .option("--clickhouse-ca <file>", "with https: certificates of this authority count, PEM")
+    .option("--clickhouse-ca <file>", "with https: certificate authority, PEM")
     .option("--clickhouse-cluster <name>", "spread rows over the shards of this cluster of the server")
     .addOption(
       text(

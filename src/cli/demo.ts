@@ -22,7 +22,7 @@ export function demoCommand(): Command {
       "Compares a small real capture pair (a Linux router under load, captured before and after its 60 Mbit/s queue) and writes the HTML report.",
     )
     .option("--html <file>", "where to write the report", "hoptime-report.html")
-    .option("--live", "instead: a simulated network in real time, with taps, a collector and an incident")
+    .option("--live", "run a simulated network in real time instead, with taps, a collector and an incident")
     .option("--for <time>", "with --live: end after this time: 60s", durationOption("--for"))
     .option("--listen <address>", "with --live: HOST:PORT of the collector", "127.0.0.1:0")
     .option(

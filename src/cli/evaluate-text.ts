@@ -1,6 +1,7 @@
 /** Races and advice in words, with the commands that follow. */
 import { countOf, formatBytes, formatCount, formatShare } from "../base/quantity.ts";
 import { formatDuration } from "../base/time.ts";
+import { SENDER_WINDOW_NS } from "../delays/sender-delays.ts";
 import type { Budget } from "../evaluate/race/budget.ts";
 import { DELAY_PACKETS, RACE_CLASSES, type Race, type RaceRow } from "../evaluate/race/race.ts";
 import { type Advice, EXACT, FEW, type Nearest, type Recommendation } from "../evaluate/race/recommend.ts";
@@ -108,17 +109,29 @@ export interface Files {
   readonly mixed: TwoWay | null;
 }
 
+/** What `observe` has to be given: an epoch with all of the traffic, and how long a packet may take. */
+interface Spans {
+  readonly epochNs: number;
+  readonly longestNs: number | null;
+}
+
 export function adviceText(
   advice: Advice,
   races: readonly Race[],
   budget: Budget | null,
   files: Files,
 ): string {
-  const epochNs = files.epochNs ?? Math.max(0, ...races.map((r) => r.epochNs));
+  const spans: Spans = {
+    epochNs: files.epochNs ?? Math.max(0, ...races.map((r) => r.epochNs)),
+    longestNs: races.reduce<number | null>(
+      (most, { longestNs }) => (longestNs === null ? most : Math.max(most ?? 0, longestNs)),
+      null,
+    ),
+  };
   const { twoPoints, withDelays, nearest } = advice;
   const parts = [
     twoPoints
-      ? recommendationText("take", twoPoints, budget, files, epochNs)
+      ? recommendationText("take", twoPoints, budget, files, spans)
       : noneText(nearest, budget, races.length),
     ...(withDelays
       ? [
@@ -127,7 +140,7 @@ export function adviceText(
             withDelays,
             budget,
             files,
-            epochNs,
+            spans,
           ),
         ]
       : []),
@@ -161,7 +174,7 @@ function recommendationText(
   found: Recommendation,
   budget: Budget | null,
   files: Files,
-  epochNs: number,
+  spans: Spans,
 ): string {
   const { row, estimator } = found;
   return [
@@ -172,7 +185,7 @@ function recommendationText(
         ]
       : []),
     ...(files.mixed === null ? [] : [`  ${mixedText(files.before, files.mixed)}`]),
-    ...commands(found, files, epochNs).map((line) => `  ${line}`),
+    ...commands(found, files, spans).map((line) => `  ${line}`),
   ].join("\n");
 }
 
@@ -190,7 +203,8 @@ function reason(
   if (!large)
     return `${first}; ${hasFlows ? "none of them answers for flows" : "there are too few flows to judge by"}`;
   const flows = large.from === 1 ? "flows" : `flows of ${formatCount(large.from)} packets and more`;
-  return `${first}; ${flows} err by ${formatShare(large.medianError)} (median)`;
+  const again = large.again && `; another time up to ${formatShare(large.again.high)}`;
+  return `${first}; ${flows} err by ${formatShare(large.medianError)} (median of ${formatCount(large.flows)}${again ?? ""})`;
 }
 
 function errorText(error: number): string {
@@ -208,7 +222,11 @@ function mixedText(file: string, { filters }: TwoWay): string {
 }
 
 /** Sizes were chosen for an epoch as long as the traffic. */
-function commands({ row, estimator, parameters }: Recommendation, files: Files, epochNs: number): string[] {
+function commands(
+  { row, estimator, parameters }: Recommendation,
+  files: Files,
+  { epochNs, longestNs }: Spans,
+): string[] {
   const given = parameters === "" ? "" : ` --${estimator} '${parameters}'`;
   const epoch = ` --epoch ${epochText(epochNs)}`;
   const list = row.usesList ? " --with-flows" : "";
@@ -216,19 +234,27 @@ function commands({ row, estimator, parameters }: Recommendation, files: Files, 
   const listBehind = row.atSender ? "" : list;
   const way = files.mixed === null ? "" : ` --filter '${oneWay(files.mixed)}'`;
   const rest = `--estimators ${estimator}${given}${epoch}${way}`;
-  const sender = row.needsDelays ? ` --sender ${files.before}` : "";
+  const window =
+    longestNs !== null && longestNs > SENDER_WINDOW_NS ? ` --window ${Math.ceil(longestNs / 1e9)}s` : "";
+  const [before, after] = [shellWord(files.before), shellWord(files.after)];
+  const sender = row.needsDelays ? ` --sender ${before}${window}` : "";
   return [
     ...(row.injected
       ? [
           `hoptime reference --help   # ${row.injected === "probe" ? "probes" : "reference packets"} have to be sent`,
         ]
       : []),
-    ...(row.atSender ? [`hoptime observe ${files.before} --point A ${rest}${list} --to records`] : []),
-    `hoptime observe ${files.after}${sender} --point B ${rest}${listBehind} --to records`,
+    ...(row.atSender ? [`hoptime observe ${before} --point A ${rest}${list} --to records`] : []),
+    `hoptime observe ${after}${sender} --point B ${rest}${listBehind} --to records`,
     row.byPackets
-      ? `hoptime query records --capture ${files.before}`
+      ? `hoptime query records --capture ${before}`
       : `hoptime query records --between A B${row.answered > 0 ? " --top 10" : ""}`,
   ];
+}
+
+/** As a shell takes it for one word. */
+function shellWord(text: string): string {
+  return /^[\w@%+=:,./-]+$/.test(text) ? text : `'${text.replaceAll("'", "'\\''")}'`;
 }
 
 /** To the millisecond, upward: a shorter one would cut the traffic in two. */

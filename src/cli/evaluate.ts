@@ -72,7 +72,7 @@ export function evaluateCommand(): Command {
     )
     .option(
       "--loss <model>",
-      "loss besides the queue's: 1%, or 1%:100 in bursts of 100 packets in the mean",
+      "loss besides the queue's: 1%, or 1%:100 in bursts of 100 packets on average",
       parseLoss,
     )
     .option(

@@ -40,7 +40,7 @@ export function exportCommand(): Command {
       "--clickhouse <url>",
       "its results are in ClickHouse: http://USER@HOST:8123/DATABASE; password: HOPTIME_CLICKHOUSE_PASSWORD",
     )
-    .option("--clickhouse-ca <file>", "with https: certificates of this authority count, PEM")
+    .option("--clickhouse-ca <file>", "with https: certificate authority, PEM")
     .option("--parquet <file>", "write Parquet")
     .option("--csv <file>", "write CSV")
     .option(

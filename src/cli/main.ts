@@ -32,9 +32,7 @@ const COMMANDS: readonly Entry[] = [
     name: "compare",
     summary: "compare two captures: one-way delay, loss and reordering between them",
     load: async (args) => {
-      // Two captures come first, or not at all: a thread that is not needed ends unused.
-      const { startEarly, worthParallel } = await import("../match/feed-thread.ts");
-      if (worthParallel(...args.slice(0, 2))) startEarly(leaveProcessorsAlone);
+      await startReadingEarly(args);
       return (await import("./compare.ts")).compareCommand(args);
     },
   },
@@ -46,7 +44,10 @@ const COMMANDS: readonly Entry[] = [
   {
     name: "localise",
     summary: "find the hop that causes delay or loss, from captures at several points",
-    load: async () => (await import("./localise.ts")).localiseCommand(),
+    load: async (args) => {
+      await startReadingEarly(args);
+      return (await import("./localise.ts")).localiseCommand();
+    },
   },
   {
     name: "top",
@@ -132,6 +133,12 @@ async function everyCommand() {
     others.map(async ({ name, summary, load }) => ({ name, summary, command: await load(["--help"]) })),
   );
   return [...loaded, { name: "completion", summary: "print a completion script", command: new Command() }];
+}
+
+/** Two captures come first, or not at all: a thread that is not needed ends unused. */
+async function startReadingEarly(args: readonly string[]): Promise<void> {
+  const { startEarly, worthParallel } = await import("../match/feed-thread.ts");
+  if (worthParallel(...args.slice(0, 2))) startEarly(leaveProcessorsAlone);
 }
 
 /**

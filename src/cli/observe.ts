@@ -6,6 +6,7 @@ import { countOf } from "../base/quantity.ts";
 import { interfaceOf } from "../capture/source/interface/name.ts";
 import { PACKET_TIME_LAYOUTS } from "../delays/packet-times.ts";
 import { readReferenceKey } from "../delays/reference-key.ts";
+import { SENDER_WINDOW_NS } from "../delays/sender-delays.ts";
 import type { Estimator, Role } from "../estimators/estimator.ts";
 import { ESTIMATORS } from "../estimators/table.ts";
 import { observeInterfaces } from "../observe/observe-interfaces.ts";
@@ -89,7 +90,7 @@ export function observeCommand(table: readonly Estimator[] = ESTIMATORS): Comman
     )
     .argument(
       "[file...]",
-      "captures of the point in order of time, - for standard input, FILE#eth0 for one interface of a file; or interfaces of this host: eth1, iface:eth1",
+      "captures of the point, oldest first, - for standard input, FILE#eth0 for one interface of a file; or interfaces of this host: eth1, iface:eth1",
     )
     .option("--point <name>", "name of the point; one each for several interfaces", collect)
     .requiredOption(
@@ -112,7 +113,7 @@ export function observeCommand(table: readonly Estimator[] = ESTIMATORS): Comman
     )
     .option(
       "--control-to <address>",
-      "with --cut control, at the sender: send the messages, --epoch apart, to this address behind the receiver",
+      "with --cut control, at the sender: send Start and End messages to this address behind the receiver, every --epoch",
     )
     .option("--role <end>", `end of the segment: ${ROLES.join(", ")}`, choiceOption("--role", ROLES), "both")
     .option("--filter <expr>", "only packets that match this pcap-filter expression; the same at both points")
@@ -136,7 +137,7 @@ export function observeCommand(table: readonly Estimator[] = ESTIMATORS): Comman
       "capture of the sender, for estimators that need each packet's delay (repeatable)",
       collect,
     )
-    .addOption(timeOption("--window <time>", "with --sender: longest delay of a packet", 1_000_000_000))
+    .addOption(timeOption("--window <time>", "with --sender: longest delay of a packet", SENDER_WINDOW_NS))
     .option(
       "--delays <how>",
       `each packet's delay, for maple and sds: rli from reference packets in the captures; ${PACKET_TIME_LAYOUTS.join(", ")} from timestamps that a capture switch wrote into the packets`,

@@ -94,7 +94,7 @@ export function queryCommand(table: readonly Estimator[] = ESTIMATORS): Command 
     )
     .option(
       "--list <what>",
-      `of a collector, what its page shows: ${LIST_NAMES.join(", ")}`,
+      `of a collector, as on its page: ${LIST_NAMES.join(", ")}`,
       choiceOption("--list", LIST_NAMES),
     )
     .option("--between <points...>", "sender and receiver: A B")

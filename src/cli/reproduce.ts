@@ -72,15 +72,15 @@ export function reproduceCommand(): Command {
       integerOption("--jobs", 1),
       Math.min(4, availableParallelism()),
     )
-    .option("--again", "run again what has a result")
-    .option("--list", "list the experiments and end")
+    .option("--again", "repeat studies that already have a result")
+    .option("--list", "list the experiments and exit")
     .option("--part", "run, and write no report")
     .option("--json", "print the findings as JSON (format hoptime.reproduction/1)")
     .addHelpText(
       "after",
       `
 Writes DIR/index.html (one file, opens offline), DIR/reproduction.md, DIR/reproduction.json and DIR/figures.
-What is done is kept in DIR/studies: an interrupted run goes on where it was.
+Finished studies are kept in DIR/studies: an interrupted run resumes.
 
 Examples:
   hoptime reproduce all --out reproduction

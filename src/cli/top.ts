@@ -51,9 +51,9 @@ const HEAD_LINES = 5;
 export function topCommand(): Command {
   const command = new Command("top")
     .description(
-      "Shows delay, loss and jitter between two interfaces of this host, and their flows, each second, or those of a collector's segments: a screen, lines where standard output is no terminal, or JSON.",
+      "Shows delay, loss and jitter between two interfaces of this host, per flow and every second, or those of a collector's segments. Fills the terminal; elsewhere prints lines, with --json JSON.",
     )
-    .argument("[sender]", "interface where packets come (or a capture); or http://HOST:PORT of a collector")
+    .argument("[sender]", "interface where packets arrive (or a capture); or http://HOST:PORT of a collector")
     .argument("[receiver]", "interface where they leave (or a capture)")
     .option("--filter <expr>", "only packets that match this pcap-filter expression")
     .option("--key <fields>", "flow key: 5tuple, hosts, src/24, prefix/24, dscp …", "5tuple")
@@ -66,7 +66,7 @@ export function topCommand(): Command {
     )
     .option(
       "--rows <n>",
-      "flows to show where the screen does not say",
+      "flows to list where standard output is no terminal",
       integerOption("--rows", 1, 10_000),
       10,
     )
@@ -74,7 +74,10 @@ export function topCommand(): Command {
     .option("--json", "a line of JSON for each second (format hoptime.top/1)");
   addBoxOptions(command);
   addInterfaceOptions(command);
-  addCollectorOptions(command).option("--estimator <name>", "with a collector: only answers of this one");
+  addCollectorOptions(command).option(
+    "--estimator <name>",
+    "with a collector: only answers of this estimator",
+  );
   return command.addHelpText("after", EXAMPLES).action(start);
 }
 

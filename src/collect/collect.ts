@@ -2,6 +2,7 @@
  * A collector driven by a stream of records, until the stream ends or the signal says so. The watermark follows the records: an epoch waits for its partner until
  * records that end `latenessNs` later have come. One record with a wild time must not move it: what ends further ahead of the clock than `maxAheadNs` is dropped.
  */
+import { untilAborted } from "../base/until-aborted.ts";
 import type { RecordIdentity } from "../epoch/identity.ts";
 import { type Collected, Collector, type CollectorOptions } from "./collector.ts";
 import type { RecordHandle } from "./record-handle.ts";
@@ -33,7 +34,7 @@ export async function* collect(
   const now = options.now ?? (() => BigInt(Date.now()) * 1_000_000n);
   const collector = new Collector(options);
   let latestNs: bigint | null = null;
-  for await (const record of untilAborted(records, signal)) {
+  for await (const record of recordsUntil(records, signal)) {
     const { endNs } = record.epoch;
     if (endNs > now() + maxAheadNs) {
       yield { kind: "dropped", record, reason: "from-the-future" };
@@ -49,31 +50,22 @@ export async function* collect(
 }
 
 /** The records until the signal aborts, also while the next one is waited for: their source need not know the signal. */
-async function* untilAborted<T>(
+async function* recordsUntil<T>(
   records: AsyncIterable<T> | Iterable<T>,
   signal: AbortSignal | undefined,
 ): AsyncGenerator<T> {
   if (!signal) return yield* records;
   const iterator =
     Symbol.asyncIterator in records ? records[Symbol.asyncIterator]() : records[Symbol.iterator]();
-  let wake = () => {};
-  const aborted = new Promise<null>((resolve) => {
-    wake = () => resolve(null);
-  });
-  signal.addEventListener("abort", wake, { once: true });
   let ended = false;
   try {
     while (!signal.aborted) {
-      const next = Promise.resolve(iterator.next());
-      // Nobody may be left to hear of it.
-      next.catch(() => {});
-      const got = await Promise.race([next, aborted]);
+      const got = await untilAborted(Promise.resolve(iterator.next()), signal);
       ended = got?.done ?? false;
       if (!got || got.done || signal.aborted) return;
       yield got.value;
     }
   } finally {
-    signal.removeEventListener("abort", wake);
     // Not waited for: a source that waits for a record would not answer before it comes.
     if (!ended) Promise.resolve(iterator.return?.()).catch(() => {});
   }

@@ -107,9 +107,27 @@ export interface Reading {
 }
 
 export async function compareCaptures(options: CompareOptions): Promise<CompareReport> {
-  const comparison = await openComparison(options);
+  return reportOf(await openComparison(options), options);
+}
+
+/** Several pairs, one after the other: one thread reads them all. */
+export async function compareInTurn(pairs: readonly CompareOptions[]): Promise<CompareReport[]> {
+  const thread = pairs.some(isParallel) ? FeedThread.start() : null;
   try {
-    return wholeReport(comparison.view(options.flows ?? "all"));
+    const reports: CompareReport[] = [];
+    for (const options of pairs) {
+      checkOptions(options);
+      reports.push(reportOf(await compareWith(options, isParallel(options) ? thread : null), options));
+    }
+    return reports;
+  } finally {
+    thread?.close();
+  }
+}
+
+function reportOf(comparison: Comparison, { flows = "all" }: CompareOptions): CompareReport {
+  try {
+    return wholeReport(comparison.view(flows));
   } finally {
     comparison.free();
   }
@@ -123,15 +141,17 @@ export function wholeReport(view: ReportView): CompareReport {
 /** For answers of any length: flows one by one instead of a list (`options.flows` is not looked at). */
 export async function openComparison(options: CompareOptions): Promise<Comparison> {
   checkOptions(options);
-  const parallel = options.parallel ?? worthParallel(fileOf(options.before), fileOf(options.after));
   // Started first: it comes up while the first packets are looked at.
-  const thread = parallel ? FeedThread.start() : null;
+  const thread = isParallel(options) ? FeedThread.start() : null;
   try {
     return await compareWith(options, thread);
   } finally {
     thread?.close();
   }
 }
+
+const isParallel = ({ parallel, before, after }: CompareOptions) =>
+  parallel ?? worthParallel(fileOf(before), fileOf(after));
 
 /** What would otherwise run for ever, or give numbers that mean nothing. */
 function checkOptions({ windowNs = DEFAULT_WINDOW_NS, epochNs = 1, clock = "asis" }: CompareOptions): void {

@@ -10,6 +10,8 @@ import type { Kernels } from "../base/kernels.ts";
 import type { PacketBatch } from "../capture/batch.ts";
 import { type CaptureOptions, CaptureReader } from "../capture/reader.ts";
 
+/** Longest delay that is looked for, where nothing else is asked. */
+export const SENDER_WINDOW_NS = 1_000_000_000;
 /** A pause that a batch's last packet alone may end. */
 const MAX_PAUSE_NS = 3600e9;
 

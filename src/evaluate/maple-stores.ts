@@ -94,6 +94,8 @@ function judgeFilters(kernels: Kernels, trace: Trace, strategy: Strategy, note: 
       const filled = fill(kernels, epoch, pipeline.current, geometry, 12.8);
       const { estimateNs } = ask(kernels, filled);
       note(`${kind}, ${strategy} centres`, columns(kernels, filled, epoch, before as TraceEpoch, estimateNs));
+      if (strategy === "hybrid")
+        note(`  ${kind} (p85 us)`, [quantile(absoluteErrors(epoch, estimateNs), 0.85) / 1000]);
       if (strategy === "hybrid" && kind === "svbf") judgeWrongEpochs(kernels, kept, filled, epoch, note);
       else filled.free();
     }

@@ -76,6 +76,8 @@ export function rliContestants(drainBps: number, more = ""): Contestant[] {
 export interface RliRun extends SegmentRun {
   drainBps: number;
   references: number;
+  /** Regular packets that were sent. */
+  sent: number;
   /** References over regular packets. */
   injectionRate: number;
 }
@@ -96,5 +98,5 @@ export async function runRli(
     options,
   );
   const { references, packets } = injected.counts();
-  return { ...run, drainBps, references, injectionRate: references / packets };
+  return { ...run, drainBps, references, sent: packets, injectionRate: references / packets };
 }

@@ -3,6 +3,7 @@ import { Kernels } from "../base/kernels.ts";
 import { quantileSorted } from "../base/math/regression.ts";
 import type { RecordStore } from "../collect/record-store.ts";
 import type { CutPlan } from "../epoch/cutter.ts";
+import { findEstimator } from "../estimators/table.ts";
 import type { AnswerLatency } from "../query/segment/answer.ts";
 import { askArchive } from "../query/segment/ask.ts";
 import { RECEIVER, SENDER } from "../simulate/scenario.ts";
@@ -124,7 +125,8 @@ export async function measureRouter(one: RouterCase, options: Options): Promise<
       );
       for (const [name, { latency, series }] of Object.entries(estimates)) {
         const estimator = listed ? `${name}, listed` : name;
-        if (listed && name === "lda") continue;
+        // Lists of flows change nothing where flows are not answered for.
+        if (listed && !findEstimator(name).answers.includes("flow")) continue;
         tallies.judge(estimator, "whole", latency, meanOf(arrived), `${seed}`);
         for (const row of series)
           if (!row.edge) judgeEpoch(tallies, estimator, row, arrived, one.cut.mode === "aligned", seed);

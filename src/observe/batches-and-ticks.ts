@@ -6,6 +6,7 @@ export class BatchesAndTicks {
   readonly #ticks: Ticks | null;
   /** Asked for, and not there when the time was looked at. */
   #pending: Promise<SourceBatch | null> | null = null;
+  #arrived = false;
 
   constructor(source: Source, tickMs: number) {
     this.#source = source;
@@ -19,20 +20,27 @@ export class BatchesAndTicks {
 
   /** A batch, or a time before which no more packets come; null at the end. */
   async next(): Promise<SourceBatch | bigint | null> {
-    if (!this.#pending) {
-      this.#pending = this.#source.next();
-      // Nobody may be left to hear of it.
-      this.#pending.catch(() => {});
-    }
-    const pending = this.#pending;
-    let got: SourceBatch | null | undefined;
-    while (this.#ticks && (got = await Promise.race([pending, this.#ticks.next()])) === undefined) {
-      const nowNs = this.#source.nowNs();
+    this.#pending ??= this.#ask();
+    while (this.#ticks && !this.#arrived) {
+      await this.#ticks.next();
+      const nowNs = this.#arrived ? null : this.#source.nowNs();
       if (nowNs !== null) return nowNs;
     }
-    if (got === undefined) got = await pending;
+    const got = await this.#pending;
     this.#pending = null;
     return got;
+  }
+
+  /** Heard of once, however many ticks pass before it comes: a link may be silent for days. */
+  #ask(): Promise<SourceBatch | null> {
+    const asked = this.#source.next();
+    const arrived = () => {
+      this.#arrived = true;
+      this.#ticks?.ring();
+    };
+    this.#arrived = false;
+    asked.then(arrived, arrived);
+    return asked;
   }
 
   end(): void {
@@ -43,20 +51,23 @@ export class BatchesAndTicks {
 /** One timer for all waits. */
 class Ticks {
   readonly #timer: NodeJS.Timeout;
-  #tick: Promise<undefined> | null = null;
-  #ring: () => void = () => {};
+  #tick: Promise<void> | null = null;
+  #resolve: () => void = () => {};
 
   constructor(ms: number) {
-    this.#timer = setInterval(() => {
-      this.#tick = null;
-      this.#ring();
-    }, ms);
+    this.#timer = setInterval(() => this.ring(), ms);
   }
 
-  /** The next tick from now on. */
-  next(): Promise<undefined> {
+  /** Ends the wait at hand. */
+  ring(): void {
+    this.#tick = null;
+    this.#resolve();
+  }
+
+  /** The next tick from now on, or `ring`. */
+  next(): Promise<void> {
     this.#tick ??= new Promise((resolve) => {
-      this.#ring = () => resolve(undefined);
+      this.#resolve = resolve;
     });
     return this.#tick;
   }

@@ -146,6 +146,34 @@ describe("observing", () => {
     expect(state.closed).toBe(1);
   });
 
+  it("waits for what a sink says of each record, also where it flushes before it says so", async () => {
+    const late = (outcome: () => ReturnType<RecordSink["put"]>): RecordSink => ({
+      put: async () => {
+        await sleep(20);
+        return await outcome();
+      },
+      flush: async () => {},
+      close: async () => {},
+    });
+    const through = (sink: RecordSink) => {
+      const kernels = new Kernels();
+      const { made } = source(kernels, [[0], [1e9], [2e9]]);
+      return observe({ ...common(kernels), source: made, sink });
+    };
+    const { records } = await through(late(async () => ({ outcome: "stored", bytes: 1 })));
+    expect(records.stored).toBe(3);
+    const full = late(async () => {
+      throw new Error("the disk is full");
+    });
+    await expect(through(full)).rejects.toThrow("the disk is full");
+    // Of a program without types, which forgot to say.
+    await expect(through(late(async () => undefined as never))).rejects.toThrow(/outcome/);
+    const abrupt = () => {
+      throw new Error("not even a promise");
+    };
+    await expect(through({ ...full, put: abrupt })).rejects.toThrow("not even a promise");
+  });
+
   it("ends a simulation, which never waits for anything, when the signal aborts", async () => {
     const kernels = new Kernels();
     const endless = simulate(kernels, weibullDelays({ seed: 3, packets: 500_000_000 }));

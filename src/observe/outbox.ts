@@ -1,7 +1,7 @@
 /** Records on their way from a point's taps to its sink, bounded in number and bytes. */
 import type { UsageError } from "../base/errors.ts";
 import type { EncodeOptions, EpochRecord } from "../epoch/record.ts";
-import type { RecordSink } from "./record-sink.ts";
+import type { PutOutcome, RecordSink } from "./record-sink.ts";
 
 export interface RecordCounts {
   stored: number;
@@ -33,6 +33,7 @@ export class Outbox {
   #underway = 0;
   #bytes = 0;
   #failure: { error: unknown } | null = null;
+  #allArrived: () => void = () => {};
   #held: { record: EpochRecord; options: EncodeOptions }[] | null = [];
 
   constructor(sink: RecordSink, onRecord?: (record: EpochRecord) => void) {
@@ -59,7 +60,7 @@ export class Outbox {
     const held = this.#held ?? [];
     this.#held = null;
     this.#bytes = 0;
-    for (const { record, options } of held) this.#send(record, options);
+    for (const { record, options } of held) void this.#send(record, options);
   }
 
   put(record: EpochRecord, options: EncodeOptions): void {
@@ -67,34 +68,31 @@ export class Outbox {
     if (this.#held) {
       this.#held.push({ record, options });
       this.#bytes += record.payload.length;
-    } else this.#send(record, options);
+    } else void this.#send(record, options);
   }
 
-  #send(record: EpochRecord, options: EncodeOptions): void {
+  async #send(record: EpochRecord, options: EncodeOptions): Promise<void> {
     const bytes = record.payload.length;
     this.#underway++;
     this.#bytes += bytes;
-    const done = () => {
-      this.#underway--;
-      this.#bytes -= bytes;
-    };
-    this.#sink.put(record, options).then(
-      (result) => {
-        done();
-        if (result.outcome === "refused") {
-          this.counts.refused++;
-          if (this.refusals.length < MAX_REFUSALS) this.refusals.push(result.reason);
-        } else {
-          this.counts[result.outcome]++;
-          this.counts.bytes += result.bytes;
-          if (result.bytes > 0) this.#count(record.estimator, result.bytes);
-        }
-      },
-      (error: unknown) => {
-        done();
-        this.#failure ??= { error };
-      },
-    );
+    try {
+      this.#note(record, await this.#sink.put(record, options));
+    } catch (error) {
+      this.#failure ??= { error };
+    }
+    this.#bytes -= bytes;
+    if (--this.#underway === 0) this.#allArrived();
+  }
+
+  #note(record: EpochRecord, result: PutOutcome): void {
+    if (result.outcome === "refused") {
+      this.counts.refused++;
+      if (this.refusals.length < MAX_REFUSALS) this.refusals.push(result.reason);
+      return;
+    }
+    this.counts[result.outcome]++;
+    this.counts.bytes += result.bytes;
+    if (result.bytes > 0) this.#count(record.estimator, result.bytes);
   }
 
   #count(estimator: string, bytes: number): void {
@@ -113,10 +111,13 @@ export class Outbox {
     if (this.#failure) throw this.#failure.error;
   }
 
+  /** Waits until the sink has said of every record what became of it; throws where it has failed. */
   async empty(): Promise<void> {
     await this.#sink.flush();
-    // Reports about the last ones arrive one turn later.
-    await new Promise(setImmediate);
+    if (this.#underway > 0)
+      await new Promise<void>((resolve) => {
+        this.#allArrived = resolve;
+      });
     if (this.#failure) throw this.#failure.error;
   }
 }

@@ -4,6 +4,7 @@
  *
  * Memory: the intervals of a window, MAX_FLOWS flows in each (the others are counted together), and the packets that wait (../delays/live-sender.ts).
  */
+import { setTimeout } from "node:timers/promises";
 import type { Kernels } from "../base/kernels.ts";
 import { LogHistogram } from "../base/math/log-histogram.ts";
 import { earlier, later } from "../base/time.ts";
@@ -103,17 +104,17 @@ export async function* watchPair(options: WatchOptions): AsyncGenerator<WatchedI
         take(1, owned.batch, owned.originNs);
     watch.end(1);
   };
-  let [done, failure]: [boolean, { error: unknown } | null] = [false, null];
+  let failure: { error: unknown } | null = null;
+  const done = new AbortController();
   const reading = Promise.all([readSender(), readReceiver()])
     .catch((error: unknown) => {
       failure = { error };
     })
-    .finally(() => {
-      done = true;
-    });
+    .finally(() => done.abort());
   try {
-    while (!done) {
-      await Promise.race([reading, new Promise((resolve) => setTimeout(resolve, options.lookMs ?? LOOK_MS))]);
+    while (!done.signal.aborted) {
+      // Rejects when all is read.
+      await setTimeout(options.lookMs ?? LOOK_MS, undefined, { signal: done.signal }).catch(() => {});
       yield* watch.over();
     }
     const failed = failure as { error: unknown } | null;

@@ -10,7 +10,7 @@ import { combineFlow, combineRows, type FlowRow, type SegmentRow, STEPS, type St
 import { bucketOf, type RowSelection } from "./segment-reader.ts";
 import { clockNs } from "./tables.ts";
 
-export interface Latency {
+export interface MeanLatency {
   meanNs: number;
   lowNs: number;
   highNs: number;
@@ -21,7 +21,7 @@ export interface SeriesPoint {
   startNs: string;
   endNs: string;
   /** Of all packets; null with the reason where nothing bounds those without an answer. */
-  latency: Latency | null;
+  latency: MeanLatency | null;
   reason: string | null;
   /** Share of the packets that have an answer. */
   answered: number | null;
@@ -155,7 +155,7 @@ export function countedEpoch(row: SegmentRow): CountedEpoch {
 export function latencyOf(
   combination: Combination,
   edges: CutEdges | null,
-): { latency: Latency | null; reason: string | null; answered: number | null } {
+): { latency: MeanLatency | null; reason: string | null; answered: number | null } {
   const plain = combination.result();
   const combined = edges ? edges.complete(plain) : plain;
   const { whole, stdev, answered, complete } = combined;
@@ -174,7 +174,7 @@ export interface FlowSummary {
   /** In the epochs in which it is known: so many at least. */
   lostLow: number;
   epochs: number;
-  latency: Latency | null;
+  latency: MeanLatency | null;
   reason: string | null;
   answered: number | null;
 }

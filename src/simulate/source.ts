@@ -2,7 +2,7 @@
  * Traffic as a stream of batches in order of sending: time, digest, whole 5-tuple, length, IPID and flags are filled, the delay is 0
  * so far. Kernel memory is bounded by the flows active at once.
  */
-import { UsageError } from "../base/errors.ts";
+import { invalidValue, UsageError } from "../base/errors.ts";
 import type { Kernels } from "../base/kernels.ts";
 import type { PacketBatch } from "../capture/batch.ts";
 import { DEFAULT_SIZES, storeKeys, writeFields } from "./keys.ts";
@@ -68,7 +68,7 @@ const SMALL_BYTES = 46;
 
 function positive(name: string, value: number): number {
   if (!(value > 0) || !Number.isFinite(value))
-    throw new UsageError("bad-parameter", `${name} must be a number above 0, not ${value}`);
+    throw invalidValue(name, value, "a number above 0", { code: "bad-parameter" });
   return value;
 }
 

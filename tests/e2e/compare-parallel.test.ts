@@ -11,7 +11,7 @@ import { DEMO, ROOT, readFrames } from "../support/demo-captures.ts";
 import { PcapngWriter } from "../support/pcap-writer.ts";
 
 const built = (file: string) => import(pathToFileURL(join(ROOT, "dist", file)).href);
-const { compareCaptures } = (await built(
+const { compareCaptures, compareInTurn } = (await built(
   "compare/compare.js",
 )) as typeof import("../../src/compare/compare.ts");
 const { FeedThread } = (await built(
@@ -104,6 +104,23 @@ describe("compare in two threads", () => {
     await bothWays({ ...DEMO, clock: "deskew" });
     await bothWays({ ...DEMO, clock: "relative" });
     await bothWays({ before: DEMO.after, after: DEMO.before });
+  });
+
+  test("of several pairs in turn, read by one thread, says what it says of each alone", async () => {
+    const pairs: CompareOptions[] = [
+      pair,
+      { before: pair.after, after: pair.before },
+      { ...pair, key: "src/16", filter: "tcp", parallel: false },
+      { ...DEMO, clock: "deskew" },
+      pair,
+    ];
+    const alone = await Promise.all(pairs.map((p) => compareCaptures({ ...p, parallel: false })));
+    const inTurn = await compareInTurn(pairs.map((p) => ({ parallel: true, ...p })));
+    expect(inTurn.map((r) => JSON.stringify(r))).toEqual(alone.map((r) => JSON.stringify(r)));
+    const missing = { before: pair.before, after: path("nowhere.pcap"), parallel: true };
+    await expect(compareInTurn([{ ...pair, parallel: true }, missing])).rejects.toMatchObject({
+      code: "no-such-file",
+    });
   });
 
   test("reports its progress to the end", async () => {

@@ -71,8 +71,10 @@ test("takes the exact match of two captures as the truth, and refuses what they 
 test("the commands that it prints run, in one epoch, and give what was promised", () => {
   const captures = ["router-in", "router-out"].map((name) => join(ROOT, `demo/${name}.pcap.gz`));
   const { stdout } = evaluate(...captures, "--memory", "64kB", "--estimators", "colate,lds");
-  const [, name = "", from = "", promised = ""] =
-    stdout.match(/take (\S+):.*; flows of (\d+) packets and more err by ([\d.]+).% \(median\)/) ?? [];
+  const [, name = "", from = "", high = ""] =
+    stdout.match(
+      /take (\S+):.*; flows of (\d+) packets and more err by \S+\s% \(median of \d+; another time up to (\S+)\s%\)/,
+    ) ?? [];
   const printed = stdout.match(/^ {2}hoptime .*$/gm) ?? [];
   expect(printed.map((line) => line.trim().split(" ")[1])).toEqual(["observe", "observe", "query"]);
   const answers = printed.map((line) => {
@@ -99,7 +101,8 @@ test("the commands that it prints run, in one epoch, and give what was promised"
   });
   expect(errors.length, name).toBeGreaterThanOrEqual(5);
   const median = errors.toSorted((a: number, b: number) => a - b)[errors.length >> 1];
-  expect(100 * median).toBeLessThan(2 * Number(promised));
+  // What is printed is for 95 runs of 100; this one has its hashes fixed.
+  expect(100 * median).toBeLessThan(Number(high));
 });
 
 test("refuses captures in the wrong order, one capture twice, and parameters of what does not run", () => {
@@ -137,7 +140,7 @@ test("gives commands for one direction where a capture has both and nothing sepa
     const timeNs = BigInt(1e18) + BigInt(i) * 100_000n;
     return { ...{ timeNs, src, dst, ipid: i }, sport: 5000, dport: 5000 };
   });
-  const both = join(scratch, "both.pcap");
+  const both = join(scratch, "both ways.pcap");
   writePcap(both, packets);
   const { stdout } = evaluate(both, "--memory", "32kB", "--estimators", "lds");
   expect(stdout).toContain(`${both} has packets of both directions, and a segment has one`);
@@ -154,4 +157,47 @@ test("gives commands for one direction where a capture has both and nothing sepa
   const refused = run(words.replace(/--filter '.*?'/, ""));
   expect([refused.status, refused.stderr]).toEqual([2, expect.stringContaining("both directions")]);
   expect(run(words)).toMatchObject({ status: 0, stderr: "" });
+});
+
+test("of a link of both directions with delays above a second, the commands for a known delay run as printed", () => {
+  // 10.1.0.1 sends to 10.2.0.1, which answers: 1.6 s there, one in four 0.3 s; 2 ms back, over a router.
+  const own = mkdtempSync(join(scratch, "link-"));
+  const [a, b] = [join(own, "a.pcap"), join(own, "b.pcap")];
+  const startNs = 1_700_000_000n * 1_000_000_000n;
+  const ways = [
+    { src: "10.1.0.1", dst: "10.2.0.1", sport: 7, dport: 9, ttl: 64 },
+    { src: "10.2.0.1", dst: "10.1.0.1", sport: 9, dport: 7, ttl: 60 },
+  ] as const;
+  const packets = Array.from({ length: 400 }, (_, i) => {
+    const way = i % 2;
+    const delayNs = way === 1 ? 2_000_000n : i % 8 === 0 ? 300_000_000n : 1_600_000_000n + BigInt(i) * 1000n;
+    return { ...ways[way === 1 ? 1 : 0], way, delayNs, atNs: startNs + BigInt(i) * 20_000_000n, ipid: i + 1 };
+  });
+  const point = (arrives: number) =>
+    packets
+      .map(({ way, delayNs, atNs, ...packet }) => ({
+        ...packet,
+        ttl: packet.ttl - (way === arrives ? 1 : 0),
+        timeNs: atNs + (way === arrives ? delayNs : 0n),
+      }))
+      .sort((p, q) => Number(p.timeNs - q.timeNs));
+  writePcap(a, point(1));
+  writePcap(b, point(0));
+  const there = packets.filter((p) => p.way === 0);
+  const meanNs = there.reduce((sum, p) => sum + Number(p.delayNs), 0) / there.length;
+  const { stdout } = evaluate(a, b, "--memory", "64kB", "--estimators", "sds");
+  expect(stdout).toContain(`--sender ${a} --window 2s `);
+  const printed = stdout.match(/^ {2}hoptime .*$/gm) ?? [];
+  expect(printed.map((line) => line.trim().split(" ")[1])).toEqual(["observe", "query"]);
+  const [, answer] = printed.map((line, i) => {
+    const words = line
+      .trim()
+      .split(" ")
+      .slice(1)
+      .map((w) => w.replaceAll("'", ""));
+    const run = hoptime([...words, "--json"], own);
+    expect([run.status, i === 0 ? "" : run.stderr], run.stderr).toEqual([0, ""]);
+    return JSON.parse(run.stdout);
+  });
+  expect(answer.estimates.sds.latency.meanNs / meanNs).toBeCloseTo(1, 6);
 });

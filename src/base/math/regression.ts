@@ -4,6 +4,7 @@
  */
 import { entryAt } from "../lists.ts";
 import { nearestRank } from "./log-histogram.ts";
+import { lgamma } from "./special.ts";
 
 /** Deviation of a normal distribution = this times its median absolute deviation. */
 export const NORMAL_DEVIATION_PER_MAD = 1.482602218505602;
@@ -24,6 +25,35 @@ export function median(values: ArrayLike<number>): number | null {
 /** The nearest-rank quantile (the ceil(q n)-th smallest) of ascending values: the histogram's definition. */
 export function quantileSorted(sorted: ArrayLike<number>, q: number): number | null {
   return sorted.length === 0 ? null : sorted[nearestRank(q, sorted.length) - 1]!;
+}
+
+/**
+ * Where the median of as many values again lies, drawn like these (ascending): between two of these with at least the confidence, or all of them where they are too few for that.
+ * Any order of old and new values is as likely as any other, so the distribution does not matter.
+ */
+export function medianAgain(
+  sorted: ArrayLike<number>,
+  confidence = 0.95,
+): { low: number; high: number } | null {
+  const n = sorted.length;
+  if (n === 0) return null;
+  const rank = nearestRank(0.5, n);
+  const miss = (1 - confidence) / 2;
+  // Log of P(j of the old values lie below the new median), from j = 0 on.
+  let share = lgamma(2 * n - rank + 1) + lgamma(n + 1) - lgamma(n - rank + 1) - lgamma(2 * n + 1);
+  let below = 0;
+  let [low, high] = [0, n - 1];
+  for (let j = 0; j < n; j++) {
+    below += Math.exp(share);
+    // More than j of the old values lie below it.
+    if (below <= miss) low = j;
+    else if (below >= 1 - miss) {
+      high = j;
+      break;
+    }
+    share += Math.log(((j + rank) / (j + 1)) * ((n - j) / (2 * n - j - rank)));
+  }
+  return { low: sorted[low]!, high: sorted[high]! };
 }
 
 /** The median distance from `centre` (from the median if not given), not scaled to a deviation. */

@@ -1,12 +1,13 @@
 /** The first bytes of a capture, which tell its format. */
 import { FormatError } from "../../base/errors.ts";
 import type { ByteSource } from "../source/byte-source.ts";
-import { READ_BYTES } from "../source/chunk.ts";
 import { PCAP_HEADER_BYTES, type Sniffed, sniff } from "./sniff.ts";
+
+const HEAD_BYTES = 1 << 19;
 
 /** Enough bytes to tell the format. A live stream is not waited for longer than that. */
 export async function readHead(source: ByteSource): Promise<{ head: Uint8Array; found: Sniffed }> {
-  const bytes = new Uint8Array(READ_BYTES);
+  const bytes = new Uint8Array(HEAD_BYTES);
   let length = 0;
   let found: Sniffed | null = null;
   while (length < bytes.length) {

@@ -6,6 +6,7 @@
 import { closeSync, createReadStream, fstatSync, openSync, readSync } from "node:fs";
 import type { Readable } from "node:stream";
 import { UsageError } from "../../base/errors.ts";
+import { untilAborted } from "../../base/until-aborted.ts";
 import { gunzipFile, gunzipPieces, isGzip, type NextPiece } from "./gunzip.ts";
 
 export interface ByteSource {
@@ -85,16 +86,6 @@ async function openFile(path: string, signal?: AbortSignal): Promise<ByteSource>
       return got;
     },
   };
-}
-
-/** Null where the signal aborts first. What is then still waited for is not wanted any more, nor is its failure. */
-function untilAborted<T>(promise: Promise<T>, signal: AbortSignal): Promise<T | null> {
-  return new Promise((resolve, reject) => {
-    const end = () => resolve(null);
-    signal.addEventListener("abort", end, { once: true });
-    // One listener per wait, taken off again: a stream of days waits very often.
-    promise.then(resolve, reject).finally(() => signal.removeEventListener("abort", end));
-  });
 }
 
 /** A stream that is open already. */

@@ -10,7 +10,8 @@ import type { ByteSource } from "./byte-source.ts";
 type WideField = "origin" | "seed" | "packets" | "bytes" | "drops" | "maxTime";
 type WordField = Exclude<keyof typeof CursorLayout, WideField>;
 
-export const READ_BYTES = 1 << 19;
+/** What is read at a time: with a batch and the rows of a sketch it stays in the cache (a sketch of 1 MB takes a fifth less time than with 512 KiB; decoding alone 2 % more). */
+const READ_BYTES = 1 << 17;
 /** Words may be loaded past the end of a frame. */
 const PADDING = 64;
 

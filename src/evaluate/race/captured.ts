@@ -82,6 +82,7 @@ async function runOver(
   const matched = exact.segment.latency;
   return {
     ...{ packets: exact.segment.matched, flows: truth.size, meanNs: matched?.meanNs ?? Number.NaN },
+    longestNs: matched ? Math.max(Math.abs(matched.minNs), Math.abs(matched.maxNs)) : null,
     list: {
       memoryBytes: listCost.memoryBytes,
       bytes: listing

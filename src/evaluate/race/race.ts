@@ -3,7 +3,7 @@
  * An estimator that has no sizes of its own to choose runs as it is. Nothing here knows an estimator by name.
  */
 import { entryAt } from "../../base/lists.ts";
-import { quantileSorted } from "../../base/math/regression.ts";
+import { medianAgain, quantileSorted } from "../../base/math/regression.ts";
 import { countOf, formatBytes } from "../../base/quantity.ts";
 import { type Estimator, needsDelays, type ParameterValues } from "../../estimators/estimator.ts";
 import { formatParameters, parseParameters } from "../../estimators/parameters.ts";
@@ -41,6 +41,11 @@ export interface DelayErrors {
   readonly median: number | null;
 }
 
+export interface RaceErrors extends FlowErrors {
+  /** Where the median of as many flows again lies (95 %): other hashes, other traffic of the kind. Null without an answer. */
+  readonly again: { readonly low: number; readonly high: number } | null;
+}
+
 export interface RaceRow {
   readonly estimator: string;
   /** What is to be typed: those that are not the default. */
@@ -71,7 +76,7 @@ export interface RaceRow {
   readonly answered: number;
   /** Share of all packets whose flow has an answer. */
   readonly answeredPackets: number;
-  readonly classes: readonly FlowErrors[];
+  readonly classes: readonly RaceErrors[];
   /** Of an estimator that answers for the segment alone: its mean taken for every flow. */
   readonly meanForAll: readonly FlowErrors[] | null;
   readonly delayClasses: readonly DelayErrors[];
@@ -84,6 +89,8 @@ export interface Race {
   readonly meanNs: number;
   /** Of an epoch: the whole of the traffic. */
   readonly epochNs: number;
+  /** The longest difference of two clocks that is a delay, of either sign; null where it is simulated. */
+  readonly longestNs: number | null;
   /** A table of all flows at the sender. */
   readonly list: { readonly memoryBytes: number; readonly bytes: number };
   readonly rows: readonly RaceRow[];
@@ -137,9 +144,9 @@ export async function runRace(segment: RaceSegment, options: RaceOptions): Promi
       delayClasses: delayErrors(flows),
     };
   });
-  const { packets, flows, meanNs, list } = whole;
+  const { packets, flows, meanNs, longestNs, list } = whole;
   const notes = [...whole.notes, ...cutNotes(budget, expected)];
-  return { segment: segment.name, packets, flows, meanNs, epochNs, list, rows, notes };
+  return { segment: segment.name, packets, flows, meanNs, epochNs, longestNs, list, rows, notes };
 }
 
 function packetsOf(flows: readonly JudgedFlow[]): number {
@@ -182,10 +189,10 @@ function errorsOf(flows: readonly JudgedFlow[]): Errors {
   return { errors: errors.sort(up), widths: widths.sort(up), within };
 }
 
-function classErrors(flows: readonly JudgedFlow[], { from, to }: SizeClass): FlowErrors {
+function classErrors(flows: readonly JudgedFlow[], { from, to }: SizeClass): RaceErrors {
   const own = flows.filter((f) => f.packets >= from && f.packets <= (to ?? Infinity));
   const { errors, widths, within } = errorsOf(own);
-  return { from, to, flows: own.length, ...errorSummary(errors, widths, within) };
+  return { from, to, flows: own.length, ...errorSummary(errors, widths, within), again: medianAgain(errors) };
 }
 
 function delayErrors(flows: readonly JudgedFlow[]): DelayErrors[] {

@@ -16,12 +16,20 @@ const row = (estimator: string, median: number, wireBits: number, more: Partial<
   delayClasses: [],
   classes: RACE_CLASSES.map((c) => ({
     ...{ ...c, flows: 50, answered: 50, median, p75: median, p90: median, mean: median },
-    ...{ withinInterval: 1, medianWidth: median },
+    ...{ withinInterval: 1, medianWidth: median, again: { low: median / 2, high: 2 * median } },
   })),
   ...more,
 });
 const race = (...rows: RaceRow[]): Race => ({
-  ...{ segment: "s", packets: 1, flows: 1, meanNs: 1, epochNs: 1, list: { memoryBytes: 0, bytes: 0 } },
+  ...{
+    segment: "s",
+    packets: 1,
+    flows: 1,
+    meanNs: 1,
+    epochNs: 1,
+    longestNs: null,
+    list: { memoryBytes: 0, bytes: 0 },
+  },
   ...{ rows, notes: [] },
 });
 const taken = (...races: Race[]) => recommend(races).twoPoints?.estimator ?? null;
@@ -40,6 +48,13 @@ describe("recommend", () => {
   it("judges over all kinds of delay", () => {
     const races = [race(row("a", 0.001, 1), row("b", 0.01, 1)), race(row("a", 0.9, 1), row("b", 0.01, 1))];
     expect(taken(...races)).toBe("b");
+  });
+
+  it("says where the error of its largest flows may lie another time, in the race that it errs most in", () => {
+    const large = { from: 1000, flows: 50, medianError: 0.02, again: { low: 0.01, high: 0.04 } };
+    const races = [race(row("a", 0.02, 1)), race(row("a", 0.001, 1))];
+    expect(recommend(races).twoPoints?.large).toEqual(large);
+    expect(recommend(races.toReversed()).twoPoints?.large).toEqual(large);
   });
 
   it("leaves out what is above the budget in one of the races, and what does not answer", () => {

@@ -1,6 +1,6 @@
 /** Which estimator to take, and why, from races over the kinds of delay that the traffic may meet. */
 import { entryAt } from "../../base/lists.ts";
-import type { Race, RaceRow } from "./race.ts";
+import type { Race, RaceErrors, RaceRow } from "./race.ts";
 
 /** A class of fewer flows says nothing. */
 export const FEW = 5;
@@ -19,8 +19,13 @@ export interface Recommendation {
   readonly by: "flows" | "segment";
   /** Geometric mean of the median errors over the classes and races, or of the segment's errors. */
   readonly error: number;
-  /** Its largest class of flows: packets from, and the largest median over the races; null where the segment was judged. */
-  readonly large: { readonly from: number; readonly medianError: number } | null;
+  /** Its largest class of flows: packets from, and the largest median over the races, of how many flows, and where it may lie another time; null where the segment was judged. */
+  readonly large: {
+    readonly from: number;
+    readonly medianError: number;
+    readonly flows: number;
+    readonly again: RaceErrors["again"];
+  } | null;
   /** How many could be judged: within the budget, and with an answer for nine of ten flows of every size and of nine of ten packets. */
   readonly judged: number;
   /** The next best, with its error. */
@@ -137,9 +142,12 @@ function judgeFlows(rows: readonly RaceRow[]): Judged[] {
   )
     return [];
   const from = Math.max(...found.map((c) => c.from));
-  const medianError = Math.max(...found.filter((c) => c.from === from).map((c) => c.median ?? 1));
+  const worst = found
+    .filter((c) => c.from === from)
+    .reduce((most, c) => ((c.median ?? 1) > (most.median ?? 1) ? c : most));
+  const large = { from, medianError: worst.median ?? 1, flows: worst.answered, again: worst.again };
   const error = geometric(found.map((c) => c.median ?? 1));
-  return [{ row: entryAt(rows, -1), error, large: { from, medianError } }];
+  return [{ row: entryAt(rows, -1), error, large }];
 }
 
 function judgeSegment(rows: readonly RaceRow[]): Judged[] {

@@ -41,6 +41,8 @@ export interface SegmentResult {
   readonly packets: number;
   readonly flows: number;
   readonly meanNs: number;
+  /** The longest delay by the two clocks, of either sign; null where it is simulated. */
+  readonly longestNs: number | null;
   /** A table of all flows at the sender: its memory, and what it writes. */
   readonly list: { readonly memoryBytes: number; readonly bytes: number };
   /** In the order of the contestants. */

@@ -158,6 +158,7 @@ async function runOver(
       packets: truth.packets,
       flows: truth.flows.count,
       meanNs: truth.meanNs,
+      longestNs: null,
       list,
       results,
       notes: [],

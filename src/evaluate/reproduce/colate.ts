@@ -382,7 +382,7 @@ function bitsFinding(setting: string, run: FlowRun, packets: number, sizes: read
         y: { label: "bits per packet", scale: "log" },
         series: [
           { name: "ours", kind: "marks", points: bits.map((y, x) => ({ x, y })) },
-          { name: "claimed maximum", claimed: true, points: sizes.map((_, x) => ({ x, y: 0.1 })) },
+          { name: "claimed", claimed: true, points: sizes.map((_, x) => ({ x, y: 0.1 })) },
         ],
       },
     ],

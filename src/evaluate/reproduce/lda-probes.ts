@@ -34,7 +34,7 @@ export const ldaProbes: Study = {
       where: "fig. 6(a–c)",
       title: "LDA against active probes",
       claim:
-        "LDA errs by 0.2–4 %, probes at 1 Hz almost 100 %, at the same bandwidth (144 Hz) 11 %; only 10,000 Hz come close, 50–60 times the bandwidth",
+        "LDA errs by 0.2–4 %, probes at 1 Hz almost 100 %, at the same bandwidth (144 Hz) 11 %; only 10,000 Hz come close, 50–60 times the bandwidth; standard deviation 3–9 % against about 15 % below 5 % loss",
     },
   ],
   async run(context) {
@@ -55,7 +55,8 @@ export const ldaProbes: Study = {
         },
         seed: context.seed * 1000 + i,
         variants,
-        runs: 1,
+        // At 10 % loss a sample is some thousand packets: one of them says less than those of the other rates.
+        runs: i < (BURST_LOSSES.length - 1) * runs ? 1 : 4,
       }),
     );
     const of = (l: number, variant: number) =>
@@ -106,14 +107,17 @@ function probesFinding(
     ];
   });
   const same = entryAt(probe(2, "mean"), 0);
-  const holds = entryAt(means(0), 0) < 0.01 && same > 0.08 && entryAt(probe(0, "mean"), 0) > 0.7;
+  const [spread, spreadOfProbes] = [deviations(0), probe(2, "deviation")];
+  // Losses below 5 %: the first two.
+  const steadier = [0, 1].every((l) => entryAt(spread, l) < 0.1 && entryAt(spreadOfProbes, l) > 0.12);
+  const holds = entryAt(means(0), 0) < 0.01 && same > 0.08 && entryAt(probe(0, "mean"), 0) > 0.7 && steadier;
   return {
-    setting: `${count(packets)} packets in one second, Weibull 0.6, loss in bursts of 100; two banks of 512 tuned to 0.5 % and 10 %; ${runs} traces`,
+    setting: `${count(packets)} packets in one second, Weibull 0.6, loss in bursts of 100; two banks of 512 tuned to 0.5 % and 10 %; ${runs} traces, four aggregators each at 10 %`,
     literal: `mean ${percents(means(0))}, deviation ${percents(deviations(0))} at 0.1 / 1 / 10 % loss`,
     ours: `mean ${percents(means(1))}, deviation ${percents(deviations(1))}; probes of 1 / 7 / 144 / 10,000 Hz: ${percents(PROBES.map((_, p) => entryAt(probe(p, "mean"), 0)))}`,
     verdict: holds ? "holds" : "does not hold",
     why: holds
-      ? `At the bandwidth of LDA probes err by ${percent(same)}, ${Math.round(same / entryAt(means(1), 0))} times as much.`
+      ? `At the bandwidth of LDA probes err by ${percent(same)}, ${Math.round(same / entryAt(means(1), 0))} times as much; their standard deviation by ${percents(spreadOfProbes)}.`
       : "The distance between LDA and probes is smaller than claimed.",
     table: {
       columns: ["", ...BURST_LOSSES.map((l) => `${percent(l)} loss: mean, deviation`)],

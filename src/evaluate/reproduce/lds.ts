@@ -21,7 +21,8 @@ const SIZES: readonly SizeLevel[] = [
   },
   {
     ...{ name: "≥ 5k", from: 5000, to: Infinity, claimed: 0.0006, smallest: 0.0012, ours: 0.0002 },
-    ...{ ahead: 0.07 / 0.01, background: 0.07 / 0.02 },
+    // The reference's 0.07 and 0.02 % have one digit: 3.5 times, or anything between 2.6 and 5. The least of it is what can be asked for.
+    ...{ ahead: 0.07 / 0.01, background: 0.065 / 0.025 },
   },
 ];
 

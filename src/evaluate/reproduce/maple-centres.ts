@@ -19,6 +19,9 @@ export function svbfHashes(k: number, failure: number): number {
   return -Math.log2(1 - (1 - failure) ** (1 / (k - 1)));
 }
 
+/** What the paper gives COMB for a failure of 10 %. */
+const COMB_BITS = 24.2;
+
 export const mapleCentres: Study = {
   name: "maple-centres",
   paper: "maple",
@@ -54,7 +57,8 @@ export const mapleCentres: Study = {
       id: "maple-9",
       where: "fig. 9",
       title: "Flows: MAPLE, RLI, and MAPLE fed by RLI",
-      claim: "MAPLE is far ahead of RLI; storing what RLI estimates costs little more (p95 76 to 102 µs)",
+      claim:
+        "MAPLE's median error is a fifth of RLI's; storing what RLI estimates costs little more (p95 76 to 102 µs)",
     },
   ],
   async run(context) {
@@ -113,6 +117,9 @@ function dimensions(
     filled.free();
     return { bits, hashes, failure };
   });
+  const comb = fill(kernels, epoch, own, COMB, COMB_BITS);
+  const combFailure = ask(kernels, comb).failure;
+  comb.free();
   const ribbon = fill(kernels, epoch, own, RIBBON, 0);
   const ribbonBits = ribbon.store.bits / epoch.count;
   const ribbonFailure = ask(kernels, ribbon).failure;
@@ -122,10 +129,15 @@ function dimensions(
   const groups = [10, 20, 50, 100, 200, 500];
   return {
     setting,
-    literal: `${needed.toFixed(2)} hash functions by the formula, ${(needed / Math.LN2).toFixed(1)} bits per packet; measured failure with 9 and 12.8: ${percent(measured)}`,
+    literal: `${needed.toFixed(2)} hash functions by the formula, ${(needed / Math.LN2).toFixed(1)} bits per packet; measured failure with 9 and 12.8: ${percent(measured)}; COMB with ${COMB_BITS} bits: ${percent(combFailure)}`,
     ours: `a ribbon of the same 50 centres takes ${ribbonBits.toFixed(2)} bits per packet and fails for ${percent(ribbonFailure)}`,
-    verdict: Math.abs(measured - 0.1) < 0.015 ? "holds" : "does not hold",
-    why: "The formula is right. COMB needs θ bits for what SVBF does with one.",
+    verdict:
+      Math.abs(measured - 0.1) >= 0.015
+        ? "does not hold"
+        : Math.abs(combFailure - 0.1) < 0.03
+          ? "holds"
+          : "holds for a class",
+    why: "The formula is right. COMB needs θ bits for what SVBF does with one. A hash table of key and delay is not built: its 147 bits are counted, not measured.",
     table: {
       columns: ["bits per packet", "hash functions", "failure"],
       rows: failures.map((f) => [f.bits.toFixed(1), String(f.hashes), percent(f.failure)]),
@@ -164,15 +176,19 @@ function centresFinding(context: StudyContext, trace: Trace, setting: string): F
   ];
   const p90 = named.map(({ errors }) => quantile(errors, 0.9));
   const means = named.map(({ errors }) => mean(errors));
-  const ahead = entryAt(p90, 1) < entryAt(p90, 0);
+  const [logarithmic, medians, hybrid] = p90 as [number, number, number];
+  const times = logarithmic / medians;
+  // Twice as accurate, within what one epoch may be off; hybrid between the two.
+  const twice = times > 1.5;
+  const ahead = twice && hybrid <= 1.05 * logarithmic;
   return {
     setting: `${setting}; the last epoch`,
     literal: `p90 of the absolute error: logarithmic ${(entryAt(p90, 0) / 1e3).toFixed(0)}, k-medians ${(entryAt(p90, 1) / 1e3).toFixed(0)}, hybrid ${(entryAt(p90, 2) / 1e3).toFixed(0)} µs`,
     ours: `centres of the epoch's own distribution (oracle): ${(entryAt(p90, 3) / 1e3).toFixed(0)} µs; a store built at the end of the epoch can have them`,
     verdict: ahead ? "holds" : "holds for a class",
     why: ahead
-      ? "As claimed where the traffic is steady."
-      : "k-medians of two epochs before are worse where congestion comes that was not there; hybrid centres are not.",
+      ? `k-medians are ${times.toFixed(1)} times as accurate at the 90th percentile, where the traffic is steady; hybrid centres lie between.`
+      : `k-medians are ${times.toFixed(1)} times as accurate as logarithmic centres at the 90th percentile: those of two epochs before do not know congestion that was not there.`,
     table: {
       columns: ["centres", "mean, µs", "p50, µs", "p90, µs", "p99, µs"],
       rows: named.map(({ name, errors }, i) => [
@@ -222,15 +238,16 @@ function timesFinding(
   });
   const of = (name: string) =>
     timed.find((t) => t.name === name) ?? { insert: Number.NaN, lookup: Number.NaN };
-  const faster = of("svbf").insert < of("comb").insert && of("svbf").lookup < of("comb").lookup;
+  const gain = (what: "insert" | "lookup") => 1 - of("svbf")[what] / of("comb")[what];
+  // Half of what is claimed: other machines, other caches.
+  const faster = gain("insert") > 0.22 && gain("lookup") > 0.14;
+  const slower = of("pbf").lookup / of("svbf").lookup;
   return {
     setting: `${setting}; ${count(epoch.count)} packets, best of 3, CPU time`,
     literal: `insert / lookup in ns: ${timed.map((t) => `${t.name} ${t.insert.toFixed(0)} / ${t.lookup.toFixed(0)}`).join(", ")}`,
     ours: `ribbon ${of("ribbon").insert.toFixed(0)} / ${of("ribbon").lookup.toFixed(0)} ns, built at the end of the epoch`,
     verdict: faster ? "holds" : "holds for a class",
-    why: faster
-      ? "Fewer memory accesses, as table 1 counts them."
-      : "Fewer memory accesses do not always win where the filter is in the cache.",
+    why: `SVBF inserts ${percent(gain("insert"))} and looks up ${percent(gain("lookup"))} faster than COMB, PBF looks up ${slower.toFixed(1)} times slower. ${faster ? "Fewer memory accesses, as table 1 counts them." : "Table 1 counts memory accesses: with the filter in the cache they do not decide an insert."}`,
     table: {
       columns: ["store", "insert, ns", "lookup, ns"],
       rows: timed.map((t) => [t.name, t.insert.toFixed(0), t.lookup.toFixed(0)]),
@@ -343,11 +360,12 @@ function besideRli(context: StudyContext, epoch: TraceEpoch, setting: string): F
     absolute: absoluteErrors(epoch, estimates),
   }));
   const medians = named.map(({ flows }) => quantile(flows, 0.5));
+  const p95 = named.map(({ absolute }) => (quantile(absolute, 0.95) / 1e3).toFixed(1));
   const holds =
     entryAt(medians, 0) < entryAt(medians, 1) / 5 && entryAt(medians, 2) < 1.2 * entryAt(medians, 1);
   return {
     setting: `${setting}; one reference in ${every} packets`,
-    literal: `flows: RLI ${percent(entryAt(medians, 1))}, MAPLE fed by RLI ${percent(entryAt(medians, 2))}`,
+    literal: `flows: RLI ${percent(entryAt(medians, 1))}, MAPLE fed by RLI ${percent(entryAt(medians, 2))}; p95 of a packet's absolute error ${p95.slice(1).join(" and ")} µs`,
     ours: `MAPLE with true delays ${percent(entryAt(medians, 0))} (ribbon, ${bits.toFixed(2)} bits)`,
     verdict: holds ? "holds" : "does not hold",
     why: "What is stored is as good as what is known: the store adds little of its own.",

@@ -16,7 +16,7 @@ const stores: Study = {
       where: "fig. 6",
       title: "Failures and errors of the stores",
       claim:
-        "SVBF and PBF fail for at most 10 % of the packets, COMB for 50 %; PBF leaves out 24 %; false classification of COMB is 12 times that of SVBF (2 %)",
+        "SVBF and PBF fail for at most 10 % of the packets, COMB for 50 %; PBF leaves out 24 %; false classification of COMB is 12 times that of SVBF (2 %); p85 of the absolute error 19 µs with SVBF, 116 with COMB",
     },
     {
       id: "maple-8a",
@@ -94,17 +94,20 @@ function storesFinding(setting: string, rows: ReadonlyMap<string, number[]>, of:
   const ribbon = of(RIBBON_ROW);
   const bits = bitsOf(rows, OURS);
   const ribbonBits = bitsOf(rows, RIBBON_ROW);
-  const holds = svbf("failure %") < 0.11 && comb("failure %") > 0.45;
+  const asClaimed = svbf("failure %") < 0.11 && comb("failure %") > 0.45;
+  const holds = asClaimed && pbf("failure %") < 0.11;
+  const times = comb("false %") / svbf("false %");
+  const upper = ["svbf", "comb"].map((kind) => entryAt(rows.get(`  ${kind} (p85 us)`) ?? [], 0));
   const limit = (what: string, value: number, limit: number, sense: "at most" | "at least"): Threshold => ({
     ...{ what, value, limit, sense },
     quantity: "share",
   });
   return {
     setting,
-    literal: `failure SVBF ${percent(svbf("failure %"))}, COMB ${percent(comb("failure %"))}, PBF ${percent(pbf("failure %"))}; false ${percents([svbf("false %"), comb("false %"), pbf("false %")])}; a packet is off by ${percent(svbf("packet median %"))} (SVBF, median)`,
+    literal: `failure SVBF ${percent(svbf("failure %"))}, COMB ${percent(comb("failure %"))}, PBF ${percent(pbf("failure %"))}; false ${percents([svbf("false %"), comb("false %"), pbf("false %")])}; a packet is off by ${percent(svbf("packet median %"))} (SVBF, median); p85 of the absolute error ${upper.map((v) => v.toFixed(0)).join(" and ")} µs (SVBF, COMB)`,
     ours: `ribbons never fail: ${percent(ribbon("packet median %"))} with ${ribbonBits.toFixed(2)} bits; mixed ribbons ${percent(of(OURS)("packet median %"))} with ${bits.toFixed(2)} bits`,
-    verdict: holds ? "holds" : "does not hold",
-    why: "As claimed for the paper's structures, but PBF leaves out what differs between two epochs, which depends on the traffic. Retrieval built at the end of the epoch needs half of the bits and is never wrong.",
+    verdict: holds ? "holds" : asClaimed ? "holds for a class" : "does not hold",
+    why: `As claimed for SVBF and COMB, which is wrong ${times.toFixed(0)} times as often as SVBF. PBF fails for ${percent(pbf("failure %"))}: how full its filters are follows from how delays differ between two epochs, which depends on the traffic. Retrieval built at the end of the epoch needs half of the bits and is never wrong.`,
     table: {
       columns: ["store", ...STORE_COLUMNS],
       rows: [...rows]
@@ -215,13 +218,17 @@ function wrongEpochsFinding(setting: string, rows: ReadonlyMap<string, number[]>
     return values ? [{ wrong, values }] : [];
   });
   const p95 = found.map(({ values }) => entryAt(values, 2));
+  const p75 = found.map(({ values }) => entryAt(values, 1));
   const grows = p95.every((v, i) => i === 0 || v >= entryAt(p95, i - 1));
+  const growth = (values: readonly number[]) => entryAt(values, -1) / entryAt(values, 0);
+  // As slowly as in the paper, within a factor of 1.5.
+  const asClaimed = growth(p95) < 1.5 * (125 / 70) && growth(p75) < 1.5 * (12.2 / 10.7);
   return {
     setting,
     literal: `p95 ${p95.map((v) => v.toFixed(0)).join(", ")} µs, p75 ${found.map(({ values }) => entryAt(values, 1).toFixed(1)).join(", ")} µs with ${found.map((f) => f.wrong).join(", ")} wrong epochs`,
     ours: "a store with masked codes answers for a foreign packet with a probability that is set, not 10 %",
-    verdict: grows ? "holds" : "does not hold",
-    why: "The error grows with every epoch that is asked in vain, slowly below the 75th percentile. Its level follows the queue's.",
+    verdict: grows ? (asClaimed ? "holds" : "holds for a class") : "does not hold",
+    why: `The error grows with every epoch that is asked in vain: by ${growth(p95).toFixed(1)} times at the 95th percentile (${(125 / 70).toFixed(1)} in the paper), by ${growth(p75).toFixed(2)} at the 75th (${(12.2 / 10.7).toFixed(2)}). Its level follows the queue's.`,
     table: {
       columns: ["wrong epochs", "p50, µs", "p75, µs", "p95, µs"],
       rows: found.map(({ wrong, values }) => [String(wrong), ...values.map((v) => v.toFixed(1))]),

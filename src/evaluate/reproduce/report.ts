@@ -178,12 +178,17 @@ function overview(findings: readonly Finding[]): string {
     ],
     findings.map((f) => [
       `<a href="#${f.id}">${escapeXml(f.id)}</a>`,
-      escapeXml(f.claim),
-      escapeXml(f.literal ?? "–"),
-      escapeXml(f.ours),
+      proseHtml(f.claim),
+      proseHtml(f.literal ?? "–"),
+      proseHtml(f.ours),
       escapeXml(f.verdict),
     ]),
   );
+}
+
+/** A number stays on the line of its unit. */
+function proseHtml(text: string): string {
+  return escapeXml(text.replace(/(\d|±) (?=%|[µmn]?s\b|Hz\b|bits?\b|\d)/gu, "$1\u00a0"));
 }
 
 function findingHtml(finding: Finding, paper: string): string {
@@ -199,7 +204,7 @@ function findingHtml(finding: Finding, paper: string): string {
       thresholdText(t),
     ]),
   ];
-  const list = facts.map(([name, text]) => `<li><b>${escapeXml(name)}</b>: ${escapeXml(text)}</li>`).join("");
+  const list = facts.map(([name, text]) => `<li><b>${escapeXml(name)}</b>: ${proseHtml(text)}</li>`).join("");
   const figures = finding.figures.map((figure) => {
     const { columns, rows } = figureTable(figure);
     const behind = rows.length > 200 ? "" : details(columns, rows);

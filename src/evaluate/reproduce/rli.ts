@@ -106,13 +106,13 @@ const schemes: Study = {
       where: "fig. 8",
       title: "Error by delay and size of the flow",
       claim:
-        "below 11 % for flows over 10 packets, about 3 % over 100; close to 12 % for flows slower than 100 µs",
+        "mean error below 11 % for flows over 10 packets, about 3 % over 100; close to 12 % for flows slower than 100 µs",
     },
     {
       id: "rli-9",
       where: "fig. 9",
       title: "Error of flows' standard deviations",
-      claim: "median below 12 % at high utilisation; below 20 % for deviations over 100 µs",
+      claim: "median below 12 % at high utilisation; mean below 20 % for deviations over 100 µs",
     },
   ],
   async run(context) {
@@ -146,6 +146,7 @@ function errors(run: RliRun, estimator = 0, classes = CLASSES): FlowErrors[] {
   return flowErrors(run.truth, entryAt(run.entries, estimator).answer.flows, classes);
 }
 const median = (found: FlowErrors | undefined) => found?.median ?? Number.NaN;
+const meanError = (found: FlowErrors | undefined) => found?.mean ?? Number.NaN;
 
 function schemesFinding(setting: string, of: RunOf): FindingBody {
   const found = UTILISATIONS.map((_, u) => NAMES.map((_, s) => entryAt(errors(of(u, s)), 0)));
@@ -193,6 +194,7 @@ function schemesFinding(setting: string, of: RunOf): FindingBody {
 function meansFinding(setting: string, of: RunOf, backlog: readonly RliRun[]): FindingBody {
   const found = UTILISATIONS.map((_, u) => ({ rli: errors(of(u, 0)), left: errors(of(u, 0), 1) }));
   const all = found.map(({ rli }) => median(rli[0]));
+  const quarters = found.map(({ rli }) => rli[0]?.p75 ?? Number.NaN);
   const tens = found.map(({ rli }) => median(rli[2]));
   const ours = backlog.map((run) => median(errors(run)[0]));
   const thresholds = UTILISATIONS.flatMap((load, u): Threshold[] => [
@@ -226,10 +228,10 @@ function meansFinding(setting: string, of: RunOf, backlog: readonly RliRun[]): F
         ]
       : []),
   ]);
-  const holds = entryAt(all, 2) <= 0.12 && entryAt(all, 0) <= 0.12;
+  const holds = [0, 2].every((u) => entryAt(all, u) <= 0.12 && entryAt(quarters, u) <= 0.2);
   return {
     setting,
-    literal: `all flows ${percents(all)} at 55 / 70 / 88 / 95 %, those of 10 to 99 packets ${percents(tens)}`,
+    literal: `all flows ${percents(all)} (p75 ${percents(quarters)}) at 55 / 70 / 88 / 95 %, those of 10 to 99 packets ${percents(tens)}`,
     ours: `all flows ${percents(ours)}, bending the line by the backlog that packets' spacing shows (line=backlog)`,
     verdict: holds ? "holds" : "holds for a class",
     why: holds
@@ -271,12 +273,12 @@ function errorDistributions(title: string, of: RunOf, quantity: "mean" | "stdev"
   };
 }
 
-function relativeErrors({ truth, entries }: RliRun, quantity: "mean" | "stdev", minimumNs = 0): number[] {
+function relativeErrors({ truth, entries }: RliRun, quantity: "mean" | "stdev"): number[] {
   const exact = quantity === "mean" ? truth.flowMeanNs : truth.flowStdevNs;
   return entryAt(entries, 0).answer.flows.flatMap((answer) => {
     const right = exact[answer.flow]!;
     const estimate = answer[quantity];
-    if (!("valueNs" in estimate) || right <= minimumNs) return [];
+    if (!("valueNs" in estimate) || right === 0) return [];
     return [Math.min(10, Math.max(1e-3, Math.abs(estimate.valueNs - right) / right))];
   });
 }
@@ -294,44 +296,66 @@ function classesFinding(setting: string, run: RliRun): FindingBody {
   });
   const sizes: readonly SizeClass[] = [1, 10, 100, 1000].map((from) => ({ from, to: from * 10 - 1 }));
   const bySize = flowErrors(truth, answers, sizes);
-  const large = median(flowErrors(truth, answers, [{ from: 100, to: null }])[0]);
-  const tens = median(flowErrors(truth, answers, [{ from: 10, to: null }])[0]);
-  const slow = byDelay[2]?.median ?? Number.NaN;
-  const holds = tens < 0.11 && large < 0.035;
+  const [large, tens] = flowErrors(truth, answers, [
+    { from: 100, to: null },
+    { from: 10, to: null },
+  ]);
+  const [slow] = flowErrors(truth, answers, [ALL_FLOWS], {
+    only: (flow) => truth.flowMeanNs[flow]! >= 1e5,
+  });
+  const [ofTens, ofLarge, ofSlow] = [tens, large, slow].map(meanError) as [number, number, number];
+  const bySizes = ofTens < 0.11 && ofLarge < 0.035;
+  const holds = bySizes && ofSlow < 0.15;
+  const both = (found: FlowErrors | undefined) => percents([meanError(found), median(found)]);
   const line = (name: string, y: (i: number) => number, n: number): Series => ({
     name,
     points: Array.from({ length: n }, (_, x) => ({ x, y: y(x) })),
   });
   return {
     setting: `${setting}, 88 % utilisation`,
-    literal: `flows of 10 packets and more ${percent(tens)}, 100 and more ${percent(large)}; flows of 100–300 µs ${percent(slow)}`,
+    literal: `mean / median error: flows of 10 packets and more ${both(tens)}, 100 and more ${both(large)}; flows slower than 100 µs ${both(slow)}`,
     ours: "the same estimator",
-    verdict: holds ? "holds" : "does not hold",
+    verdict: holds
+      ? "holds"
+      : bySizes || ofSlow < 0.15 || median(large) < 0.035
+        ? "holds for a class"
+        : "does not hold",
     why: holds
       ? "As claimed: larger flows average more packets."
-      : "Errors of larger flows are above those of the paper.",
+      : "The paper gives means over flows, which a few flows rule whose packets fell on the edge of a burst: they are far above the medians here.",
     table: {
-      columns: ["packets", "median error", "flows"],
-      rows: bySize.map((c, i) => [`${sizes[i]?.from}–${sizes[i]?.to}`, percent(median(c)), count(c.flows)]),
+      columns: ["packets", "mean error", "median error", "flows"],
+      rows: bySize.map((c, i) => [
+        `${sizes[i]?.from}–${sizes[i]?.to}`,
+        percent(meanError(c)),
+        percent(median(c)),
+        count(c.flows),
+      ]),
     },
     figures: [
       {
-        title: "RLI: median error by size of the flow, 88 %",
+        title: "RLI: error by size of the flow, 88 %",
         x: { label: "packets", names: sizes.map((s) => `${s.from}–${s.to}`) },
         y: { label: "relative error", scale: "log", quantity: "share" },
-        series: [line("adaptive", (i) => median(bySize[i]), sizes.length)],
+        series: [
+          line("mean", (i) => meanError(bySize[i]), sizes.length),
+          line("median", (i) => median(bySize[i]), sizes.length),
+        ],
       },
       {
-        title: "RLI: median error by delay of the flow, 88 %",
+        title: "RLI: error by delay of the flow, 88 %",
         x: { label: "true mean delay of the flow", names: edges.map((e) => `≥ ${e / 1e3} µs`) },
         y: { label: "relative error", scale: "log", quantity: "share" },
-        series: [line("adaptive", (i) => median(byDelay[i]), edges.length)],
+        series: [
+          line("mean", (i) => meanError(byDelay[i]), edges.length),
+          line("median", (i) => median(byDelay[i]), edges.length),
+        ],
       },
     ],
     thresholds: [
       {
-        what: "flows of 100 packets and more at 88 %",
-        value: large,
+        what: "flows of 100 packets and more at 88 %, median",
+        value: median(large),
         limit: 0.035,
         sense: "at most",
         quantity: "share",
@@ -340,25 +364,34 @@ function classesFinding(setting: string, run: RliRun): FindingBody {
   };
 }
 
+/** Errors of the deviations of flows whose true one is above `fromNs`. */
+function ofDeviations({ truth, entries }: RliRun, fromNs: number): FlowErrors | undefined {
+  return flowErrors(truth, entryAt(entries, 0).answer.flows, [ALL_FLOWS], {
+    quantity: "stdev",
+    only: (flow) => truth.flowStdevNs[flow]! > fromNs,
+  })[0];
+}
+
 function deviationsFinding(setting: string, of: RunOf): FindingBody {
   const high = of(2, 0);
   const all = middle(relativeErrors(high, "stdev"));
-  const wide = middle(relativeErrors(high, "stdev", 1e5));
-  const holds = all < 0.12;
+  const wideErrors = ofDeviations(high, 1e5);
+  const wide = meanError(wideErrors);
+  const holds = all < 0.12 && wide < 0.2;
   return {
     setting,
-    literal: `at 88 %: median ${percent(all)}, ${percent(wide)} for deviations over 100 µs`,
+    literal: `at 88 %: median ${percent(all)}; for deviations over 100 µs mean ${percent(wide)}, median ${percent(median(wideErrors))}`,
     ours: "the same sums of squares",
-    verdict: holds ? "holds" : wide < 0.2 ? "holds for a class" : "does not hold",
+    verdict: holds ? "holds" : wide < 0.2 || median(wideErrors) < 0.2 ? "holds for a class" : "does not hold",
     why: holds
       ? "As claimed."
-      : "Reached where the deviation is not small. Flows of few packets in a quiet queue have deviations of nanoseconds, which interpolation cannot see.",
+      : "Reached by most flows whose deviation is not small. Flows of few packets in a quiet queue have deviations of nanoseconds, which interpolation cannot see.",
     table: {
-      columns: ["utilisation", "median error", "of deviations over 100 µs"],
+      columns: ["utilisation", "median error", "deviations over 100 µs: mean, median"],
       rows: UTILISATIONS.map((load, u) => [
         percent(load),
         percent(middle(relativeErrors(of(u, 0), "stdev"))),
-        percent(middle(relativeErrors(of(u, 0), "stdev", 1e5))),
+        percents([meanError, median].map((f) => f(ofDeviations(of(u, 0), 1e5)))),
       ]),
     },
     figures: [errorDistributions("RLI: error of flows' standard deviations", of, "stdev")],

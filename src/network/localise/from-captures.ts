@@ -11,7 +11,7 @@ import { earlier, formatDuration } from "../../base/time.ts";
 import { CaptureReader } from "../../capture/reader.ts";
 import type { CorrectionMode } from "../../clock/correction.ts";
 import type { ClockVerdict } from "../../clock/verdict.ts";
-import { type CompareOptions, compareCaptures } from "../../compare/compare.ts";
+import { type CompareOptions, compareInTurn } from "../../compare/compare.ts";
 import { epochFor } from "../../compare/epoch-length.ts";
 import type { CompareReport } from "../../compare/report.ts";
 import { type Localisation, type LocaliseOptions, localise } from "./localise.ts";
@@ -56,22 +56,19 @@ export async function localiseCaptures(options: LocaliseCapturesOptions): Promis
   }
   const points = pointNames(files, options.names);
   const epochNs = options.epochNs ?? (await chooseEpoch(entryAt(files, 0)));
-  const reports: CompareReport[] = [];
-  for (let i = 0; i + 1 < files.length; i++) {
-    reports.push(
-      await compareCaptures({
-        before: entryAt(files, i),
-        after: entryAt(files, i + 1),
-        epochNs,
-        ...(options.windowNs === undefined ? {} : { windowNs: options.windowNs }),
-        filter: options.filter,
-        inner: options.inner ?? false,
-        clock: options.clock ?? "asis",
-        flows: { top: 0, sort: "packets" },
-        ...(options.onProgress ? { onProgress: options.onProgress } : {}),
-      }),
-    );
-  }
+  const reports = await compareInTurn(
+    files.slice(1).map((after, i) => ({
+      before: entryAt(files, i),
+      after,
+      epochNs,
+      ...(options.windowNs === undefined ? {} : { windowNs: options.windowNs }),
+      filter: options.filter,
+      inner: options.inner ?? false,
+      clock: options.clock ?? "asis",
+      flows: { top: 0, sort: "packets" },
+      ...(options.onProgress ? { onProgress: options.onProgress } : {}),
+    })),
+  );
   checkEpoch(epochNs, entryAt(reports, 0));
   if (reports.every((r) => r.segment.matched === 0)) throw nothingMatched(reports, files, options);
   const shifts = epochShifts(reports, epochNs);
@@ -192,12 +189,16 @@ function pointNames(files: string[], names: string[] | undefined): string[] {
   return chosen;
 }
 
+/** By how long the first capture is. */
 async function chooseEpoch(file: string): Promise<number> {
-  const reader = await CaptureReader.open(new Kernels(), file);
-  while (await reader.next());
-  const spanNs = reader.maxTimeNs;
-  reader.close();
-  return epochFor(spanNs);
+  // Compiled like those of a reading thread: once for both.
+  const reader = await CaptureReader.open(new Kernels({ shared: true }), file, { rowsOnly: true });
+  try {
+    while (await reader.next());
+    return epochFor(reader.maxTimeNs);
+  } finally {
+    reader.close();
+  }
 }
 
 function estimatesOf(

@@ -4,7 +4,7 @@
  * Times are nanoseconds from any origin that all estimates share. `packets` crossed the segment, `lost` did not:
  * `packets + lost` were sent. Null means "no answer" (epoch void, no usable cells), never zero.
  */
-import { UsageError } from "../../base/errors.ts";
+import { invalidValue, UsageError } from "../../base/errors.ts";
 import { normalQuantile } from "../../base/math/special.ts";
 import type { EpochValue } from "./spikes.ts";
 
@@ -41,7 +41,7 @@ export interface LossRate {
 /** Half-width of an interval at this confidence, in standard errors. */
 export function intervalWidth(confidence: number): number {
   if (!(confidence > 0 && confidence < 1))
-    throw new UsageError("bad-parameter", `a confidence lies between 0 and 1, not ${confidence}`);
+    throw invalidValue("confidence", confidence, "a share between 0 and 1", { code: "bad-parameter" });
   return normalQuantile((1 + confidence) / 2);
 }
 

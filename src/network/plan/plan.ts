@@ -12,7 +12,7 @@
  *   optimal-small  the best set of each size, by search; small maps only
  * Assumes a measurement server beside every router that is not upgraded, as the paper does.
  */
-import { UsageError } from "../../base/errors.ts";
+import { invalidValue, UsageError } from "../../base/errors.ts";
 import { entryAt, entryOf } from "../../base/lists.ts";
 import { Random } from "../../base/random.ts";
 import { byName, components, type Topology } from "../topology/topology.ts";
@@ -347,17 +347,17 @@ function routerCosts(topology: Topology, options: PlanOptions): Float64Array {
   return costs;
 }
 
+const outOfRange = (parameter: string, value: number, expected: string) =>
+  invalidValue(parameter, value, expected, { code: "bad-parameter" });
+
 function checkOptions(topology: Topology, options: PlanOptions, strategy: Strategy): void {
   requireAllPairs(topology);
   if (!Number.isSafeInteger(options.upgrade) || options.upgrade < 0)
-    throw new UsageError(
-      "bad-parameter",
-      `upgrade must be a whole number of routers from 0, not ${options.upgrade}`,
-    );
+    throw outOfRange("upgrade", options.upgrade, "a whole number of routers from 0");
   if (options.repeat !== undefined && !(Number.isSafeInteger(options.repeat) && options.repeat > 0))
-    throw new UsageError("bad-parameter", `repeat must be a whole number from 1, not ${options.repeat}`);
+    throw outOfRange("repeat", options.repeat, "a whole number from 1");
   if (options.budget !== undefined && !(options.budget >= 0))
-    throw new UsageError("bad-parameter", `budget must be a number from 0, not ${options.budget}`);
+    throw outOfRange("budget", options.budget, "a number from 0");
   if (options.demands && options.demands.length !== topology.routers.length ** 2)
     throw new UsageError("bad-parameter", "the demand matrix does not fit the map");
   if (options.demands && strategy !== "greedy" && strategy !== "greedy-hops")

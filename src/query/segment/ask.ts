@@ -288,6 +288,7 @@ function chooseSegment(entries: readonly ArchiveEntry[], { between, segment }: Q
   const either = [...new Set([...own, ...other])];
   const [single, ...others] = either;
   if (segment === undefined && single !== undefined && others.length === 0) return single;
+  if (segment === undefined && isDirectionPair(either)) return null;
   const shown = (label: string) => (label === "" ? "all packets" : `'${label}'`);
   const list = either.map(shown).join(", ");
   if (segment !== undefined) {

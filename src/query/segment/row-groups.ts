@@ -13,7 +13,7 @@ import { Combination, type CombinationState } from "../../collect/combine.ts";
 import type { ResultsStore } from "../../results/results-store.ts";
 import type { FlowRow, SegmentRow, Step } from "../../results/rows.ts";
 import type { RowSelection } from "../../results/segment-reader.ts";
-import { type Latency, latencyOf } from "../../results/series.ts";
+import { latencyOf, type MeanLatency } from "../../results/series.ts";
 import { includesKey, maskedWords, maskWordsOf } from "./groups.ts";
 
 export interface RowGroup {
@@ -24,7 +24,7 @@ export interface RowGroup {
   bytes: number | null;
   lost: number | null;
   lostLow: number;
-  latency: Latency | null;
+  latency: MeanLatency | null;
   reason: string | null;
   answered: number | null;
 }

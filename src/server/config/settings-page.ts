@@ -3,9 +3,9 @@ import { type Setting, settingsOf } from "./settings.ts";
 
 const HEAD = `# Settings of a collector: hoptime.yaml
 
-\`hoptime collect --config hoptime.yaml\` reads its settings from a file; options on the command line come first. \`hoptime collect --config hoptime.yaml --check\` checks the file and ends: what is wrong is named with file, line
-and column. On SIGHUP the file is read again: a file with a mistake changes nothing, and is named in the log; what changes after a restart only (see the tables) is named, and the rest counts at once. Files are found from the folder of
-the configuration; times are written \`250ms\`, \`30s\`, \`5m\`, \`2h\`, \`7d\`, sizes \`500MB\`, \`10GB\`.
+\`hoptime collect --config hoptime.yaml\` reads its settings from a file; options on the command line override them. Add \`--check\` to check the file and exit: mistakes are reported with file, line and column. On SIGHUP the file
+is read again. A file with a mistake changes nothing and is reported in the log; settings marked "restart" in the tables wait for one, and the log says so. Paths of files are relative to the folder of the configuration; times are
+written \`250ms\`, \`30s\`, \`5m\`, \`2h\`, \`7d\`, sizes \`500MB\`, \`10GB\`.
 
 This page is printed by \`hoptime collect --settings\`.
 

@@ -333,7 +333,7 @@ const CLICKHOUSE = closed(
       "clickhouse",
     ),
     passwordFile: text("file with the password (default: the variable HOPTIME_CLICKHOUSE_PASSWORD)", "file"),
-    ca: text("with https: certificates of this authority count, PEM (default: those of the system)", "file"),
+    ca: text("with https: certificate authority, PEM (default: those of the system)", "file"),
     cluster: Type.Optional(
       Type.String({
         minLength: 1,

@@ -1,7 +1,7 @@
 /** What a collector that knows its network answers: paths, incidents, coverage, alerts (src/server/routes/network.ts). Older ones have no such routes. */
 import { useEffect, useState } from "preact/hooks";
 import { hasRoute } from "./client.ts";
-import type { Latency } from "./types.ts";
+import type { MeanLatency } from "./types.ts";
 
 interface Ends {
   from: string;
@@ -35,8 +35,8 @@ export interface Incident {
     flow: string;
     packets: number | null;
     lost: number | null;
-    latency: Latency | null;
-    before: Latency | null;
+    latency: MeanLatency | null;
+    before: MeanLatency | null;
   }[];
 }
 

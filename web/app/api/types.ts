@@ -3,7 +3,7 @@ import type { FlowSummary, SeriesPoint } from "../../../src/results/series.ts";
 
 export type { Normal } from "../../../src/results/normals.ts";
 export type { Overview, SegmentOverview } from "../../../src/results/overview.ts";
-export type { FlowSummary, Latency, Series, SeriesPoint } from "../../../src/results/series.ts";
+export type { FlowSummary, MeanLatency, Series, SeriesPoint } from "../../../src/results/series.ts";
 export type { TapPlanState } from "../../../src/server/tap-plan.ts";
 export type { TapState } from "../../../src/server/tap-states.ts";
 

@@ -1,7 +1,7 @@
 /** Flows put together by host, network or port: asked of the records, by the same question as hoptime query --group. */
 import type { FlowFilter } from "../../../src/capture/filter/flow-filter.ts";
 import { post } from "../api/client.ts";
-import type { Latency, SegmentName } from "../api/types.ts";
+import type { MeanLatency, SegmentName } from "../api/types.ts";
 import { useAnswer } from "../api/use-answer.ts";
 import { useCalmRange } from "../state/series.ts";
 import { nsText } from "../state/time-range.ts";
@@ -19,7 +19,7 @@ interface Group {
   packets: number | null;
   lost: number | null;
   lostLow: number;
-  latency: Latency | null;
+  latency: MeanLatency | null;
   reason?: string | null;
   coverage: number | null;
   quantiles?: { share: number; valueNs: number }[];

@@ -1,5 +1,5 @@
 /** Numbers that say on hovering what they rest on. */
-import type { Latency, SeriesPoint } from "../api/types.ts";
+import type { MeanLatency, SeriesPoint } from "../api/types.ts";
 import {
   countText,
   delayText,
@@ -16,7 +16,7 @@ export function Delay({
   reason,
   estimator,
 }: {
-  latency: Latency | null;
+  latency: MeanLatency | null;
   reason: string | null;
   estimator?: string;
 }) {

@@ -1,7 +1,7 @@
 /** Numbers and times as the page writes them: `18.6 ms ±0.1`, three significant digits, the viewer's zone or UTC. */
 import { formatCount, formatShare, significant, THIN_SPACE } from "../../../src/base/quantity.ts";
 import { formatLasting } from "../../../src/base/time.ts";
-import type { Latency, SegmentName } from "../api/types.ts";
+import type { MeanLatency, SegmentName } from "../api/types.ts";
 import { utc } from "../state/settings.ts";
 
 const UNITS: readonly (readonly [string, number])[] = [
@@ -42,7 +42,7 @@ export function intervalText({
   meanNs,
   lowNs,
   highNs,
-}: Pick<Latency, "meanNs" | "lowNs" | "highNs">): string {
+}: Pick<MeanLatency, "meanNs" | "lowNs" | "highNs">): string {
   const [unit, size] = unitOf(meanNs);
   const width = Math.max(highNs - meanNs, meanNs - lowNs) / size;
   const half = width < NARROW * Math.abs(meanNs / size) ? 0 : width;
@@ -50,7 +50,7 @@ export function intervalText({
 }
 
 /** The same in full, for hovering. */
-export function intervalTitle({ meanNs, lowNs, highNs, stdevNs }: Latency): string {
+export function intervalTitle({ meanNs, lowNs, highNs, stdevNs }: MeanLatency): string {
   const stdev = stdevNs === null ? "" : `, standard deviation ${delayText(stdevNs)}`;
   return `mean ${delayText(meanNs, 4)}, between ${delayText(lowNs, 4)} and ${delayText(highNs, 4)} at 95 % confidence${stdev}`;
 }
