@@ -5,14 +5,15 @@
  *   node scripts/bench.mjs cluster cost [--points 10,100,1000] [--workers 1,2,3] [--records 20000]   cost per record by points, then by workers at the most points; after a warm-up of each worker
  *                                       [--pin]   workers on the first processor, all else on the others: processors that share a core are slower when both work, and time on them says nothing of the workers
  *   node scripts/bench.mjs cluster run [--points 1000] [--minutes 10] [--workers 1] [--limit S]       a whole network for so many simulated minutes, as fast as it goes: throughput, lag, memory
- *   node scripts/bench.mjs cluster lag [--share 0.25] [--seconds 40]                                  how many records wait, with one worker that gets so much of a processor, after a second joined, and after one was killed
+ *                                       [--rate 400]   so many records a second, as many workers can follow; without it as fast as it goes
+ *   node scripts/bench.mjs cluster lag [--share 0.25] [--seconds 40]                                  (root) how many records wait, with one worker that gets so much of a processor, after a second joined, and after one was killed
  *   node scripts/bench.mjs cluster join [--records 6000]                                              so many records with one worker, after a second has joined, and after one of the two was killed
  *
  * --results duckdb|clickhouse (default clickhouse for run and join, where it is installed), --brokers 1|3 (default 1). Progress goes to stderr.
  */
 import { execFileSync } from "node:child_process";
-import { mkdirSync, mkdtempSync, rmSync } from "node:fs";
-import { cpus, tmpdir } from "node:os";
+import { mkdirSync, mkdtempSync, readFileSync, rmdirSync, rmSync, writeFileSync } from "node:fs";
+import { cpus, setPriority, tmpdir } from "node:os";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { parseArgs } from "node:util";
@@ -32,7 +33,7 @@ function given() {
   try {
     const options = {
       ...{ points: text, workers: text, records: text, minutes: text, results: text, brokers: text },
-      ...{ limit: text, share: text, seconds: text, pin: { type: "boolean" } as const },
+      ...{ limit: text, share: text, seconds: text, rate: text, pin: { type: "boolean" } as const },
     };
     return parseArgs({ allowPositionals: true, options });
   } catch (error) {
@@ -45,6 +46,8 @@ const numbers = (given: string | undefined, others: string) => (given ?? others)
 const limitS = Number(flags.limit ?? Number.POSITIVE_INFINITY);
 const brokers = flags.brokers === "3" ? 3 : 1;
 const root = mkdtempSync(join(tmpdir(), "hoptime-bench-cluster-"));
+/** Records that come in a second; as fast as it goes without it. */
+const rate = Number(flags.rate ?? Number.POSITIVE_INFINITY);
 /** Of each worker, whose time is spent on compiling and on making folders first. */
 const WARM_RECORDS = 6000;
 /** More than this is not published before some of it is worked: what taps would have in their spools. */
@@ -99,11 +102,13 @@ const microseconds = (cpuS: number, records: number) => ((1e6 * cpuS) / records)
 async function through(cluster: RunningCluster, load: Load, from: number, to: number, onOpen: () => void) {
   const startedMs = performance.now();
   let [most, open, published, saidMs, done] = [0, 1, false, startedMs, from];
-  const together = Math.max(1, Math.floor(PUBLISHED_AT_ONCE / load.segments.length / 2));
+  const points = 2 * load.segments.length;
+  const together = Math.max(1, Math.floor(Math.min(PUBLISHED_AT_ONCE, rate / 4) / points));
   const publishing = (async () => {
     for (let e = from; e < to && performance.now() - startedMs < 1000 * limitS; e += together) {
       done = Math.min(to, e + together);
       await cluster.publish(epochs(load, e, Math.min(to, e + together)));
+      await sleep(Math.max(0, startedMs + (1000 * (done - from) * points) / rate - performance.now()));
       while (Number.isFinite(open) && open > MOST_OPEN) await sleep(250);
     }
     published = true;
@@ -217,25 +222,28 @@ async function joining(records: number): Promise<void> {
   }
 }
 
-/** Gives a process a share of a processor: it is stopped for the rest of every tenth of a second. Ends with the process. */
-function slowed(pid: number, share: number): () => void {
-  let ended = false;
-  const turn = async () => {
-    try {
-      for (;;) {
-        process.kill(pid, "SIGCONT");
-        if (ended) return;
-        await sleep(100 * share);
-        process.kill(pid, "SIGSTOP");
-        await sleep(100 * (1 - share));
-      }
-    } catch {
-      // It is gone.
-    }
-  };
-  void turn();
-  return () => {
-    ended = true;
+const CONTROL_GROUPS = "/sys/fs/cgroup/cpu";
+const PERIOD_US = 20_000;
+
+/** Gives a process a share of a processor, by the kernel's count: a control group with a quota (version 1, as root). It ends with `lift`. */
+function limited(pid: number, share: number): { lift: () => void } {
+  const folder = join(CONTROL_GROUPS, `hoptime-bench-${pid}`);
+  try {
+    mkdirSync(folder);
+    writeFileSync(join(folder, "cpu.cfs_period_us"), `${PERIOD_US}`);
+    writeFileSync(join(folder, "cpu.cfs_quota_us"), `${Math.round(share * PERIOD_US)}`);
+    writeFileSync(join(folder, "cgroup.procs"), `${pid}`);
+    // Whatever else the machine does, it has its share.
+    setPriority(pid, -10);
+  } catch (error) {
+    throw new Error(`lag needs root and the cpu control group (version 1): ${(error as Error).message}`);
+  }
+  return {
+    lift: () => {
+      for (const member of readFileSync(join(folder, "cgroup.procs"), "utf8").split("\n").filter(Boolean))
+        writeFileSync(join(CONTROL_GROUPS, "cgroup.procs"), member);
+      rmdirSync(folder);
+    },
   };
 }
 
@@ -244,9 +252,11 @@ async function lagging(share: number, seconds: number): Promise<void> {
   const cluster = await start(inClickhouse(true));
   // Segments enough that each worker gets about half of them.
   const points = 120;
+  const limits: { lift: () => void }[] = [];
   try {
     const load = await loadOf(points, 20_000);
-    const stops = [slowed((await cluster.addWorker()).pid, share)];
+    const add = async () => limited((await cluster.addWorker()).pid, share);
+    limits.push(await add());
     await cluster.shared();
     let next = 0;
     const publish = (count: number) => cluster.publish(epochs(load, next, (next += count)));
@@ -257,15 +267,15 @@ async function lagging(share: number, seconds: number): Promise<void> {
     await publish(measured / points);
     await cluster.drained();
     const able = measured / ((performance.now() - fromMs) / 1000);
-    const rate = 1.3 * able;
+    const come = 1.6 * able;
     console.log(
-      `one worker with ${share} of a processor: ${able.toFixed(0)} records/s; ${rate.toFixed(0)} come`,
+      `one worker with ${share} of a processor: ${able.toFixed(0)} records/s; ${come.toFixed(0)} come`,
     );
     const during = async (name: string) => {
       const seen: string[] = [];
       const startMs = performance.now();
       for (let sent = 0, atS = 0; atS < seconds; atS = (performance.now() - startMs) / 1000) {
-        const due = Math.floor((rate * atS - sent) / points);
+        const due = Math.floor((come * atS - sent) / points);
         if (due > 0) await publish(due);
         sent += due * points;
         if (atS >= (seen.length * seconds) / 8) seen.push(`${await cluster.open()}`);
@@ -274,18 +284,18 @@ async function lagging(share: number, seconds: number): Promise<void> {
       console.log(`${name}: records that wait, every ${seconds / 8} s: ${seen.join(", ")}`);
     };
     await during("one worker");
-    stops.push(slowed((await cluster.addWorker()).pid, share));
+    limits.push(await add());
     await during("a second has joined");
     await during("later");
-    stops.shift()?.();
     await cluster.workers.shift()?.stop("kill");
     await during("one of the two is killed");
-    for (const stop of stops) stop();
+    for (const { lift } of limits.splice(0)) lift();
     await cluster.drained();
     console.log(
       `at the end: none waits; rows in the results: ${await cluster.rows()} of ${(next * points) / 2}`,
     );
   } finally {
+    for (const { lift } of limits) lift();
     await cluster.stop();
   }
 }

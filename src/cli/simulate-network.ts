@@ -1,8 +1,9 @@
 /** `hoptime simulate --network FILE --to WHERE`: the records of a whole network's taps, and the truth. */
-import { createWriteStream, mkdtempSync, rmSync } from "node:fs";
+import { closeSync, mkdtempSync, openSync, rmSync, writeSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
+import { writeFailure } from "../base/directory.ts";
 import { UsageError } from "../base/errors.ts";
 import { formatCount } from "../base/quantity.ts";
 import { type EpochTruth, runNetwork } from "../evaluate/network-run.ts";
@@ -47,8 +48,8 @@ export async function simulateNetwork(file: string, flags: NetworkFlags): Promis
   const epochNs = BigInt(Math.round(flags.epoch ?? 1e9));
   const durationS = (flags.duration ?? 60e9) / 1e9;
   const { taps } = { taps: planTaps({ estimators: (flags.estimators ?? "lda").split(","), parameters: {} }) };
+  const truth = flags.truth === undefined ? null : new TruthFile(flags.truth);
   const spool = mkdtempSync(join(tmpdir(), "hoptime-network-"));
-  const truth = flags.truth === undefined ? null : createWriteStream(flags.truth);
   const startedMs = performance.now();
   try {
     const sink = await openSink(to, spool);
@@ -57,7 +58,7 @@ export async function simulateNetwork(file: string, flags: NetworkFlags): Promis
     const originNs = now - (now % epochNs) - BigInt(Math.ceil(durationS)) * 1_000_000_000n;
     const run = await runNetwork({
       ...{ network, taps, epochNs, durationS, seed: flags.seed, originNs, sink, signal: endingSignal() },
-      onEpochs: (link, epochs) => truth?.write(truthLines(link, epochs)),
+      onEpochs: (link, epochs) => truth?.add(link, epochs),
       onProgress: (links, of, { records }) =>
         process.stderr.write(
           `${formatCount(links)} of ${formatCount(of)} segments simulated, ${formatCount(records)} records so far\n`,
@@ -80,7 +81,7 @@ export async function simulateNetwork(file: string, flags: NetworkFlags): Promis
     else await printText(text(report));
     if ("counts" in sink) checkSent(to, sink);
   } finally {
-    if (truth) await new Promise((resolve) => truth.end(resolve));
+    truth?.close();
     rmSync(spool, { recursive: true, force: true });
   }
 }
@@ -115,13 +116,35 @@ async function openSink(to: string, spoolDirectory: string): Promise<RecordSink 
   return new DirectorySink({ directory: to, point: "" });
 }
 
-function truthLines({ from, to }: NetworkLink, epochs: readonly EpochTruth[]): string {
-  return epochs
-    .map(
+/** One line of JSON per link and epoch. */
+class TruthFile {
+  readonly #path: string;
+  readonly #file: number;
+
+  constructor(path: string) {
+    this.#path = path;
+    this.#file = this.#tried(() => openSync(path, "w"));
+  }
+
+  add({ from, to }: NetworkLink, epochs: readonly EpochTruth[]): void {
+    const lines = epochs.map(
       ({ startNs, endNs, sent, lost, meanNs, withinMeanNs }) =>
         `${JSON.stringify({ from, to, startNs: `${startNs}`, endNs: `${endNs}`, sent, lost, meanNs, withinMeanNs })}\n`,
-    )
-    .join("");
+    );
+    this.#tried(() => writeSync(this.#file, lines.join("")));
+  }
+
+  close(): void {
+    closeSync(this.#file);
+  }
+
+  #tried<T>(work: () => T): T {
+    try {
+      return work();
+    } catch (cause) {
+      throw writeFailure(this.#path, cause);
+    }
+  }
 }
 
 function text(report: {

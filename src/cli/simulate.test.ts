@@ -163,6 +163,19 @@ describe("a simulated network", () => {
     await whenSent({ counts: { ...counts, waiting: 1 } }, AbortSignal.abort());
   });
 
+  it("names a file for the truth that cannot be written, before anything is simulated", async () => {
+    const map = join(directory, "truth-map.csv");
+    writeFileSync(map, "A,B,1,1\n");
+    const to = ["--to", join(directory, "truth-records")];
+    for (const [path, why] of [
+      [directory, "illegal operation on a directory"],
+      [join(directory, "none", "truth"), "no such file or directory"],
+    ] as const)
+      await expect(run("--network", map, ...to, "--truth", path)).rejects.toThrow(
+        `${path}: cannot be written: ${why}`,
+      );
+  });
+
   it("names records that a collector did not take", async () => {
     const collector = createServer((request, response) => {
       request.resume().on("end", () => {

@@ -230,27 +230,19 @@ class RunningLink {
 }
 
 function scenarioOf(link: NetworkLink, durationS: number, seed: number): Scenario {
-  const { ratePps, capacityBps, propagationNs, incident } = link;
+  const { ratePps, capacityBps, propagationNs, incidents } = link;
   const meanBits = 8 * MEAN_PACKET_BYTES;
-  const crossPps = incident ? Math.max(1, (incident.load * capacityBps) / meanBits - ratePps) : 0;
+  const cross = incidents.map(({ startS, durationS: lengthS, load }) => ({
+    ...({ kind: "population", startS, durationS: lengthS, flows: 20, sizes: SIZES } as const),
+    ratePps: Math.max(1, (load * capacityBps) / meanBits - ratePps),
+  }));
   return {
     seed,
     traffic: { kind: "population", ratePps, durationS, flows: 50, sizes: SIZES },
     path: [
       {
         ...{ kind: "queue", rateBps: capacityBps, propagationNs, capacityPackets: QUEUE_PACKETS },
-        ...(incident
-          ? {
-              cross: {
-                kind: "population",
-                ratePps: crossPps,
-                startS: incident.startS,
-                durationS: incident.durationS,
-                flows: 20,
-                sizes: SIZES,
-              },
-            }
-          : {}),
+        ...(cross.length > 0 ? { cross } : {}),
       },
     ],
   };

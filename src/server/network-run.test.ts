@@ -8,6 +8,7 @@ import { readNetwork } from "../network/traffic/network-file.ts";
 import { planTaps } from "../observe/plan.ts";
 import { latencySeries } from "../results/series.ts";
 import { HttpSink } from "../transport/http/http-sink.ts";
+import { endsOfLabel } from "../transport/nats/subjects.ts";
 import { startServer } from "./server.ts";
 
 const root = mkdtempSync(join(tmpdir(), "hoptime-network-run-"));
@@ -24,7 +25,10 @@ function networkFile(): string {
     { from: "D", to: "B", pps: 300 },
     { from: "C", to: "A", pps: 100 },
   ];
-  const incidents = [{ from: "B", to: "C", startS: 15, durationS: 10, load: 1.3 }];
+  const incidents = [
+    { from: "B", to: "C", startS: 33, durationS: 4, load: 1.3 },
+    { from: "B", to: "C", startS: 15, durationS: 10, load: 1.3 },
+  ];
   writeFileSync(file, JSON.stringify({ format: "hoptime.network/1", map: "map.csv", demands, incidents }));
   return file;
 }
@@ -82,6 +86,8 @@ describe("a simulated network", () => {
       const mean = (from: number, to: number) =>
         slow.slice(from, to).reduce((n, e) => n + (e.meanNs ?? 0), 0) / (to - from);
       expect(mean(17, 24)).toBeGreaterThan(3 * mean(2, 12));
+      expect(mean(27, 32)).toBeLessThan(2 * mean(2, 12));
+      expect(mean(35, 37)).toBeGreaterThan(3 * mean(2, 12));
     } finally {
       await server.close();
     }
@@ -95,7 +101,29 @@ describe("a simulated network", () => {
     expect(() => readNetwork(file, 1)).toThrow("demands: no router 'X' on the map");
     write({ incidents: [{ from: "A", to: "C", startS: 1, durationS: 1, load: 1 }] });
     expect(() => readNetwork(file, 1)).toThrow("incidents: no link from 'A' to 'C' that carries traffic");
-    write({ demand: [] });
-    expect(() => readNetwork(file, 1)).toThrow(/demand/);
+    const incident = { from: "A", to: "B", durationS: 5, load: 1 };
+    write({ incidents: [8, 4].map((startS) => ({ ...incident, startS })) });
+    expect(() => readNetwork(file, 1)).toThrow("incidents: two at once on the link from 'A' to 'B' (at 8 s)");
+    for (const more of [{ demand: [] }, { demands: [] }]) {
+      write(more);
+      expect(() => readNetwork(file, 1)).toThrow(/demand/);
+    }
+  });
+
+  it("names points so that records can be theirs, whatever the map calls its routers", () => {
+    const long = "SURANET, Georgia Institute of Technology, Atlanta";
+    writeFileSync(
+      join(root, "names.csv"),
+      `"2001:db8::1","${long}"\n"${long}","${long} 2"\n`.replaceAll(", ", " "),
+    );
+    const file = join(root, "names.json");
+    const map = join(root, "names.csv");
+    const [from, to] = [long, `${long} 2`].map((name) => name.replaceAll(", ", " "));
+    const incidents = [{ from, to, startS: 1, durationS: 1, load: 2 }];
+    writeFileSync(file, JSON.stringify({ format: "hoptime.network/1", map, incidents }));
+    const { points, links } = readNetwork(file, 1);
+    expect(points).toEqual(["2001-db8--1", "SURANET Georgia Institute of Te", "SURANET Georgia Institute~2"]);
+    for (const { from, to } of links) expect(endsOfLabel(`${from}:${to}`, from)).toEqual({ from, to });
+    expect(links.filter((l) => l.incidents.length > 0)).toHaveLength(1);
   });
 });

@@ -145,8 +145,9 @@ const model = Union([
   }),
 ]);
 const point = Optional(Text());
+const inTurn = ArrayOf(traffic, { minItems: 1, maxItems: 64 });
 const hop = Union([
-  closed({ kind: Literal("queue"), ...queue, cross: Optional(traffic), point }),
+  closed({ kind: Literal("queue"), ...queue, cross: Optional(Union([traffic, inTurn])), point }),
   closed({
     kind: Literal("classes"),
     scheduler: Enum(["strict", "drr"]),

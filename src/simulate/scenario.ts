@@ -115,8 +115,8 @@ export interface RedSpec {
 
 export interface QueueHop extends QueueSpec {
   kind: "queue";
-  /** Packets that queue with ours and then go elsewhere. */
-  cross?: Traffic;
+  /** Packets that queue with ours and then go elsewhere; of several, one after the other. */
+  cross?: Traffic | Traffic[];
 }
 
 /** One link shared by classes of traffic, each with a queue: strict priority (first class first), or deficit round robin by weight. */

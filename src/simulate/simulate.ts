@@ -22,7 +22,7 @@ import { checkHops, makeStage } from "./hops.ts";
 import { inject } from "./injector.ts";
 import { type Hop, RECEIVER, type Scenario, SENDER, SIMULATED_FLAG, type Traffic } from "./scenario.ts";
 import { checkScenario } from "./scenario-schema.ts";
-import { openProbes, openSource, type Source } from "./source.ts";
+import { inTurn, openProbes, openSource, type Source } from "./source.ts";
 import type { HopStatistics, Stage } from "./stage.ts";
 import {
   fromSource,
@@ -61,6 +61,8 @@ export interface Observation {
 
 // Random streams and packet numbers of the parts of a simulation.
 const STREAM = { traffic: 1, probes: 2, hop: 100, clock: 10_000, cross: 20_000 } as const;
+/** Between streams of traffic that comes one after the other. */
+const CROSS_STEP = 1000;
 const NUMBERS = { traffic: 0, probes: 1, references: 2, cross: 16 } as const;
 
 export interface SimulateOptions {
@@ -276,9 +278,14 @@ export class Simulation {
     let cross: { source: Source; bytes: number } | undefined;
     if (crossTraffic) {
       const stream = STREAM.cross + index;
-      const { bytes } = solves(hop) ? await this.#measure(crossTraffic, stream) : { bytes: 0 };
-      const source = await openSource(kernels, crossTraffic, { seed, stream, kind: NUMBERS.cross + index });
-      cross = { source, bytes };
+      let bytes = 0;
+      const sources: Source[] = [];
+      for (const [i, traffic] of [crossTraffic].flat().entries()) {
+        if (solves(hop)) bytes += (await this.#measure(traffic, stream + CROSS_STEP * i)).bytes;
+        const identity = { seed, stream: stream + CROSS_STEP * i, kind: NUMBERS.cross + index };
+        sources.push(await openSource(kernels, traffic, identity));
+      }
+      cross = { source: inTurn(sources), bytes };
     }
     // Generating the traffic once more is needed only where a drain rate is to be found.
     const offered = solves(hop) ? await this.offered() : { packets: 0, bytes: 0, durationNs: 0 };

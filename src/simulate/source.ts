@@ -44,6 +44,24 @@ export function openSource(
   return openReplay(kernels, traffic, identity);
 }
 
+/** Each when the one before has ended. */
+export function inTurn(sources: readonly Source[]): Source {
+  let at = 0;
+  return {
+    durationNs: sources.at(-1)?.durationNs ?? null,
+    fill: async (batch) => {
+      batch.count = 0;
+      for (; at < sources.length; at++) {
+        await sources[at]?.fill(batch);
+        if (batch.count > 0) return;
+      }
+    },
+    free: () => {
+      for (const source of sources) source.free();
+    },
+  };
+}
+
 const NEVER_PACKETS = 2 ** 52;
 /** Of packets that are neither 576 nor 1500 bytes long: 40 or 52. */
 const SMALL_BYTES = 46;

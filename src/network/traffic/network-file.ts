@@ -1,6 +1,6 @@
 /** A whole network to be simulated: a map in any format that `plan` reads, who sends how much to whom, and links that carry more than they can for a while. */
 import { readFileSync } from "node:fs";
-import { dirname, join } from "node:path";
+import { dirname, isAbsolute, join } from "node:path";
 import Type, { type Static } from "typebox";
 import { UsageError } from "../../base/errors.ts";
 import { entryAt } from "../../base/lists.ts";
@@ -23,7 +23,7 @@ const FILE = Type.Object(
           { from: name, to: name, pps: Type.Number({ exclusiveMinimum: 0, maximum: 1e7 }) },
           closed,
         ),
-        { maxItems: 100_000 },
+        { minItems: 1, maxItems: 100_000 },
       ),
     ),
     incidents: Type.Optional(
@@ -46,6 +46,8 @@ const FILE = Type.Object(
   closed,
 );
 
+type Incident = NonNullable<Static<typeof FILE>["incidents"]>[number];
+
 export interface NetworkLink {
   from: string;
   to: string;
@@ -54,7 +56,8 @@ export interface NetworkLink {
   ratePps: number;
   /** What the link can carry. */
   capacityBps: number;
-  incident: { startS: number; durationS: number; load: number } | null;
+  /** One after the other. */
+  incidents: { startS: number; durationS: number; load: number }[];
 }
 
 export interface SimulatedNetwork {
@@ -75,30 +78,76 @@ export function readNetwork(file: string, linkPps: number): SimulatedNetwork {
     "give a network file (format hoptime.network/1, docs/simulate.md) or a map, such as network.graphml",
   );
   const given = networkIn(file);
-  const map = given ? loadTopology(join(dirname(file), given.map)) : loadTopology(file);
+  const map = loadTopology(given ? besides(file, given.map) : file);
   const loads = given?.demands ? routed(map, given.demands, file) : null;
-  const incidents = given?.incidents ?? [];
-  const nameOf = (router: number) => entryAt(map.routers, router).name;
+  const incidents = incidentsByLink(given?.incidents ?? [], file);
+  const names = pointNames(map.routers.map((router) => router.name));
   const links = new Map<string, NetworkLink>();
   for (const [i, link] of map.links.entries()) {
-    const [from, to] = [nameOf(link.from), nameOf(link.to)];
+    const [from, to] = [entryAt(names, link.from), entryAt(names, link.to)];
+    const own = linkKey(entryAt(map.routers, link.from).name, entryAt(map.routers, link.to).name);
     const ratePps = loads ? (loads[i] ?? 0) : (given?.linkPps ?? linkPps);
     // Parallel links are one segment: their ends have the same names.
     if (!link.up || ratePps === 0 || links.has(`${from}:${to}`)) continue;
-    const incident = incidents.find((it) => it.from === from && it.to === to) ?? null;
     links.set(`${from}:${to}`, {
-      ...{ from, to, ratePps, incident, propagationNs: (link.latencyMs ?? DEFAULT_LATENCY_MS) * 1e6 },
+      ...{ from, to, ratePps, incidents: incidents.get(own) ?? [] },
+      ...{ propagationNs: (link.latencyMs ?? DEFAULT_LATENCY_MS) * 1e6 },
       capacityBps: link.capacityBps ?? (ratePps * 8 * MEAN_PACKET_BYTES) / UTILISATION,
     });
+    incidents.delete(own);
   }
-  for (const { from, to } of incidents)
-    if (!links.has(`${from}:${to}`))
-      throw new UsageError(
-        "bad-topology",
-        `${file}: incidents: no link from '${from}' to '${to}' that carries traffic`,
-      );
+  for (const [{ from, to }] of incidents.values() as Iterable<[Incident]>)
+    throw new UsageError(
+      "bad-topology",
+      `${file}: incidents: no link from '${from}' to '${to}' that carries traffic`,
+    );
   const list = [...links.values()];
   return { name: map.name, links: list, points: [...new Set(list.flatMap((l) => [l.from, l.to]))] };
+}
+
+function besides(file: string, map: string): string {
+  return isAbsolute(map) ? map : join(dirname(file), map);
+}
+
+/** Each link's in order of time. Traffic of two at once would be more than either says. */
+function incidentsByLink(incidents: readonly Incident[], file: string): Map<string, Incident[]> {
+  const byLink = new Map<string, Incident[]>();
+  for (const incident of [...incidents].sort((a, b) => a.startS - b.startS)) {
+    const key = linkKey(incident.from, incident.to);
+    const own = byLink.get(key) ?? [];
+    const last = own.at(-1);
+    if (last && last.startS + last.durationS > incident.startS)
+      throw new UsageError(
+        "bad-topology",
+        `${file}: incidents: two at once on the link from '${incident.from}' to '${incident.to}' (at ${incident.startS} s)`,
+      );
+    byLink.set(key, [...own, incident]);
+  }
+  return byLink;
+}
+
+const linkKey = (from: string, to: string) => JSON.stringify([from, to]);
+
+/** Two of them and a colon are the name of a segment. */
+const POINT_NAME_BYTES = 31;
+
+/** Names of routers as points can have them: without ':', no longer than two of them fit the name of a segment, each once. */
+function pointNames(routers: readonly string[]): string[] {
+  const taken = new Set<string>();
+  return routers.map((router) => {
+    const name = router.replaceAll(":", "-").trim();
+    let point = cutTo(name, POINT_NAME_BYTES);
+    for (let n = 2; taken.has(point); n++) point = `${cutTo(name, POINT_NAME_BYTES - 5)}~${n}`;
+    taken.add(point);
+    return point;
+  });
+}
+
+function cutTo(text: string, bytes: number): string {
+  const encoder = new TextEncoder();
+  let characters = [...text];
+  while (encoder.encode(characters.join("")).length > bytes) characters = characters.slice(0, -1);
+  return characters.join("").trimEnd();
 }
 
 function networkIn(file: string): Static<typeof FILE> | null {

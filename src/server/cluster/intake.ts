@@ -15,8 +15,12 @@ import type { UnacknowledgedRecords } from "./unacknowledged.ts";
 
 /** Messages that may wait here for their turn, or for their rows. */
 const MAX_OPEN = 20_000;
+/** Of these, the ones that wait for nothing but this worker's own work: what it does in seconds. The rest stays in the stream, for a worker that joins. */
+const MAX_UNFINISHED = 4000;
 const BATCH_RECORDS = 500;
 const BATCH_BYTES = 32 << 20;
+/** Batches begin this far apart where there are fewer: each crosses to three threads, however few records it has. */
+const GATHER_MS = 100;
 /** After so many deliveries without an end a record is in doubt (doubts.ts). */
 const MAX_DELIVERIES = 4;
 /** Parts of a record that is not whole after this time are set aside. */
@@ -58,6 +62,8 @@ export class RecordIntake {
   #queue: JsMsg[] = [];
   #working: Promise<void> | null = null;
   #room: (() => void)[] = [];
+  /** Ends gathering. */
+  #full: (() => void) | null = null;
   copied = 0;
 
   constructor(options: RecordIntakeOptions) {
@@ -67,8 +73,12 @@ export class RecordIntake {
 
   /** Rows were written: there may be room for more. */
   letIn(): void {
-    if (this.#queue.length + this.#options.unacknowledged.size < MAX_OPEN)
-      for (const go of this.#room.splice(0)) go();
+    if (this.#hasRoom) for (const go of this.#room.splice(0)) go();
+  }
+
+  get #hasRoom(): boolean {
+    const { size, unfinished } = this.#options.unacknowledged;
+    return this.#queue.length + size < MAX_OPEN && this.#queue.length + unfinished < MAX_UNFINISHED;
   }
 
   /** The partition is another worker's. */
@@ -85,14 +95,13 @@ export class RecordIntake {
   async take(message: JsMsg): Promise<void> {
     this.#queue.push(message);
     this.#working ??= this.#work();
-    if (this.#queue.length + this.#options.unacknowledged.size >= MAX_OPEN)
-      await new Promise<void>((resolve) => this.#room.push(resolve));
+    if (this.#queue.length >= BATCH_RECORDS) this.#full?.();
+    if (!this.#hasRoom) await new Promise<void>((resolve) => this.#room.push(resolve));
   }
 
   async #work(): Promise<void> {
     while (this.#queue.length > 0 && this.#options.parts()) {
-      // What has come together is stored together.
-      await new Promise((resolve) => setImmediate(resolve));
+      await this.#gather();
       const batch = this.#nextBatch();
       for (;;) {
         try {
@@ -107,6 +116,16 @@ export class RecordIntake {
       }
     }
     this.#working = null;
+  }
+
+  /** What comes together is stored together. */
+  async #gather(): Promise<void> {
+    if (this.#queue.length < BATCH_RECORDS)
+      await new Promise<void>((resolve) => {
+        this.#full = resolve;
+        setTimeout(resolve, GATHER_MS);
+      });
+    this.#full = null;
   }
 
   #nextBatch(): JsMsg[] {

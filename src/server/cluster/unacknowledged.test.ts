@@ -55,4 +55,30 @@ describe("records that are not acknowledged", () => {
       vi.useRealTimers();
     }
   });
+
+  it("count as unfinished while rows are to be made of them, and go to the next worker at once", () => {
+    const records = new UnacknowledgedRecords(30_000);
+    const again: string[] = [];
+    for (const [i, name] of ["rows", "end", "new"].entries())
+      records.add(name, {
+        ...{ partition: 1, fence: 7, name, orders: i + 1 },
+        messages: [{ nak: () => again.push(name) } as unknown as JsMsg],
+      });
+    expect(records.unfinished).toBe(3);
+    records.settle(
+      2,
+      { fenceOf: () => 7, holds: () => true },
+      {
+        waitsFor: ({ name }) => (name === "end" ? "end" : name === "rows" ? "rows" : null),
+        isUnwritten: () => false,
+      },
+    );
+    expect([records.unfinished, records.size]).toEqual([2, 3]);
+    // What is left when nothing more can be estimated waits for what is still in the stream: that must come in.
+    records.rest();
+    expect([records.unfinished, records.size]).toEqual([0, 3]);
+    records.forget(1);
+    expect(again).toEqual(["rows", "end", "new"]);
+    expect(records.size).toBe(0);
+  });
 });

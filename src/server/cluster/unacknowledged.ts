@@ -30,6 +30,8 @@ export class UnacknowledgedRecords {
   readonly #records = new Map<string, Unacknowledged>();
   readonly #ackWaitMs: number;
   #messages = 0;
+  /** Of these, the ones whose rows are still to be made or written; those that wait for their other end are none. */
+  #unfinished = 0;
   acknowledged = 0;
 
   constructor(ackWaitMs: number) {
@@ -38,6 +40,10 @@ export class UnacknowledgedRecords {
 
   get size(): number {
     return this.#messages;
+  }
+
+  get unfinished(): number {
+    return this.#unfinished;
   }
 
   of(partition: number): number {
@@ -64,11 +70,13 @@ export class UnacknowledgedRecords {
     const now = Date.now();
     this.#records.set(`${record.partition} ${id}`, { ...record, sinceMs: now, reportedMs: now });
     this.#messages += record.messages.length;
+    this.#unfinished++;
   }
 
   /** Those that the pairing has heard of, by so many orders, and that wait for nothing. What came under a lease that is lost is left to the next owner: its rows may not have been written. */
   settle(orders: number, leases: Pick<Leases, "fenceOf" | "holds">, { waitsFor, isUnwritten }: Open): void {
     const now = Date.now();
+    this.#unfinished = 0;
     for (const [id, record] of this.#records) {
       if (leases.fenceOf(record.partition) !== record.fence) {
         this.#remove(id, record);
@@ -81,6 +89,7 @@ export class UnacknowledgedRecords {
         isUnwritten(record) ||
         !leases.holds(record.partition) ||
         (what === "end" && now - record.sinceMs < LONGEST_MS);
+      if (open && (what !== "end" || record.orders > orders)) this.#unfinished++;
       if (!open) {
         for (const message of record.messages) message.ack();
         this.acknowledged += record.messages.length;
@@ -99,9 +108,18 @@ export class UnacknowledgedRecords {
       }
   }
 
-  /** They are another worker's. */
+  /** All that could be estimated is: what is still open waits for records that are to come. */
+  rest(): void {
+    this.#unfinished = 0;
+  }
+
+  /** They are another worker's, who gets them at once. */
   forget(partition: number): void {
-    for (const [id, record] of this.#records) if (record.partition === partition) this.#remove(id, record);
+    for (const [id, record] of this.#records) {
+      if (record.partition !== partition) continue;
+      for (const message of record.messages) message.nak();
+      this.#remove(id, record);
+    }
   }
 
   #remove(id: string, record: Unacknowledged): void {

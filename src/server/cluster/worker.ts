@@ -182,6 +182,8 @@ export class ClusterWorker implements ClusterPart {
 
   ticked(): void {
     this.#tick++;
+    this.#unacknowledged.rest();
+    this.#intake.letIn();
   }
 
   publish(message: Uint8Array, point: string | null, tap: string | null): Promise<Ingested> {

@@ -14,6 +14,7 @@ import type { ResultsStore } from "../../results/results-store.ts";
 import { combineRows, type SegmentRow } from "../../results/rows.ts";
 import { pointOf } from "../../results/series.ts";
 import type { Events } from "../events.ts";
+import { FlowLooks } from "./flow-looks.ts";
 import type { RowFollower } from "./follower.ts";
 import {
   type IncidentJson,
@@ -58,7 +59,6 @@ export const NO_NETWORK: NetworkSettings = { paths: [], incidents: INCIDENT_SETT
 
 /** An incident that goes on is written and sent again this often, ms. */
 const UPDATE_MS = 5000;
-const LOOK_MS = 1000;
 /** Closed ones that are remembered at a start. */
 const REMEMBERED = 200;
 /** How often shared results are read, ms; by workers that only answer, less often. */
@@ -73,6 +73,7 @@ export class NetworkMonitor implements RowFollower {
   /** Estimator that is asked for, by segment. */
   #only = new Map<string, string | null>();
   readonly #open = new Map<string, { incident: ReportedIncident; writtenMs: number }>();
+  readonly #looks = new FlowLooks();
   #newestNs = 0n;
   #shared: SharedRows | null = null;
   #readMs = 0;
@@ -174,15 +175,16 @@ export class NetworkMonitor implements RowFollower {
     if (this.#shared) await this.#take(await this.#shared.next());
   }
 
-  /** Flows are known later than delay and loss: an incident that none is known of looks again. */
   async #lookForFlows(): Promise<void> {
-    for (const open of this.#open.values()) {
-      const { incident, writtenMs } = open;
-      const known = incident.flowCount > 0 || incident.kind === "clock" || !incident.segment;
-      if (known || !this.#isOwner || performance.now() - writtenMs < LOOK_MS) continue;
-      open.writtenMs = performance.now();
+    if (!this.#isOwner) return;
+    for (const last of this.#looks.due()) {
+      const open = this.#open.get(last.id);
+      const incident = open?.incident ?? last;
       const suffered = await sufferedFlows(this.#options.results, incident);
-      if (suffered.flowCount > 0) await this.#report("updated", { ...incident, ...suffered });
+      const reported = { ...incident, ...suffered };
+      if (JSON.stringify(suffered.flows) !== JSON.stringify(incident.flows))
+        await (open ? this.#report("updated", reported) : this.#write(reported));
+      if (open && suffered.flowCount === 0) this.#looks.set(reported);
     }
   }
 
@@ -194,8 +196,12 @@ export class NetworkMonitor implements RowFollower {
   #remember(incidents: readonly ReportedIncident[]): void {
     this.#watch = new PathWatch(this.#settings.incidents, incidents);
     this.#open.clear();
-    for (const incident of incidents)
-      if (incident.state === "open") this.#open.set(incident.id, { incident, writtenMs: 0 });
+    this.#looks.clear();
+    for (const incident of incidents) {
+      if (incident.state !== "open") continue;
+      this.#open.set(incident.id, { incident, writtenMs: 0 });
+      this.#looks.set(incident);
+    }
   }
 
   /** Where the time of every path goes: its last epoch. */
@@ -280,6 +286,7 @@ export class NetworkMonitor implements RowFollower {
         incident: reported,
         writtenMs: due ? performance.now() : (known?.writtenMs ?? 0),
       });
+    if (this.#isOwner && (due || !this.#looks.has(incident.id))) this.#looks.set(reported);
     if (due) await this.#report(change, reported);
   }
 

@@ -199,9 +199,12 @@ export function networkRoutes(parts: Parts): Route[] {
       response: INCIDENTS_ANSWER,
       handle: async ({ query }) => {
         const { list, next } = await happenings(service.results.incidents, query as Asked);
-        // What is open is known better than what was written last.
+        // What is open is known better than what was written last; its flows only to the worker that owns the paths, which writes them.
         const now = new Map(network.openJson().map((i) => [i.id, i]));
-        const incidents = (list as IncidentJson[]).map((i) => now.get(i.id) ?? i);
+        const incidents = (list as IncidentJson[]).map((i) => {
+          const { flows, flowCount } = i;
+          return { ...(now.get(i.id) ?? i), flows, flowCount };
+        });
         return { json: { incidents, next } };
       },
     },
