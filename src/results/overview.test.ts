@@ -74,6 +74,20 @@ const ask = (steps: number) =>
   });
 
 describe("an overview", () => {
+  it("of a time that begins behind all data, or ends before it begins, is refused", async () => {
+    const late = BEGIN_NS + 3600n * SECOND_NS;
+    for (const [fromNs, toNs] of [
+      [late, null],
+      [5n, 0n],
+      [null, -1n],
+    ] as const) {
+      const asked = { from: null, to: null, fromNs, toNs, steps: 60, preferred: [], nowNs: late };
+      const answer = overview(store, new Normals(store), asked);
+      if (fromNs === null) expect((await answer).segments.length).toBeGreaterThan(0);
+      else await expect(answer).rejects.toThrow("expected a time before the end of the range");
+    }
+  });
+
   it("has for each step the mean of its epochs, a gap where there are none, and loss where packets are missing", async () => {
     const { segments, stepNs } = await ask(30);
     expect(stepNs).toBe(`${10n * SECOND_NS}`);

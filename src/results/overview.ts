@@ -3,6 +3,7 @@
  * all answers; a step's mean is weighted by packets, and its low and high are the lowest and the highest of the answers in it: made to be looked at. Lost is sent minus received, where both
  * are known, and more than can be in flight at the ends of the time.
  */
+import { invalidValue } from "../base/errors.ts";
 import { earlier, later } from "../base/time.ts";
 import { type Normal, type Normals, normalKey } from "./normals.ts";
 import type { ResultsStore } from "./results-store.ts";
@@ -74,6 +75,8 @@ export async function overview(
   );
   const toNs = question.toNs ?? newestNs;
   const fromNs = question.fromNs ?? toNs - (question.lengthNs ?? HOUR_NS);
+  if (fromNs >= toNs)
+    throw invalidValue("since", `${fromNs}`, "a time before the end of the range", { code: "bad-question" });
   const stepNs = niceStepNs((toNs - fromNs) / BigInt(Math.max(1, question.steps)));
   const startNs = fromNs - (fromNs % stepNs);
   const length = question.steps === 0 ? 0 : Number((toNs - startNs + stepNs - 1n) / stepNs);
