@@ -140,6 +140,9 @@ function noneOf(
       instancePath: `${own.instancePath}/${field}`,
       params: { allowedValues: [...new Set(constants)] },
     } as Fault;
+  const plain = [...alternatives.values()].map((branch) => branch.const);
+  if (plain.every((c) => c !== undefined))
+    return { ...own, keyword: "enum", params: { allowedValues: plain } } as Fault;
   const types = [...alternatives.values()].map((branch) => branch.type ?? "object");
   return { ...own, keyword: "type", params: { type: [...new Set(types)] } } as Fault;
 }
