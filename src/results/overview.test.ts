@@ -166,6 +166,27 @@ describe("an overview", () => {
     expect(BigInt(segments[1]?.lastNs ?? 0)).toBe(BEGIN_NS + 86_401n * SECOND_NS);
   });
 
+  it("what is missing in an epoch in which a capture began is no loss, and a step with few epochs has their rate", async () => {
+    const second = 400;
+    const begun = { edges: 1, sent: 100, received: 40, lost: 60 };
+    const own = { sent: 2000, received: 1993, lost: 7 };
+    await store.write([row("begins", second, 1e6, begun), row("begins", second + 1, 1e6, own)], []);
+    const fromNs = BEGIN_NS + BigInt(second - 40) * SECOND_NS;
+    const asked = {
+      from: null,
+      to: null,
+      fromNs,
+      toNs: fromNs + 60n * SECOND_NS,
+      steps: 6,
+      preferred: ["lda"],
+    };
+    const { segments } = await overview(store, new Normals(store), asked);
+    const found = segments.find((s) => s.label === "begins");
+    // 2 are in flight on average, 7 by chance; of 2,000 packets in ten seconds it would be one.
+    expect(found?.lossRate.filter((l) => l !== null && l > 0)).toEqual([]);
+    expect(found).toMatchObject({ sent: 2000, lost: 0 });
+  });
+
   it("packets in flight at the end of a step that has just begun are no loss", async () => {
     await store.write([row("tail", 300, 18e6, { received: 95, lost: null })], []);
     const { segments } = await overview(store, new Normals(store), {

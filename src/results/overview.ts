@@ -4,7 +4,7 @@
  * are known, and more than can be in flight at the ends of the time.
  */
 import { invalidValue } from "../base/errors.ts";
-import { earlier, later } from "../base/time.ts";
+import { later } from "../base/time.ts";
 import { type Normal, type Normals, normalKey } from "./normals.ts";
 import type { ResultsStore } from "./results-store.ts";
 import { combineRows, type SegmentRow, STEPS, type Step } from "./rows.ts";
@@ -86,6 +86,7 @@ export async function overview(
     store.newestRows(fromNs, toNs),
   ]);
   const segments = emptySegments(known, question.preferred, { normal, length });
+  const coveredNs = new Map<SegmentOverview, number>();
   // Steps of a segment come one after the other.
   let before: { step: StepRow; own: SegmentOverview | undefined } | null = null;
   const ownOf = (step: StepRow) => {
@@ -109,13 +110,12 @@ export async function overview(
     own.lowNs[at] = rounded(step.lowNs);
     own.highNs[at] = rounded(step.highNs);
     if (step.sent !== null && step.received !== null) {
-      // The last step has just begun: its packets are those of the part that there is.
-      const beginsNs = startNs + BigInt(at) * stepNs;
-      const lengthNs = Number(earlier(stepNs, toNs - beginsNs));
-      const lost = beyondFlight(step.sent - step.received, step.sent / lengthNs, step.meanNs);
+      // The first and the last step may be there in part: their rate is that of the part.
+      const lost = beyondFlight(step.sent - step.received, step.sent / step.coveredNs, step.meanNs);
       own.lossRate[at] = step.sent > 0 ? lost / step.sent : null;
       own.sent = (own.sent ?? 0) + step.sent;
       own.lost = (own.lost ?? 0) + step.sent - step.received;
+      coveredNs.set(own, (coveredNs.get(own) ?? 0) + step.coveredNs);
     }
     for (const name of ["epochs", "missing", "refused"] as const) own[name] += step[name];
   }
@@ -127,7 +127,7 @@ export async function overview(
     if (own.lost !== null)
       own.lost = beyondFlight(
         own.lost,
-        (own.sent ?? 0) / Number(toNs - fromNs),
+        (own.sent ?? 0) / (coveredNs.get(own) ?? Number(toNs - fromNs)),
         own.latest?.latency?.meanNs ?? 0,
       );
   const list = [...segments.values()];
