@@ -109,14 +109,7 @@ export async function overview(
     own.meanNs[at] = rounded(step.meanNs);
     own.lowNs[at] = rounded(step.lowNs);
     own.highNs[at] = rounded(step.highNs);
-    if (step.sent !== null && step.received !== null) {
-      // The first and the last step may be there in part: their rate is that of the part.
-      const lost = beyondFlight(step.sent - step.received, step.sent / step.coveredNs, step.meanNs);
-      own.lossRate[at] = step.sent > 0 ? lost / step.sent : null;
-      own.sent = (own.sent ?? 0) + step.sent;
-      own.lost = (own.lost ?? 0) + step.sent - step.received;
-      coveredNs.set(own, (coveredNs.get(own) ?? 0) + step.coveredNs);
-    }
+    addLoss(own, step, coveredNs);
     for (const name of ["epochs", "missing", "refused"] as const) own[name] += step[name];
   }
   for (const row of newest) {
@@ -167,6 +160,18 @@ function newestOf(ends: readonly bigint[], nowNs: bigint): bigint {
 function exactPoint(row: SegmentRow): SeriesPoint | null {
   const made = combineRows([row], { step: 0, startNs: row.startNs, endNs: row.endNs });
   return made ? pointOf(made) : null;
+}
+
+/** `coveredNs`: how long the epochs are that a segment's packets are counted in. */
+function addLoss(own: SegmentOverview, step: StepRow, coveredNs: Map<SegmentOverview, number>): void {
+  const { at, sent, received } = step;
+  if (sent === null || received === null) return;
+  // The first and the last step may be there in part: their rate is that of the part.
+  const lost = beyondFlight(sent - received, sent / step.coveredNs, step.meanNs);
+  own.lossRate[at] = sent > 0 ? lost / sent : null;
+  own.sent = (own.sent ?? 0) + sent;
+  own.lost = (own.lost ?? 0) + sent - received;
+  coveredNs.set(own, (coveredNs.get(own) ?? 0) + step.coveredNs);
 }
 
 /** Packets that are missing beyond those that may be in flight at the end of a time: rate × delay on average, a few more by chance. */

@@ -34,7 +34,10 @@ describe("hoptime.yaml", () => {
       ["data: d\nlatness: 30s\n", "hoptime.yaml:2:1: latness: no such field"],
       ["keep:\n  size: big\n", "hoptime.yaml:2:9: keep.size: invalid value 'big'"],
       ["keep:\n  sizes: 1GB\n", "hoptime.yaml:2:3: keep.sizes: no such field"],
-      ["listen: 99\n", "hoptime.yaml:1:9: listen: invalid value 99 (expected HOST:PORT, e.g. 127.0.0.1:8787)"],
+      [
+        "listen: 99\n",
+        "hoptime.yaml:1:9: listen: invalid value 99 (expected HOST:PORT, e.g. 127.0.0.1:8787)",
+      ],
       ["listen: nowhere\n", "hoptime.yaml:1:9: listen: invalid value 'nowhere'"],
       ["segments:\n  - A:B\n  - A\n", "hoptime.yaml:3:5: segments[1]: invalid value 'A'"],
       ["plan:\n  estimators: [nobody]\n", "hoptime.yaml:1:1: plan: there is no estimator 'nobody'"],

@@ -41,8 +41,7 @@ export function parseConfig(text: string, file: string): Settings {
     throw new UsageError("bad-parameter", `${file}:${line}:${col}: ${what}`, hint);
   };
   const [broken] = [...document.errors, ...document.warnings];
-  if (broken)
-    failAt(broken.pos[0], broken.code === "MULTIPLE_DOCS" ? SEVERAL : firstLine(broken.message));
+  if (broken) failAt(broken.pos[0], broken.code === "MULTIPLE_DOCS" ? SEVERAL : firstLine(broken.message));
   const value = plainValue(document, failAt);
   const fail: Fail = (keys, what, hint) =>
     failAt(offsetOf(document, keys, what.endsWith(NO_SUCH)), what, hint);
