@@ -83,6 +83,14 @@ describe("a value that is checked against a schema", () => {
   ])("says in one line what is wrong with %j", (value, message) => {
     expect(fault(value)).toBe(message);
   });
+
+  it("says so of values of any depth and number of fields", () => {
+    let deep: unknown = [];
+    for (let i = 0; i < 100_000; i++) deep = [deep];
+    expect(fault(deep)).toMatch(/^d\.json: invalid value \[{57}… \(expected an object\)/);
+    const fields = Array.from({ length: 2000 }, (_, i) => [`f${i}`, i]);
+    expect(fault({ shapes: [], ...Object.fromEntries(fields) })).toMatch(/^d\.json: f0: no such field/);
+  });
 });
 
 describe("what may have been meant", () => {

@@ -140,17 +140,21 @@ function noneOf(
       instancePath: `${own.instancePath}/${field}`,
       params: { allowedValues: [...new Set(constants)] },
     } as Fault;
+  const plain = [...alternatives.values()].map((branch) => branch.const);
+  if (plain.every((c) => c !== undefined))
+    return { ...own, keyword: "enum", params: { allowedValues: plain } } as Fault;
   const types = [...alternatives.values()].map((branch) => branch.type ?? "object");
   return { ...own, keyword: "type", params: { type: [...new Set(types)] } } as Fault;
 }
 
 const RANK = ["additionalProperties", "required"];
 
-/** A misspelt field first: what is missing may be just that. Else the outermost, else the first. */
+/** A misspelt field first: what is missing may be just that. Else the outermost, else the first. Of a thousand misspelt ones only their own faults are left (maxErrors). */
 function worst(faults: readonly Fault[]): Fault {
   const rank = (fault: Fault) => (RANK.includes(fault.keyword) ? RANK.indexOf(fault.keyword) : RANK.length);
   // 'boolean' repeats additionalProperties for the field itself.
-  const [first] = faults.filter((f) => f.keyword !== "boolean").sort((a, b) => rank(a) - rank(b));
+  const others = faults.filter((f) => f.keyword !== "boolean");
+  const [first = faults[0]] = others.sort((a, b) => rank(a) - rank(b));
   if (!first) throw new Error("a value that is not what its schema says has no fault");
   return first;
 }
@@ -179,6 +183,8 @@ function describeFault(fault: Fault, schema: TSchema, value: unknown): Descripti
         hint: meantField(name, fieldsAt(schema, fault.schemaPath)),
       };
     }
+    case "boolean":
+      return { path, what: "no such field" };
     case "required":
       return { path: inside((params["requiredProperties"] as string[])[0] ?? ""), what: "missing" };
     case "type":
@@ -240,9 +246,26 @@ const LIMITS = {
 function shown(value: unknown): string {
   // Infinity (1e400 in a file) is null in JSON.
   if (typeof value === "number") return String(value);
-  const text = JSON.stringify(value) ?? String(value);
-  const cut = text.length > 60 ? `${text.slice(0, 57)}…` : text;
-  return typeof value === "string" ? `'${cut.slice(1, text.length > 60 ? undefined : -1)}'` : cut;
+  const text = jsonBeginning(value, SHOWN);
+  const cut = text.length > SHOWN ? `${text.slice(0, SHOWN - 3)}…` : text;
+  return typeof value === "string" ? `'${cut.slice(1, text.length > SHOWN ? undefined : -1)}'` : cut;
+}
+
+/** Characters of a wrong value in a message. */
+const SHOWN = 60;
+
+/** JSON of a value, cut somewhere behind `length` characters: a body may hold millions of entries, or lists in lists beyond any stack. */
+function jsonBeginning(value: unknown, length: number): string {
+  if (typeof value !== "object" || value === null) return JSON.stringify(value) ?? String(value);
+  const list = Array.isArray(value);
+  let text = list ? "[" : "{";
+  for (const name in value) {
+    if (text.length > length) return text;
+    if (text.length > 1) text += ",";
+    if (!list) text += `${JSON.stringify(name)}:`;
+    text += jsonBeginning((value as Record<string, unknown>)[name], length - text.length);
+  }
+  return `${text}${list ? "]" : "}"}`;
 }
 
 const pointerParts = (pointer: string) =>

@@ -7,7 +7,7 @@ import { READINGS } from "../server/config/reading.ts";
 import type { Reads, Settings } from "../server/config/settings.ts";
 import { settingsPage } from "../server/config/settings-page.ts";
 import { DEFAULT_LISTEN } from "../server/listen.ts";
-import { type RunningServer, startServer } from "../server/server.ts";
+import { checkListen, type RunningServer, startServer } from "../server/server.ts";
 import { DEFAULT_STATION } from "../server/station.ts";
 import { integerOption } from "./options.ts";
 import { print, warn } from "./output.ts";
@@ -210,6 +210,7 @@ async function run(flags: Flags): Promise<void> {
   let settings = read();
   const options = serverOptions(settings);
   if (flags.check) {
+    checkListen(options);
     await print([`${flags.config ?? "options"}: ok\n`]);
     return;
   }

@@ -13,17 +13,23 @@ interface Scene {
   /** Chance to be lost in an epoch. */
   loss?: (epoch: number) => number;
   offsetNs?: number;
+  /** Cells that the packets are spread over: those missing in one hide those that appear in it. */
+  cells?: number;
 }
 
+const sum = (list: readonly number[]) => list.reduce((a, b) => a + b, 0);
+
 /** Packets one by one; what each end counts, and what was lost of those that were sent in an epoch. */
-function scene({ seed, ratePps, epochs, delayNs, queue, loss = () => 0, offsetNs = 0 }: Scene) {
+function scene({ seed, ratePps, epochs, delayNs, queue, loss = () => 0, offsetNs = 0, cells = 1 }: Scene) {
   const random = new Random(seed);
+  const cellOf = new Random(seed + 1);
   const counts = Array.from({ length: epochs }, () => ({
     sent: 0,
     received: 0,
     lost: 0,
     appeared: 0,
     delays: [] as number[],
+    cells: Array.from({ length: cells }, () => ({ missing: 0, received: 0, unlike: false })),
   }));
   let [nowNs, freeNs] = [0, 0];
   let bursting = false;
@@ -35,11 +41,15 @@ function scene({ seed, ratePps, epochs, delayNs, queue, loss = () => 0, offsetNs
     const own = counts[epoch];
     if (!own) break;
     own.sent++;
+    const cell = Math.floor(cells * cellOf.float());
+    const here = own.cells[cell]!;
+    here.missing++;
     const waits = queue ? Math.max(0, freeNs - nowNs) : 0;
     // Senders slow down.
     if (waits > 150e6) bursting = false;
     if (random.float() < loss(epoch) || (queue && waits > (queue.packets * 1e9) / queue.ratePps)) {
       own.lost++;
+      here.unlike = true;
       continue;
     }
     if (queue) freeNs = Math.max(freeNs, nowNs) + 1e9 / queue.ratePps;
@@ -47,6 +57,10 @@ function scene({ seed, ratePps, epochs, delayNs, queue, loss = () => 0, offsetNs
     const there = counts[Math.floor((nowNs + delay) / 1e9)];
     if (!there) continue;
     there.received++;
+    const arrived = there.cells[cell]!;
+    arrived.missing--;
+    arrived.received++;
+    if (there !== own) here.unlike = arrived.unlike = true;
     if (there === own) there.delays.push(delay);
     else there.appeared++;
   }
@@ -64,10 +78,14 @@ function scene({ seed, ratePps, epochs, delayNs, queue, loss = () => 0, offsetNs
     };
   });
   const inner = counts.slice(1, -1);
-  return { rows, truth: inner.map((c) => c.lost), appeared: inner.map((c) => c.appeared) };
+  const shown = inner.map((c, i): CountedEpoch => {
+    const lost = sum(c.cells.map(({ missing }) => Math.max(0, missing)));
+    const used = sum(c.cells.map((cell) => (cell.unlike ? 0 : cell.received)));
+    return { ...rows[i]!, lost, used, stdevNs: null };
+  });
+  return { rows, shown, truth: inner.map((c) => c.lost), appeared: inner.map((c) => c.appeared) };
 }
 
-const sum = (list: readonly number[]) => list.reduce((a, b) => a + b, 0);
 const QUEUE = { ratePps: 2200, packets: 200, burst: 1.6 };
 
 describe("loss of single epochs that are cut by time", () => {
@@ -189,6 +207,20 @@ describe("loss of single epochs that are cut by time", () => {
     const inside = losses.filter((l, i) => l && l.low <= (truth[i] ?? 0) && l.high >= (truth[i] ?? 0));
     expect(inside.length).toBeGreaterThan(96);
     expect(Math.abs(sum(losses.map((l) => l?.lost ?? 0)) - sum(truth))).toBeLessThan(0.05 * sum(truth) + 50);
+  });
+
+  it("has wider bounds where lost packets hide those that appeared in their cells", () => {
+    for (const cells of [8, 40, 4000]) {
+      const { shown, truth } = scene({
+        ...{ seed: 79, ratePps: 1000, epochs: 400, delayNs: 200_000, cells },
+        queue: { ratePps: 1300, packets: 60, burst: 4 },
+      });
+      expect(sum(truth) / sum(shown.map((r) => r.sent ?? 0))).toBeGreaterThan(0.1);
+      const losses = epochLosses(shown);
+      const inside = losses.filter((l, i) => l && l.low <= (truth[i] ?? 0) && l.high >= (truth[i] ?? 0));
+      expect(inside.length / losses.length, `${cells} cells`).toBeGreaterThan(0.95);
+      expect(Math.abs(sum(losses.map((l) => l?.lost ?? 0)) - sum(truth))).toBeLessThan(0.02 * sum(truth));
+    }
   });
 
   it("counts packets that came from elsewhere", () => {

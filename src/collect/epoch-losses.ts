@@ -8,7 +8,8 @@
  * losses raise, and that each cut shows with the deviation of what is in flight. The rises of that level are the losses (`rising-levels.ts`). Each epoch has bounds too: all that x and y leave
  * possible.
  *
- * Where an estimator's cells show which packets appeared at the receiver only, those are the ones that were in flight at the start, and x is known but for packets that share a cell.
+ * Where an estimator's cells show which packets appeared at the receiver only, those are the ones that were in flight at the start, and x is known but for packets that share a cell with one that
+ * is missing: these hide each other. The more packets are in cells with either (few flows, much loss), the wider are the bounds, up to those by rate and delay.
  *
  * A delay that is negative (clocks apart) has packets arrive before they are sent: in flight with the other sign. Where nothing is known of the delay, nothing is lost for sure.
  */
@@ -23,6 +24,8 @@ export interface CountedEpoch {
   received: number | null;
   /** As its own estimate counts; packets that appeared at the receiver only are counted in it. */
   lost: number | null;
+  /** Packets received in cells that hold the same at both ends; left out where that is not known. */
+  used?: number;
   meanNs: number | null;
   stdevNs: number | null;
   /** A capture began or ended within it, or one end is missing: what is missing may not have been captured. */
@@ -46,7 +49,7 @@ interface Cut {
   low: number;
   high: number;
   /** By the packets that appeared behind it: known better than its bounds, which are for the worst case. */
-  shown?: boolean;
+  deviation?: number;
 }
 
 interface Chained {
@@ -116,9 +119,8 @@ function lostByEpoch(chain: readonly Chained[]): number[] {
   return wholeSteps(risesOf(levels, DEVIATIONS));
 }
 
-function deviationOf({ expected, low, high, shown }: Cut): number {
-  const wide = Math.max(high - expected, expected - low);
-  return Math.max(0.5, (shown ? wide / 2 - 1 : wide) / DEVIATIONS);
+function deviationOf({ expected, low, high, deviation }: Cut): number {
+  return Math.max(0.5, deviation ?? Math.max(high - expected, expected - low) / DEVIATIONS);
 }
 
 /** Rounded so that the sum is kept. */
@@ -134,7 +136,7 @@ function wholeSteps(rises: readonly number[]): number[] {
 
 function chained(epochs: readonly CountedEpoch[], first: number, end: number): Chained[] {
   const own = epochs.slice(first, end);
-  const shown = own.some((e) => appearedIn(e) > 0) ? own.map(appearedIn) : null;
+  const shown = own.some((e) => appearedIn(e) > 0) ? own.map(shownIn) : null;
   const late = own.map((epoch, i) => Math.min(own[i - 1]?.lost ?? 0, appearedIn(epoch)));
   const usual = [...late].sort((a, b) => a - b)[late.length >> 1] ?? 0;
   const chain: Chained[] = [];
@@ -166,20 +168,43 @@ function appearedIn({ sent, received, lost }: CountedEpoch): number {
   return lost === null ? 0 : Math.max(0, lost - ((sent ?? 0) - (received ?? 0)));
 }
 
+interface Shown {
+  appeared: number;
+  /** Share of the packets in cells that would hide one. */
+  hiding: number;
+}
+
+function shownIn(epoch: CountedEpoch): Shown {
+  const { used, received } = epoch;
+  const hiding = used === undefined || !received ? 0 : Math.min(1, Math.max(0, 1 - used / received));
+  return { appeared: appearedIn(epoch), hiding };
+}
+
 /** The cut before epoch `i` of a chain, by what appeared in it, as far as rate and delay allow that. Behind the last, by what appeared in all of them. */
-function cutAt(byRate: Cut, shown: readonly number[] | null, i: number): Cut {
+function cutAt(byRate: Cut, shown: readonly Shown[] | null, i: number): Cut {
   // With clocks apart packets arrive before they are sent: what appears then is that of the cut behind.
   if (!shown || byRate.expected < 0) return byRate;
   const own = shown[i];
-  const mean = shown.reduce((sum, a) => sum + a, 0) / shown.length;
-  const apart = Math.sqrt(shown.reduce((sum, a) => sum + (a - mean) ** 2, 0) / shown.length);
-  const expected = Math.min(own ?? mean, byRate.high);
-  const wide =
-    own === undefined
-      ? DEVIATIONS * Math.max(apart, Math.sqrt(mean)) + 2
-      : HIDDEN * expected + DEVIATIONS * Math.sqrt(HIDDEN * expected) + 2;
-  const high = own === undefined ? expected + wide : Math.min(expected + wide, byRate.high);
-  return { expected, low: Math.max(0, expected - wide), high, shown: own !== undefined };
+  if (own) return shownCut(byRate, own);
+  const mean = shown.reduce((sum, { appeared }) => sum + appeared, 0) / shown.length;
+  const hiding = shown.reduce((sum, s) => sum + s.hiding, 0) / shown.length;
+  const apart = Math.sqrt(shown.reduce((sum, s) => sum + (s.appeared - mean) ** 2, 0) / shown.length);
+  const expected = Math.min(mean, byRate.high);
+  const wide = DEVIATIONS * Math.max(apart, Math.sqrt(mean)) + 2;
+  const high = Math.max(expected + wide, hiding * byRate.high);
+  return { expected, low: Math.max(0, expected - wide), high, deviation: wide / DEVIATIONS };
+}
+
+/** What stays hidden by chance is negative binomial beside what is shown: it widens the bounds. As the most likely value, what is shown is nearer the truth than rate and delay. */
+function shownCut(byRate: Cut, { appeared, hiding }: Shown): Cut {
+  const expected = Math.min(appeared, byRate.high);
+  const wide = HIDDEN * expected + DEVIATIONS * Math.sqrt(HIDDEN * expected) + 2;
+  const hidden = (hiding / (1 - hiding)) * (expected + 1);
+  const most = hidden + DEVIATIONS * Math.sqrt(hidden / (1 - hiding)) + 2;
+  const high = hiding < 1 ? Math.min(expected + Math.max(wide, most), byRate.high) : byRate.high;
+  const apart = Math.min(wide, Math.max(expected, byRate.high - expected));
+  const deviation = (apart / 2 - 1) / DEVIATIONS;
+  return { expected, low: Math.max(0, expected - wide), high, deviation };
 }
 
 /** `otherwiseNs`: the delay where neither epoch has one. */

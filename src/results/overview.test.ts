@@ -74,6 +74,20 @@ const ask = (steps: number) =>
   });
 
 describe("an overview", () => {
+  it("of a time that begins behind all data, or ends before it begins, is refused", async () => {
+    const late = BEGIN_NS + 3600n * SECOND_NS;
+    for (const [fromNs, toNs] of [
+      [late, null],
+      [5n, 0n],
+      [null, -1n],
+    ] as const) {
+      const asked = { from: null, to: null, fromNs, toNs, steps: 60, preferred: [], nowNs: late };
+      const answer = overview(store, new Normals(store), asked);
+      if (fromNs === null) expect((await answer).segments.length).toBeGreaterThan(0);
+      else await expect(answer).rejects.toThrow("expected a time before the end of the range");
+    }
+  });
+
   it("has for each step the mean of its epochs, a gap where there are none, and loss where packets are missing", async () => {
     const { segments, stepNs } = await ask(30);
     expect(stepNs).toBe(`${10n * SECOND_NS}`);
@@ -150,6 +164,27 @@ describe("an overview", () => {
       ["gold", true],
     ]);
     expect(BigInt(segments[1]?.lastNs ?? 0)).toBe(BEGIN_NS + 86_401n * SECOND_NS);
+  });
+
+  it("what is missing in an epoch in which a capture began is no loss, and a step with few epochs has their rate", async () => {
+    const second = 400;
+    const begun = { edges: 1, sent: 100, received: 40, lost: 60 };
+    const own = { sent: 2000, received: 1993, lost: 7 };
+    await store.write([row("begins", second, 1e6, begun), row("begins", second + 1, 1e6, own)], []);
+    const fromNs = BEGIN_NS + BigInt(second - 40) * SECOND_NS;
+    const asked = {
+      from: null,
+      to: null,
+      fromNs,
+      toNs: fromNs + 60n * SECOND_NS,
+      steps: 6,
+      preferred: ["lda"],
+    };
+    const { segments } = await overview(store, new Normals(store), asked);
+    const found = segments.find((s) => s.label === "begins");
+    // 2 are in flight on average, 7 by chance; of 2,000 packets in ten seconds it would be one.
+    expect(found?.lossRate.filter((l) => l !== null && l > 0)).toEqual([]);
+    expect(found).toMatchObject({ sent: 2000, lost: 0 });
   });
 
   it("packets in flight at the end of a step that has just begun are no loss", async () => {

@@ -3,7 +3,8 @@
  * all answers; a step's mean is weighted by packets, and its low and high are the lowest and the highest of the answers in it: made to be looked at. Lost is sent minus received, where both
  * are known, and more than can be in flight at the ends of the time.
  */
-import { earlier, later } from "../base/time.ts";
+import { invalidValue } from "../base/errors.ts";
+import { later } from "../base/time.ts";
 import { type Normal, type Normals, normalKey } from "./normals.ts";
 import type { ResultsStore } from "./results-store.ts";
 import { combineRows, type SegmentRow, STEPS, type Step } from "./rows.ts";
@@ -74,6 +75,8 @@ export async function overview(
   );
   const toNs = question.toNs ?? newestNs;
   const fromNs = question.fromNs ?? toNs - (question.lengthNs ?? HOUR_NS);
+  if (fromNs >= toNs)
+    throw invalidValue("since", `${fromNs}`, "a time before the end of the range", { code: "bad-question" });
   const stepNs = niceStepNs((toNs - fromNs) / BigInt(Math.max(1, question.steps)));
   const startNs = fromNs - (fromNs % stepNs);
   const length = question.steps === 0 ? 0 : Number((toNs - startNs + stepNs - 1n) / stepNs);
@@ -83,6 +86,7 @@ export async function overview(
     store.newestRows(fromNs, toNs),
   ]);
   const segments = emptySegments(known, question.preferred, { normal, length });
+  const coveredNs = new Map<SegmentOverview, number>();
   // Steps of a segment come one after the other.
   let before: { step: StepRow; own: SegmentOverview | undefined } | null = null;
   const ownOf = (step: StepRow) => {
@@ -105,15 +109,7 @@ export async function overview(
     own.meanNs[at] = rounded(step.meanNs);
     own.lowNs[at] = rounded(step.lowNs);
     own.highNs[at] = rounded(step.highNs);
-    if (step.sent !== null && step.received !== null) {
-      // The last step has just begun: its packets are those of the part that there is.
-      const beginsNs = startNs + BigInt(at) * stepNs;
-      const lengthNs = Number(earlier(stepNs, toNs - beginsNs));
-      const lost = beyondFlight(step.sent - step.received, step.sent / lengthNs, step.meanNs);
-      own.lossRate[at] = step.sent > 0 ? lost / step.sent : null;
-      own.sent = (own.sent ?? 0) + step.sent;
-      own.lost = (own.lost ?? 0) + step.sent - step.received;
-    }
+    addLoss(own, step, coveredNs);
     for (const name of ["epochs", "missing", "refused"] as const) own[name] += step[name];
   }
   for (const row of newest) {
@@ -124,7 +120,7 @@ export async function overview(
     if (own.lost !== null)
       own.lost = beyondFlight(
         own.lost,
-        (own.sent ?? 0) / Number(toNs - fromNs),
+        (own.sent ?? 0) / (coveredNs.get(own) ?? Number(toNs - fromNs)),
         own.latest?.latency?.meanNs ?? 0,
       );
   const list = [...segments.values()];
@@ -164,6 +160,18 @@ function newestOf(ends: readonly bigint[], nowNs: bigint): bigint {
 function exactPoint(row: SegmentRow): SeriesPoint | null {
   const made = combineRows([row], { step: 0, startNs: row.startNs, endNs: row.endNs });
   return made ? pointOf(made) : null;
+}
+
+/** `coveredNs`: how long the epochs are that a segment's packets are counted in. */
+function addLoss(own: SegmentOverview, step: StepRow, coveredNs: Map<SegmentOverview, number>): void {
+  const { at, sent, received } = step;
+  if (sent === null || received === null) return;
+  // The first and the last step may be there in part: their rate is that of the part.
+  const lost = beyondFlight(sent - received, sent / step.coveredNs, step.meanNs);
+  own.lossRate[at] = sent > 0 ? lost / sent : null;
+  own.sent = (own.sent ?? 0) + sent;
+  own.lost = (own.lost ?? 0) + sent - received;
+  coveredNs.set(own, (coveredNs.get(own) ?? 0) + step.coveredNs);
 }
 
 /** Packets that are missing beyond those that may be in flight at the end of a time: rate × delay on average, a few more by chance. */

@@ -53,9 +53,10 @@ export interface StepRow {
   meanNs: number | null;
   lowNs: number | null;
   highNs: number | null;
-  /** Of epochs in which both are known. */
+  /** Of epochs in which both are known and no capture began or ended; and how long these are together. */
   sent: number | null;
   received: number | null;
+  coveredNs: number;
   epochs: number;
   missing: number;
   refused: number;
@@ -257,19 +258,22 @@ export class SegmentReader {
   async steps({ fromNs, toNs, stepNs, step }: StepQuestion): Promise<StepRow[]> {
     const union = await this.#pieces(fromNs, toNs, step);
     // One text for each segment: values that cross one by one take ten times as long.
-    const fields = ["begins", "mean", "low", "high", "sent", "received", "epochs", "missing", "refused"];
+    const sums = ["sent", "received", "covered", "epochs", "missing", "refused"];
+    const fields = ["begins", "mean", "low", "high", ...sums];
     const { dialect } = this.questions;
     const text = dialect.gathered(dialect.listed(fields.map((f) => dialect.text(f))));
     const whole = (sql: string) => `floor(${sql} + 0.5)`;
+    // What is missing in an epoch in which a capture began or ended was not captured.
+    const counted = (sql: string) =>
+      `sum(CASE WHEN sent_of IS NULL OR received_of IS NULL OR (edges > 0 AND step_s = 0) THEN NULL ELSE ${sql} END)`;
     const rows = await this.questions.all(
       `SELECT ${NAMES}, ${text} FROM (
         SELECT ${NAMES}, ${dialect.quotient("start_ns - $1", "$2")} AS begins,
           ${whole("sum(mean_ns * weight) / sum(CASE WHEN mean_ns IS NULL THEN NULL ELSE weight END)")} AS mean,
           ${whole("min(low_ns)")} AS low, ${whole("max(high_ns)")} AS high,
-          ${whole("sum(CASE WHEN received_of IS NULL THEN NULL ELSE sent_of END)")} AS sent,
-          ${whole("sum(CASE WHEN sent_of IS NULL THEN NULL ELSE received_of END)")} AS received,
+          ${whole(counted("sent_of"))} AS sent, ${whole(counted("received_of"))} AS received, ${whole(counted("end_ns - start_ns"))} AS covered,
           sum(epochs_of) AS epochs, sum(missing_of) AS missing, sum(refused_of) AS refused
-        FROM (SELECT ${NAMES}, start_ns, mean_ns, low_ns, high_ns, sent AS sent_of, received AS received_of, epochs AS epochs_of, missing AS missing_of, refused AS refused_of, greatest(coalesce(received, 1), 1) AS weight ${dialect.from("segments")} AND (${union})) AS parts
+        FROM (SELECT ${NAMES}, step_s, start_ns, end_ns, edges, mean_ns, low_ns, high_ns, sent AS sent_of, received AS received_of, epochs AS epochs_of, missing AS missing_of, refused AS refused_of, greatest(coalesce(received, 1), 1) AS weight ${dialect.from("segments")} AND (${union})) AS parts
         GROUP BY ${NAMES}, begins) AS steps GROUP BY ${NAMES}`,
       [fromNs, stepNs],
     );
@@ -387,9 +391,10 @@ function stepRow(names: Pick<StepRow, "from" | "to" | "label" | "estimator">, te
     highNs: orNull(3),
     sent: orNull(4),
     received: orNull(5),
-    epochs: Number(values[6]),
-    missing: Number(values[7]),
-    refused: Number(values[8]),
+    coveredNs: Number(values[6]),
+    epochs: Number(values[7]),
+    missing: Number(values[8]),
+    refused: Number(values[9]),
   };
 }
 

@@ -147,6 +147,7 @@ export function countedEpoch(row: SegmentRow): CountedEpoch {
   const spread = known && state.whyStdev === null && state.spreadWeight > 0;
   return {
     ...{ mode, startNs, endNs, sent, received, lost, edge: row.edges > 0 || row.missing > 0 },
+    used: state.used,
     meanNs: known ? state.meanNs : null,
     stdevNs: spread ? Math.sqrt(state.spreadM2 / state.spreadWeight) : null,
   };

@@ -116,7 +116,9 @@ async function openStation(options: ServerOptions, service: CollectorService): P
   return await Station.open({ insecure, ...station, file: join(data, "station.json"), now, onLog }, service);
 }
 
-function checkListen(host: string, { listen, tls, insecure }: ServerOptions): void {
+/** What has to be known of settings before anything is opened. */
+export function checkListen({ listen, tls, insecure }: ServerOptions): void {
+  const { host } = parseListen(listen);
   if (isLoopback(host) || tls || insecure) return;
   throw new UsageError(
     "bad-option",
@@ -128,7 +130,7 @@ function checkListen(host: string, { listen, tls, insecure }: ServerOptions): vo
 
 export async function startServer(options: ServerOptions): Promise<RunningServer> {
   const { host, port } = parseListen(options.listen);
-  checkListen(host, options);
+  checkListen(options);
   const { cluster, service } = await openService(options);
   let station: Station | null = null;
   try {

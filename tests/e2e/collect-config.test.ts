@@ -23,6 +23,12 @@ it("--check names what is wrong with its place, and ends", () => {
   expect(
     execFileSync(process.execPath, [CLI, "collect", "--config", file, "--check"], { encoding: "utf8" }),
   ).toBe(`${file}: ok\n`);
+  writeFileSync(file, `data: ${root}/data\nlisten: 0.0.0.0:8787\n`);
+  const open = spawnSync(process.execPath, [CLI, "collect", "--config", file, "--check"], {
+    encoding: "utf8",
+  });
+  expect(open.status).toBe(2);
+  expect(open.stderr).toContain("0.0.0.0:8787 can be reached from other hosts");
   const none = spawnSync(process.execPath, [CLI, "collect", "--check"], { encoding: "utf8" });
   expect(none.status).toBe(2);
   expect(none.stderr).toContain("--data");

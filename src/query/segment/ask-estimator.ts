@@ -250,7 +250,7 @@ export class EstimatorQuestion {
       ...byClocks(answered(segment), estimate.clockErrorNs),
     });
     this.#counted.push({
-      ...{ mode, startNs, endNs, sent, received, lost, edge },
+      ...{ mode, startNs, endNs, sent, received, lost, edge, used: segment.packetsUsed },
       meanNs: isNoAnswer(segment.mean) ? null : segment.mean.valueNs,
       stdevNs: isNoAnswer(segment.stdev) ? null : segment.stdev.valueNs,
     });

@@ -24,12 +24,20 @@ const problem = (text: string): string => {
 
 describe("hoptime.yaml", () => {
   it("names what is wrong with file, line and column", () => {
+    const nine = (name: string) => Array(9).fill(name).join(", ");
+    const aliases = ["b", "c", "d", "e"].reduce(
+      (text, name, i) => `${text}${name}: &${name} [${nine(`*${"abcd"[i]}`)}]\n`,
+      `a: &a [${nine("x")}]\n`,
+    );
     const cases: [string, string][] = [
       ["data: d\nlateness: soon\n", "hoptime.yaml:2:11: lateness: 'soon' is not a duration"],
       ["data: d\nlatness: 30s\n", "hoptime.yaml:2:1: latness: no such field"],
       ["keep:\n  size: big\n", "hoptime.yaml:2:9: keep.size: invalid value 'big'"],
       ["keep:\n  sizes: 1GB\n", "hoptime.yaml:2:3: keep.sizes: no such field"],
-      ["listen: 99\n", "hoptime.yaml:1:9: listen: invalid value 99 (expected text)"],
+      [
+        "listen: 99\n",
+        "hoptime.yaml:1:9: listen: invalid value 99 (expected HOST:PORT, e.g. 127.0.0.1:8787)",
+      ],
       ["listen: nowhere\n", "hoptime.yaml:1:9: listen: invalid value 'nowhere'"],
       ["segments:\n  - A:B\n  - A\n", "hoptime.yaml:3:5: segments[1]: invalid value 'A'"],
       ["plan:\n  estimators: [nobody]\n", "hoptime.yaml:1:1: plan: there is no estimator 'nobody'"],
@@ -58,6 +66,12 @@ describe("hoptime.yaml", () => {
       ["data: [\n", "hoptime.yaml:2:1:"],
       ["data: a\ndata: b\n", "hoptime.yaml:2:1: Map keys must be unique"],
       ["- 1\n", "hoptime.yaml:1:1: invalid value [1] (expected an object)"],
+      ["log: xml\n", "hoptime.yaml:1:6: log: invalid value 'xml' (expected text, json)"],
+      ["lateness: 30\n", "1:11: lateness: invalid value 30 (expected a time with its unit, e.g. 30s)"],
+      ["keep: {size: 0}\n", "1:14: keep.size: invalid value 0 (expected a size with its unit, e.g. 10GB)"],
+      ["listen: 8787\n", "1:9: listen: invalid value 8787 (expected HOST:PORT, e.g. 127.0.0.1:8787)"],
+      ["data: d\n---\ndata: e\n", "hoptime.yaml:2:1: a second document begins (---)"],
+      [`${aliases}`, "hoptime.yaml:1:1: aliases (*name) stand for more than settings can hold"],
     ];
     for (const [text, expected] of cases) expect(problem(text), text).toContain(expected);
   });

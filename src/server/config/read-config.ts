@@ -41,14 +41,16 @@ export function parseConfig(text: string, file: string): Settings {
     throw new UsageError("bad-parameter", `${file}:${line}:${col}: ${what}`, hint);
   };
   const [broken] = [...document.errors, ...document.warnings];
-  if (broken) failAt(broken.pos[0], firstLine(broken.message));
-  const value: unknown = document.contents === null ? {} : document.toJS({ maxAliasCount: 100 });
+  if (broken) failAt(broken.pos[0], broken.code === "MULTIPLE_DOCS" ? SEVERAL : firstLine(broken.message));
+  const value = plainValue(document, failAt);
   const fail: Fail = (keys, what, hint) =>
     failAt(offsetOf(document, keys, what.endsWith(NO_SUCH)), what, hint);
   const fault = faultOf(SETTINGS, value);
   if (fault) {
     const at = fault.path === "" ? "" : `${fault.path}: `;
-    fail(fault.keys, `${at}${fault.what}`, fault.hint ?? HINT);
+    const form = FORMS[nodeAt(fault.keys)?.reads ?? "name"];
+    const what = form ? fault.what.replace("(expected text)", `(expected ${form})`) : fault.what;
+    fail(fault.keys, `${at}${what}`, fault.hint ?? HINT);
   }
   const settings = value as Settings;
   readTexts(SETTINGS as Node, settings, [], fail, dirname(resolve(file)));
@@ -57,6 +59,31 @@ export function parseConfig(text: string, file: string): Settings {
 }
 
 const firstLine = (text: string) => text.split("\n")[0] ?? text;
+
+const SEVERAL = "a second document begins (---): settings are one document";
+
+/** Of texts that look like numbers where something is left out. */
+const FORMS: Partial<Record<Reads, string>> = {
+  duration: "a time with its unit, e.g. 30s",
+  size: "a size with its unit, e.g. 10GB",
+  listen: "HOST:PORT, e.g. 127.0.0.1:8787",
+};
+
+function nodeAt(keys: readonly string[]): Node | undefined {
+  return keys.reduce<Node | undefined>(
+    (node, key) => node?.items ?? node?.properties?.[key],
+    SETTINGS as Node,
+  );
+}
+
+function plainValue(document: Document, failAt: (offset: number, what: string) => never): unknown {
+  if (document.contents === null) return {};
+  try {
+    return document.toJS({ maxAliasCount: 100 });
+  } catch {
+    return failAt(0, "aliases (*name) stand for more than settings can hold: write them out");
+  }
+}
 
 interface Node {
   reads?: Reads;
