@@ -12,7 +12,7 @@ import { type CaptureStatistics, DEFAULT_COVER, DEFAULT_SEED } from "../../reade
 import type { ClockState } from "../clock-state.ts";
 import { systemClock, type WallClock } from "../live-clock.ts";
 import type { CaptureTotals, Source, SourceBatch } from "../source.ts";
-import { type InterfaceSourceOptions, snapBytesOf } from "./interface-options.ts";
+import { type InterfaceSourceOptions, plainSnapOf, snapBytesOf } from "./interface-options.ts";
 import { loadLibc } from "./libc.ts";
 import { BLOCK_BYTES, PacketRing, RETIRE_MS, type RingOptions } from "./ring.ts";
 import type { RingWindow } from "./ring-window.ts";
@@ -95,7 +95,13 @@ export class InterfaceSource implements Source {
     this.#batch = new PacketBatch(kernels);
     this.#cursor = kernels.call.cursorNew() >>> 0;
     this.#shorts = newShorts(kernels);
-    const { cover = DEFAULT_COVER, inner = false, seed = DEFAULT_SEED } = options.capture ?? {};
+    const {
+      cover = DEFAULT_COVER,
+      inner = false,
+      seed = DEFAULT_SEED,
+      rowsOnly = false,
+    } = options.capture ?? {};
+    if (rowsOnly) this.#batch.makeLean();
     kernels.writeU64(this.#cursor + CursorLayout.seed, seed);
     this.#set("cover", cover);
     this.#set("special", inner ? SPECIAL_INNER : 0);
@@ -114,7 +120,10 @@ export class InterfaceSource implements Source {
     // What a loopback sends it receives: both would count each packet twice.
     const direction = this.#options.direction ?? (this.name === LOOPBACK ? "in" : "both");
     const hardware = timestamps === "hardware";
-    const { program, selective } = socketFilter(wanted, direction, this.snapBytes);
+    const { program, selective } = socketFilter(wanted, direction, {
+      bytes: this.snapBytes,
+      plainBytes: plainSnapOf(this.#options, DEFAULT_COVER),
+    });
     const options: RingOptions = { name: this.name, direction, promiscuous, hardware, program, ringBytes };
     this.#ring = PacketRing.open(libc, options);
     this.#window = this.#options.copyBlocks ? null : this.#ring.window(this.#kernels);
