@@ -1,9 +1,13 @@
-/** An interface that is removed and made again while it is observed, as tunnels and ports of virtual machines are: two veth pairs of one name, one after the other. */
+/**
+ * An interface that is removed and made again while it is observed, as tunnels and ports of virtual machines are: two veth pairs of one name, one after the other. And one that is silent from the
+ * beginning on.
+ */
 import { existsSync, mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { afterAll, afterEach, beforeEach, expect, test } from "vitest";
+import { RecordArchive } from "../../src/archive/archive.ts";
 import { findLibc } from "../../src/capture/source/interface/libc.ts";
 import { NetworkLab, namespacesMissing, udpSender } from "../support/namespaces.ts";
 import { startObserver } from "../support/observer-process.ts";
@@ -63,5 +67,40 @@ test.skipIf(missing !== null)(
     const report = JSON.parse(out);
     expect(report.captures).toMatchObject([{ packets: before + after, dropped: 0 }]);
     expect(report.notes.join("\n")).toContain("near: removed, and there again, 1 time");
+  },
+);
+
+test.skipIf(missing !== null)(
+  "epochs are observed from the start of observation on, though the first packet comes later",
+  { timeout: 120_000 },
+  async () => {
+    lab.addHost("r");
+    lab.run("r", "sysctl", "-qw", "net.ipv6.conf.default.disable_ipv6=1");
+    makePair();
+    const records = join(scratch, "silent");
+    const observer = await startObserver(
+      lab,
+      ...(["r", cli, "near", "--direction", "in", "--point", "P", "--epoch", "250ms"] as const),
+      ...["--to", records, "--json"],
+    );
+    const silentFromNs = 1_000_000n * BigInt(Date.now());
+    await sleep(2000);
+    const silentUntilNs = 1_000_000n * BigInt(Date.now());
+    const sent = await send();
+    await sleep(300);
+    const { code, err } = await observer.end();
+    expect(code, err).toBe(0);
+    const archive = RecordArchive.open(records);
+    const stored = archive.list().entries.map((entry) => archive.readRecord(entry));
+    archive.close();
+    expect(stored.reduce((n, { counters }) => n + counters.packets, 0)).toBe(sent);
+    // Every epoch between the two instants is there, and says that nothing came and nothing was dropped.
+    const silent = stored.filter(
+      ({ epoch }) => epoch.startNs >= silentFromNs && epoch.endNs <= silentUntilNs,
+    );
+    expect(silent.length).toBe(
+      Number(silentUntilNs / 250_000_000n - (silentFromNs + 249_999_999n) / 250_000_000n),
+    );
+    for (const { counters } of silent) expect(counters).toMatchObject({ packets: 0, dropped: 0 });
   },
 );

@@ -84,6 +84,7 @@ export class InterfaceSource implements Source {
   /** What came before this was handed out. */
   #passedNs: bigint | null = null;
   #endAt: number | null = null;
+  #beganNs: bigint | null = null;
   #damaged = 0;
   #mtu: number | null = null;
   #mtuAt = 0;
@@ -132,7 +133,10 @@ export class InterfaceSource implements Source {
       plainBytes: plainSnapOf(this.#options, DEFAULT_COVER),
     });
     this.#ringOptions = { name: this.name, direction, promiscuous, hardware, program, ringBytes };
+    const nowNs = this.#wall();
     this.#ring = PacketRing.open(libc, this.#ringOptions);
+    // A card's clock may be far from the system's.
+    if (!hardware) this.#begin(nowNs);
     this.#window = this.#options.copyBlocks ? null : this.#ring.window(this.#kernels);
     // A card's clock is another one, of which the kernel says nothing.
     this.#clock = hardware ? null : new SystemClock(libc);
@@ -145,6 +149,13 @@ export class InterfaceSource implements Source {
     this.#lookAtLink();
     this.#lookAtMtu();
     this.#set("hardwareOnly", hardware ? 1 : 0);
+  }
+
+  /** Times of rows count from here. */
+  #begin(nowNs: bigint): void {
+    this.#beganNs = nowNs;
+    this.#kernels.writeU64(this.#cursor + CursorLayout.origin, nowNs);
+    this.#set("started", 1);
   }
 
   /** Bytes captured of each packet. */
@@ -210,6 +221,10 @@ export class InterfaceSource implements Source {
 
   nowNs(): bigint | null {
     return this.#passedNs;
+  }
+
+  beganNs(): bigint | null {
+    return this.#beganNs;
   }
 
   clock(): ClockState | null {
