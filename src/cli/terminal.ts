@@ -43,7 +43,7 @@ export function toTerminal(text: string): string {
 }
 
 /** An escape code of a colour, which takes no place, or a character. */
-const COLOUR_OR_CHARACTER = /\u001b\[\d+m|./gsu;
+const COLOUR_OR_CHARACTER = /\p{Cc}\[\d+m|./gsu;
 /** Of what goes on from the line above. */
 const INDENT = "  ";
 
@@ -56,11 +56,13 @@ export function foldLine(line: string, columns: number): string[] {
     if (piece.length > 2) row.push(piece);
     else {
       if (width >= columns) {
-        const cut = breakOf(row);
+        const cut = piece === " " ? row.length : breakOf(row);
         lines.push(row.slice(0, cut).join("").trimEnd());
         row = [...INDENT, ...row.slice(cut)];
         width = row.filter((text) => text.length <= 2).length;
       }
+      // Spaces at which a line was broken are gone.
+      if (piece === " " && lines.length > 0 && width === INDENT.length) continue;
       row.push(piece);
       width++;
     }
