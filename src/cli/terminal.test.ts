@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 import { formatTable } from "../present/text/table.ts";
 import { visible, visibleLine } from "../present/text/visible.ts";
-import { palette, toTerminal } from "./terminal.ts";
+import { foldLine, palette, toTerminal } from "./terminal.ts";
 
 const CLEAR = "\u001b[2J";
 const TITLE = "\u001b]0;owned\u0007";
@@ -45,4 +45,20 @@ test("tables hold one row per line, whatever their cells are, and any number of 
     Array.from({ length: 300_000 }, (_, i) => i),
   );
   expect(many.split("\n").length).toBe(300_001);
+});
+
+test("a line longer than the terminal is broken between columns, and colours take no place", () => {
+  expect(foldLine("short", 60)).toEqual(["short"]);
+  expect(foldLine("delay  mean 1 ms  p50 2 ms  p90 3 ms", 20)).toEqual([
+    "delay  mean 1 ms",
+    "  p50 2 ms  p90 3 ms",
+  ]);
+  expect(foldLine("\u001b[1mdelay\u001b[22m  mean 1 ms  max", 16)).toEqual([
+    "\u001b[1mdelay\u001b[22m  mean 1 ms",
+    "  max",
+  ]);
+  // Nowhere to break: at the edge. No line is longer, and nothing is lost.
+  const folded = foldLine("x".repeat(50), 20);
+  expect(folded.every((line) => line.length <= 20)).toBe(true);
+  expect(folded.join("").replaceAll(" ", "")).toBe("x".repeat(50));
 });

@@ -42,6 +42,40 @@ export function toTerminal(text: string): string {
   return out;
 }
 
+/** An escape code of a colour, which takes no place, or a character. */
+const COLOUR_OR_CHARACTER = /\p{Cc}\[\d+m|./gsu;
+/** Of what goes on from the line above. */
+const INDENT = "  ";
+
+/** A line as `toTerminal` gives it, in as many as the terminal needs: broken between columns of text (two spaces) where there are some. */
+export function foldLine(line: string, columns: number): string[] {
+  const lines: string[] = [];
+  let row: string[] = [];
+  let width = 0;
+  for (const piece of line.match(COLOUR_OR_CHARACTER) ?? []) {
+    if (piece.length > 2) row.push(piece);
+    else {
+      if (width >= columns) {
+        const cut = piece === " " ? row.length : breakOf(row);
+        lines.push(row.slice(0, cut).join("").trimEnd());
+        row = [...INDENT, ...row.slice(cut)];
+        width = row.filter((text) => text.length <= 2).length;
+      }
+      // Spaces at which a line was broken are gone.
+      if (piece === " " && lines.length > 0 && width === INDENT.length) continue;
+      row.push(piece);
+      width++;
+    }
+  }
+  return [...lines, row.join("")];
+}
+
+/** Behind the last two spaces, but not those that a line begins with; else at the end. */
+function breakOf(row: readonly string[]): number {
+  for (let i = row.length; i > 2 * INDENT.length; i--) if (row[i - 1] === " " && row[i - 2] === " ") return i;
+  return row.length;
+}
+
 /** A line on stderr that is drawn over itself; silent where stderr is no terminal. */
 export class Progress {
   readonly #label: string;

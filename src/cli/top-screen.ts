@@ -1,6 +1,6 @@
 /** A screen that is drawn over itself, and asked by keys: `hoptime top` in a terminal. */
 import type { TopOrder, TopView } from "../present/text/top-text.ts";
-import { colours, toTerminal } from "./terminal.ts";
+import { colours, foldLine, toTerminal } from "./terminal.ts";
 
 const ORDERS: Readonly<Record<string, TopOrder>> = {
   p: "packets",
@@ -84,9 +84,10 @@ export class TopScreen<T> {
     const prompt = this.#searching
       ? `/${view.search}`
       : `p packets  l loss  m mean  x max  j jitter  ${own.join("")}/ search  q end`;
-    const lines = [...body.split("\n").slice(0, rows - 1), colours.dim(prompt.slice(0, columns - 1))];
-    process.stdout.write(
-      `\u001b[H${lines.map((line) => `${toTerminal(line)}\u001b[K`).join("\r\n")}\u001b[J`,
-    );
+    // What a narrow terminal would fold by itself pushes the first lines off the screen.
+    const folded = body.split("\n").flatMap((line) => foldLine(toTerminal(line), columns));
+    const last = toTerminal(colours.dim(prompt.slice(0, columns - 1)));
+    const lines = [...folded.slice(0, rows - 1), last];
+    process.stdout.write(`\u001b[H${lines.map((line) => `${line}\u001b[K`).join("\r\n")}\u001b[J`);
   }
 }

@@ -94,10 +94,14 @@ export class RunningLane {
     this.packets += batch.count;
     if (this.directions && !this.directions.done) this.directions.add(batch);
     this.#kernels.call.keyFlows(batch.address, this.#keyMask, this.#seed);
-    // Where the capture begins, not where this lane's first packet is: an idle lane was observed all the same.
-    if (!this.#begun) this.#observer.begin(originNs);
-    this.#begun = true;
+    this.begin(originNs, totals);
     this.#observer.feed(batch, originNs, () => this.#with(totals()), errors);
+  }
+
+  /** Where the capture begins, not where this lane's first packet is: an idle lane was observed all the same. */
+  begin(nowNs: bigint, totals: TellTotals): void {
+    if (!this.#begun) this.#observer.begin(nowNs, () => this.#with(totals()));
+    this.#begun = true;
   }
 
   tick(nowNs: bigint): void {

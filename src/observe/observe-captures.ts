@@ -7,7 +7,7 @@ import { statSync } from "node:fs";
 import { UsageError } from "../base/errors.ts";
 import type { Kernels } from "../base/kernels.ts";
 import type { FilterExpression } from "../capture/filter/expression.ts";
-import { parseFilter } from "../capture/filter/filter.ts";
+import { asksIdentification, parseFilter } from "../capture/filter/filter.ts";
 import { FlowKeySpec } from "../capture/flow/flow-key.ts";
 import { CaptureReader, DEFAULT_SEED } from "../capture/reader.ts";
 import { isRegularCapture, isStandardInput, parseCapturePath } from "../capture/source/capture-path.ts";
@@ -29,6 +29,7 @@ import type { PacketTimesOptions } from "../delays/packet-times.ts";
 import type { ReferenceDelaysOptions } from "../delays/reference-delays.ts";
 import { verifiedSource } from "../delays/reference-key.ts";
 import { STAMP_PORT } from "../delays/stamp.ts";
+import { needsDelays } from "../estimators/estimator.ts";
 import { ControlSender } from "./control-sender.ts";
 import type { CutChoice, Lane } from "./lane.ts";
 import { type ObserveOptions, type ObserveResult, observe } from "./observe.ts";
@@ -209,12 +210,30 @@ export function interfaceSource(
   observed: Omit<ObserveCapturesOptions, "sink">,
 ): Promise<Source> {
   const { kernels, signal, clock, inner = false, seed = DEFAULT_SEED } = observed;
-  const capture = { cover: observed.cover ?? OBSERVE_COVER, inner, seed };
+  const rowsOnly = rowsSuffice(observed);
+  const capture = { cover: observed.cover ?? OBSERVE_COVER, inner, seed, rowsOnly };
   return openLive(kernels, name, {
     ...snapFor(observed),
     ...{ capture, signal, wanted: wantedOf(observed) },
     ...(clock ? { clock } : {}),
   });
+}
+
+/** Nobody looks at the bytes of packets, or at their identification: no estimator that finds packets of our own or asks for delays, no message, no such filter. */
+function rowsSuffice({
+  taps,
+  lanes,
+  cut,
+  inner,
+  references,
+  packetTimes,
+  referenceKey,
+}: Omit<ObserveCapturesOptions, "sink">): boolean {
+  if (inner || references || packetTimes || referenceKey || cut.mode === "control") return false;
+  if (lanes.some(({ filter }) => filter !== "" && asksIdentification(parseFilter(filter)))) return false;
+  return taps.every(
+    ({ estimator, parameters }) => !estimator.needs.injected && !needsDelays(estimator, parameters),
+  );
 }
 
 function atSpeed(source: Source, { speed, signal }: ObserveCapturesOptions): Source {

@@ -69,6 +69,8 @@ export async function observe(options: ObserveOptions): Promise<ObserveResult> {
   };
   const tick = (nowNs: bigint) => {
     for (const owned of delays?.tick(nowNs) ?? []) feed(owned);
+    const beganNs = source.beganNs?.() ?? null;
+    if (beganNs !== null) for (const lane of lanes) lane.begin(beganNs, totals);
     const heldNs = delays?.waitingSinceNs() ?? null;
     for (const lane of lanes) lane.tick(heldNs !== null && heldNs < nowNs ? heldNs : nowNs);
   };
@@ -143,14 +145,16 @@ class WayCheck {
 
   look(packets: number, ended: boolean): void {
     const known = this.#lanes.every((lane) => lane.directions?.done ?? true);
-    const long = this.#live && packets > 0 && performance.now() - this.#from > CHECK_MS;
+    // Of what may have to be observed by other lanes, nothing is kept before it shows.
+    const shown = packets > 0 || !this.#separable;
+    const long = this.#live && shown && performance.now() - this.#from > CHECK_MS;
     if (!known && !long && !ended && !this.#outbox.isFull) return;
     for (const { segment, directions } of this.#lanes) {
       const found = directions?.verdict() ?? null;
       if (found && directions) throw twoWayError(segment, found, directions);
     }
-    // A link that is quiet may begin to go both ways later.
-    this.done = known || !this.#separable;
+    // A link that is quiet, or silent, may begin to go both ways later.
+    this.done = known || (packets > 0 && !this.#separable);
     this.#from = performance.now();
     if (this.#outbox.holding) this.#outbox.release();
   }

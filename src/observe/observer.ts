@@ -133,8 +133,9 @@ export class PointObserver {
   }
 
   /** Observation begins at this time, whenever the first row comes; for rows that are only part of what the point sees. */
-  begin(nowNs: bigint): void {
+  begin(nowNs: bigint, totals?: TellTotals): void {
     this.#axisNs ??= nowNs;
+    if (totals) this.#totals = totals;
     this.#cutter.begin?.(nowNs, this.#sink);
   }
 

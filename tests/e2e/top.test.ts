@@ -89,6 +89,10 @@ test.skipIf(noTmux || !built)("a screen that keys sort, search and end", async (
   tmux("send-keys", "-t", "top", "l");
   tmux("send-keys", "-t", "top", "/", "5202", "Enter");
   await shows(/flows.*by loss, with '5202'/);
+  // Narrow and low: the first lines stay, flows below go.
+  tmux("resize-window", "-t", "top", "-x", "50", "-y", "10");
+  await shows(/^\S.* > [\s\S]*^delay {2}[\s\S]*^flows {2}.*\n[\s\S]*^p packets/m);
+  tmux("resize-window", "-t", "top", "-x", "120", "-y", "20");
   tmux("send-keys", "-t", "top", "q");
   // What was seen last stays.
   await shows(/flows.*by loss, with '5202'[\s\S]*^ended/m);

@@ -1,7 +1,9 @@
 /** `hoptime observe` in a host of a lab, as a process of its own. */
-import type { NetworkLab } from "./namespaces.ts";
+import { type NetworkLab, until } from "./namespaces.ts";
 
 export interface ObserverProcess {
+  /** Resolves when standard error has this text. */
+  says(text: string): Promise<void>;
   /** Ends it as Ctrl-C does; what it printed. */
   end(): Promise<{ out: string; err: string; code: number | null }>;
 }
@@ -27,6 +29,7 @@ export async function startObserver(
     ended.then(() => reject(new Error(`observe ended: ${err}`)));
   });
   return {
+    says: (text) => until(() => err.includes(text), `observe says '${text}'`),
     async end() {
       child.kill("SIGINT");
       const code = await ended;

@@ -69,7 +69,8 @@ export function compileFilter(expression: FilterExpression | string, kernels: Ke
 }
 
 /** Some part of the expression asks for the IP identification. */
-function asksIdentification(expression: FilterExpression): boolean {
+/** It can be decided only where rows have the identification. */
+export function asksIdentification(expression: FilterExpression): boolean {
   if (expression.kind === "and" || expression.kind === "or") return expression.terms.some(asksIdentification);
   if (expression.kind === "not") return asksIdentification(expression.term);
   return expression.kind === "compare" && expression.number === "ipid";

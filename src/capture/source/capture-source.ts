@@ -9,7 +9,7 @@ import { LiveClock, type WallClock } from "./live-clock.ts";
 import { addTotals, type CaptureTotals, NO_TOTALS, type Source, type SourceBatch } from "./source.ts";
 
 /** Neither filter nor key: observers have their own, and both change a batch in place. */
-export type SourceCapture = Pick<CaptureOptions, "cover" | "inner" | "seed">;
+export type SourceCapture = Pick<CaptureOptions, "cover" | "inner" | "seed" | "rowsOnly">;
 
 export interface CaptureSourceOptions {
   capture?: SourceCapture;

@@ -35,6 +35,8 @@ export interface Source {
   ready?(): SourceBatch | null;
   /** Every packet up to this time has been handed out, as far as a clock shows; null where only packets show the time. */
   nowNs(): bigint | null;
+  /** It captures from then on, whether packets come or not; null or left out: from its first packet on, as far as anybody knows. */
+  beganNs?(): bigint | null;
   /** The state of the clock that packets are timestamped by now; null or left out where nobody knows. */
   clock?(): ClockState | null;
   /** What was counted up to and with the last batch. Made when asked for: once per epoch, not per batch. */
@@ -54,6 +56,7 @@ export function derivedSource(source: Source, own: Pick<Source, "next" | "close"
     live: source.live,
     ...(source.knowsDelays === undefined ? {} : { knowsDelays: source.knowsDelays }),
     nowNs: () => source.nowNs(),
+    ...(source.beganNs ? { beganNs: () => source.beganNs?.() ?? null } : {}),
     ...(source.clock ? { clock: () => source.clock?.() ?? null } : {}),
     totals: () => source.totals(),
     statistics: () => source.statistics(),

@@ -33,8 +33,21 @@ export interface InterfaceSourceOptions extends InterfaceOptions {
 const LINK_BYTES = 32;
 const TUNNEL_BYTES = 96;
 
+/** Before an IP header that is not tagged. */
+const ETHERNET_BYTES = 14;
+/** IPv4 and TCP headers without options. */
+const LEAST_COVER = 40;
+
 /** Bytes captured of each packet: as asked for, or what the digest covers and the headers before it. */
 export function snapBytesOf({ snapBytes, capture }: InterfaceSourceOptions, defaultCover: number): number {
   const { cover = defaultCover, inner = false } = capture ?? {};
   return snapBytes ?? cover + LINK_BYTES + (inner ? TUNNEL_BYTES : 0);
+}
+
+/** As many are enough of an IPv4 packet without options and without a tag where its bytes are not looked at later: ports and all that the digest covers. */
+export function plainSnapOf(options: InterfaceSourceOptions, defaultCover: number): number {
+  const snapBytes = snapBytesOf(options, defaultCover);
+  const { cover = defaultCover, inner = false, rowsOnly = false } = options.capture ?? {};
+  if (options.snapBytes !== undefined || inner || !rowsOnly) return snapBytes;
+  return Math.min(snapBytes, Math.max(cover, LEAST_COVER) + ETHERNET_BYTES);
 }

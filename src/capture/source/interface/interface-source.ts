@@ -12,7 +12,7 @@ import { type CaptureStatistics, DEFAULT_COVER, DEFAULT_SEED } from "../../reade
 import type { ClockState } from "../clock-state.ts";
 import { systemClock, type WallClock } from "../live-clock.ts";
 import type { CaptureTotals, Source, SourceBatch } from "../source.ts";
-import { type InterfaceSourceOptions, snapBytesOf } from "./interface-options.ts";
+import { type InterfaceSourceOptions, plainSnapOf, snapBytesOf } from "./interface-options.ts";
 import { loadLibc } from "./libc.ts";
 import { BLOCK_BYTES, PacketRing, RETIRE_MS, type RingOptions } from "./ring.ts";
 import type { RingWindow } from "./ring-window.ts";
@@ -44,6 +44,8 @@ const { BATCH_FULL, BAD_LENGTH, SPECIAL_INNER } = cursorConstants;
 const { RING_ETHERNET, RING_NETWORK } = walkRingConstants;
 /** The interface's MTU is looked at so often. */
 const MTU_MS = 1000;
+/** So long after an interface came back its packets may not be captured. */
+const THERE_MS = 100;
 const ANY_LENGTH = 0xffff_ffff;
 
 type Counter = "packets" | "bytes" | "merged" | "hardware";
@@ -82,10 +84,16 @@ export class InterfaceSource implements Source {
   /** What came before this was handed out. */
   #passedNs: bigint | null = null;
   #endAt: number | null = null;
+  #beganNs: bigint | null = null;
   #damaged = 0;
   #mtu: number | null = null;
   #mtuAt = 0;
   #clock: SystemClock | null = null;
+  #ringOptions: RingOptions | null = null;
+  #thereAt = 0;
+  #gone = false;
+  /** So often the interface was removed and came back. */
+  #returns = 0;
 
   constructor(kernels: Kernels, name: string, options: InterfaceSourceOptions) {
     this.#kernels = kernels;
@@ -95,7 +103,13 @@ export class InterfaceSource implements Source {
     this.#batch = new PacketBatch(kernels);
     this.#cursor = kernels.call.cursorNew() >>> 0;
     this.#shorts = newShorts(kernels);
-    const { cover = DEFAULT_COVER, inner = false, seed = DEFAULT_SEED } = options.capture ?? {};
+    const {
+      cover = DEFAULT_COVER,
+      inner = false,
+      seed = DEFAULT_SEED,
+      rowsOnly = false,
+    } = options.capture ?? {};
+    if (rowsOnly) this.#batch.makeLean();
     kernels.writeU64(this.#cursor + CursorLayout.seed, seed);
     this.#set("cover", cover);
     this.#set("special", inner ? SPECIAL_INNER : 0);
@@ -114,9 +128,15 @@ export class InterfaceSource implements Source {
     // What a loopback sends it receives: both would count each packet twice.
     const direction = this.#options.direction ?? (this.name === LOOPBACK ? "in" : "both");
     const hardware = timestamps === "hardware";
-    const { program, selective } = socketFilter(wanted, direction, this.snapBytes);
-    const options: RingOptions = { name: this.name, direction, promiscuous, hardware, program, ringBytes };
-    this.#ring = PacketRing.open(libc, options);
+    const { program, selective } = socketFilter(wanted, direction, {
+      bytes: this.snapBytes,
+      plainBytes: plainSnapOf(this.#options, DEFAULT_COVER),
+    });
+    this.#ringOptions = { name: this.name, direction, promiscuous, hardware, program, ringBytes };
+    const nowNs = this.#wall();
+    this.#ring = PacketRing.open(libc, this.#ringOptions);
+    // A card's clock may be far from the system's.
+    if (!hardware) this.#begin(nowNs);
     this.#window = this.#options.copyBlocks ? null : this.#ring.window(this.#kernels);
     // A card's clock is another one, of which the kernel says nothing.
     this.#clock = hardware ? null : new SystemClock(libc);
@@ -126,9 +146,16 @@ export class InterfaceSource implements Source {
     this.#options.onOpen?.(
       `${this.name}: packets ${way}, ${this.snapBytes} bytes of each, ${timestamps} timestamps${filtered}`,
     );
-    this.#set("link", this.#ring.link(this.name).ethernet ? RING_ETHERNET : RING_NETWORK);
+    this.#lookAtLink();
     this.#lookAtMtu();
     this.#set("hardwareOnly", hardware ? 1 : 0);
+  }
+
+  /** Times of rows count from here. */
+  #begin(nowNs: bigint): void {
+    this.#beganNs = nowNs;
+    this.#kernels.writeU64(this.#cursor + CursorLayout.origin, nowNs);
+    this.#set("started", 1);
   }
 
   /** Bytes captured of each packet. */
@@ -147,6 +174,7 @@ export class InterfaceSource implements Source {
       if (this.#final) return null;
       if (signal?.aborted) this.#endAt ??= performance.now() + LINGER_MS;
       if (this.#endAt !== null && performance.now() > this.#endAt) return null;
+      this.#lookWhetherThere();
       this.#lookAtMtu();
       // Before the ring is looked at: a machine that stops this process in between lets packets come that the look has not seen.
       const lookedNs = this.#wall();
@@ -157,6 +185,25 @@ export class InterfaceSource implements Source {
       await sleep(this.#endAt === null ? this.#waitMs : MIN_WAIT_MS);
       this.#turnAt = performance.now() + TURN_MS;
     }
+  }
+
+  /** Tunnels, ports of virtual machines and cards whose driver is loaded anew are removed and made again: another interface of the same name. */
+  #lookWhetherThere(): void {
+    const ring = this.#ring;
+    if (!ring || !this.#ringOptions || performance.now() < this.#thereAt) return;
+    this.#thereAt = performance.now() + THERE_MS;
+    if (!ring.isOrphan) return;
+    if (!this.#gone) this.#options.onOpen?.(`${this.name}: is gone; waiting for an interface of that name`);
+    this.#gone = true;
+    if (!ring.adopt(this.#ringOptions)) return;
+    this.#gone = false;
+    this.#returns++;
+    this.#lookAtLink();
+    this.#options.onOpen?.(`${this.name}: is there again`);
+  }
+
+  #lookAtLink(): void {
+    this.#set("link", this.#ring?.link(this.name).ethernet === false ? RING_NETWORK : RING_ETHERNET);
   }
 
   /** It may change while packets are read: frames up to it are no merged ones. */
@@ -174,6 +221,10 @@ export class InterfaceSource implements Source {
 
   nowNs(): bigint | null {
     return this.#passedNs;
+  }
+
+  beganNs(): bigint | null {
+    return this.#beganNs;
   }
 
   clock(): ClockState | null {
@@ -305,6 +356,11 @@ export class InterfaceSource implements Source {
       warnings.push(
         `${this.name}: ${countOf(hardware, "packet")} timestamped by the card; others are not used`,
       );
+    if (this.#returns > 0)
+      warnings.push(
+        `${this.name}: removed, and there again, ${countOf(this.#returns, "time")}: its packets within ${THERE_MS} ms of that are missing`,
+      );
+    if (this.#gone) warnings.push(`${this.name}: removed, and not there any more`);
     if (this.#damaged > 0)
       warnings.push(`${this.name}: ${countOf(this.#damaged, "packet")} in damaged blocks of the ring`);
     return warnings;

@@ -78,15 +78,17 @@ export class PacketRing {
   readonly #fd: number;
   readonly #mapping: Mapping;
   readonly #blocks: number;
+  #index: number;
   #words: Int32Array<ArrayBuffer>;
   #bytes: Uint8Array<ArrayBuffer>;
   #at = 0;
   #open = true;
   #counts: RingCounts = { packets: 0, dropped: 0 };
 
-  private constructor(libc: Libc, fd: number, mapping: Mapping, blocks: number) {
+  private constructor(libc: Libc, fd: number, index: number, mapping: Mapping, blocks: number) {
     this.#libc = libc;
     this.#fd = fd;
+    this.#index = index;
     this.#mapping = mapping;
     this.#blocks = blocks;
     const memory = libc.view(mapping, blocks * BLOCK_BYTES);
@@ -116,8 +118,8 @@ export class PacketRing {
   }
 
   /** Made by `prepare` only. */
-  static over(libc: Libc, fd: number, mapping: Mapping, blocks: number): PacketRing {
-    return new PacketRing(libc, fd, mapping, blocks);
+  static over(libc: Libc, fd: number, index: number, mapping: Mapping, blocks: number): PacketRing {
+    return new PacketRing(libc, fd, index, mapping, blocks);
   }
 
   /** The ring within the kernels' memory; null where that cannot be. To be closed by who asked for it. */
@@ -151,6 +153,21 @@ export class PacketRing {
     const word = (this.#at * BLOCK_BYTES) >>> 2;
     Atomics.store(this.#words, word + (STATUS >>> 2), 0);
     this.#at = (this.#at + 1) % this.#blocks;
+  }
+
+  /** The interface was removed; one that got another name is still there. */
+  get isOrphan(): boolean {
+    return !this.#libc.hasIndex(this.#index);
+  }
+
+  /** An interface that was removed and is there again is another one to the kernel, which the ring goes on with. False: it is not there. */
+  adopt(options: RingOptions): boolean {
+    const index = this.#libc.indexOf(options.name);
+    if (!this.#open || index === 0) return false;
+    ask(this.#libc, this.#fd, options, index);
+    listen(this.#libc, this.#fd, options, index);
+    this.#index = index;
+    return true;
   }
 
   /** How frames of the interface begin, and how long they get; null where it does not say. */
@@ -193,13 +210,7 @@ function prepare(libc: Libc, fd: number, options: RingOptions, index: number): P
   if (options.direction === "in") libc.setsockopt(fd, SOL_PACKET, PACKET_IGNORE_OUTGOING, int(1), 4);
   if (libc.attachFilter(fd, options.program) !== 0)
     throw new Error(`${name}: the kernel refused the socket filter (error ${libc.errno()})`);
-  if (options.hardware) stampInHardware(libc, fd, name);
-  if (options.promiscuous) {
-    const member = Buffer.alloc(16);
-    member.writeInt32LE(index, 0);
-    member.writeUInt16LE(MR_PROMISC, 4);
-    set(libc, fd, PACKET_ADD_MEMBERSHIP, member, () => `${name}: cannot be made promiscuous`);
-  }
+  ask(libc, fd, options, index);
   let blocks = Math.max(MIN_BLOCKS, Math.floor(options.ringBytes / BLOCK_BYTES));
   // A machine short of memory gets a smaller ring.
   for (; libc.setsockopt(fd, SOL_PACKET, PACKET_RX_RING, ringRequest(blocks), 28) !== 0; blocks >>>= 1) {
@@ -212,7 +223,7 @@ function prepare(libc: Libc, fd: number, options: RingOptions, index: number): P
   const mapping = libc.mmap(null, blocks * BLOCK_BYTES, PROT_READ_WRITE, MAP_SHARED, fd, 0);
   if (mapping === null)
     throw new UsageError("out-of-memory", `${name}: the ring cannot be mapped (error ${libc.errno()})`);
-  return PacketRing.over(libc, fd, mapping, blocks);
+  return PacketRing.over(libc, fd, index, mapping, blocks);
 }
 
 function ringRequest(blocks: number): Uint8Array {
@@ -221,6 +232,16 @@ function ringRequest(blocks: number): Uint8Array {
   const fields = [BLOCK_BYTES, blocks, frameBytes, (blocks * BLOCK_BYTES) / frameBytes, RETIRE_MS];
   for (const [i, n] of fields.entries()) request.writeUInt32LE(n, 4 * i);
   return request;
+}
+
+/** What is asked of the card. */
+function ask(libc: Libc, fd: number, { name, hardware, promiscuous }: RingOptions, index: number): void {
+  if (hardware) stampInHardware(libc, fd, name);
+  if (!promiscuous) return;
+  const member = Buffer.alloc(16);
+  member.writeInt32LE(index, 0);
+  member.writeUInt16LE(MR_PROMISC, 4);
+  set(libc, fd, PACKET_ADD_MEMBERSHIP, member, () => `${name}: cannot be made promiscuous`);
 }
 
 function listen(libc: Libc, fd: number, { name }: RingOptions, index: number): void {

@@ -4,6 +4,7 @@ import { join } from "node:path";
 import fc from "fast-check";
 import { afterAll, describe, expect, test } from "vitest";
 import { plainIp } from "../../../../tests/support/arbitrary-frames.ts";
+import { readRows } from "../../../../tests/support/capture-rows.ts";
 import * as p from "../../../../tests/support/packets.ts";
 import { pcapFile } from "../../../../tests/support/pcap-writer.ts";
 import { Kernels } from "../../../base/kernels.ts";
@@ -41,7 +42,7 @@ function run(program: Uint8Array, frame: Uint8Array, kind = 0): number {
     else if (k === 0xffff_f000) a = view.getUint16(12);
     else if (k === 0xffff_f004) a = kind;
     else {
-      const at = k - 0xfff0_0000 + 14;
+      const at = k < 0x8000_0000 ? k : k - 0xfff0_0000 + 14;
       const size = op === 0x20 ? 4 : op === 0x28 ? 2 : op === 0x30 ? 1 : 0;
       if (size === 0 || at < 0) throw new Error(`instruction ${pc}: ${op} ${k}`);
       if (at + size > frame.length) return 0;
@@ -71,12 +72,13 @@ const EXPRESSIONS = [
   "not vlan and (udp or ttl > 100)",
 ];
 const SNAP = 96;
+const WHOLE = { bytes: SNAP, plainBytes: SNAP };
 const tree = (text: string) => parseFilter(text);
 
 describe("a packet that the exact filter takes passes the kernel's", () => {
   for (const text of EXPRESSIONS) {
     test(text, async () => {
-      const { program } = socketFilter(tree(text), "both", SNAP);
+      const { program } = socketFilter(tree(text), "both", WHOLE);
       const exact = compileFilter(text, kernels);
       const frames = fc
         .sample(fc.tuple(plainIp, fc.constantFrom(null, null, 7)), { numRuns: 400, seed: 8 })
@@ -112,7 +114,7 @@ const frame = (type: number, proto: number, ports: { sport: number; dport: numbe
     new Uint8Array(20),
   );
 const takes = (text: string, packet: Uint8Array, kind = 0) =>
-  run(socketFilter(tree(text), "both", SNAP).program, packet, kind) === SNAP;
+  run(socketFilter(tree(text), "both", WHOLE).program, packet, kind) === SNAP;
 
 test("plain packets that do not match are left out by the kernel already", () => {
   const dns = frame(0x0800, 17, { sport: 4000, dport: 53 });
@@ -132,18 +134,78 @@ test("plain packets that do not match are left out by the kernel already", () =>
 test("the direction is the kernel's to keep", () => {
   const dns = frame(0x0800, 17, { sport: 1, dport: 53 });
   const passes = (direction: "in" | "out" | "both", kind: number) =>
-    run(socketFilter(null, direction, SNAP).program, dns, kind) === SNAP;
+    run(socketFilter(null, direction, WHOLE).program, dns, kind) === SNAP;
   expect([0, 3, 4].map((kind) => passes("in", kind))).toEqual([true, true, false]);
   expect([0, 3, 4].map((kind) => passes("out", kind))).toEqual([false, false, true]);
   expect([0, 3, 4].map((kind) => passes("both", kind))).toEqual([true, true, true]);
 });
 
 test("what the kernel cannot decide is left to the exact filter", () => {
-  expect(socketFilter(tree("vlan 7"), "both", SNAP).selective).toBe(false);
-  expect(socketFilter(tree("ttl > 10 or udp"), "both", SNAP).selective).toBe(false);
-  expect(socketFilter(tree("ttl > 10 and udp"), "both", SNAP).selective).toBe(true);
+  expect(socketFilter(tree("vlan 7"), "both", WHOLE).selective).toBe(false);
+  expect(socketFilter(tree("ttl > 10 or udp"), "both", WHOLE).selective).toBe(false);
+  expect(socketFilter(tree("ttl > 10 and udp"), "both", WHOLE).selective).toBe(true);
   const long = Array.from({ length: 60 }, (_, i) => `host 10.0.0.${i + 1}`).join(" or ");
-  const { program, selective } = socketFilter(tree(long), "both", SNAP);
+  const { program, selective } = socketFilter(tree(long), "both", WHOLE);
   expect(selective).toBe(false);
   expect(run(program, frame(0x0800, 17, { sport: 1, dport: 1 }))).toBe(SNAP);
+});
+
+/** IPv4 options move ports back, a tag all of it: neither is plain. */
+const optionedOrTagged = fc
+  .record({
+    words: fc.constantFrom(0, 0, 0, 1, 10),
+    tagged: fc.constantFrom(false, false, true),
+    payload: fc.integer({ min: 20, max: 120 }),
+    id: fc.nat(65_535),
+  })
+  .map(({ words, tagged, payload, id }) =>
+    p.stack(
+      [
+        ...(tagged ? [p.ethernet(0x8100), p.vlan(7, 0x0800)] : [p.ethernet(0x0800)]),
+        p.ipv4({ proto: 17, id, options: new Uint8Array(4 * words).fill(1) }),
+        p.udp({ sport: 1, dport: 2 }),
+      ],
+      new Uint8Array(payload),
+    ),
+  );
+
+test("fewer bytes of plain packets are captured, and their rows are the same", async () => {
+  const plainBytes = 78;
+  const { program } = socketFilter(null, "both", { bytes: SNAP, plainBytes });
+  let shortened = 0;
+  await fc.assert(
+    fc.asyncProperty(
+      fc.array(
+        fc.oneof(
+          plainIp.map(({ type, data }) => p.stack([p.ethernet(type)], data)),
+          optionedOrTagged,
+        ),
+        { minLength: 1, maxLength: 8 },
+      ),
+      async (frames) => {
+        const lengths = frames.map((bytes) => Math.min(bytes.length, run(program, bytes)));
+        for (const [i, bytes] of frames.entries()) {
+          const plain = bytes.length > plainBytes && bytes[12] === 8 && bytes[13] === 0 && bytes[14] === 0x45;
+          expect(lengths[i]).toBe(plain ? plainBytes : Math.min(bytes.length, SNAP));
+          if (plain) shortened++;
+        }
+        const rowsOf = async (name: string, bytesOf: (i: number) => number) => {
+          const file = join(scratch, `${name}.pcap`);
+          const packets = frames.map((bytes, i) => ({
+            timeNs: BigInt(i),
+            frame: bytes.subarray(0, bytesOf(i)),
+            wire: bytes.length,
+          }));
+          writeFileSync(file, pcapFile(packets, { nano: true }));
+          const { rows } = await readRows(file, { cover: 64 });
+          return rows.map(({ captured, ...row }) => row);
+        };
+        expect(await rowsOf("shortened", (i) => lengths[i]!)).toEqual(
+          await rowsOf("whole", (i) => Math.min(frames[i]!.length, SNAP)),
+        );
+      },
+    ),
+    { numRuns: 300, seed: 78 },
+  );
+  expect(shortened).toBeGreaterThan(50);
 });

@@ -1,12 +1,20 @@
 /**
- * The socket filter of a ring (classic BPF), which the kernel runs on each packet before it is copied: snap length, direction, and as much of a filter expression as can
+ * The socket filter of a ring (classic BPF), which the kernel runs on each packet before it is copied: snap length (shorter for the commonest packets, so that
+ * less is copied), direction, and as much of a filter expression as can
  * be decided there. It only leaves out what certainly does not match: a packet that it cannot judge (tags in the frame, IPv6 extension headers, IPv4 options, questions
  * about columns) passes, and the exact filter (src/capture/filter/) decides. So both always agree, and the kernel's is only a saving.
  *
- * Offsets count from the network header (SKF_NET_OFF): the same program serves every kind of link.
+ * Offsets count from the network header (SKF_NET_OFF): the same program serves every kind of link. Only where a packet is plain is asked of the frame itself, as the decoder does
+ * (kernels/decode/row-plain.ts).
  */
 import type { FilterEnd, FilterExpression } from "../../filter/expression.ts";
 import { PORT_PROTOCOLS } from "../../filter/expression.ts";
+
+/** Bytes captured of a packet; of one that is plain (Ethernet without a tag, IPv4 without options) fewer are enough. */
+export interface Snap {
+  bytes: number;
+  plainBytes: number;
+}
 
 export interface SocketFilter {
   /** struct sock_filter: code u16, two jumps u8, value u32 each. */
@@ -32,6 +40,10 @@ const PROTOCOL = ANCILLARY + 0;
 const PACKET_TYPE = ANCILLARY + 4;
 const OUTGOING = 4;
 const IPV4 = 0x0800;
+/** Of an Ethernet frame; and what an IPv4 header without options begins with. */
+const LINK_TYPE = 12;
+const FIRST_OF_IP = 14;
+const WITHOUT_OPTIONS = 0x45;
 const IPV6 = 0x86dd;
 /** Headers that others follow in IPv6: what comes behind them is not looked for here. */
 const EXTENSIONS = [0, 43, 44, 51, 60, 135, 139, 140];
@@ -44,13 +56,13 @@ const MAX_INSTRUCTIONS = 240;
 export function socketFilter(
   wanted: FilterExpression | null,
   direction: "in" | "out" | "both",
-  snapBytes: number,
+  snap: Snap,
 ): SocketFilter {
   const selective = wanted !== null && constantOf(wanted, true) !== true;
-  const full = assemble(selective ? wanted : null, direction, snapBytes);
+  const full = assemble(selective ? wanted : null, direction, snap);
   // Jumps reach 255 instructions: a longer expression is left to the exact filter.
   if (full.length / 8 <= MAX_INSTRUCTIONS) return { program: full, selective };
-  return { program: assemble(null, direction, snapBytes), selective: false };
+  return { program: assemble(null, direction, snap), selective: false };
 }
 
 /** What an expression is for every packet, where what is not known here counts as `unknown`; null: it depends. */
@@ -87,7 +99,7 @@ class Label {
   at = -1;
 }
 
-function assemble(wanted: FilterExpression | null, direction: string, snapBytes: number): Uint8Array {
+function assemble(wanted: FilterExpression | null, direction: string, snap: Snap): Uint8Array {
   const code = new Assembly();
   if (direction !== "both") {
     const go = new Label();
@@ -100,7 +112,7 @@ function assemble(wanted: FilterExpression | null, direction: string, snapBytes:
     code.refuseToJudge();
     code.emit(wanted, code.accept, code.drop, true);
   }
-  return code.finish(snapBytes);
+  return code.finish(snap);
 }
 
 class Assembly {
@@ -198,9 +210,10 @@ class Assembly {
     }
   }
 
-  finish(snapBytes: number): Uint8Array {
+  finish({ bytes, plainBytes }: Snap): Uint8Array {
     this.place(this.accept);
-    this.load(RETURN, snapBytes);
+    if (plainBytes < bytes) this.#shorten(plainBytes);
+    this.load(RETURN, bytes);
     this.place(this.drop);
     this.load(RETURN, 0);
     const out = Buffer.alloc(8 * this.#instructions.length);
@@ -218,6 +231,22 @@ class Assembly {
       out.writeUInt32LE(k >>> 0, 8 * i + 4);
     });
     return out;
+  }
+
+  /** Of a packet that is plain. One that is not longer is whole anyway, and loads of it may miss. */
+  #shorten(plainBytes: number): void {
+    const [long, ipv4, plain, full] = [new Label(), new Label(), new Label(), new Label()];
+    this.load(LD_LENGTH, 0);
+    this.jump(JGT, plainBytes, long, full);
+    this.place(long);
+    this.load(LD_HALF, LINK_TYPE);
+    this.jump(JEQ, IPV4, ipv4, full);
+    this.place(ipv4);
+    this.load(LD_BYTE, FIRST_OF_IP);
+    this.jump(JEQ, WITHOUT_OPTIONS, plain, full);
+    this.place(plain);
+    this.load(RETURN, plainBytes);
+    this.place(full);
   }
 
   #join(
