@@ -75,10 +75,7 @@ export async function rliSpeed(rounds = 7): Promise<number> {
 /** As the C program prints its own: packets answered, flows, sum of delays, and two numbers that depend on every flow, whatever their order. */
 function resultsOf({ counters, total, flows }: RliSketch): string {
   const bits = (of: Float64Array, i = 0) => new BigUint64Array(of.buffer, of.byteOffset + 8 * i, 1)[0]!;
-  let errors = [total.squares, total.errors, total.misses].reduce(
-    (n, x) => n + bits(Float64Array.of(x)),
-    0n,
-  );
+  let errors = [total.squares, total.errors, total.misses].reduce((n, x) => n + bits(Float64Array.of(x)), 0n);
   for (let i = 0; i < flows.count; i++) {
     const own = bits(flows.squares, i) + bits(flows.errors, i) + 3n * bits(flows.misses, i);
     const counts = BigInt(flows.gaps[i]!) + BigInt(flows.excess[i]!) + 3n * BigInt(flows.idle[i]!);
