@@ -1,7 +1,7 @@
 /**
  * Speed of RLI's update against the same work in C (bench/reference/rli.c, gcc -O3), alternating, CPU time: on the line alone (`line=transmission`), and with backlogs (the default), each
- * against a C program that does the same. Results must be equal to the last bit; for that C may not join a product and a sum into one instruction, which WebAssembly has not, and which made C
- * no faster.
+ * against a C program that does the same. Results must be equal to the last bit. For that C may not join a product and a sum into one instruction, which WebAssembly has not; it is timed with and without
+ * that, and the faster counts.
  */
 import { execFileSync } from "node:child_process";
 import { mkdirSync, writeFileSync } from "node:fs";
@@ -40,9 +40,12 @@ export async function rliSpeed(rounds = 7): Promise<number> {
   mkdirSync(folder, { recursive: true });
   const rows = join(folder, "rows.bin");
   const packets = writeRows(rows, batches);
-  const program = join(folder, "rli");
   const source = join(process.cwd(), "bench", "reference", "rli.c");
-  execFileSync("gcc", ["-O3", "-march=native", "-ffp-contract=off", "-o", program, source, "-lm"]);
+  const programs = (["off", "fast"] as const).map((contract) => {
+    const program = join(folder, `rli-${contract}`);
+    execFileSync("gcc", ["-O3", "-march=native", `-ffp-contract=${contract}`, "-o", program, source, "-lm"]);
+    return { program, exact: contract === "off" };
+  });
   const best = LINES.map((line) => ({ line, ours: Infinity, theirs: Infinity }));
   for (let round = 0; round < rounds; round++) {
     for (const times of best) {
@@ -56,11 +59,13 @@ export async function rliSpeed(rounds = 7): Promise<number> {
       tap.free();
       times.ours = Math.min(times.ours, ((user + system) * 1e3) / packets);
       const given = [rows, `${8e9 / drainBps}`, `${parameters.buffer}`, times.line];
-      const out = execFileSync(program, given, { stdio: ["ignore", "pipe", "ignore"] }).toString();
-      const [ns, ...rest] = out.trim().split(" ");
-      if (rest.join(" ") !== mine)
-        throw new Error(`line=${times.line}: results differ: ours ${mine}, C ${rest.join(" ")}`);
-      times.theirs = Math.min(times.theirs, Number(ns) / packets);
+      for (const { program, exact } of programs) {
+        const out = execFileSync(program, given, { stdio: ["ignore", "pipe", "ignore"] }).toString();
+        const [ns, ...rest] = out.trim().split(" ");
+        if (exact && rest.join(" ") !== mine)
+          throw new Error(`line=${times.line}: results differ: ours ${mine}, C ${rest.join(" ")}`);
+        times.theirs = Math.min(times.theirs, Number(ns) / packets);
+      }
     }
   }
   console.log(`\nRLI update, ${packets} rows, best of ${rounds}; results equal to the last bit`);
