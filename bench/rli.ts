@@ -173,6 +173,6 @@ if (parts.has("size")) {
   }
 }
 
-if (parts.has("speed")) check((await rliSpeed()) <= 1.5, "more than 1.5 times the time of C");
+if (parts.has("speed")) check((await rliSpeed()) <= 1.4, "more than 1.4 times the time of C");
 for (const failure of failures) console.log(`NOT MET: ${failure}`);
 process.exitCode = failures.length > 0 ? 1 : 0;

@@ -1,4 +1,5 @@
 /** Which records an archive holds, read from its folders alone: no file is opened. */
+import { checkBigNs } from "../base/checks.ts";
 import { UsageError } from "../base/errors.ts";
 import {
   type ArchiveEntry,
@@ -39,6 +40,8 @@ interface Found extends Listing {
 const DASH = 45;
 
 export function listRecords(directory: string, selection: Selection = {}, storage = FILES): Listing {
+  checkBigNs("from", selection.fromNs);
+  checkBigNs("to", selection.toNs);
   const out: Found = { entries: [], foreign: [], storage };
   const wanted = (list: readonly string[] | undefined) => (name: string) => list?.includes(name) ?? true;
   for (const point of folders(directory, out, wanted(selection.points))) {

@@ -7,6 +7,8 @@
  */
 import { readdirSync, rmdirSync, statSync, unlinkSync } from "node:fs";
 import { dirname, join } from "node:path";
+import { checkBigNs } from "../base/checks.ts";
+import { invalidValue } from "../base/errors.ts";
 import { listRecords, type Selection } from "./listing.ts";
 import type { ArchiveEntry } from "./names.ts";
 
@@ -30,11 +32,18 @@ const TRUSTED_EPOCHS = 10;
 /** Epochs further apart than this many times their length are two runs: idle ones up to there are sealed (cutter.ts). */
 const MAX_GAP_EPOCHS = 61n;
 
+export function checkLimits({ keepNs, olderThanNs, maxBytes }: RetentionLimits): void {
+  checkBigNs("keep", keepNs);
+  checkBigNs("older-than", olderThanNs);
+  if (maxBytes !== undefined && !(maxBytes >= 0)) throw invalidValue("max-size", maxBytes, "bytes");
+}
+
 export function retain(
   directory: string,
   limits: RetentionLimits,
   selection: Selection = {},
 ): RetentionResult {
+  checkLimits(limits);
   const { keepNs, maxBytes } = limits;
   const result: RetentionResult = { removed: 0, removedBytes: 0, keptBytes: 0 };
   const { entries } = listRecords(directory, selection);

@@ -3,6 +3,7 @@
  * Never the whole file in memory. Damage ends the stream with `partial` set (file, offset, reason); what was read until then
  * counts. A file that is no capture at all is a FormatError at `open`.
  */
+import { checkSeed } from "../base/checks.ts";
 import { FormatError, invalidValue } from "../base/errors.ts";
 import { cursorConstants, walkConstants } from "../base/kernel-layout.ts";
 import type { Kernels } from "../base/kernels.ts";
@@ -151,7 +152,8 @@ export class CaptureReader {
     options: CaptureOptions = {},
     signal?: AbortSignal,
   ): Promise<CaptureReader> {
-    const { cover = DEFAULT_COVER, batchRows = 1 } = options;
+    const { cover = DEFAULT_COVER, batchRows = 1, seed = DEFAULT_SEED } = options;
+    checkSeed(seed);
     if (!Number.isInteger(cover) || cover < MIN_COVER || cover > MAX_COVER)
       throw invalidValue("cover", cover, `${MIN_COVER} to ${MAX_COVER} bytes`, { code: "bad-parameter" });
     if (!Number.isInteger(batchRows) || batchRows < 1)

@@ -7,6 +7,7 @@
  * collect.ts drives it from any stream of records; a question (query/segment) from an archive. State: heads of the records that wait, bounded by the
  * watermark and by `maxWaiting` per segment and estimator; payloads are read when their pair is estimated.
  */
+import { invalidValue } from "../base/errors.ts";
 import { identityText } from "../epoch/identity.ts";
 import { sealed } from "../epoch/merge.ts";
 import type { EpochRecord } from "../epoch/record.ts";
@@ -97,6 +98,9 @@ export class Collector {
   readonly #lists: Map<CollectedSegment, FlowLists>;
 
   constructor(options: CollectorOptions) {
+    const { confidence = DEFAULT_CONFIDENCE } = options;
+    if (!(confidence > 0 && confidence < 1))
+      throw invalidValue("confidence", confidence, "a share between 0 and 1, e.g. 0.95");
     this.#options = options;
     this.#table = options.table ?? ESTIMATORS;
     for (const [name, asked] of Object.entries(options.parameters ?? {})) {

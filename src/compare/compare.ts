@@ -4,13 +4,12 @@
  * separated wrongly, or a clock correction was asked for) another pass follows, if the inputs can be read again. Never refuses: what could
  * not be corrected is in `notes`.
  */
-import { invalidValue, oneOf } from "../base/errors.ts";
 import { Kernels } from "../base/kernels.ts";
 import { compileFilter } from "../capture/filter/filter.ts";
 import { FlowKeySpec } from "../capture/flow/flow-key.ts";
 import { DEFAULT_COVER, DEFAULT_SEED } from "../capture/reader.ts";
 import { isStandardInput, parseCapturePath } from "../capture/source/capture-path.ts";
-import { CORRECTION_MODES, type CorrectionMode } from "../clock/correction.ts";
+import type { CorrectionMode } from "../clock/correction.ts";
 import { diagnose } from "../clock/diagnose.ts";
 import { openDirections, stepBeyondPairs } from "../clock/trust.ts";
 import type { ClockVerdict } from "../clock/verdict.ts";
@@ -19,6 +18,7 @@ import type { ExactMatcher } from "../match/matcher.ts";
 import { FeedThread } from "../match/parallel-feed.ts";
 import { sampleAlignment } from "./alignment.ts";
 import { buildReport } from "./build.ts";
+import { checkOptions } from "./check-options.ts";
 import { stepBeyondWindow } from "./clock-step.ts";
 import { ComparedPackets } from "./compared-packets.ts";
 import { directionsOf, findDirections } from "./direction.ts";
@@ -152,15 +152,6 @@ export async function openComparison(options: CompareOptions): Promise<Compariso
 
 const isParallel = ({ parallel, before, after }: CompareOptions) =>
   parallel ?? worthParallel(fileOf(before), fileOf(after));
-
-/** What would otherwise run for ever, or give numbers that mean nothing. */
-function checkOptions({ windowNs = DEFAULT_WINDOW_NS, epochNs = 1, clock = "asis" }: CompareOptions): void {
-  const isTime = (ns: number) => ns > 0 && Number.isFinite(ns);
-  if (!isTime(windowNs)) throw invalidValue("window", windowNs, "a time above 0, in ns");
-  if (epochNs !== "by-length" && !isTime(epochNs))
-    throw invalidValue("epoch", epochNs, "a time above 0, in ns, or by-length");
-  if (!CORRECTION_MODES.includes(clock)) throw invalidValue("clock", clock, oneOf(CORRECTION_MODES));
-}
 
 const fileOf = (path: string) => parseCapturePath(path).file;
 

@@ -6,6 +6,7 @@
  * Delays are differences of two clocks, as those of every estimator that compares two points: where the receiver's clock is behind they may be negative, and are kept.
  * Packets of the other direction are recognised by their time to live and by hosts that answer each other, whatever the clocks do; they have no delay here and are counted.
  */
+import { checkNs } from "../base/checks.ts";
 import type { Kernels } from "../base/kernels.ts";
 import type { PacketBatch } from "../capture/batch.ts";
 import { type CaptureOptions, CaptureReader } from "../capture/reader.ts";
@@ -47,6 +48,7 @@ export class SenderDelays {
   #axisNs: bigint | null = null;
 
   constructor(kernels: Kernels, options: SenderDelaysOptions) {
+    checkNs("window", options.windowNs);
     this.#kernels = kernels;
     this.#options = options;
     this.#address = kernels.call.delaysNew(options.windowNs, options.minNs ?? Number.NaN) >>> 0;

@@ -12,6 +12,7 @@
  *
  * Rows are taken in file order. A row with a timestamp before the open epoch belongs to the open epoch: epochs go back only where the clock does, by more than an hour.
  */
+import { checkBigNs, checkChoice } from "../base/checks.ts";
 import { invalidValue } from "../base/errors.ts";
 import { earlier } from "../base/time.ts";
 import type { PacketBatch } from "../capture/batch.ts";
@@ -31,7 +32,12 @@ const SUSPICIOUS_NS = 3_600_000_000_000n;
 /** An aligned epoch that is full is cut at a multiple of this part of its length: both ends are full at about the same packets. */
 export const FULL_PARTS = 16n;
 
+export function checkCut(cut: { mode: CutPlan["mode"] }): void {
+  checkChoice("cut", cut?.mode, ["aligned", "control", "delimited"]);
+}
+
 export function createCutter(plan: CutPlan): Cutter {
+  checkCut(plan);
   switch (plan.mode) {
     case "aligned":
       return new AlignedCutter(plan.lengthNs);
@@ -54,6 +60,8 @@ class AlignedCutter implements Cutter {
   #behindNeeded = 2;
 
   constructor(lengthNs: bigint) {
+    if (lengthNs === undefined) throw invalidValue("epoch", lengthNs, "a length above 0, in ns as a bigint");
+    checkBigNs("epoch", lengthNs);
     if (lengthNs <= 0n) throw invalidValue("epoch", `${lengthNs} ns`, "a length above 0");
     this.#lengthNs = lengthNs;
     const gap = LONGEST_GAP * lengthNs;

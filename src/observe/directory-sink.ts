@@ -3,7 +3,7 @@
  * directory is made when the first are stored: who is refused before leaves nothing behind. What the directory may hold of the point is seen to while it is written.
  */
 import { RecordArchive } from "../archive/archive.ts";
-import { retain } from "../archive/retention.ts";
+import { checkLimits, retain } from "../archive/retention.ts";
 import type { MergeRecords, StoreItem } from "../archive/writer.ts";
 import { UsageError } from "../base/errors.ts";
 import { mergeParts } from "../epoch/merge.ts";
@@ -52,6 +52,7 @@ export class DirectorySink implements RecordSink {
   #retainedAt = performance.now();
 
   constructor(options: DirectorySinkOptions) {
+    checkLimits(options);
     this.#options = options;
     this.#merge = mergeBy(options.table ?? ESTIMATORS);
   }

@@ -7,7 +7,7 @@ import type { FlowKeySpec } from "../capture/flow/flow-key.ts";
 import type { CaptureTotals } from "../capture/source/source.ts";
 import type { OwnedBatch } from "../delays/reference-delays.ts";
 import { CONTROL_PORT, controlOfRow, controlStream } from "../epoch/control.ts";
-import type { CutPlan } from "../epoch/cutter.ts";
+import { type CutPlan, checkCut } from "../epoch/cutter.ts";
 import type { Role } from "../estimators/estimator.ts";
 import type { ControlPlan } from "./control-sender.ts";
 import { DirectionCheck } from "./directions.ts";
@@ -52,6 +52,7 @@ export class RunningLane {
   constructor(lane: Lane, options: LaneOptions) {
     const { kernels, key, seed } = options;
     const { segment, role, filter } = lane;
+    checkCut(options.cut);
     this.segment = segment;
     this.directions = options.bothWays ? null : new DirectionCheck();
     this.#kernels = kernels;

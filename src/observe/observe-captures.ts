@@ -29,6 +29,7 @@ import type { PacketTimesOptions } from "../delays/packet-times.ts";
 import type { ReferenceDelaysOptions } from "../delays/reference-delays.ts";
 import { verifiedSource } from "../delays/reference-key.ts";
 import { STAMP_PORT } from "../delays/stamp.ts";
+import { checkCut } from "../epoch/cutter.ts";
 import { needsDelays } from "../estimators/estimator.ts";
 import { ControlSender } from "./control-sender.ts";
 import type { CutChoice, Lane } from "./lane.ts";
@@ -88,6 +89,7 @@ export interface SenderCaptures {
 
 export async function observeCaptures(options: ObserveCapturesOptions): Promise<ObserveResult> {
   const { kernels, point, lanes, cut, sink, inner = false, seed = DEFAULT_SEED } = options;
+  checkCut(cut);
   const cover = options.cover ?? OBSERVE_COVER;
   const key = FlowKeySpec.parse(options.key);
   if (!options.follow) await checkFiles(kernels, options.files);

@@ -2,6 +2,7 @@
  * A point being observed: batches in, records out. It cuts the stream (cutter.ts), drives a tap per estimator and role through the epochs, and
  * seals what they kept. Batches come filtered and keyed, in file order, and are left as they were. Memory: the taps', given back by `free`.
  */
+import { checkChoice, checkSeed, checkText } from "../base/checks.ts";
 import { UsageError } from "../base/errors.ts";
 import { type Kernels, memoryError } from "../base/kernels.ts";
 import { formatBytes } from "../base/quantity.ts";
@@ -99,6 +100,8 @@ export class PointObserver {
   constructor(options: ObserverOptions) {
     checkName("point", options.point);
     if (options.segment) checkName("segment", options.segment);
+    checkChoice("role", options.role, ROLES);
+    checkSeed(options.seed);
     this.#options = options;
     this.#cutter = options.cutter ?? createCutter(options.cut);
     if (options.totals) this.#totals = options.totals;
@@ -354,10 +357,13 @@ export class PointObserver {
 }
 
 /** Folders and files of an archive that no point may be called like. */
+/** What a lane may be asked for, beside nothing. */
+export const ROLES = ["sender", "receiver", "both"] as const;
 const RESERVED = ["archive.json"];
 
 /** Names become folders and arguments, and travel in records: short, visible, and not to be taken for something else. */
 export function checkName(parameter: string, name: string): void {
+  checkText(parameter, name, "a name");
   const bytes = new TextEncoder().encode(name).length;
   const visible = name.trim() === name && !/\p{Cc}/u.test(name);
   const taken = name.startsWith("-") || RESERVED.includes(name.toLowerCase());

@@ -1,10 +1,11 @@
 /** What is to be kept at a point, from what was asked for: lanes of packets, and a tap per estimator. */
+import { checkChoice } from "../base/checks.ts";
 import { invalidValue, UsageError } from "../base/errors.ts";
 import { type Estimator, listsAllFlows, type Role } from "../estimators/estimator.ts";
 import { findAmong, parseParameters } from "../estimators/parameters.ts";
 import { ESTIMATORS } from "../estimators/table.ts";
 import type { Lane } from "./lane.ts";
-import { checkName, type TapPlan } from "./observer.ts";
+import { checkName, ROLES, type TapPlan } from "./observer.ts";
 
 export interface LanePlan {
   point: string;
@@ -29,6 +30,7 @@ export interface TapChoice {
 }
 
 export function planLanes({ point, role, filter, segments, classes }: LanePlan): Lane[] {
+  if (role !== undefined) checkChoice("role", role, ROLES);
   const both = (expression: string) => {
     if (filter === undefined || filter === "") return expression;
     return expression === "" ? filter : `(${filter}) and (${expression})`;
@@ -82,6 +84,7 @@ export function planTaps(options: TapChoice): TapPlan[] {
     const found = findAmong(table, name);
     if (!chosen.includes(found)) chosen.push(found);
   }
+  if (options.role !== undefined) checkChoice("role", options.role, ROLES);
   if (chosen.length === 0)
     throw new UsageError("bad-option", "no estimator is named", undefined, { parameter: "estimators" });
   const lister = options.flows ? table.find(listsAllFlows) : undefined;

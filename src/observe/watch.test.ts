@@ -1,3 +1,4 @@
+import { setTimeout as sleep } from "node:timers/promises";
 import { expect, test } from "vitest";
 import { makeBatch } from "../../tests/support/small-batch.ts";
 import { Kernels } from "../base/kernels.ts";
@@ -60,4 +61,54 @@ test("captures that are read to their ends are counted whole; of one that is lef
     receiver: capture(kernels, { shiftNs: 1e6, until: 8, signal }, (n) => n === 3 && ending.abort()),
   });
   expect(cut.map((i) => [i.sent, i.lost])).toEqual(Array(2).fill([10, 0]));
+});
+
+test("however often it looks, waiting holds on to nothing", async () => {
+  const kernels = new Kernels();
+  let looks = 0;
+  const slow = (shiftNs: number): Source => {
+    const source = capture(kernels, { shiftNs, until: 4 });
+    return {
+      ...source,
+      async next() {
+        await sleep(40);
+        return await source.next();
+      },
+    };
+  };
+  // What is added to the signal that ends the waits is taken off again, and nobody waits for the reading once more at each look.
+  const listening = new Map<AbortSignal, number>();
+  const waiting = new Map<object, number>();
+  const { addEventListener, removeEventListener } = AbortSignal.prototype;
+  const { then } = Promise.prototype;
+  const change = (signal: AbortSignal, by: number) =>
+    listening.set(signal, (listening.get(signal) ?? 0) + by);
+  AbortSignal.prototype.addEventListener = function (this: AbortSignal, ...given: unknown[]) {
+    looks++;
+    change(this, 1);
+    return Reflect.apply(addEventListener, this, given);
+  };
+  AbortSignal.prototype.removeEventListener = function (this: AbortSignal, ...given: unknown[]) {
+    change(this, -1);
+    return Reflect.apply(removeEventListener, this, given);
+  };
+  // biome-ignore lint/suspicious/noThenProperty: looked at, not made.
+  Promise.prototype.then = function (this: Promise<unknown>, ...given: unknown[]) {
+    waiting.set(this, (waiting.get(this) ?? 0) + 1);
+    return Reflect.apply(then, this, given);
+  } as typeof then;
+  try {
+    const key = FlowKeySpec.parse("5tuple");
+    await watched({
+      ...{ kernels, key, seed: 1n, windowNs: 1e8, lookMs: 1 },
+      ...{ sender: slow(0), receiver: slow(1e6) },
+    });
+  } finally {
+    Object.assign(AbortSignal.prototype, { addEventListener, removeEventListener });
+    // biome-ignore lint/suspicious/noThenProperty: as it was.
+    Promise.prototype.then = then;
+  }
+  expect(Math.max(0, ...waiting.values())).toBeLessThanOrEqual(4);
+  expect(Math.max(0, ...listening.values())).toBeLessThanOrEqual(1);
+  expect(looks).toBeGreaterThan(20);
 });

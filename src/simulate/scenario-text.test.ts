@@ -77,3 +77,14 @@ describe("parts of a scenario in text", () => {
     expect(() => readScenario(join(directory, "none.json"))).toThrow(/cannot be read/);
   });
 });
+
+it.each<[string, unknown, () => unknown]>([
+  ["rate", "-5", () => parseQuantity("-5", "rate")],
+  ["share", "2", () => parseShare("2", "share")],
+  ["loss", "1%:0", () => parseLoss("1%:0")],
+  ["reorder", "1%", () => parseReorder("1%")],
+  ["clock", "receiver", () => parseClock("receiver")],
+  ["delay", "soon", () => parseDelay("soon")],
+])("a wrong %s is refused with what was given and what is expected", (parameter, value, parse) => {
+  expect(parse).toThrow(expect.objectContaining({ parameter, value, expected: expect.any(String) }));
+});

@@ -12,7 +12,7 @@ import { BATCH_ROWS, PacketBatch } from "../batch.ts";
 import { type CaptureOptions, type CaptureStatistics, DEFAULT_COVER, DEFAULT_SEED } from "../reader.ts";
 import type { ClockState } from "../source/clock-state.ts";
 import { SystemClock } from "../source/interface/system-clock.ts";
-import { newShorts, skippedOf, walkedOf } from "../source/interface/walk-counts.ts";
+import { newShorts, skippedOf, walkedStatistics } from "../source/interface/walk-counts.ts";
 import type { CaptureTotals, Source, SourceBatch } from "../source/source.ts";
 import type { RingBuffer } from "./ring-buffer.ts";
 import type { SegmentDatapath } from "./segment.ts";
@@ -238,24 +238,15 @@ class SegmentSource implements Source {
   }
 
   #statistics(): CaptureStatistics {
-    const { frames, skipped, dropped } = this.totals();
-    return {
-      file: this.name,
-      format: "interface",
-      packets: frames,
-      ipPackets: this.#rows,
-      ...walkedOf(this.#kernels, this.#cursor, this.#shorts),
-      skipped,
-      dropped,
-      partial: null,
-      interfaces: [
-        {
-          ...{ index: 0, name: this.name, link: 1, snapLength: SNAP_BYTES, resolution: "1e-9 s", dropped },
-          description: this.#end === "in" ? "forwarded packets, arrival" : "forwarded packets, departure",
-        },
-      ],
-      warnings: this.#warnings(),
-    };
+    return walkedStatistics(
+      this.#kernels,
+      { cursor: this.#cursor, shorts: this.#shorts },
+      {
+        ...{ name: this.name, rows: this.#rows, totals: this.totals() },
+        description: this.#end === "in" ? "forwarded packets, arrival" : "forwarded packets, departure",
+        ...{ link: 1, snapLength: SNAP_BYTES, warnings: this.#warnings() },
+      },
+    );
   }
 
   #warnings(): string[] {

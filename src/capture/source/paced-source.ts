@@ -3,6 +3,7 @@
  * capture read at once, and two ends that are replayed beside each other fit together.
  */
 import { setTimeout as sleep } from "node:timers/promises";
+import { invalidValue } from "../../base/errors.ts";
 import { PacketBatch } from "../batch.ts";
 import { appendRows } from "../copy-batch.ts";
 import type { CaptureStatistics } from "../reader.ts";
@@ -30,6 +31,8 @@ export class PacedSource implements Source {
     speed: number,
     options: { signal?: AbortSignal | undefined; clockMs?: () => number } = {},
   ) {
+    if (!(speed > 0 && Number.isFinite(speed)))
+      throw invalidValue("speed", speed, "a number above 0, seconds of the capture per second");
     this.#source = source;
     this.#speed = speed;
     this.#signal = options.signal;

@@ -4,7 +4,7 @@
  * of its packets' spread, widened for their dependence (packets of a queue are alike, so a mean of n is not worth n samples).
  */
 import { basename } from "node:path";
-import { UsageError } from "../../base/errors.ts";
+import { invalidValue, UsageError } from "../../base/errors.ts";
 import { Kernels } from "../../base/kernels.ts";
 import { entryAt } from "../../base/lists.ts";
 import { earlier, formatDuration } from "../../base/time.ts";
@@ -47,6 +47,7 @@ const MAX_EPOCHS = 100_000;
 
 export async function localiseCaptures(options: LocaliseCapturesOptions): Promise<CapturedLocalisation> {
   const { files } = options;
+  if (!Array.isArray(files)) throw invalidValue("files", files, "a list of captures, in path order");
   if (files.length < 2) {
     throw new UsageError(
       "bad-option",

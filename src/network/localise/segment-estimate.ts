@@ -47,16 +47,19 @@ export function intervalWidth(confidence: number): number {
 
 export function checkEstimate(e: LocaliseEstimate): void {
   const name = `${e.fromPoint} → ${e.toPoint}`;
-  const fail = (what: string): never => {
-    throw new UsageError("bad-parameter", `estimate of ${name} at ${e.epochStartNs}: ${what}`);
+  const fail = (parameter: keyof LocaliseEstimate, problem: string, expected: string): never => {
+    const what = `estimate of ${name} at ${e.epochStartNs}: ${problem}`;
+    throw new UsageError("bad-parameter", what, undefined, { parameter, value: e[parameter], expected });
   };
-  if (!(e.epochEndNs > e.epochStartNs)) fail("the epoch must end after it begins");
+  if (!(e.epochEndNs > e.epochStartNs))
+    fail("epochEndNs", "the epoch must end after it begins", "a time behind epochStartNs");
   if (!(e.packets >= 0 && (e.lost >= 0 || (e.lostError ?? 0) > 0) && e.packets + e.lost >= 0))
-    fail("packets and lost must not be negative");
+    fail(e.packets >= 0 ? "lost" : "packets", "packets and lost must not be negative", "0 or more");
   if (e.meanNs === null) return;
-  if (!Number.isFinite(e.meanNs)) fail("the mean is not a number; write null for no answer");
+  if (!Number.isFinite(e.meanNs))
+    fail("meanNs", "the mean is not a number; write null for no answer", "a number or null");
   if (e.lowNs !== null && e.highNs !== null && !(e.lowNs <= e.meanNs && e.meanNs <= e.highNs))
-    fail("the mean must lie between low and high");
+    fail("meanNs", "the mean must lie between low and high", "a number from lowNs to highNs");
 }
 
 /** Standard error behind an estimate: from its interval, else from its deviation, else unknown (0). */

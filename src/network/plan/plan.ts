@@ -12,6 +12,7 @@
  *   optimal-small  the best set of each size, by search; small maps only
  * Assumes a measurement server beside every router that is not upgraded, as the paper does.
  */
+import { checkChoice } from "../../base/checks.ts";
 import { invalidValue, UsageError } from "../../base/errors.ts";
 import { entryAt, entryOf } from "../../base/lists.ts";
 import { Random } from "../../base/random.ts";
@@ -351,6 +352,7 @@ const outOfRange = (parameter: string, value: number, expected: string) =>
   invalidValue(parameter, value, expected, { code: "bad-parameter" });
 
 function checkOptions(topology: Topology, options: PlanOptions, strategy: Strategy): void {
+  checkChoice("strategy", strategy, STRATEGIES);
   requireAllPairs(topology);
   if (!Number.isSafeInteger(options.upgrade) || options.upgrade < 0)
     throw outOfRange("upgrade", options.upgrade, "a whole number of routers from 0");

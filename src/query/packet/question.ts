@@ -1,4 +1,5 @@
 /** What can be asked about single packets of a point's records (MAPLE, section 4), and what is wrong with a question. */
+import { checkBigNs, checkChoice, checkCount } from "../../base/checks.ts";
 import { invalidValue, UsageError } from "../../base/errors.ts";
 import { hex64, parseHex64 } from "../../base/hash.ts";
 import { formatTime } from "../../base/time.ts";
@@ -87,14 +88,21 @@ export function formatDigest(digest: bigint): string {
   return hex64(Number(digest >> 32n), Number(digest & 0xffff_ffffn));
 }
 
-export function checkPacketQuestion({ fromNs, toNs, packets, slackNs }: PacketQuestion): void {
+export function checkPacketQuestion(question: PacketQuestion): void {
+  const { fromNs, toNs, packets, slackNs, top, worst } = question;
+  const code = "bad-question" as const;
+  checkChoice("packets", packets?.by, ["digest", "flow", "capture", "listed"], code);
+  checkBigNs("from", fromNs, code);
+  checkBigNs("to", toNs, code);
+  checkCount("top", top, 1, code);
+  checkCount("worst", worst, 0, code);
   const bad = (parameter: string, problem: string, value?: unknown) =>
     new UsageError("bad-question", problem, undefined, { parameter, value });
   if (fromNs !== undefined && toNs !== undefined && fromNs >= toNs) {
     throw bad("from", `${formatTime(fromNs)} is not before ‘to ${formatTime(toNs)}’`, fromNs);
   }
-  if (slackNs !== undefined && !(slackNs >= 0))
-    throw bad("slack", `invalid value ${slackNs} (expected 0 or more)`, slackNs);
+  if (slackNs !== undefined && !(slackNs >= 0 && Number.isFinite(slackNs)))
+    throw invalidValue("slack", slackNs, "a time of 0 or more, in ns", { code });
   if (packets.by === "digest" && packets.digests.length === 0) throw bad("packet", "no digest given");
   if (packets.by === "flow" && packets.flows.length === 0) throw bad("flow", "no flow given");
 }

@@ -1,4 +1,5 @@
 /** What can be asked of two points' records, and what is wrong with a question. */
+import { checkBigNs, checkCount } from "../../base/checks.ts";
 import { invalidValue } from "../../base/errors.ts";
 import { formatTime } from "../../base/time.ts";
 
@@ -33,15 +34,15 @@ export function checkQuestion(question: Question): void {
   const [a, b] = between;
   if (a === b) throw invalidValue("between", `${a} ${b}`, "two different points", { code });
   const { fromNs, toNs, confidence, top } = question;
+  checkBigNs("from", fromNs, code);
+  checkBigNs("to", toNs, code);
   if (fromNs !== undefined && toNs !== undefined && fromNs >= toNs) {
     throw invalidValue("from", formatTime(fromNs), `a time before ‘to ${formatTime(toNs)}’`, { code });
   }
   if (confidence !== undefined && !(confidence > 0 && confidence < 1)) {
     throw invalidValue("confidence", confidence, "a share between 0 and 1, e.g. 0.95", { code });
   }
-  if (top !== undefined && !(Number.isInteger(top) && top >= 1)) {
-    throw invalidValue("top", top, "a whole number of at least 1", { code });
-  }
+  checkCount("top", top, 1, code);
 }
 
 /** Is it about flows at all? */

@@ -18,7 +18,7 @@ import { BLOCK_BYTES, PacketRing, RETIRE_MS, type RingOptions } from "./ring.ts"
 import type { RingWindow } from "./ring-window.ts";
 import { socketFilter } from "./socket-filter.ts";
 import { SystemClock } from "./system-clock.ts";
-import { newShorts, skippedOf, walkedOf } from "./walk-counts.ts";
+import { newShorts, skippedOf, walkedStatistics } from "./walk-counts.ts";
 
 const LOOPBACK = "lo";
 const RING_BYTES = 32 << 20;
@@ -319,29 +319,15 @@ export class InterfaceSource implements Source {
   }
 
   #statistics(): CaptureStatistics {
-    const { frames, skipped, dropped } = this.totals();
-    return {
-      file: this.name,
-      format: "interface",
-      packets: frames,
-      ipPackets: this.#rows,
-      ...walkedOf(this.#kernels, this.#cursor, this.#shorts),
-      skipped,
-      dropped,
-      partial: null,
-      interfaces: [
-        {
-          index: 0,
-          name: this.name,
-          description: `${this.#options.timestamps ?? "software"} timestamps`,
-          link: this.#get("link"),
-          snapLength: this.snapBytes,
-          resolution: "1e-9 s",
-          dropped,
-        },
-      ],
-      warnings: this.#warnings(),
-    };
+    return walkedStatistics(
+      this.#kernels,
+      { cursor: this.#cursor, shorts: this.#shorts },
+      {
+        ...{ name: this.name, rows: this.#rows, totals: this.totals() },
+        description: `${this.#options.timestamps ?? "software"} timestamps`,
+        ...{ link: this.#get("link"), snapLength: this.snapBytes, warnings: this.#warnings() },
+      },
+    );
   }
 
   #warnings(): string[] {

@@ -3,6 +3,7 @@ import { CursorBytes, CursorLayout, walkConstants } from "../../../base/kernel-l
 import type { Kernels } from "../../../base/kernels.ts";
 import type { CaptureStatistics } from "../../reader.ts";
 import { SKIP_REASONS } from "../../reasons.ts";
+import type { CaptureTotals } from "../source.ts";
 
 const { SHORT_SIZES } = walkConstants;
 
@@ -23,9 +24,34 @@ export function newShorts(kernels: Kernels): number {
   return shorts;
 }
 
-export type Walked = Pick<CaptureStatistics, "bytes" | "originNs" | "firstNs" | "lastNs" | "shorts">;
+interface WalkedInterface {
+  name: string;
+  rows: number;
+  totals: CaptureTotals;
+  description: string;
+  link: number;
+  snapLength: number;
+  warnings: string[];
+}
 
-export function walkedOf(kernels: Kernels, cursor: number, shorts: number): Walked {
+/** Statistics of the one interface that frames came from. */
+export function walkedStatistics(
+  kernels: Kernels,
+  { cursor, shorts }: { cursor: number; shorts: number },
+  { name, rows, totals, description, link, snapLength, warnings }: WalkedInterface,
+): CaptureStatistics {
+  const { frames, skipped, dropped } = totals;
+  return {
+    ...{ file: name, format: "interface", packets: frames, ipPackets: rows },
+    ...walkedOf(kernels, cursor, shorts),
+    ...{ skipped: { ...skipped }, dropped, partial: null, warnings },
+    interfaces: [{ index: 0, name, description, link, snapLength, resolution: "1e-9 s", dropped }],
+  };
+}
+
+type Walked = Pick<CaptureStatistics, "bytes" | "originNs" | "firstNs" | "lastNs" | "shorts">;
+
+function walkedOf(kernels: Kernels, cursor: number, shorts: number): Walked {
   const begun = kernels.readU32(cursor + CursorLayout.started) !== 0;
   const originNs = begun ? kernels.readI64(cursor + CursorLayout.origin) : null;
   const latest = kernels.readF64(cursor + CursorLayout.maxTime);

@@ -1,0 +1,40 @@
+/** What the types ask for, checked where it is given: a library's caller may have no compiler, and JSON has no bigint. */
+import { invalidValue, oneOf, type UsageCode } from "./errors.ts";
+
+export function checkChoice(
+  parameter: string,
+  value: unknown,
+  choices: readonly string[],
+  code: UsageCode = "bad-parameter",
+): void {
+  if (!choices.includes(value as string)) throw invalidValue(parameter, value, oneOf(choices), { code });
+}
+
+/** A time or a length of time in ns, as a bigint; left out is well. */
+export function checkBigNs(parameter: string, value: unknown, code: UsageCode = "bad-time"): void {
+  if (value !== undefined && typeof value !== "bigint")
+    throw invalidValue(parameter, shown(value), "ns as a bigint, e.g. 1_000_000_000n", { code });
+}
+
+export function checkSeed(seed: unknown): void {
+  if (typeof seed !== "bigint")
+    throw invalidValue("seed", shown(seed), "a bigint below 2^64", { code: "bad-parameter" });
+}
+
+/** A length of time in ns, as a number. */
+export function checkNs(parameter: string, value: unknown): void {
+  if (typeof value !== "number" || !(value > 0 && Number.isFinite(value)))
+    throw invalidValue(parameter, shown(value), "a time above 0, in ns");
+}
+
+/** How many: a whole number from `least` on; left out is well. */
+export function checkCount(parameter: string, value: unknown, least: number, code: UsageCode): void {
+  if (value !== undefined && !(Number.isInteger(value) && (value as number) >= least))
+    throw invalidValue(parameter, shown(value), `a whole number of at least ${least}`, { code });
+}
+
+export function checkText(parameter: string, value: unknown, expected: string): void {
+  if (typeof value !== "string") throw invalidValue(parameter, shown(value), expected);
+}
+
+const shown = (value: unknown) => (typeof value === "object" ? JSON.stringify(value) : value);
