@@ -21,7 +21,7 @@ const GROUP = 20;
 const DOUBTFUL = 0.05;
 
 /** Scenes that were wrong once, or whose directions were not found. */
-const MENDED = [30, 59, 68, 211, 253, 10_079, 30_057];
+const MENDED = [30, 59, 68, 211, 216, 253, 10_079, 30_057];
 const MENDED_DIRECTIONS = [44, 54];
 
 const large = { scenes: 0, doubtful: 0 };
