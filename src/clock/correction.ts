@@ -183,6 +183,22 @@ export function clockUncertainty(verdict: ClockVerdict, mode: CorrectionMode): C
   const wanderNs = leftNs ?? verdict.drift.wanderNs ?? 0;
   const knownNs = resolutionNs + (skewNs ?? 0) + (offsetNs ?? 0) + stepsNs + wanderNs;
   const { impossible } = verdict;
-  const totalNs = knownNs + (impossible.mode === mode ? impossible.byNs : 0);
+  const totalNs = knownNs + (impossible.mode === mode ? besideImpossible(verdict, mode) : 0);
   return { totalNs, resolutionNs, skewNs, offsetNs, stepsNs, wanderNs };
+}
+
+/** Delays below 0 by less than this share of a step are not of its moment. */
+const SHARE_OF_STEP = 0.1;
+
+/**
+ * What delays are below 0 by. Next to a step that is removed at once they show that the clock came there little by little (it stood still, or was slewed): before the moment at which it is removed they
+ * come out too small by up to so much, behind it too large by up to the rest of the step.
+ */
+function besideImpossible(verdict: ClockVerdict, mode: CorrectionMode): number {
+  const { byNs } = verdict.impossible;
+  const sizes = verdict.steps
+    .filter((s) => s.kind !== "delay" && removesStep(verdict, s.kind, mode))
+    .map((s) => Math.abs(s.sizeNs))
+    .filter((sizeNs) => byNs > SHARE_OF_STEP * sizeNs);
+  return sizes.reduce((most, sizeNs) => Math.max(most, sizeNs - byNs), byNs);
 }

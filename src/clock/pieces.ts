@@ -47,6 +47,7 @@ export interface PieceInput {
 export function fitPieces(input: PieceInput): ClockPiece[] {
   const pieces = allPieces(input);
   for (const [i, piece] of pieces.entries()) piece.besideNs = besideStep(input, pieces[i - 1], piece);
+  for (const [i, piece] of pieces.entries()) widenShort(input, pieces[i - 1], piece);
   const fits = pieces.every(({ offset }) => offset.kind !== "unknown" || offset.lowNs === null);
   return fits ? pieces : [];
 }
@@ -119,6 +120,38 @@ function besideStep(
   };
   const isFar = farOf(forward, slope, (p) => p.levelNs) || farOf(reverse, -slope, (p) => p.reverseLevelNs);
   return isFar ? stepNs : 0;
+}
+
+/** The smallest of n packets lies above the smallest of many by more than this only one time of 20. */
+const MOSTLY = 0.95;
+
+/** The level of a piece of few packets is uncertain by what the smallest of so many is above the level of the longer piece beside it. */
+function widenShort(
+  { forward, slope, originNs }: PieceInput,
+  before: ClockPiece | undefined,
+  piece: ClockPiece,
+): void {
+  if (!before) return;
+  const pointsOf = (p: ClockPiece) =>
+    cut(forward, p.fromNs ?? Number.NEGATIVE_INFINITY, p.toNs ?? Number.POSITIVE_INFINITY);
+  const both = [before, piece].map((own) => ({ own, points: pointsOf(own) }));
+  const [short, long] = both.sort((a, b) => a.points.length - b.points.length) as [Measured, Measured];
+  const few = short.points.length;
+  if (few === 0 || few >= BLOCKS || long.own.levelNs === null) return;
+  const { timeNs, valueNs, length } = long.points;
+  const above: number[] = [];
+  for (let from = 0; from + few <= length; from += few) {
+    let low = Number.POSITIVE_INFINITY;
+    for (let i = from; i < from + few; i++)
+      low = Math.min(low, valueNs[i]! - slope * (timeNs[i]! - originNs) - long.own.levelNs);
+    above.push(low);
+  }
+  short.own.spreadNs = Math.max(short.own.spreadNs, quantile(above, MOSTLY));
+}
+
+interface Measured {
+  own: ClockPiece;
+  points: EnvelopePoints;
 }
 
 /** From the last point before a time up to it; 0 without one. */

@@ -18,7 +18,16 @@ interface Lean {
   sum: number;
   /** How far its packets lie above the middle of what goes either way. */
   aboveNs: number;
+  /** The vote of the packet that is nearest to what goes one of the two ways, and how near it is. */
+  closest: { vote: number; apartNs: number };
 }
+
+const NO_VOTES: Lean = {
+  votes: 0,
+  sum: 0,
+  aboveNs: 0,
+  closest: { vote: 0, apartNs: Number.POSITIVE_INFINITY },
+};
 
 /**
  * Points of undecided flows held against the nearest decided ones in time. `placeOf`: the two hosts of a flow, times 2, and 1 in one order of them. Where the two
@@ -50,7 +59,7 @@ export function decideByNeighbours(
     const id = flow[i]!;
     if (ways[id] !== 0) continue;
     const place = placeOf(id);
-    const so = leans.get(place) ?? { votes: 0, sum: 0, aboveNs: 0 };
+    const so = leans.get(place) ?? { ...NO_VOTES };
     if (so.votes === MAX_VOTES) continue;
     const [forward, reverse] = [levelAt(at, 1), levelAt(at, 2)];
     // Packets of one way are above those of the other at any time: where they are not, a clock was set in between.
@@ -59,6 +68,8 @@ export function decideByNeighbours(
     so.votes++;
     so.sum += Math.sign(aboveNs);
     so.aboveNs += aboveNs;
+    const apartNs = Math.min(Math.abs(valueNs[i]! - forward), Math.abs(valueNs[i]! - reverse));
+    if (apartNs < so.closest.apartNs) so.closest = { vote: Math.sign(aboveNs), apartNs };
     leans.set(place, so);
   }
   for (let id = 0; id < ways.length; id++) {
@@ -66,7 +77,10 @@ export function decideByNeighbours(
     const [own, other] = [leans.get(placeOf(id)), leans.get(placeOf(id) ^ 1)];
     // Both orders of two hosts cannot go the same way: then how far they are apart decides.
     const alike = own && other && own.sum * other.sum > 0;
-    const lean = alike ? own.aboveNs / own.votes - other.aboveNs / other.votes : (own?.sum ?? 0);
+    // As many votes for either way: some are of packets next to a clock that was set, and far from what goes any way.
+    const lean = alike
+      ? own.aboveNs / own.votes - other.aboveNs / other.votes
+      : own?.sum || (own?.closest.vote ?? 0);
     if (lean !== 0) ways[id] = lean > 0 ? 1 : 2;
   }
 }

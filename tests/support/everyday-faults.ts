@@ -62,9 +62,11 @@ export function judgeAnswer(answer: EverydayAnswer): { wrong: string[]; weak: st
 }
 
 /** Packets of either direction before and behind what happened to the clocks. */
-const ENOUGH = 8;
+const ENOUGH = 4;
+/** What happened to the clocks is more than this share of what delays differ by: less does not stand out of them. */
+const STANDS_OUT = 0.1;
 
-/** Both directions were there before and behind what happened to the clocks, and it was more than packets' delays differ by anyway: only then can it be known. */
+/** Both directions were there before and behind what happened to the clocks, and it stood out of what packets' delays differ by anyway: only then can it be known. */
 function isShown(scene: EverydayScene): boolean {
   const times = scene.crossings.map((c) => c.sentNs);
   const moved = times.map(scene.aheadNs);
@@ -76,7 +78,8 @@ function isShown(scene: EverydayScene): boolean {
       matched.filter((c) => c.arrivedNs < scene.eventNs),
       matched.filter((c) => c.sentNs >= scene.eventNs),
     ];
-    return movedNs > Math.max(...took) - Math.min(...took) && parts.every((part) => part.length >= ENOUGH);
+    const differNs = Math.max(...took) - Math.min(...took);
+    return movedNs > STANDS_OUT * differNs && parts.every((part) => part.length >= ENOUGH);
   });
 }
 
@@ -130,8 +133,6 @@ function wrongDelays(
     );
     // Of several packets of one timestamp any may be meant.
     if (Math.abs(apart) > digitsNs) return shared ? [] : [Number.NaN];
-    const at = way === "forward" ? c.arrivedNs : c.sentNs;
-    if (scene.movingNs && at >= scene.movingNs[0] && at <= scene.movingNs[1]) return [];
     return [(p.delayNs ?? 0) - (c.arrivedNs - c.sentNs - smallestNs)];
   });
   if (errors.some(Number.isNaN) || own.length !== truth.matched.length)
@@ -150,8 +151,11 @@ function wrongDelays(
   const [lowNs, highNs] = [Math.min(...errors), Math.max(...errors)];
   const totalNs = uncertainty.totalNs + scene.resolutionNs + digitsNs;
   const known = uncertainty.offsetNs !== null;
-  // One direction alone does not tell what its clock did from what its path did: the answer says so.
-  const steady = scene.even;
+  // One direction alone does not tell what its clock did from what its path did, and the answer says so; but a step that it calls a clock's it must know.
+  const claimed = (report.clock as unknown as { steps: { kind: string }[] }).steps.some(
+    (s) => s.kind === "clock",
+  );
+  const steady = scene.even || (report.reverse === null && scene.stepped && claimed);
   const shows = steady || (report.reverse !== null && isShown(scene));
   if (trusted && known && shows && Math.max(-lowNs, highNs) > totalNs)
     wrong.push(`off by ${lowNs} to ${highNs} where ${totalNs} is stated, ${trust}`);
