@@ -289,6 +289,7 @@ async function lagging(share: number, seconds: number, load: number): Promise<vo
     );
     const during = async (name: string) => {
       const seen: number[] = [];
+      const before = [await cluster.health(), cluster.usage().workers] as const;
       const startMs = performance.now();
       for (let sent = 0, atS = 0; atS < seconds; atS = (performance.now() - startMs) / 1000) {
         const due = Math.floor((come * atS - sent) / points);
@@ -299,8 +300,14 @@ async function lagging(share: number, seconds: number, load: number): Promise<vo
       }
       const end = await cluster.open();
       const [begin = end] = seen;
+      const [health, usage] = [await cluster.health(), cluster.usage().workers];
+      const tookS = (performance.now() - startMs) / 1000;
+      const did = health.map((h, i) => h.cluster.acknowledged - (before[0][i]?.cluster.acknowledged ?? 0));
+      const cpuS = usage.map((u, i) => u.cpuS - (before[1][i]?.cpuS ?? 0));
+      const each = (counts: readonly number[], digits: number) =>
+        counts.map((n) => (n / tookS).toFixed(digits)).join(" + ");
       console.log(
-        `${name}: records that wait, every ${seconds / 8} s: ${seen.join(", ")}, ${end}; ${((end - begin) / seconds).toFixed(0)} more each second`,
+        `${name}: records that wait, every ${seconds / 8} s: ${seen.join(", ")}, ${end}; ${((end - begin) / seconds).toFixed(0)} more each second, workers acknowledged ${each(did, 0)} with ${each(cpuS, 2)} of a processor`,
       );
     };
     await during("one worker");
