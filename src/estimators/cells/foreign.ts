@@ -7,7 +7,7 @@ const NEARLY_ALL = 90;
 export function foreignNote(packets: number, received: number): string {
   const percent = (100 * packets) / Math.max(1, received);
   if (percent >= NEARLY_ALL)
-    return "nearly all packets received were counted at the receiver only: the filters differ, or the clocks (or the delay) are as far apart as an epoch is long; epochs cut by packets (--cut delimited) need no clocks";
+    return "nearly all packets received were counted at the receiver only: the filters differ, or the clocks (or the delay) are as far apart as an epoch is long; epochs cut by packets (delimited) need no clocks";
   const share =
     percent < 0.1 ? "less than 0.1 %" : `about ${Number(Math.min(100, percent).toPrecision(1))} %`;
   return `${share} of the packets received were counted at the receiver only: foreign, duplicated, rewritten on the way, or in flight over the edge of an epoch`;
