@@ -6,7 +6,7 @@
  *                                       [--pin]   workers on the first processor, all else on the others: processors that share a core are slower when both work, and time on them says nothing of the workers
  *   node scripts/bench.mjs cluster run [--points 1000] [--minutes 10] [--workers 1] [--limit S]       a whole network for so many simulated minutes, as fast as it goes: throughput, lag, memory
  *                                       [--rate 400]   so many records a second, as many workers can follow; without it as fast as it goes
- *   node scripts/bench.mjs cluster lag [--share 0.25] [--seconds 40]                                  (root) how many records wait, with one worker that gets so much of a processor, after a second joined, and after one was killed
+ *   node scripts/bench.mjs cluster lag [--share 0.25] [--seconds 40] [--load 1.4]                     (root) how many records wait when --load times as many come as one worker does, with one worker that gets so much of a processor, after a second joined, and after one was killed
  *   node scripts/bench.mjs cluster join [--records 6000]                                              so many records with one worker, after a second has joined, and after one of the two was killed
  *
  * --results duckdb|clickhouse (default clickhouse for run and join, where it is installed), --brokers 1|3 (default 1). Progress goes to stderr.
@@ -33,7 +33,14 @@ function given() {
   try {
     const options = {
       ...{ points: text, workers: text, records: text, minutes: text, results: text, brokers: text },
-      ...{ limit: text, share: text, seconds: text, rate: text, pin: { type: "boolean" } as const },
+      ...{
+        limit: text,
+        share: text,
+        seconds: text,
+        load: text,
+        rate: text,
+        pin: { type: "boolean" } as const,
+      },
     };
     return parseArgs({ allowPositionals: true, options });
   } catch (error) {
@@ -224,6 +231,8 @@ async function joining(records: number): Promise<void> {
 
 const CONTROL_GROUPS = "/sys/fs/cgroup/cpu";
 const PERIOD_US = 20_000;
+/** What one worker is able to is counted for so long. */
+const ABLE_MS = 6000;
 
 /** Gives a process a share of a processor, by the kernel's count: a control group with a quota (version 1, as root). It ends with `lift`. */
 function limited(pid: number, share: number): { lift: () => void } {
@@ -247,41 +256,59 @@ function limited(pid: number, share: number): { lift: () => void } {
   };
 }
 
-/** Records come faster than one slowed worker works them; a second joins; one of them is killed, and no more come. */
-async function lagging(share: number, seconds: number): Promise<void> {
+/** Records a second that the one worker acknowledges while more wait, after the first `warm`; all are worked when it returns. */
+async function ableOf(cluster: RunningCluster, warm: number): Promise<number> {
+  const acknowledged = async () => (await cluster.health())[0]?.cluster.acknowledged ?? 0;
+  let begin = 0;
+  while ((begin = await acknowledged()) < warm) await sleep(100);
+  const fromMs = performance.now();
+  await sleep(ABLE_MS);
+  const able = ((await acknowledged()) - begin) / ((performance.now() - fromMs) / 1000);
+  await cluster.drained();
+  return able;
+}
+
+/** Records come `load` times as fast as one slowed worker works them; a second joins; one of them is killed, and no more come. */
+async function lagging(share: number, seconds: number, load: number): Promise<void> {
   const cluster = await start(inClickhouse(true));
   // Segments enough that each worker gets about half of them.
   const points = 120;
   const limits: { lift: () => void }[] = [];
   try {
-    const load = await loadOf(points, 20_000);
+    const records = await loadOf(points, 20_000);
     const add = async () => limited((await cluster.addWorker()).pid, share);
     limits.push(await add());
     await cluster.shared();
     let next = 0;
-    const publish = (count: number) => cluster.publish(epochs(load, next, (next += count)));
-    await publish(Math.ceil(WARM_RECORDS / points));
-    await cluster.drained();
-    const fromMs = performance.now();
-    const measured = points * Math.ceil(3000 / points);
-    await publish(measured / points);
-    await cluster.drained();
-    const able = measured / ((performance.now() - fromMs) / 1000);
-    const come = 1.6 * able;
+    const publish = (count: number) => cluster.publish(epochs(records, next, (next += count)));
+    await publish(Math.ceil((WARM_RECORDS + 4000) / points));
+    const able = await ableOf(cluster, WARM_RECORDS);
+    const come = load * able;
     console.log(
       `one worker with ${share} of a processor: ${able.toFixed(0)} records/s; ${come.toFixed(0)} come`,
     );
     const during = async (name: string) => {
-      const seen: string[] = [];
+      const seen: number[] = [];
+      const before = [await cluster.health(), cluster.usage().workers] as const;
       const startMs = performance.now();
       for (let sent = 0, atS = 0; atS < seconds; atS = (performance.now() - startMs) / 1000) {
         const due = Math.floor((come * atS - sent) / points);
         if (due > 0) await publish(due);
         sent += due * points;
-        if (atS >= (seen.length * seconds) / 8) seen.push(`${await cluster.open()}`);
+        if (atS >= (seen.length * seconds) / 8) seen.push(await cluster.open());
         await sleep(100);
       }
-      console.log(`${name}: records that wait, every ${seconds / 8} s: ${seen.join(", ")}`);
+      const end = await cluster.open();
+      const [begin = end] = seen;
+      const [health, usage] = [await cluster.health(), cluster.usage().workers];
+      const tookS = (performance.now() - startMs) / 1000;
+      const did = health.map((h, i) => h.cluster.acknowledged - (before[0][i]?.cluster.acknowledged ?? 0));
+      const cpuS = usage.map((u, i) => u.cpuS - (before[1][i]?.cpuS ?? 0));
+      const each = (counts: readonly number[], digits: number) =>
+        counts.map((n) => (n / tookS).toFixed(digits)).join(" + ");
+      console.log(
+        `${name}: records that wait, every ${seconds / 8} s: ${seen.join(", ")}, ${end}; ${((end - begin) / seconds).toFixed(0)} more each second, workers acknowledged ${each(did, 0)} with ${each(cpuS, 2)} of a processor`,
+      );
     };
     await during("one worker");
     limits.push(await add());
@@ -328,7 +355,7 @@ try {
     const [points = 1000] = numbers(flags.points, "1000");
     await run(points, Number(flags.minutes ?? 10), Number(flags.workers ?? 1));
   } else if (what === "lag") {
-    await lagging(Number(flags.share ?? 0.25), Number(flags.seconds ?? 40));
+    await lagging(Number(flags.share ?? 0.25), Number(flags.seconds ?? 40), Number(flags.load ?? 1.4));
   } else if (what === "join") {
     await joining(Number(flags.records ?? 6000));
   } else {
