@@ -35,7 +35,10 @@ export class Journal {
 
   /** Durable when it resolves. */
   add(heads: readonly RecordHead[]): Promise<void> {
-    const spans = joinSpans(heads);
+    return this.addSpans(joinSpans(heads));
+  }
+
+  addSpans(spans: readonly PendingSpan[]): Promise<void> {
     if (spans.length === 0) return Promise.resolve();
     this.#writing = this.#writing.then(async () => {
       this.#file ??= await open(this.#path, "a", 0o600);

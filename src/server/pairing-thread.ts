@@ -62,6 +62,8 @@ class PairingThread implements PairingPart {
   };
   #next = 1;
   #sent = 0;
+  /** Numbers of the orders to estimate a time again that no report is of yet. */
+  #again: number[] = [];
   #failed: Error | null = null;
 
   constructor(program: string, options: PairingOptions) {
@@ -103,7 +105,7 @@ class PairingThread implements PairingPart {
   }
 
   get behind(): number {
-    return this.#state.behind;
+    return this.#state.behind + this.#again.length;
   }
 
   watch(segment: CollectedSegment): boolean {
@@ -139,6 +141,7 @@ class PairingThread implements PairingPart {
 
   again(point: string, label: string, span: Span): void {
     this.#send({ kind: "again", point, label, span });
+    this.#again.push(this.#sent);
   }
 
   /** As of the last work: what was offered before it is in it. */
@@ -172,9 +175,9 @@ class PairingThread implements PairingPart {
     if (report.kind === "rows") for (const { row, flows } of report.rows) this.#options.onRows(row, flows);
     else if (report.kind === "refused") this.#options.onRefused(report.file, report.reason);
     else if (report.kind === "late") this.#options.onLate?.(report.head);
-    else if (report.kind === "state") this.#state = report.state;
+    else if (report.kind === "state") this.#learn(report.state);
     else {
-      this.#state = report.state;
+      this.#learn(report.state);
       for (const { segment } of report.state.watched)
         if (!this.#unwatched.has(nameOf(segment))) this.#watched.set(nameOf(segment), segment);
       const waiting = this.#waiting.get(report.id);
@@ -183,6 +186,11 @@ class PairingThread implements PairingPart {
       if (report.error === null) waiting?.resolve();
       else waiting?.reject(new Error(report.error));
     }
+  }
+
+  #learn(state: PairingState): void {
+    this.#state = state;
+    this.#again = this.#again.filter((order) => order > state.orders);
   }
 
   #fail(error: Error): void {

@@ -7,9 +7,12 @@ import { FormatError } from "../base/errors.ts";
 import { later } from "../base/time.ts";
 import type { CollectedSegment } from "../collect/collector.ts";
 import type { ResultsStore } from "../results/results-store.ts";
-import type { Journal } from "./journal.ts";
-import { labelled } from "./pairing.ts";
+import type { Journal, PendingSpan } from "./journal.ts";
+import { labelled, type Span } from "./pairing.ts";
 import type { PairingPart } from "./pairing-thread.ts";
+
+/** Longer than epochs wait for their other end. */
+const NEWEST_NS = 60_000_000_000n;
 
 export interface Recovered {
   archive: RecordArchive;
@@ -44,21 +47,41 @@ export async function recover(parts: Recovered): Promise<void> {
   // Others may keep results in the same database: those that are missing here are looked for, not whether there are any.
   const known = new Set((await results.segments()).map(nameOf));
   if (!pairing.segments.some((s) => known.has(nameOf(s))))
-    for (const segment of pairing.segments) estimateAll(archive, pairing, segment);
+    for (const segment of pairing.segments) {
+      const span = estimateAll(archive, pairing, segment);
+      // The next start takes some rows for all of them: until they are, the journal has their times.
+      if (span) await journal.addSpans(pendingSpans(segment, span));
+    }
   if (spans.length > 0) onLog(`recovering: ${spans.length} messages of before may not be in the results`);
 }
 
 const nameOf = ({ from, to, label }: CollectedSegment) => JSON.stringify([from, to, label]);
 
-/** Everything that the archive has of a segment is estimated. */
-export function estimateAll(archive: RecordArchive, pairing: PairingPart, segment: CollectedSegment): void {
+/** The newest part on its own: it stays open until newer records come, and is little to estimate again. */
+function pendingSpans({ from, label }: CollectedSegment, { startNs, endNs }: Span): PendingSpan[] {
+  const cutNs = later(startNs, endNs - NEWEST_NS);
+  const parts = [
+    { startNs, endNs: cutNs },
+    { startNs: cutNs, endNs },
+  ];
+  return parts.filter((p) => p.endNs > p.startNs).map((p) => ({ point: from, segment: label, ...p }));
+}
+
+/** Everything that the archive has of a segment is estimated: of which time, or null where it has nothing. */
+export function estimateAll(
+  archive: RecordArchive,
+  pairing: PairingPart,
+  segment: CollectedSegment,
+): Span | null {
   const { from, to, label } = segment;
   const { entries } = archive.list({ points: [from, to], segments: [label] });
   const [first] = entries;
-  if (!first) return;
+  if (!first) return null;
   const endNs = entries.map((e) => e.epoch.endNs).reduce(later);
   pairing.resume(segment, endNs);
-  pairing.again(first.point, label, { startNs: first.epoch.startNs, endNs });
+  const span = { startNs: first.epoch.startNs, endNs };
+  pairing.again(first.point, label, span);
+  return span;
 }
 
 /** Records of a time that cannot be read are moved to a folder; what is wrong with each, and where it is now, is returned. */

@@ -15,6 +15,7 @@ import type { EpochRecord } from "../epoch/record.ts";
 import { askArchive } from "../query/segment/ask.ts";
 import { groupFlows } from "../query/segment/row-groups.ts";
 import { DuckdbStore } from "../results/duckdb-store.ts";
+import type { SegmentRow } from "../results/rows.ts";
 import type { RowSelection } from "../results/segment-reader.ts";
 import { flowSeries, latencySeries, oneFlow, topFlows } from "../results/series.ts";
 import { CollectorService } from "./service.ts";
@@ -385,6 +386,37 @@ describe("after a crash", () => {
     expectClose(before, await everything(again));
     expect(logged.join()).toContain("set aside");
     expect(readdirSync(data).some((n) => n.startsWith("results.duckdb.damaged"))).toBe(true);
+  });
+
+  it("while results are made again, neither the health nor a second crash takes a part of them for all", async () => {
+    const { service, data } = await start();
+    const rows: SegmentRow[] = [];
+    const nothing = async () => {};
+    service.follow({ take: async (r) => void rows.push(...r), tick: nothing, close: nothing });
+    await send(service, observed.records);
+    await service.settle();
+    const before = await everything(service);
+    await service.close();
+    open.length = 0;
+    const file = join(data, "results.duckdb");
+    const remove = () => {
+      for (const name of [file, `${file}.wal`]) rmSync(name, { force: true });
+    };
+    remove();
+    // Records that were copied here: no journal has their times.
+    rmSync(join(data, "pending.jsonl"));
+    const { service: interrupted } = await start({ data });
+    expect(interrupted.health()).toMatchObject({ pairing: { behind: 1 } });
+    await crash(interrupted);
+    // As kill -9 leaves it: some rows are written, the others are not.
+    remove();
+    const part = await DuckdbStore.open(file);
+    await part.write(rows.slice(0, 20), []);
+    await part.close();
+    const { service: again } = await start({ data });
+    await again.settle();
+    expectClose(before, await everything(again));
+    expect(again.health()).toMatchObject({ pairing: { behind: 0, unwritten: 0 } });
   });
 
   it("records that cannot be read are set aside and named; the others count", async () => {

@@ -35,6 +35,8 @@ export class RowWriter {
   readonly #followers: RowFollower[] = [];
   readonly #gate: RowGate;
   #unwritten = new Map<string, Unwritten>();
+  /** Rows that the store is writing now. */
+  #writing = 0;
   /** Receivers of rows that the last write left. */
   #held: ReadonlySet<string> = new Set();
 
@@ -47,7 +49,7 @@ export class RowWriter {
 
   /** Rows that are not written yet. */
   get waiting(): number {
-    return this.#unwritten.size;
+    return this.#unwritten.size + this.#writing;
   }
 
   /** The newest row of each segment and estimator. */
@@ -79,6 +81,7 @@ export class RowWriter {
     const list = [...rows.values()];
     const fences = new Map(list.map(({ row, fence }) => [row.segment.to, fence]));
     const written = list.map((r) => r.row);
+    this.#writing = list.length;
     try {
       await this.#results.write(
         written,
@@ -89,6 +92,8 @@ export class RowWriter {
       // Tried again with the next ones, which may be newer; bounded, because what is dropped here is still in the journal.
       if (rows.size < MAX_UNWRITTEN) this.#unwritten = new Map([...rows, ...this.#unwritten]);
       throw error;
+    } finally {
+      this.#writing = 0;
     }
     for (const row of written) {
       const loss = this.#latest.add(row);

@@ -282,8 +282,8 @@ export class CollectorService {
       pairing: {
         ...this.#pairing.counts,
         segments: this.#pairing.segments.length,
-        waiting: this.#pairing.waiting,
-        behind: this.#pairing.behind,
+        ...{ waiting: this.#pairing.waiting, behind: this.#pairing.behind },
+        unwritten: this.#rows.waiting,
         pending: this.#journal?.spans.length ?? 0,
       },
       ...(this.cluster ? { cluster: this.cluster } : {}),
