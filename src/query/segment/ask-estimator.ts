@@ -270,7 +270,7 @@ export class EstimatorQuestion {
     }
   }
 
-  /** All epochs of all estimators have been taken: what has no answer counts with what others know of it. */
+  /** All epochs of all estimators have been taken: what has no answer counts with what others know of it, beside own answers. Without any there is nothing that it would be a part of. */
   complete(): void {
     const { firstNs, lastNs } = this;
     for (const { place, packets, mean, stdev } of this.#aligned) {
@@ -287,7 +287,7 @@ export class EstimatorQuestion {
       if (firstNs === null || lastNs === null || place.endNs <= firstNs || place.startNs >= lastNs) continue;
       const none: Contribution = { mean: why, stdev: why, packets, lost: null, used: 0 };
       this.#own.add(none);
-      const other = this.#facts.instead(this.name, place);
+      const other = this.#own.answers > 0 ? this.#facts.instead(this.name, place) : null;
       if (other) {
         this.#all.add({ ...other.contribution, packets, lost: null, used: 0 });
         this.#borrowed.set(other.estimator, (this.#borrowed.get(other.estimator) ?? 0) + 1);
@@ -303,8 +303,7 @@ export class EstimatorQuestion {
     const mean = delayBehind(packets, perNs, meanNs);
     const stdev = deviationInFlight(mean);
     const one: Contribution = { mean, stdev, packets, lost: null, used: 0, modelled: true };
-    this.#own.add(one);
-    this.#all.add(one);
+    for (const sum of this.#own.answers > 0 ? [this.#own, this.#all] : []) sum.add(one);
     const listed = this.#flows && flows();
     if (listed) this.#flows?.takeInFlight(listed, mean, key, this.usedStarts.length);
   }
