@@ -104,7 +104,7 @@ export class EstimatorQuestion {
   readonly #edges = new CutEdges();
   readonly #borrowed = new Map<string, number>();
   readonly #series: SeriesRow[] = [];
-  readonly #counted: CountedEpoch[] = [];
+  readonly #counted: (CountedEpoch & { place: EpochPlace })[] = [];
   readonly #loss = new LossTotal();
   readonly #ends = { sender: nothing(), receiver: nothing() };
   readonly #parameters = new Map<string, number>();
@@ -253,6 +253,7 @@ export class EstimatorQuestion {
       ...{ mode, startNs, endNs, sent, received, lost, edge, used: segment.packetsUsed },
       meanNs: isNoAnswer(segment.mean) ? null : segment.mean.valueNs,
       stdevNs: isNoAnswer(segment.stdev) ? null : segment.stdev.valueNs,
+      place: placeOf(estimate),
     });
   }
 
@@ -339,9 +340,10 @@ export class EstimatorQuestion {
     };
   }
 
-  /** What is lost in an epoch that is cut by time is known by its neighbours. */
+  /** What is lost in an epoch that is cut by time is known by its neighbours, the more closely the more is known of its delays, whoever measured them. */
   #seriesRows(): SeriesRow[] {
-    const losses = epochLosses(this.#counted);
+    const known = this.#counted.map((e) => ({ ...e, stdevNs: e.stdevNs ?? this.#facts.stdevNs(e.place) }));
+    const losses = epochLosses(known);
     return this.#series.map((row, i) => {
       const { lost = null, low = null, high = null } = losses[i] ?? {};
       return { ...row, lost, lostLow: low, lostHigh: high };
