@@ -167,6 +167,10 @@ export class Combination {
     } else this.#spread.add(mean, ownError(mean), stdev, weight);
   }
 
+  get answers(): number {
+    return this.#answers;
+  }
+
   #addLost(lost: number | null, packets: number | null): void {
     if (lost !== null) this.#lost = (this.#lost ?? 0) + lost;
     else if (packets !== null && packets > 0) this.#lossUnknown = true;

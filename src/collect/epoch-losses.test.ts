@@ -223,6 +223,20 @@ describe("loss of single epochs that are cut by time", () => {
     }
   });
 
+  it("has closer bounds there where the deviation of delays is known", () => {
+    const some = { ratePps: 4000, epochs: 200, delayNs: 15_000_000, cells: 8 };
+    const { rows, shown, truth } = scene({
+      ...{ ...some, seed: 80 },
+      queue: { ratePps: 4300, packets: 120, burst: 3 },
+    });
+    expect(sum(truth) / sum(shown.map((r) => r.sent ?? 0))).toBeGreaterThan(0.1);
+    const known = epochLosses(shown.map((row, i) => ({ ...row, stdevNs: rows[i]!.stdevNs })));
+    const width = (losses: typeof known) => sum(losses.map((l) => l!.high - l!.low));
+    expect(width(known)).toBeLessThan(0.6 * width(epochLosses(shown)));
+    const inside = known.filter((l, i) => l!.low <= truth[i]! && l!.high >= truth[i]!);
+    expect(inside.length / known.length).toBeGreaterThan(0.95);
+  });
+
   it("counts packets that came from elsewhere", () => {
     // As many appeared as were lost: the counts are equal.
     const epoch = (i: number): CountedEpoch => ({

@@ -35,6 +35,17 @@ describe("loss over epochs", () => {
     expect(total(list)).toBeLessThan(204);
   });
 
+  it("counts an epoch that does not know its loss beside those that do, and is not known where none does", () => {
+    // The packets of the middle epoch's end arrive in the last.
+    const of = (own: number | null) => [
+      epoch(1000, 1000, own),
+      epoch(1000, 980, null),
+      epoch(1000, 1020, own),
+    ];
+    expect(total(of(0))).toBe(0);
+    expect(total(of(null))).toBeNull();
+  });
+
   it("nor where the queue is long at one cut and empty at the others", () => {
     // Nothing is lost; 80 packets are in flight at the first cut, four times what the mean delay makes, and none later.
     expect(total([epoch(1000, 920, 80), epoch(1000, 1080, 0), epoch(1000, 1000, 0)])).toBe(0);

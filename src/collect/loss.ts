@@ -14,7 +14,8 @@
  * Where an estimator counts (its loss is sent - received) this is the plain sum. Where epochs are cut by packets, those that overtook a delimiter, or were overtaken by it, are
  * missing on one side of the cut and appear on the other: as many of them as both neighbours can tell of were not lost. Behind the last aligned epoch of the sender its last
  * packets still arrive: as far as the receiver counted packets there, what is missing in that epoch was not lost. An aligned epoch that received more than was sent in it has no
- * loss of its own, but what it has too many the one before has too few: it counts with them, or a queue that empties over a cut would pass for loss.
+ * loss of its own, but what it has too many the one before has too few: it counts with them, or a queue that empties over a cut would pass for loss. So does any epoch that does not
+ * know its loss, beside others that do; where none does (both ends hold different packets), neither does the sum.
  */
 import type { CutMode } from "../epoch/record.ts";
 import { isNoAnswer, type SegmentEstimate } from "../estimators/estimator.ts";
@@ -48,7 +49,9 @@ interface Cut {
 }
 
 export class LossTotal {
-  #lost: number | null = null;
+  #lost = 0;
+  /** An epoch knows its loss. */
+  #known = false;
   /** Packets that were in flight at aligned cuts; those that crossed cuts by packets, and the most that they can be. */
   #inFlight = 0;
   #overtaken = 0;
@@ -65,9 +68,10 @@ export class LossTotal {
     const before = this.#before?.endNs === startNs && mode !== "control" ? this.#before : null;
     // The first epoch that is cut by packets may have those that overtook its delimiter, which the next one lacks.
     const counts = before !== null || mode === "delimited";
-    const tooMany = counts && sent !== null && received !== null && received > sent;
-    const lost = segment.lost ?? (tooMany ? sent - received : null);
-    if (lost !== null) this.#lost = (this.#lost ?? 0) + lost;
+    const plain = sent === null || received === null ? null : sent - received;
+    const lost = segment.lost ?? (plain !== null && (counts || plain >= 0) ? plain : null);
+    this.#known ||= segment.lost !== null;
+    this.#lost += lost ?? 0;
     if (lost === null || sent === null || received === null) {
       this.#before = null;
       return;
@@ -93,7 +97,7 @@ export class LossTotal {
   }
 
   get lost(): number | null {
-    if (this.#lost === null) return null;
+    if (!this.#known) return null;
     const overtaken = Math.min(Math.max(0, this.#apart), this.#overtaken);
     const lost = this.#lost - overtaken - this.#inFlight - inFlightAlong(this.#chain, this.#late === 0);
     const rounded = Math.round(lost - this.#behind(Math.max(0, lost)));

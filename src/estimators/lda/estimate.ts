@@ -3,7 +3,7 @@
 import { countOf, formatCount } from "../../base/quantity.ts";
 import { delayAtCut } from "../cells/crossing.ts";
 import { deviationWithPacketsInFlight, LEANING_NOTE, leaning, withPacketsInFlight } from "../cells/edge.ts";
-import { foreignNote } from "../cells/foreign.ts";
+import { areOthers, foreignNote } from "../cells/foreign.ts";
 import { outlierNote, UNTRUSTED } from "../cells/outliers.ts";
 import type { EstimateInput, EstimatorAnswer, NoAnswer, SegmentEstimate } from "../estimator.ts";
 import { emptyEnd, missingEnd, unansweredSegment } from "../unanswered.ts";
@@ -46,7 +46,7 @@ export function estimateLda(input: EstimateInput<LdaParameters>): EstimatorAnswe
   const rows = usableRows(before, after);
   if (rows.outliers.cells > 0) notes.push(outlierNote(rows.outliers.cells));
   const refusal = refuse(check, rows);
-  if (refusal) return none(refusal, lost);
+  if (refusal) return none(refusal, areOthers(check.foreign, receiver.packets) ? null : lost);
   const own = Math.max(rows.sample, receiver.packets - check.foreign);
   const answer = delays(input, before, after, rows, own, check);
   if (answer.leansNs !== undefined) notes.push(LEANING_NOTE);

@@ -104,7 +104,7 @@ export class EstimatorQuestion {
   readonly #edges = new CutEdges();
   readonly #borrowed = new Map<string, number>();
   readonly #series: SeriesRow[] = [];
-  readonly #counted: CountedEpoch[] = [];
+  readonly #counted: (CountedEpoch & { place: EpochPlace })[] = [];
   readonly #loss = new LossTotal();
   readonly #ends = { sender: nothing(), receiver: nothing() };
   readonly #parameters = new Map<string, number>();
@@ -253,6 +253,7 @@ export class EstimatorQuestion {
       ...{ mode, startNs, endNs, sent, received, lost, edge, used: segment.packetsUsed },
       meanNs: isNoAnswer(segment.mean) ? null : segment.mean.valueNs,
       stdevNs: isNoAnswer(segment.stdev) ? null : segment.stdev.valueNs,
+      place: placeOf(estimate),
     });
   }
 
@@ -270,7 +271,7 @@ export class EstimatorQuestion {
     }
   }
 
-  /** All epochs of all estimators have been taken: what has no answer counts with what others know of it. */
+  /** All epochs of all estimators have been taken: what has no answer counts with what others know of it, beside own answers. Without any there is nothing that it would be a part of. */
   complete(): void {
     const { firstNs, lastNs } = this;
     for (const { place, packets, mean, stdev } of this.#aligned) {
@@ -287,7 +288,7 @@ export class EstimatorQuestion {
       if (firstNs === null || lastNs === null || place.endNs <= firstNs || place.startNs >= lastNs) continue;
       const none: Contribution = { mean: why, stdev: why, packets, lost: null, used: 0 };
       this.#own.add(none);
-      const other = this.#facts.instead(this.name, place);
+      const other = this.#own.answers > 0 ? this.#facts.instead(this.name, place) : null;
       if (other) {
         this.#all.add({ ...other.contribution, packets, lost: null, used: 0 });
         this.#borrowed.set(other.estimator, (this.#borrowed.get(other.estimator) ?? 0) + 1);
@@ -303,8 +304,7 @@ export class EstimatorQuestion {
     const mean = delayBehind(packets, perNs, meanNs);
     const stdev = deviationInFlight(mean);
     const one: Contribution = { mean, stdev, packets, lost: null, used: 0, modelled: true };
-    this.#own.add(one);
-    this.#all.add(one);
+    for (const sum of this.#own.answers > 0 ? [this.#own, this.#all] : []) sum.add(one);
     const listed = this.#flows && flows();
     if (listed) this.#flows?.takeInFlight(listed, mean, key, this.usedStarts.length);
   }
@@ -340,9 +340,10 @@ export class EstimatorQuestion {
     };
   }
 
-  /** What is lost in an epoch that is cut by time is known by its neighbours. */
+  /** What is lost in an epoch that is cut by time is known by its neighbours, the more closely the more is known of its delays, whoever measured them. */
   #seriesRows(): SeriesRow[] {
-    const losses = epochLosses(this.#counted);
+    const known = this.#counted.map((e) => ({ ...e, stdevNs: e.stdevNs ?? this.#facts.stdevNs(e.place) }));
+    const losses = epochLosses(known);
     return this.#series.map((row, i) => {
       const { lost = null, low = null, high = null } = losses[i] ?? {};
       return { ...row, lost, lostLow: low, lostHigh: high };

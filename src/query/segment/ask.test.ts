@@ -84,6 +84,20 @@ describe("an answer over several epochs", () => {
     expect(answer.notes.join()).toMatch(/in 1 epoch it has no answer: the mean of robust counts there/);
   });
 
+  it("is none where the estimator has none in any epoch, whatever others know", () => {
+    const store = records([
+      { at: 0, packets: 100, delayNs: 90e6, lost: 1 },
+      { at: 1, packets: 100, delayNs: 90e6, lost: 1 },
+    ]);
+    for (const at of [0, 1])
+      for (const point of ["A", "B"]) {
+        const place = { startNs: START + BigInt(at) * SECOND, lengthNs: SECOND };
+        store.add({ ...countedRecord({ point, ...place, packets: 99 }), estimator: "robust" });
+      }
+    const answer = counting(ask(store, {}, [countingEstimator, robust]));
+    expect(answer).toMatchObject({ latency: null, answered: { share: 0 }, borrowed: [] });
+  });
+
   it("weighs epochs by their packets: the mean of the union, exactly", () => {
     const epochs = [3, 70, 1000, 2].map((packets, at) => ({ at, packets, delayNs: 1e6 * (at + 1) }));
     const exact = epochs.reduce((s, e) => s + e.packets * e.delayNs, 0) / 1075;
