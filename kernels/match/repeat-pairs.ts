@@ -248,10 +248,10 @@ function pairGap(m: Match, flow: Flow, i: u32, end: u32, j: u32, to: u32): void 
   }
 }
 
-function judgeRows(m: Match, rows: u32, n: u32, side: u32): void {
+function judgeRows(m: Match, digest: u64, rows: u32, n: u32, side: u32): void {
   for (let i: u32 = 0; i < n; i++) {
     const row = at(rows, i);
-    if (row.partner == 0) judge(m, side, row.time, row.flow, row.state);
+    if (row.partner == 0) judge(m, side, row.time, row.flow, row.state, digest);
   }
 }
 
@@ -272,8 +272,9 @@ export function settleRepeats(m: Match): void {
     if (n0 + n1 == 0) continue;
     markCopies(m);
     pairLeft(m);
-    judgeRows(m, rows0, n0, 0);
-    judgeRows(m, rows1, n1, 1);
+    const digest = groupOf(r, number).digest;
+    judgeRows(m, digest, rows0, n0, 0);
+    judgeRows(m, digest, rows1, n1, 1);
   }
   m.settling = 0;
   clearRows(r);

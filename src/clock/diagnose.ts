@@ -9,7 +9,7 @@ import { blockMinima, type Envelope, type EnvelopePoints } from "./envelope.ts";
 import { impossibleLeft } from "./impossible.ts";
 import type { ClockObserver } from "./observer.ts";
 import { judgeOffset, LONGEST_DELAY_NS, type OffsetVerdict, recogniseOffset } from "./offset.ts";
-import { fitPieces, sizedSteps } from "./pieces.ts";
+import { cutBeside, fitPieces, sizedSteps } from "./pieces.ts";
 import { quantile } from "./quantile.ts";
 import { resolutionNs } from "./resolution.ts";
 import { sentences } from "./sentences.ts";
@@ -79,9 +79,10 @@ export function diagnose(input: DiagnoseInput): ClockVerdict {
   const steps = sizedSteps(shifts, clockPieces);
   // A step would make the bounds of the offset contradict each other: it is judged between steps.
   const [fromNs, toNs] = longestPart(originNs, lastNs, steps);
+  const innerFrom = fromNs > originNs ? fromNs : Number.NEGATIVE_INFINITY;
   const offset = offsetOf(
-    levelOf(cut(points, fromNs, toNs), slope, originNs),
-    levelOf(cut(back, fromNs, toNs), -slope, originNs),
+    levelOf(cutBeside(points, innerFrom, toNs, slope), slope, originNs),
+    levelOf(cutBeside(back, innerFrom, toNs, -slope), -slope, originNs),
     quantumNs,
     input.oneClock === true,
   );

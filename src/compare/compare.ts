@@ -290,6 +290,7 @@ async function conclude(run: Run, { plan, result, evidence, decision }: Outcome)
     if (result.matcher.total(2).matched > 0) directions.twoWay = true;
   }
   const back = orientUnmatched(result.matcher, directions.twoWay);
+  if (directions.twoWay || back) result.matcher.correctIntervals();
   notes.push(...(await explainUnmatched(run.kernels, options, pass.capture, result, pass.windowNs)));
   const causes = await commonCauses(run, result);
   notes.push(...causes.notes);

@@ -84,7 +84,7 @@ class Resolution {
   /** A packet is no longer alone: another row of the packet log stands for it. */
   #settle(p: LonePacket): void {
     this.done.add(p);
-    this.#matcher.packets?.replaceLone(p.side, p.timeNs, p.flow);
+    this.#matcher.packets?.replaceLone(p);
     this.#recount(p, -1);
   }
 
@@ -226,12 +226,11 @@ class Resolution {
 
   /** What is left of packets that met their partners in part stays what they were taken for. */
   #rest(packets: readonly LonePacket[], rest: readonly { seen: Sighting; left: number }[]): void {
-    const byTime = new Map(packets.map((p) => [p.timeNs, p]));
     for (const { seen, left } of rest) {
-      const p = byTime.get(seen.timeNs);
+      const p = packets[seen.number];
       if (!p) continue;
       this.#recount(p, left - 1);
-      this.#matcher.packets?.replaceLone(p.side, p.timeNs, p.flow);
+      this.#matcher.packets?.replaceLone(p);
       if (left > 0) this.#noteAlone(p, p.fate, left, seen.number);
     }
   }
