@@ -132,6 +132,16 @@ function settleGroups(m: Match, r: Repeats, phase: u32): void {
   countSettled(m, phase == 0);
 }
 
+/** Where routers take from the time to live, it is lower where packets arrive: 1 from BEFORE to AFTER, 2 back, 0 where it does not show. */
+function wayByTtl(m: Match): u32 {
+  const forward = changetype<Total>(m.forward);
+  const reverse = changetype<Total>(m.reverse);
+  if (n0 == 0 || n1 == 0 || <u32>forward.ttlLower <= forward.matched / 2 || <u32>reverse.ttlHigher <= reverse.matched / 2) return 0;
+  const before = (at(rows0, 0).state >> 8) & 0xff;
+  const after = (at(rows1, 0).state >> 8) & 0xff;
+  return after < before ? 1 : after > before ? 2 : 0;
+}
+
 function settleGroup(m: Match): void {
   const known = at(n0 > 0 ? rows0 : rows1, 0);
   const flow = flowIn(flowSegments(changetype<FlowStats>(m.stats)), known.flow);
@@ -141,13 +151,14 @@ function settleGroup(m: Match): void {
   let back = directionOf(flow) == 2;
   if (!forward && !reverse) pairFirstIn(m);
   else if (directionOf(flow) == 0 && forward && reverse) {
-    const there = pairAll(m, flow, false);
-    unpair();
-    back = pairAll(m, flow, true) > there;
-    if (!back) {
+    const shown = wayByTtl(m);
+    if (shown == 0) {
+      const there = pairAll(m, flow, false);
       unpair();
-      pairAll(m, flow, false);
-    }
+      back = pairAll(m, flow, true) > there;
+      unpair();
+    } else back = shown == 2;
+    if (pairAll(m, flow, back) > 0) flow.more |= (back ? <u32>2 : <u32>1) << 30;
   } else {
     back = directionOf(flow) == 0 ? !forward : back && reverse;
     pairAll(m, flow, back);

@@ -3,6 +3,7 @@
  * bounds its offset by itself; with one, a piece is known relative to the one before it, by the smallest difference of either.
  */
 import { blockMinima, type EnvelopePoints } from "./envelope.ts";
+import { usualRoundTrip } from "./few-steps.ts";
 import { judgeOffset, type OffsetVerdict } from "./offset.ts";
 import { quantile } from "./quantile.ts";
 import { cut } from "./steps.ts";
@@ -64,6 +65,7 @@ function allPieces({
   const cuts = steps.filter((s) => s.kind !== "delay");
   if (cuts.length === 0) return [];
   const starts: (StepVerdict | null)[] = [null, ...cuts];
+  const roundTripNs = usualRoundTrip(forward, reverse);
   return starts.map((step, i) => {
     const next = cuts[i];
     const [fromNs, toNs] = [step?.atNs ?? Number.NEGATIVE_INFINITY, next?.atNs ?? Number.POSITIVE_INFINITY];
@@ -74,7 +76,8 @@ function allPieces({
     );
     const [startNs, endNs] = [fromNs + marginNs, toNs - marginNs];
     const own = levelOf(cutBeside(forward, startNs, endNs, slope), slope, originNs);
-    const back = levelOf(cutBeside(reverse, startNs, endNs, -slope), -slope, originNs);
+    const backFromNs = Math.min(Math.max(startNs, fromNs + roundTripNs), (startNs + endNs) / 2);
+    const back = levelOf(cutBeside(reverse, step ? backFromNs : startNs, endNs, -slope), -slope, originNs);
     return {
       fromNs: step?.atNs ?? null,
       toNs: next?.atNs ?? null,
