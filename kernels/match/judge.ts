@@ -277,13 +277,31 @@ function wasBefore(m: Match, flow: Flow, side: u32, time: f64): bool {
   return end <= final + (most - least) + NEAR_FINAL * back;
 }
 
+/**
+ * The same at the other end: its own clock was set back and shows its time only behind that, while the first pairs that the other capture saw are from before it: the packet is not one of the
+ * first.
+ */
+function isBehind(m: Match, flow: Flow, side: u32, time: f64): bool {
+  const initial = side == 0 ? m.initial0 : m.initial1;
+  const back = initial - (side == 0 ? m.firstSeen0 : m.firstSeen1);
+  if (back < SET_BACK || time >= initial - RESOLUTION) return false;
+  const view: u32 = (directionOf(flow) == 2 ? 4 : 0) | (side << 1);
+  const n = viewCounts[view];
+  if (n < ENOUGH) return false;
+  const least = load<f64>(views + ((view * NEAR) << 3));
+  const most = load<f64>(views + ((view * NEAR + n - 1) << 3));
+  // What this point's clock showed when the other one saw its first packets.
+  const start = side == 0 ? headAfter(m) - most : headBefore(m) + least;
+  return start >= initial - (most - least) - NEAR_FINAL * back;
+}
+
 /** FATE_* of a packet near an end of the other capture, when all pairs are known. `odds` of loss. */
 function fateNearEnds(m: Match, flow: Flow, side: u32, time: f64, odds: f64): u32 {
   place(m, flow, side, time);
   const doubt = max<f64>(doubtOf(atHead, odds * notAtHead), doubtOf(atTail, odds * notAtTail));
   undecided = doubt >= (side == 0 ? doubtedFrom0 : doubtedFrom1) ? 1 : 0;
   if (atHead > 0 && atHead >= odds * notAtHead) {
-    if (!hadBegun(m, flow, side, time)) return side == 0 ? FATE_HEAD_BEFORE : FATE_HEAD_AFTER;
+    if (!hadBegun(m, flow, side, time) && !isBehind(m, flow, side, time)) return side == 0 ? FATE_HEAD_BEFORE : FATE_HEAD_AFTER;
     undecided = 1;
   }
   if (atTail > 0 && atTail >= odds * notAtTail) {
