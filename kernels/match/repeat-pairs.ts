@@ -132,6 +132,16 @@ function settleGroups(m: Match, r: Repeats, phase: u32): void {
   countSettled(m, phase == 0);
 }
 
+/** How well the digest's pairs fit, together: one as others take counts as much as two that occur, or four further out than all others. */
+function fitOfAll(): u32 {
+  let sum: u32 = 0;
+  for (let i: u32 = 0; i < n0; i++) {
+    const partner = at(rows0, i).partner;
+    if (partner != 0) sum += 1 << (partner & 3);
+  }
+  return sum;
+}
+
 /** Where routers take from the time to live, it is lower where packets arrive: 1 from BEFORE to AFTER, 2 back, 0 where it does not show. */
 function wayByTtl(m: Match): u32 {
   const forward = changetype<Total>(m.forward);
@@ -153,9 +163,11 @@ function settleGroup(m: Match): void {
   else if (directionOf(flow) == 0 && forward && reverse) {
     const shown = wayByTtl(m);
     if (shown == 0) {
-      const there = pairAll(m, flow, false);
+      pairAll(m, flow, false);
+      const there = fitOfAll();
       unpair();
-      back = pairAll(m, flow, true) > there;
+      pairAll(m, flow, true);
+      back = fitOfAll() > there;
       unpair();
     } else back = shown == 2;
     if (pairAll(m, flow, back) > 0) flow.more |= (back ? <u32>2 : <u32>1) << 30;

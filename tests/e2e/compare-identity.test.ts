@@ -302,6 +302,37 @@ describe("packets that are cut or rewritten on the way", () => {
     },
   );
 
+  test("also where a packet of the flow that has its partner bears the same time", async () => {
+    const [before, after]: [Frame[], Frame[]] = [[], []];
+    ordinary(before, after);
+    for (let i = 0; i < 100; i++) {
+      const us = 500 + i * 3000;
+      const { whole, parts } = fragments(i);
+      const beside = udpData(1, i * 31, 60, 5000 + i);
+      before.push({ us, frame: whole }, { us: us + 20, frame: beside });
+      after.push({ us: us + 350, frame: beside });
+      for (const frame of parts) after.push({ us: us + 350, frame });
+    }
+    const { segment } = await compare(before, after);
+    expect(segment).toMatchObject({ sent: 700, received: 700, matched: 700, lost: 0, appeared: 0 });
+  });
+
+  test("a packet whose fragments come twice has a duplicate", async () => {
+    const [before, after]: [Frame[], Frame[]] = [[], []];
+    ordinary(before, after);
+    for (let i = 0; i < 100; i++) {
+      const us = 500 + i * 3000;
+      const { whole, parts } = fragments(i);
+      before.push({ us, frame: whole });
+      for (let copy = 0; copy < (i % 10 === 3 ? 2 : 1); copy++)
+        for (const [k, frame] of parts.entries()) after.push({ us: us + 350 + 50 * k + 700 * copy, frame });
+    }
+    const { segment, flows } = await compare(before, after);
+    expect(segment).toMatchObject({ sent: 600, received: 610, matched: 600, duplicates: 10, lost: 0, appeared: 0 });
+    const flow = flows.find((f) => f.key.sport === 1001);
+    expect(flow?.latency).toMatchObject({ minNs: 400_000, maxNs: 400_000 });
+  });
+
   test("also the last ones of a capture", async () => {
     const [before, after]: [Frame[], Frame[]] = [[], []];
     ordinary(before, after, 100);
@@ -449,6 +480,10 @@ describe("packets that are cut or rewritten on the way", () => {
     const { segment, notes } = await compare(before, after);
     expect(segment).toMatchObject({ matched: 536, lost: 4, appeared: 0, undecided: 0 });
     expect(notes.join("\n")).toMatch(/MSS clamping, 1460 to 1360 bytes\): 36 SYN/);
+    // One that the path doubles.
+    after.push({ us: 100_900, frame: syn(20, 1360) });
+    const doubled = await compare(before, after);
+    expect(doubled.segment).toMatchObject({ matched: 536, lost: 4, appeared: 0, duplicates: 1, undecided: 0 });
   });
 });
 
@@ -617,6 +652,35 @@ describe("what loss does not explain is named", () => {
     expect(notes.join("\n")).toMatch(
       /20 flows \((1,9\d\d|2,000) packets\) are missing at the second point while the other 20 are there/,
     );
+  });
+
+  test("flows that take another path, both ways: each is named where it is missing, and is lost on its way", async () => {
+    const [before, after]: [Frame[], Frame[]] = [[], []];
+    const host = (side: number, n: number) => Uint8Array.of(10, side, 0, 1 + n);
+    for (let i = 0; i < 8000; i++) {
+      const flow = i % 40;
+      const back = (i / 40) % 2 >= 1;
+      const [src, dst, sport, dport] = back
+        ? [host(2, flow % 7), host(1, flow), 443, 2000 + flow]
+        : [host(1, flow), host(2, flow % 7), 2000 + flow, 443];
+      const frame = p.stack(
+        [p.ethernet(0x0800), p.ipv4({ proto: 17, id: i, src, dst }), p.udp({ sport, dport })],
+        data(i * 11, 80),
+      );
+      // Ten of 40 take another path there, ten others back, and two both ways.
+      const elsewhere = back ? flow >= 8 && flow < 20 : flow < 10;
+      (back ? after : before).push({ us: i * 1000, frame });
+      if (!elsewhere) (back ? before : after).push({ us: i * 1000 + 500, frame });
+    }
+    const { notes, segment, reverse } = await compare(before, after);
+    expect(notes.join("\n")).toMatch(/22 flows \(2,\d\d\d packets\) are missing at the other point/);
+    expect(segment).toMatchObject({ sent: 4000, received: 3000, matched: 3000, appeared: 0 });
+    expect(reverse).toMatchObject({ sent: 4000, received: 2800, matched: 2800, appeared: 0 });
+    // The first of those that take another path may as well have passed before the other capture began.
+    expect(segment.lost + segment.head + segment.tail).toBe(1000);
+    expect(segment.lost).toBeGreaterThan(980);
+    expect((reverse?.lost ?? 0) + (reverse?.head ?? 0) + (reverse?.tail ?? 0)).toBe(1200);
+    expect(reverse?.lost).toBeGreaterThan(1180);
   });
 
   test("flows that came by another path", async () => {
