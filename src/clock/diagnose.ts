@@ -79,10 +79,9 @@ export function diagnose(input: DiagnoseInput): ClockVerdict {
   const steps = sizedSteps(shifts, clockPieces);
   // A step would make the bounds of the offset contradict each other: it is judged between steps.
   const [fromNs, toNs] = longestPart(originNs, lastNs, steps);
-  const innerFrom = fromNs > originNs ? fromNs : Number.NEGATIVE_INFINITY;
   const offset = offsetOf(
-    levelOf(cutBeside(points, innerFrom, toNs, slope), slope, originNs),
-    levelOf(cutBeside(back, innerFrom, toNs, -slope), -slope, originNs),
+    levelOf(cutBeside(points, fromNs, toNs, slope), slope, originNs),
+    levelOf(cutBeside(back, fromNs, toNs, -slope), -slope, originNs),
     quantumNs,
     input.oneClock === true,
   );
@@ -194,7 +193,10 @@ function longestPart(firstNs: number, lastNs: number, steps: readonly StepVerdic
     if (edges[i]! - edges[i - 1]! > edges[best]! - edges[best - 1]!) best = i;
   }
   const last = best === edges.length - 1;
-  return [edges[best - 1]!, last ? Number.POSITIVE_INFINITY : edges[best]!];
+  return [
+    best === 1 ? Number.NEGATIVE_INFINITY : edges[best - 1]!,
+    last ? Number.POSITIVE_INFINITY : edges[best]!,
+  ];
 }
 
 /**

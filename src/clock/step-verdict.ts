@@ -50,7 +50,11 @@ function judge(
   reverse: EnvelopePoints,
   /** Where AFTER's clock was set the way back shows it a round trip later. */
   lagNs: number,
-  { spanNs, before, after }: { spanNs: number; before: TimestampReport | null; after: TimestampReport | null },
+  {
+    spanNs,
+    before,
+    after,
+  }: { spanNs: number; before: TimestampReport | null; after: TimestampReport | null },
 ): StepVerdict {
   const jump = jumpOf(shift, spanNs, before, after);
   if (jump) return { ...shift, kind: "clock", evidence: jump };

@@ -346,7 +346,7 @@ async function conclude(run: Run, { plan, result, evidence, decision }: Outcome)
 
 /** So few packets were matched, and routers took so little from their time to live, that they may as well go the other way. */
 function isUnshown(matcher: ExactMatcher, matched: number): boolean {
-  return matched < FEW_MATCHED && matcher.total(1).ttl.lower <= matched / 2;
+  return matched > 0 && matched < FEW_MATCHED && matcher.total(1).ttl.lower <= matched / 2;
 }
 
 /** Where nothing but what was merged or fragmented has met, that shows what the clocks are. */

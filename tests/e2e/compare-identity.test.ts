@@ -328,7 +328,14 @@ describe("packets that are cut or rewritten on the way", () => {
         for (const [k, frame] of parts.entries()) after.push({ us: us + 350 + 50 * k + 700 * copy, frame });
     }
     const { segment, flows } = await compare(before, after);
-    expect(segment).toMatchObject({ sent: 600, received: 610, matched: 600, duplicates: 10, lost: 0, appeared: 0 });
+    expect(segment).toMatchObject({
+      sent: 600,
+      received: 610,
+      matched: 600,
+      duplicates: 10,
+      lost: 0,
+      appeared: 0,
+    });
     const flow = flows.find((f) => f.key.sport === 1001);
     expect(flow?.latency).toMatchObject({ minNs: 400_000, maxNs: 400_000 });
   });
@@ -483,7 +490,13 @@ describe("packets that are cut or rewritten on the way", () => {
     // One that the path doubles.
     after.push({ us: 100_900, frame: syn(20, 1360) });
     const doubled = await compare(before, after);
-    expect(doubled.segment).toMatchObject({ matched: 536, lost: 4, appeared: 0, duplicates: 1, undecided: 0 });
+    expect(doubled.segment).toMatchObject({
+      matched: 536,
+      lost: 4,
+      appeared: 0,
+      duplicates: 1,
+      undecided: 0,
+    });
   });
 });
 
@@ -728,6 +741,53 @@ describe("what loss does not explain is named", () => {
     const { segment, intervals } = await compare(before, after);
     expect(segment.lost).toBe(30);
     expect(intervals.reduce((n, i) => n + i.lost, 0)).toBe(30);
+  });
+
+  test("intervals show no loss of packets that turn out to go back, however late", async () => {
+    const [before, after]: [Frame[], Frame[]] = [[], []];
+    const [here, there] = [Uint8Array.of(10, 1, 0, 1), Uint8Array.of(10, 2, 0, 1)];
+    const packet = (src: Uint8Array, dst: Uint8Array, sport: number, dport: number, id: number) =>
+      p.stack(
+        [p.ethernet(0x0800), p.ipv4({ proto: 17, id, src, dst }), p.udp({ sport, dport })],
+        data(id * 9, 60),
+      );
+    for (let i = 0; i < 600; i++) {
+      const [us, port] = [i * 100_000, 2000 + (i % 5)];
+      const question = packet(here, there, port, 53, i);
+      before.push({ us, frame: question });
+      after.push({ us: us + 300, frame: question });
+      // Their point saw one answer of 30, the first after more than the window.
+      const answer = packet(there, here, 53, port, 10_000 + i);
+      if (Math.floor(i / 5) % 30 === 29) after.push({ us: us + 700, frame: answer });
+      before.push({ us: us + 1000, frame: answer });
+    }
+    const { segment, reverse, intervals } = await compare(before, after);
+    expect(segment).toMatchObject({ sent: 600, matched: 600, lost: 0 });
+    expect(reverse).toMatchObject({ received: 600, matched: 20, lost: 0 });
+    expect(intervals.reduce((n, i) => n + i.lost, 0)).toBe(0);
+  });
+
+  test("three packets that were matched do not show which way they go, where other flows go both ways", async () => {
+    const [before, after]: [Frame[], Frame[]] = [[], []];
+    const packet = (from: number, to: number, n: number) =>
+      p.stack(
+        [
+          p.ethernet(0x0800),
+          p.ipv4({ proto: 17, id: n, src: Uint8Array.of(10, from, 0, 1), dst: Uint8Array.of(10, to, 0, 1) }),
+          p.udp({ sport: 1000 + from, dport: 1000 + to }),
+        ],
+        data(n * 9, 60),
+      );
+    for (let n = 0; n < 20; n++) {
+      const frame = packet(1, 2, n);
+      before.push({ us: n * 10_000, frame });
+      if (n % 7 === 3) after.push({ us: n * 10_000 + 300, frame });
+      after.push({ us: n * 10_000 + 500, frame: packet(2, 1, 100 + n) });
+    }
+    const { segment, direction, clock } = await compare(before, after);
+    expect(segment.matched).toBe(3);
+    expect(direction.order).toBe("unclear");
+    expect(clock.trust).toMatch(/doubtful|unusable/);
   });
 
   test("a filter on the identification reads it", async () => {

@@ -85,7 +85,9 @@ async function readLone(
         const at = (timeNs[row] ?? 0) + shiftNs;
         const same = wanted.get(at);
         if (!same) continue;
-        const k = same.findIndex(({ flow, mark }) => digest[2 * row] === mark && sameKey(matcher, flow, batch, row));
+        const k = same.findIndex(
+          ({ flow, mark }) => digest[2 * row] === mark && sameKey(matcher, flow, batch, row),
+        );
         const [alone] = k < 0 ? [] : same.splice(k, 1);
         if (!alone) continue;
         const packet = describe(batch, row, alone, room);

@@ -21,7 +21,8 @@ export function findCopies(
   other: readonly LonePacket[],
   windowNs: number,
 ): { whole: LonePacket; parts: LonePacket[] }[] {
-  const nameOf = (p: LonePacket) => `${p.between},${p.identification},${p.fragment?.offset},${p.transportBytes}`;
+  const nameOf = (p: LonePacket) =>
+    `${p.between},${p.identification},${p.fragment?.offset},${p.transportBytes}`;
   const wholes = new Map<string, Fragmented>();
   const taken = new Set<LonePacket>();
   for (const one of found)

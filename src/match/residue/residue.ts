@@ -106,7 +106,12 @@ class Resolution {
       for (const { whole, parts } of findCopies(found, other, this.#windowNs)) {
         for (const part of parts) {
           this.#settle(part);
-          this.#noteAlone(part, part === parts.at(-1) ? FATE.duplicate : FATE.part, part === parts.at(-1) ? 1 : 0, null);
+          this.#noteAlone(
+            part,
+            part === parts.at(-1) ? FATE.duplicate : FATE.part,
+            part === parts.at(-1) ? 1 : 0,
+            null,
+          );
           flows.correct(part.flow, { [seenAs]: -1 });
         }
         flows.correct(whole.flow, { [seenAs]: 1, duplicates: 1 });
