@@ -317,6 +317,23 @@ describe("packets that are cut or rewritten on the way", () => {
     expect(segment).toMatchObject({ sent: 700, received: 700, matched: 700, lost: 0, appeared: 0 });
   });
 
+  test("also where the last fragment is so short that its frame is padded", async () => {
+    const [before, after]: [Frame[], Frame[]] = [[], []];
+    ordinary(before, after);
+    for (let i = 0; i < 50; i++) {
+      const us = 500 + i * 3000;
+      const whole = p.bytes(p.stack([p.udp({ sport: 1001, dport: 9 })], data(i * 1000, 1268)));
+      const part = (from: number, to: number, fragment: number) =>
+        p.stack([p.ethernet(0x0800), p.ipv4({ proto: 17, id: i, fragment })], whole.subarray(from, to));
+      before.push({ us, frame: p.stack([p.ethernet(0x0800), p.ipv4({ proto: 17, id: i })], whole) });
+      // 20 bytes behind the IP header make 54 of a frame, which is sent as 60.
+      after.push({ us: us + 300, frame: part(0, 1256, 0x2000) });
+      after.push({ us: us + 310, frame: p.bytes(part(1256, whole.length, 157), new Uint8Array(6)) });
+    }
+    const { segment } = await compare(before, after);
+    expect(segment).toMatchObject({ sent: 550, received: 550, matched: 550, lost: 0, appeared: 0 });
+  });
+
   test("a packet whose fragments come twice has a duplicate", async () => {
     const [before, after]: [Frame[], Frame[]] = [[], []];
     ordinary(before, after);

@@ -132,8 +132,8 @@ function describe(batch: PacketBatch, row: number, alone: AlonePacket, room: Roo
   const proto = (batch.meta[2 * row + 1] ?? 0) & 0xff;
   const stated = version === 4 ? ip.getUint16(2) : ip.getUint16(4) + 40;
   // Segmentation offload leaves 0 where the length does not fit: what was on the wire says it, less the link header.
-  const length =
-    stated === 0 || stated === 40 ? Math.max(captured, (batch.wireLength[row] ?? 0) - 14) : stated;
+  const unstated = stated === (version === 4 ? 0 : 40);
+  const length = unstated ? Math.max(captured, (batch.wireLength[row] ?? 0) - 14) : stated;
   const fragmented = (flags & FLAG.fragment) !== 0;
   const head =
     version === 4 ? headOf4(ip, batch, row, { proto, length, fragmented }) : headOf6(ip, length, fragmented);
