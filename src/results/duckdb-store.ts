@@ -55,6 +55,12 @@ export class DuckdbStore extends ResultsStore {
     this.#writing = new Line();
     const statements: Statements = {
       run: (sql, values) => this.#alone(() => db.run(sql, values)),
+      runAll: (list) =>
+        this.#alone(() =>
+          db.transaction(async () => {
+            for (const [sql, values] of list) await db.run(sql, values);
+          }),
+        ),
       all,
       dialect: DUCKDB,
     };
@@ -233,6 +239,11 @@ export class DuckdbStore extends ResultsStore {
         `COPY (SELECT ${columns.join(", ")} FROM ${table} ORDER BY ${EXPORT_ORDER[table]}) TO '${quoted}' (${how})`,
       ),
     );
+  }
+
+  override async memoryBytes(): Promise<number> {
+    const [row] = await this.#all("SELECT sum(memory_usage_bytes) FROM duckdb_memory()");
+    return Number(row?.[0] ?? 0);
   }
 
   async close(): Promise<void> {

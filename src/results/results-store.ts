@@ -5,6 +5,7 @@
  * A row written again replaces the one before: what is estimated twice, after a crash or because a late record came, counts once. A row that names an end as missing never replaces one that has both.
  * Rows of a minute and of an hour are made when their time is over, and again when something in them changes: which ones are to be made is kept beside the rows.
  */
+import { grouped } from "../base/grouped.ts";
 import type { ArrivalsTable } from "./arrivals-table.ts";
 import type { Questions } from "./dialect.ts";
 import { FlowReader } from "./flow-reader.ts";
@@ -65,6 +66,11 @@ export abstract class ResultsStore extends SegmentReader {
 
   /** The rows of a table as a file. */
   abstract export(table: "segments" | "flows", path: string, format: "parquet" | "csv"): Promise<void>;
+
+  /** Memory of the database, where it is in this process. */
+  async memoryBytes(): Promise<number | null> {
+    return null;
+  }
 
   abstract close(): Promise<void>;
 
@@ -145,17 +151,6 @@ export function isReplacedBy(
 
 function* chunks(spans: readonly OpenSpan[]): Generator<OpenSpan[]> {
   for (let at = 0; at < spans.length; at += SPANS_AT_ONCE) yield spans.slice(at, at + SPANS_AT_ONCE);
-}
-
-function grouped<T>(rows: Iterable<T>, nameOf: (row: T) => string): Map<string, T[]> {
-  const groups = new Map<string, T[]>();
-  for (const row of rows) {
-    const name = nameOf(row);
-    const known = groups.get(name);
-    if (known) known.push(row);
-    else groups.set(name, [row]);
-  }
-  return groups;
 }
 
 function byPackets(a: FlowRow, b: FlowRow): number {

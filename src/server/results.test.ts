@@ -153,9 +153,65 @@ describe("rows", () => {
     expect(top[0]?.packets ?? 0).toBeGreaterThanOrEqual(top[1]?.packets ?? Number.POSITIVE_INFINITY);
     const { flow = "" } = top[0] ?? {};
     expect(await oneFlow(service.results, selection("lds"), flow)).toEqual(top[0]);
-    const points = await flowSeries(service.results, selection("lds"), flow, 60_000_000_000n, 10);
+    const { points } = await flowSeries(service.results, selection("lds"), flow, {
+      ...{ stepNs: 60_000_000_000n, limit: 10 },
+    });
     expect(points.reduce((n, p) => n + (p.packets ?? 0), 0)).toBe(top[0]?.packets);
     expect(await oneFlow(service.results, selection("lds"), "tcp 1.2.3.4:5 > 6.7.8.9:10")).toBeNull();
+  });
+
+  it("come in pages that say what one answer says", async () => {
+    const { service } = await start();
+    await send(service, observed.records);
+    await service.settle();
+    const { results } = service;
+    for (const stepNs of [0n, 3_000_000_000n, 60_000_000_000n])
+      for (const limit of [1, 7]) {
+        const { points: all } = await latencySeries(results, selection("lda"), stepNs, 1000);
+        const paged: typeof all = [];
+        for (let cursor: string | null = `${firstNs}`; cursor !== null; ) {
+          const page = await latencySeries(results, selection("lda"), stepNs, limit, BigInt(cursor));
+          expect(page.points.length).toBeLessThanOrEqual(limit);
+          paged.push(...page.points);
+          cursor = page.next;
+        }
+        // What is lost is known by the epochs around, also where those are on another page.
+        expect(paged).toEqual(all);
+      }
+    const [top] = await topFlows(results, selection("lds"), 1);
+    const flow = top?.flow ?? "";
+    const { points: all, next } = await flowSeries(results, selection("lds"), flow, {
+      stepNs: 0n,
+      limit: 1000,
+    });
+    expect(next).toBeNull();
+    const paged: typeof all = [];
+    for (let cursorNs: bigint | null = firstNs; cursorNs !== null; ) {
+      const page = await flowSeries(results, selection("lds"), flow, { stepNs: 0n, limit: 9, cursorNs });
+      paged.push(...page.points);
+      cursorNs = page.next === null ? null : BigInt(page.next);
+    }
+    expect(paged).toEqual(all);
+  });
+
+  it("answer about any time, however long", async () => {
+    const { service } = await start();
+    await send(service, observed.records);
+    await service.settle();
+    const own = selection("lds");
+    const top = await topFlows(service.results, own, 3);
+    const farNs = 10n ** 23n;
+    for (const [fromNs, toNs] of [
+      [0n, farNs],
+      [-farNs, farNs],
+    ] as const) {
+      const ever = { ...own, fromNs, toNs };
+      expect((await topFlows(service.results, ever, 3)).map((f) => f.packets)).toEqual(
+        top.map((f) => f.packets),
+      );
+      const { points } = await latencySeries(service.results, ever, 0n, 1000);
+      expect(points).toHaveLength((await latencySeries(service.results, own, 0n, 1000)).points.length);
+    }
   });
 
   it("answer about groups of flows as the records do, in epochs and in minutes", async () => {

@@ -113,7 +113,7 @@ async function everything(store: ResultsStore, brief: boolean): Promise<Record<s
       out[name("flow")] = await oneFlow(store, selection, flow);
       out[name("no flow")] = await oneFlow(store, selection, "x' OR 1 = 1 --");
       for (const stepNs of [0n, 60_000_000_000n])
-        out[name(`flow ${stepNs}`)] = await flowSeries(store, selection, flow, stepNs, 50);
+        out[name(`flow ${stepNs}`)] = await flowSeries(store, selection, flow, { stepNs, limit: 50 });
       out[name("all")] = await allFlows(store, { ...selection, toNs: at(from + 20) });
       if (i !== 1) out[name("groups")] = await groupFlows(store, selection, "host", 5);
     }
