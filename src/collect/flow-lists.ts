@@ -47,6 +47,10 @@ export class FlowLists {
       if (first && first.epoch.endNs <= watermarkNs) this.#byEpoch.delete(name);
   }
 
+  *records(): Generator<RecordHandle> {
+    for (const list of this.#byEpoch.values()) yield* list;
+  }
+
   /** Is there a list for each of these records' epochs? It may turn out not to fit. */
   has(records: readonly RecordHandle[]): boolean {
     return records.length > 0 && records.every((r) => this.#byEpoch.has(place(r)));

@@ -1,9 +1,11 @@
 /** The HTTP server: routes (route.ts) with access, limits and errors around them. Bodies are read only for those who may send them, and never more than the limit at once. */
 
 import { Readable } from "node:stream";
+import { createSecureContext } from "node:tls";
 import { promisify } from "node:util";
 import * as zlib from "node:zlib";
 import { type FastifyInstance, type FastifyReply, type FastifyRequest, fastify } from "fastify";
+import { UsageError } from "../base/errors.ts";
 import { checkedValue } from "../base/schema.ts";
 import { addSecurityHeaders, admit, type Client } from "./access.ts";
 import { AskedError } from "./asker.ts";
@@ -93,6 +95,22 @@ export function createApp(options: AppOptions): FastifyInstance {
   });
   for (const route of options.routes) addRoute(app, route, options, limits, reading);
   return app;
+}
+
+/** UsageError where the files are none that TLS can be done with. */
+export function checkTls({ certificate, key, clientCa }: TlsFiles): void {
+  const parts = [
+    ["tls-cert", "no certificate in PEM", { cert: certificate }],
+    ["tls-key", "no private key in PEM, or one with a passphrase", { key }],
+    ["client-ca", "no certificate in PEM", { ca: clientCa }],
+    ["tls-key", "not the key of the certificate", { cert: certificate, key }],
+  ] as const;
+  for (const [parameter, what, options] of parts)
+    try {
+      createSecureContext(options);
+    } catch (cause) {
+      throw new UsageError("bad-option", what, undefined, { parameter, cause });
+    }
 }
 
 export function tlsOptions({ certificate, key, clientCa }: TlsFiles) {
