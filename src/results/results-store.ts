@@ -37,7 +37,8 @@ export interface RolledSpans {
 export interface RetainedRows {
   nowNs: bigint;
   keepNs: bigint | null;
-  maxRows: number | null;
+  /** Of rows of segments and flows together, before the database packs them. */
+  maxBytes: number | null;
 }
 
 export abstract class ResultsStore extends SegmentReader {
@@ -61,7 +62,7 @@ export abstract class ResultsStore extends SegmentReader {
     fenceOf?: (segment: SegmentRow["segment"]) => number,
   ): Promise<void>;
 
-  /** Removes rows of a step that ended longer before the newest (or before now, where that is earlier) than is kept, and the oldest beyond so many. */
+  /** Removes rows of a step that ended longer before the newest (or before now, where that is earlier) than is kept, and the oldest beyond so many bytes. */
   abstract retain(step: Step, rows: RetainedRows): Promise<void>;
 
   /** The rows of a table as a file. */

@@ -54,8 +54,9 @@ export interface Series {
 }
 
 const SECOND_NS = 1_000_000_000n;
-/** Rows that one question may read. */
-const MAX_ROWS = 100_000;
+/** Rows that one question may read: some kB of memory each, while it is answered. */
+const MAX_ROWS = 20_000;
+const TOO_LONG = "ask for shorter steps, or for whole minutes or hours";
 
 /** The coarsest rows that a step can be made of. */
 export function stepFor(stepNs: bigint): Step {
@@ -94,7 +95,7 @@ export async function latencySeries(
   const points = steps.slice(behind, last).map((made, i) => pointOf(made, losses[behind + i]));
   const nextNs = steps[last]?.row.startNs ?? page.restNs;
   if (points.length === 0 && page.cutNs !== null)
-    throw new UsageError("bad-question", `more than ${MAX_ROWS} epochs in a step`, "ask for shorter steps");
+    throw new UsageError("bad-question", `more than ${MAX_ROWS} epochs in a step`, TOO_LONG);
   return {
     from,
     to,
@@ -262,7 +263,7 @@ export async function flowSeries(
   const all = [...grouped(rows, (row) => startOf(row.startNs))];
   const steps = cutNs === null ? all : all.filter(([startNs]) => startNs < startOf(cutNs));
   if (steps.length === 0 && cutNs !== null)
-    throw new UsageError("bad-question", `more than ${MAX_ROWS} epochs in a step`, "ask for shorter steps");
+    throw new UsageError("bad-question", `more than ${MAX_ROWS} epochs in a step`, TOO_LONG);
   const points = steps.slice(0, limit).flatMap(([startNs, list]): FlowPoint[] => {
     const made = combineFlow(list, { step: 0, startNs, endNs: startNs + stepNs });
     return made ? [{ startNs: `${startNs}`, ...flowCounts(made) }] : [];

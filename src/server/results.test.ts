@@ -194,6 +194,38 @@ describe("rows", () => {
     expect(paged).toEqual(all);
   });
 
+  it("are read page by page where there are many, whatever the step", async () => {
+    const store = await DuckdbStore.open(join(root, "many.duckdb"));
+    const { service } = await start();
+    await send(service, observed.records.slice(0, 20));
+    await service.settle();
+    const [row] = await service.results.segmentRows(selection("lda"), 0);
+    if (!row) throw new Error("no row");
+    const secondNs = 1_000_000_000n;
+    const at = (i: number): SegmentRow => {
+      const startNs = firstNs + BigInt(i) * secondNs;
+      return { ...row, startNs, endNs: startNs + secondNs };
+    };
+    const count = 25_000;
+    for (let from = 0; from < count; from += 5000)
+      await store.write(
+        Array.from({ length: 5000 }, (_, i) => at(from + i)),
+        [],
+      );
+    const asked = selection("lda", count);
+    const stepNs = 7n * secondNs;
+    const first = await latencySeries(store, asked, stepNs, 10_000);
+    expect(first.points.length).toBeLessThan(20_000 / 7 + 1);
+    const rest = await latencySeries(store, asked, stepNs, 10_000, BigInt(first.next ?? 0));
+    expect(rest.next).toBeNull();
+    const epochs = [...first.points, ...rest.points].map((p) => p.epochs);
+    expect(epochs.reduce((sum, n) => sum + n)).toBe(count);
+    // None is cut where the page ends: but for the first and the last, all have seven.
+    expect(new Set(epochs.slice(1, -1))).toEqual(new Set([7]));
+    await expect(latencySeries(store, asked, 24_001n * secondNs, 10)).rejects.toThrow("epochs in a step");
+    await store.close();
+  });
+
   it("answer about any time, however long", async () => {
     const { service } = await start();
     await send(service, observed.records);
@@ -509,6 +541,41 @@ it("what is too old or too much goes, step by step", async () => {
   expect(raw.length).toBeGreaterThan(20);
   expect(raw.length).toBeLessThan(35);
   expect((await service.results.segmentRows(selection("lda"), 60)).length).toBe(before);
+});
+
+it("rows of a step that are too many bytes go, the oldest first, of segments and of flows", async () => {
+  const { service } = await start();
+  await send(service, observed.records);
+  await service.settle();
+  const { results } = service;
+  await results.rollUp(1n << 62n);
+  const counts = async () => {
+    const rows = await results.segmentRows(selection("lda"), 0);
+    const minutes = await results.segmentRows({ ...selection("lda"), fromNs: 0n }, 60);
+    const flows = await results.flows.allRows(selection("lds"), 0);
+    const starts = new Set(flows.map((f) => f.startNs));
+    return {
+      rows: rows.length,
+      flowEpochs: starts.size,
+      minutes: minutes.length,
+      first: rows[0]?.startNs ?? 0n,
+    };
+  };
+  const before = await counts();
+  const retain = (maxBytes: number) => results.retain(0, { nowNs: 1n << 62n, keepNs: null, maxBytes });
+  await retain(1e9);
+  expect(await counts()).toEqual(before);
+  // An epoch has two rows of segments of some 350 B, and of each of its twelve flows one of some 350 B.
+  await retain(35 * 14 * 350);
+  const half = await counts();
+  expect(half.rows).toBeGreaterThan(20);
+  expect(half.rows).toBeLessThan(55);
+  expect(Math.abs(half.flowEpochs - half.rows)).toBeLessThan(5);
+  expect(half.first).toBeGreaterThan(before.first);
+  expect(half.minutes).toBe(before.minutes);
+  // What is within the limit stays, however often it is looked at.
+  await retain(35 * 14 * 350);
+  expect(await counts()).toEqual(half);
 });
 
 it("rows are written as they are read, and replaced by their key", async () => {
