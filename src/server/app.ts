@@ -1,5 +1,6 @@
 /** The HTTP server: routes (route.ts) with access, limits and errors around them. Bodies are read only for those who may send them, and never more than the limit at once. */
 
+import { X509Certificate } from "node:crypto";
 import { Readable } from "node:stream";
 import { createSecureContext } from "node:tls";
 import { promisify } from "node:util";
@@ -99,15 +100,17 @@ export function createApp(options: AppOptions): FastifyInstance {
 
 /** UsageError where the files are none that TLS can be done with. */
 export function checkTls({ certificate, key, clientCa }: TlsFiles): void {
-  const parts = [
-    ["tls-cert", "no certificate in PEM", { cert: certificate }],
-    ["tls-key", "no private key in PEM, or one with a passphrase", { key }],
-    ["client-ca", "no certificate in PEM", { ca: clientCa }],
-    ["tls-key", "not the key of the certificate", { cert: certificate, key }],
-  ] as const;
-  for (const [parameter, what, options] of parts)
+  const parts: [parameter: string, what: string, look: () => unknown][] = [
+    ["tls-cert", "no certificate in PEM", () => new X509Certificate(certificate)],
+    ["tls-key", "no private key in PEM, or one with a passphrase", () => createSecureContext({ key })],
+    ["tls-key", "not the key of the certificate", () => createSecureContext({ cert: certificate, key })],
+  ];
+  // An authority that cannot be read would be passed over in silence.
+  if (clientCa !== undefined)
+    parts.push(["client-ca", "no certificate in PEM", () => new X509Certificate(clientCa)]);
+  for (const [parameter, what, look] of parts)
     try {
-      createSecureContext(options);
+      look();
     } catch (cause) {
       throw new UsageError("bad-option", what, undefined, { parameter, cause });
     }
