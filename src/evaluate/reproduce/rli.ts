@@ -344,7 +344,10 @@ function classesFinding(setting: string, run: RliRun): FindingBody {
       },
       {
         title: "RLI: error by delay of the flow, 88 %",
-        x: { label: "true mean delay of the flow", names: edges.map((e) => `≥ ${e / 1e3} µs`) },
+        x: {
+          label: "true mean delay of the flow",
+          names: edges.map((e) => `≥ ${e < 1e6 ? `${e / 1e3} µs` : `${e / 1e6} ms`}`),
+        },
         y: { label: "relative error", scale: "log", quantity: "share" },
         series: [
           line("mean", (i) => meanError(byDelay[i]), edges.length),
