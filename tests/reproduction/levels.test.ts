@@ -1,6 +1,6 @@
 /**
  * Levels that a right implementation reaches, on seeds that nothing was chosen by: a level holds where nine of ten runs reach it, and where the median is no worse than what the reference simulation
- * gave. HOPTIME_FULL=1 runs every study that has levels with ten seeds (an hour and a half of CPU); HOPTIME_SEED=N takes those from N on. Without it some studies run with one seed to three, and
+ * gave. HOPTIME_FULL=1 runs every study that has levels with ten seeds (an hour of CPU); HOPTIME_SEED=N takes those from N on. Without it some studies run with one seed to three, and
  * reach all: in ten fresh seeds (docs/reproduction-seeds.md) they did so every time, so that a false alarm has a chance below one in ten per level; these seeds are fixed.
  */
 import { readFileSync } from "node:fs";
