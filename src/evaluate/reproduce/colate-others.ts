@@ -90,6 +90,7 @@ const beside: Study = {
         "165 counters and 3 hash functions per flow for 95 % within 5 %: more than COLATE unless flows have 31,350 packets",
     },
   ],
+  // long: two findings as data, figures included.
   async run(context) {
     const loads = [0.55, 0.7, 0.88, 0.95];
     const runs = await repeat(context, loads.length * 2, (i) => {

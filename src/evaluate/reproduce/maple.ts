@@ -93,6 +93,7 @@ const AHEAD: readonly { readonly store: string; readonly columns: readonly Ahead
   ],
 }));
 
+// long: one finding as data, figures and levels included.
 function storesFinding(setting: string, rows: ReadonlyMap<string, number[]>, of: StoreOf): FindingBody {
   const [svbf, comb, pbf] = ["svbf", "comb", "pbf"].map((kind) => of(`${kind}, hybrid centres`)) as [
     ReturnType<StoreOf>,

@@ -283,6 +283,7 @@ function relativeErrors({ truth, entries }: RliRun, quantity: "mean" | "stdev"):
   });
 }
 
+// long: one finding as data, figures and levels included.
 function classesFinding(setting: string, run: RliRun): FindingBody {
   const edges = [1e4, 3e4, 1e5, 3e5, 1e6, 3e6];
   const { truth } = run;
