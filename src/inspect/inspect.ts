@@ -3,6 +3,7 @@
  * pass, bounded memory: identification fields are judged on the first two million IPv4 packets.
  */
 
+import { checkText } from "../base/checks.ts";
 import { Kernels } from "../base/kernels.ts";
 import { countOf } from "../base/quantity.ts";
 import { FLAG, META_HIGH, type PacketBatch } from "../capture/batch.ts";
@@ -77,6 +78,7 @@ export interface InspectReport {
 }
 
 export async function inspectCapture(options: InspectOptions): Promise<InspectReport> {
+  checkText("file", options?.file, "the path of a capture");
   const kernels = new Kernels();
   const reader = await CaptureReader.open(kernels, options.file, {
     key: FlowKeySpec.parse("5tuple"),

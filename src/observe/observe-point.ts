@@ -2,10 +2,12 @@
  * `hoptime observe`: captures of a point in, its records in an archive out. A run that is killed is repeated, and what is there already stays. One that is
  * ended by its signal has sealed and stored everything up to there.
  */
+import { checkList, checkText, isText } from "../base/checks.ts";
 import { Kernels } from "../base/kernels.ts";
 import { VERSION } from "../base/version.ts";
 import { FlowKeySpec } from "../capture/flow/flow-key.ts";
 import { DEFAULT_SEED } from "../capture/reader.ts";
+import { checkCut } from "../epoch/cutter.ts";
 import type { Role } from "../estimators/estimator.ts";
 import { formatParameters } from "../estimators/parameters.ts";
 import { HttpSink, type HttpSinkOptions } from "../transport/http/http-sink.ts";
@@ -90,7 +92,10 @@ export interface ObservationReport {
 }
 
 export async function observePoint(options: ObservePointOptions): Promise<ObservationReport> {
-  checkName("point", options.point);
+  checkName("point", options?.point);
+  checkText("directory", options.directory, "a directory, or a collector's address");
+  if (options.source === undefined) checkList("files", options.files, "a list of captures", isText);
+  checkCut(options.cut);
   const { directory, point, keepNs, maxBytes, table } = options;
   const taps = planTaps(options);
   const key = FlowKeySpec.parse(options.key).text;

@@ -4,6 +4,7 @@
  */
 
 import type { ArchiveEntry } from "../../archive/names.ts";
+import { checkMethods } from "../../base/checks.ts";
 import { UsageError } from "../../base/errors.ts";
 import { Kernels } from "../../base/kernels.ts";
 import { countOf, formatCount } from "../../base/quantity.ts";
@@ -47,6 +48,7 @@ export interface AskOptions {
 const MAX_LISTED = 1000;
 
 export function askArchive(store: RecordStore, question: Question, options: AskOptions = {}): Answer {
+  checkMethods("store", store, ["list", "readHead", "readRecord", "points"]);
   checkQuestion(question);
   const table = options.table ?? ESTIMATORS;
   const { entries, foreign } = select(store, question, table);

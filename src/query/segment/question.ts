@@ -27,7 +27,7 @@ export const DEFAULT_CONFIDENCE = 0.95;
 
 export function checkQuestion(question: Question): void {
   const code = "bad-question" as const;
-  const { between } = question;
+  const between = question?.between;
   // A library's caller may have no compiler that asks for both.
   if (!Array.isArray(between) || between.length !== 2 || !between.every((p) => typeof p === "string"))
     throw invalidValue("between", between, "two points: sender and receiver", { code });
