@@ -7,7 +7,7 @@ import { formatCount } from "../base/quantity.ts";
 import { formatDuration } from "../base/time.ts";
 import { pointsOf } from "../capture/points.ts";
 import { isStandardInput, parseCapturePath } from "../capture/source/capture-path.ts";
-import { listPoints } from "../capture/source/point-source.ts";
+import { listPoints } from "../capture/source/point-names.ts";
 import { CORRECTION_MODES, type CorrectionMode } from "../clock/correction.ts";
 import { MEASURE_NAMES } from "../compare/columns.ts";
 import {

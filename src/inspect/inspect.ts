@@ -11,7 +11,7 @@ import { compileFilter } from "../capture/filter/filter.ts";
 import { FlowKeySpec } from "../capture/flow/flow-key.ts";
 import { linkName } from "../capture/format/link-names.ts";
 import { CaptureReader, type CaptureStatistics } from "../capture/reader.ts";
-import { isOneCooked } from "../capture/source/point-source.ts";
+import { isOneCooked } from "../capture/source/point-names.ts";
 import { lastBelieved, OutlierCounter, outlierText } from "../capture/timestamp-trust.ts";
 import { TimestampQuality } from "../clock/timestamp-quality.ts";
 import { PacketTimesWatch } from "../delays/packet-times.ts";
