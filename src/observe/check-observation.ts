@@ -3,17 +3,17 @@ import { checkCount, checkList, checkMethods, checkText, isText } from "../base/
 import { invalidValue, UsageError } from "../base/errors.ts";
 import { Kernels } from "../base/kernels.ts";
 import { FlowKeySpec } from "../capture/flow/flow-key.ts";
+import { checkSource } from "../capture/source/source.ts";
 import type { Lane } from "./lane.ts";
 import type { ObserveOptions } from "./observe.ts";
 import type { TapPlan } from "./observer.ts";
 
-const SOURCE = ["next", "nowNs", "totals", "statistics", "progress", "close"];
 const DELAYS = ["push", "tick", "finish", "waitingSinceNs", "counts", "free"];
 const SINK = ["put", "flush", "close"];
 
 /** First: without these nothing can be ended, nor closed. */
 export function checkEnds({ source, sink, delays }: ObserveOptions): void {
-  checkMethods("source", source, SOURCE);
+  checkSource("source", source);
   checkMethods("sink", sink, SINK);
   if (delays !== undefined && delays !== null) checkMethods("delays", delays, DELAYS);
 }

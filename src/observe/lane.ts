@@ -1,11 +1,10 @@
 /** Packets of one segment or traffic class of a point: filtered and keyed in its own way, cut and sealed by an observer of its own. */
-import { UsageError } from "../base/errors.ts";
 import type { Kernels } from "../base/kernels.ts";
 import { PacketBatch } from "../capture/batch.ts";
 import { copyBatch } from "../capture/copy-batch.ts";
 import { type CompiledFilter, compileFilter } from "../capture/filter/filter.ts";
 import type { FlowKeySpec } from "../capture/flow/flow-key.ts";
-import type { CaptureTotals } from "../capture/source/source.ts";
+import { type CaptureTotals, checkMemory } from "../capture/source/source.ts";
 import type { OwnedBatch } from "../delays/reference-delays.ts";
 import { CONTROL_PORT, controlOfRow, controlStream } from "../epoch/control.ts";
 import { type CutPlan, checkCut } from "../epoch/cutter.ts";
@@ -82,16 +81,7 @@ export class RunningLane {
 
   /** `last`: nobody needs the batch as it is after this lane. */
   feed({ batch: source, originNs, errors }: OwnedBatch, totals: TellTotals, last: boolean): void {
-    // Addresses of another memory would be read in this one.
-    if (source.kernels !== this.#kernels)
-      throw new UsageError(
-        "bad-option",
-        "its batches are of other kernels",
-        "make it with the same Kernels",
-        {
-          parameter: "source",
-        },
-      );
+    checkMemory("source", source, this.#kernels);
     let batch = source;
     if (!last) {
       this.#copy ??= new PacketBatch(this.#kernels, source.capacity);

@@ -80,6 +80,7 @@ test("times of records are bigints", async () => {
 test.each<[string, Record<string, unknown>]>([
   ["source", { source: null }],
   ["source", { source: { next: () => null } }],
+  ["source", { source: openCaptures(new Kernels(), [DEMO.before]) }],
   ["sink", { sink: undefined }],
   ["sink", { sink: { put: () => {} } }],
   ["delays", { delays: 5 }],
