@@ -9,7 +9,7 @@ import { checkNs } from "../base/checks.ts";
 import type { Kernels } from "../base/kernels.ts";
 import { later } from "../base/time.ts";
 import type { PacketBatch } from "../capture/batch.ts";
-import { checkMemory, checkSource, derivedSource, type Source } from "../capture/source/source.ts";
+import { checkIsSource, checkMemory, derivedSource, type Source } from "../capture/source/source.ts";
 import type { DelaySource } from "./delay-source.ts";
 import type { DelayCounts } from "./sender-delays.ts";
 
@@ -40,8 +40,8 @@ const LOST = 3;
 const NOTED = 4;
 
 export function matchLive(kernels: Kernels, options: LivePairOptions): LivePair {
-  checkSource("sender", options.sender);
-  checkSource("receiver", options.receiver);
+  checkIsSource("sender", options.sender);
+  checkIsSource("receiver", options.receiver);
   checkNs("window", options.windowNs);
   const match = new LiveMatch(kernels, options);
   return {

@@ -3,7 +3,7 @@ import { checkCount, checkList, checkMethods, checkText, isText } from "../base/
 import { invalidValue, UsageError } from "../base/errors.ts";
 import { Kernels } from "../base/kernels.ts";
 import { FlowKeySpec } from "../capture/flow/flow-key.ts";
-import { checkSource } from "../capture/source/source.ts";
+import { checkIsSource } from "../capture/source/source.ts";
 import type { Lane } from "./lane.ts";
 import type { ObserveOptions } from "./observe.ts";
 import type { TapPlan } from "./observer.ts";
@@ -13,7 +13,7 @@ const SINK = ["put", "flush", "close"];
 
 /** First: without these nothing can be ended, nor closed. */
 export function checkEnds({ source, sink, delays }: ObserveOptions): void {
-  checkSource("source", source);
+  checkIsSource("source", source);
   checkMethods("sink", sink, SINK);
   if (delays !== undefined && delays !== null) checkMethods("delays", delays, DELAYS);
 }

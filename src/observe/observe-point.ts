@@ -34,7 +34,7 @@ export interface ObservePointOptions
   /** An archive's directory; where records go to a collector or a cluster, its address. */
   directory: string;
   /** Send them to a collector instead. */
-  collector?: CollectorOptions | undefined;
+  collector?: SendOptions | undefined;
   /** An interface is observed by programs in the kernel. */
   ebpf?: KernelOptions;
   /** That the source was made with, where one is given. */
@@ -46,7 +46,7 @@ export interface ObservePointOptions
 }
 
 /** As HttpSinkOptions or NatsSinkOptions; the address, which says which of the two, is `directory`. */
-export type CollectorOptions = Omit<HttpSinkOptions, "url"> & Omit<NatsSinkOptions, "url">;
+export type SendOptions = Omit<HttpSinkOptions, "url"> & Omit<NatsSinkOptions, "url">;
 
 /** Format hoptime.observation/1. */
 export interface ObservationReport {

@@ -50,7 +50,7 @@ export const NUMBERS_ONLY =
   "write the number behind the # ('ip link' on the capturing host lists the names: captures of all interfaces contain numbers only)";
 
 /** Points of a capture as a list for people. */
-export function listPoints(points: readonly string[]): string {
+export function pointsText(points: readonly string[]): string {
   const more = points.length > MAX_LISTED ? ` and ${points.length - MAX_LISTED} more` : "";
   return points.length === 0 ? "none" : points.slice(0, MAX_LISTED).join(", ") + more;
 }
@@ -61,7 +61,7 @@ export function noSuchPoint(
   points: readonly string[],
   advice = "write the number or the name behind the #",
 ): UsageError {
-  const list = listPoints(points);
+  const list = pointsText(points);
   const asked = point === "" ? `no interface is named behind '${file}#'` : `has no interface '${point}'`;
   return new UsageError(
     "bad-option",

@@ -53,7 +53,7 @@ export interface Source {
 }
 
 /** What every source has, for callers without a compiler. */
-export function checkSource(parameter: string, source: unknown): void {
+export function checkIsSource(parameter: string, source: unknown): void {
   checkMethods(parameter, source, ["next", "nowNs", "totals", "statistics", "progress", "close"]);
 }
 

@@ -11,7 +11,7 @@ import { countOf, formatCount } from "../../base/quantity.ts";
 import { formatDuration, formatTime } from "../../base/time.ts";
 import { VERSION } from "../../base/version.ts";
 import { openHandle } from "../../collect/archive-records.ts";
-import { Collector } from "../../collect/collector.ts";
+import { Collector, DEFAULT_CONFIDENCE } from "../../collect/collector.ts";
 import { refusalReason } from "../../collect/estimate.ts";
 import type { RecordHandle } from "../../collect/record-handle.ts";
 import type { RecordStore } from "../../collect/record-store.ts";
@@ -26,13 +26,7 @@ import { EpochFacts } from "./epoch-facts.ts";
 import { FlowQuestion, OtherFlows } from "./flow-question.ts";
 import { isFlowKey } from "./groups.ts";
 import { sharedNotes } from "./note-folder.ts";
-import {
-  asksForFlows,
-  checkQuestion,
-  DEFAULT_CONFIDENCE,
-  describeQuestion,
-  type Question,
-} from "./question.ts";
+import { asksForFlows, checkQuestion, describeQuestion, type Question } from "./question.ts";
 import { askedFlows, rankFlows } from "./rank-flows.ts";
 
 export interface AskOptions {

@@ -2,6 +2,7 @@
 import { checkBigNs, checkCount } from "../../base/checks.ts";
 import { invalidValue } from "../../base/errors.ts";
 import { formatTime } from "../../base/time.ts";
+import { DEFAULT_CONFIDENCE } from "../../collect/collector.ts";
 
 export interface Question {
   /** Sender and receiver of the segment. */
@@ -22,8 +23,6 @@ export interface Question {
   /** Parameters of the answer, by estimator: `decoder=bp`. */
   parameters?: Readonly<Record<string, string>> | undefined;
 }
-
-export const DEFAULT_CONFIDENCE = 0.95;
 
 export function checkQuestion(question: Question): void {
   const code = "bad-question" as const;
