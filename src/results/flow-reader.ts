@@ -5,8 +5,8 @@
 import { UsageError } from "../base/errors.ts";
 import { earlier, later } from "../base/time.ts";
 import type { Dialect, Questions, Value } from "./dialect.ts";
+import { bucketOf, distinctNames, type RowSelection, type RowsFrom, tuples } from "./row-selection.ts";
 import { type FlowRow, STEPS, type Step } from "./rows.ts";
-import { bucketOf, distinctNames, type RowSelection, type RowsFrom, tuples } from "./segment-reader.ts";
 import { decodeState } from "./state-bytes.ts";
 import { bytesOf } from "./tables.ts";
 
