@@ -1,4 +1,4 @@
-/** LDS: the example of section 3.1, and figures 9 to 11. Figure 12 is in lds-weights.ts. */
+/** LDS: the example of section 3.1, and figures 9 to 11. Figure 12 is in lds-weights.ts. Past 400 lines: what an experiment claims, runs and finds is read together. */
 import { entryAt } from "../../base/lists.ts";
 import { lds } from "../../estimators/lds/lds.ts";
 import { parseParameters } from "../../estimators/parameters.ts";

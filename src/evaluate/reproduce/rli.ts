@@ -1,4 +1,4 @@
-/** RLI, section V: references by rate and by scheme, accuracy by utilisation, delay and size. Other systems and overhead are in rli-others.ts. */
+/** RLI, section V: references by rate and by scheme, accuracy by utilisation, delay and size. Other systems and overhead are in rli-others.ts. Past 400 lines: what an experiment claims, runs and finds is read together. */
 import { entryAt } from "../../base/lists.ts";
 import { distribution, type Figure, type Series } from "../../present/figure/figure.ts";
 import { ALL_FLOWS, type FlowErrors, flowErrors, type SizeClass } from "../flow-errors.ts";
