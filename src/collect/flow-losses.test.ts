@@ -13,12 +13,22 @@ const known: KnownFlows = {
   complete: true,
 };
 
-function losses(appeared: number, edge = false) {
+function losses(appeared: number, edge = false, segmentToo = true) {
   const answer: EstimatorAnswer = {
-    segment: {
-      ...{ mean, stdev: mean, sent: 5000, received: 5000, lost: appeared, packetsUsed: 5000, coverage: 1 },
-      notes: [],
-    },
+    segment: segmentToo
+      ? {
+          ...{
+            mean,
+            stdev: mean,
+            sent: 5000,
+            received: 5000,
+            lost: appeared,
+            packetsUsed: 5000,
+            coverage: 1,
+          },
+          notes: [],
+        }
+      : null,
     flows: [0, 1, 2].map((flow) => ({
       ...{ flow, mean, stdev: mean, lost: flow === 2 ? 2 : null },
       packets: known.packets[flow] ?? null,
@@ -39,4 +49,8 @@ it("is not made up for by packets that nobody sent: far more appeared than were 
 
 it("is known less well where a capture began or ended: what was in flight then is in one of them only", () => {
   expect(losses(5, true)).toEqual([3, -5, 1]);
+});
+
+it("adds up over epochs where an estimator answers for flows alone", () => {
+  expect(losses(0, false, false)).toEqual([4, -4, 2]);
 });

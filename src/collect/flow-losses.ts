@@ -28,8 +28,9 @@ export function withFlowLosses(
 ): EstimatorAnswer {
   const { segment, flows } = answer;
   if (!known || flows.length === 0) return answer;
-  const share = segment ? shareInFlight(segment, epochNs) : 0;
-  const arrivedLate = segment !== null && isInFlight(segment, share);
+  const share = segment ? shareInFlight(segment, epochNs) : 1;
+  // Of an estimator of flows alone nothing says how many were in flight.
+  const arrivedLate = segment === null || isInFlight(segment, share);
   const lossOf = (one: FlowEstimate): number | null => {
     const lost = listedLoss(known, one.flow) ?? one.lost;
     if (lost === null || lost >= 0 || arrivedLate) return lost;
