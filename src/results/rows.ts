@@ -224,6 +224,7 @@ function sentFlowRows(event: Extract<Collected, { kind: "estimate" }>, most: num
       spec.describe(flows.keyWords.subarray(10 * answered.flow, 10 * answered.flow + 10)),
     );
     const arrived =
+      answered.measured ??
       numberAt(flows.received, answered.flow) ??
       (packets === null ? null : Math.max(0, packets - Math.max(0, answered.lost ?? 0)));
     const bounds = isNoAnswer(answered.mean) && limits ? { valueNs: null, ...limits } : null;

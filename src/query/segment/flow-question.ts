@@ -114,11 +114,12 @@ export class FlowQuestion {
     const place = placeOf(estimate);
     const epoch = { index, shared: answer.segment?.mean ?? null };
     for (const flowAnswer of answer.flows) {
-      const { flow, mean, stdev, packets, lost, lostLow } = flowAnswer;
+      const { flow, mean, stdev, packets, measured, lost, lostLow } = flowAnswer;
       const group = groups.find(flows, flow, this.#names);
       if (!group || !this.#wanted.has(group.words)) continue;
       const size = packets ?? numberAt(flows.packets, flow);
       const arrived =
+        measured ??
         numberAt(flows.received, flow) ?? (size === null ? null : Math.max(0, size - Math.max(0, lost ?? 0)));
       const bounds = isNoAnswer(mean) && arrived !== null ? this.#facts.flowBounds(place, arrived) : null;
       const contribution = { mean, stdev, packets: size, arrived, lost, lostLow, used: arrived ?? 0, bounds };
