@@ -5,6 +5,8 @@
  * Where both ends list the flow, its loss is what was sent less what arrived. Otherwise it is the estimator's. Where more packets appeared than may have been in flight at the cut, others are
  * among them (foreign ones, duplicates), which make up for no loss: a flow then has no more too many than it may have had in flight.
  *
+ * An estimator counts from 0 in each epoch: of what it misses in one that is cut by time, some may have been in flight at its end.
+ *
  * Where a capture begins or ends in the epoch, what was in flight then is in one capture only: the loss is known that much worse.
  */
 import {
@@ -24,7 +26,7 @@ const MOST_AT_EDGE = 2;
 export function withFlowLosses(
   answer: EstimatorAnswer,
   known: KnownFlows | null,
-  { epochNs, edge }: { epochNs: number; edge: boolean },
+  { epochNs, edge, byTime }: { epochNs: number; edge: boolean; byTime: boolean },
 ): EstimatorAnswer {
   const { segment, flows } = answer;
   if (!known || flows.length === 0) return answer;
@@ -40,8 +42,11 @@ export function withFlowLosses(
     ...answer,
     flows: flows.map((one) => {
       const lost = lossOf(one);
-      if (lost === null || !edge) return { ...one, lost };
-      return { ...one, lost, lostLow: lost - Math.ceil(MOST_AT_EDGE * share * (one.packets ?? 0)) };
+      if (lost === null) return { ...one, lost };
+      const low = lost - Math.ceil(MOST_AT_EDGE * share * (one.packets ?? 0));
+      if (edge) return { ...one, lost, lostLow: low };
+      const counted = !byTime || listedLoss(known, one.flow) !== null;
+      return counted ? { ...one, lost } : { ...one, lost, lostLow: Math.min(lost, Math.max(0, low)) };
     }),
   };
 }

@@ -120,7 +120,8 @@ export class FlowQuestion {
       const size = packets ?? numberAt(flows.packets, flow);
       const arrived =
         measured ??
-        numberAt(flows.received, flow) ?? (size === null ? null : Math.max(0, size - Math.max(0, lost ?? 0)));
+        numberAt(flows.received, flow) ??
+        (size === null ? null : Math.max(0, size - Math.max(0, lost ?? 0)));
       const bounds = isNoAnswer(mean) && arrived !== null ? this.#facts.flowBounds(place, arrived) : null;
       const contribution = { mean, stdev, packets: size, arrived, lost, lostLow, used: arrived ?? 0, bounds };
       groups.add(group, flows, flowAnswer, contribution, epoch);
