@@ -9,17 +9,9 @@
  *
  * Where a capture begins or ends in the epoch, what was in flight then is in one capture only: the loss is known that much worse.
  */
-import {
-  type EstimatorAnswer,
-  type FlowEstimate,
-  isNoAnswer,
-  type KnownFlows,
-  type SegmentEstimate,
-} from "../estimators/estimator.ts";
+import type { EstimatorAnswer, FlowEstimate, KnownFlows } from "../estimators/estimator.ts";
+import { isInFlight, MOST_AT_CUT, shareInFlight } from "./in-flight.ts";
 
-/** Packets in flight at a cut, over rate x mean delay, at most; and where that is next to nothing. */
-const MOST_AT_CUT = 16;
-const FEW_AT_CUT = 4;
 /** The same of a flow at the edge of a capture. */
 const MOST_AT_EDGE = 2;
 
@@ -54,16 +46,4 @@ export function withFlowLosses(
 function listedLoss({ packets, received }: KnownFlows, flow: number): number | null {
   const lost = (packets[flow] ?? Number.NaN) - (received?.[flow] ?? Number.NaN);
   return Number.isNaN(lost) ? null : lost;
-}
-
-/** Share of an epoch's packets that are in flight at a cut, in the mean (Little); all may be where no delay is known. */
-function shareInFlight({ mean }: SegmentEstimate, epochNs: number): number {
-  return isNoAnswer(mean) || !(epochNs > 0) ? 1 : Math.min(1, Math.abs(mean.valueNs) / epochNs);
-}
-
-/** May all packets that appeared at the receiver have been in flight? */
-function isInFlight({ sent, received, lost }: SegmentEstimate, share: number): boolean {
-  if (sent === null || received === null || lost === null) return true;
-  const appeared = lost - (sent - received);
-  return appeared <= MOST_AT_CUT * share * received + FEW_AT_CUT;
 }

@@ -139,18 +139,20 @@ export class LossTotal {
  */
 function inFlightAlong(chain: readonly Link[], cutOff: boolean): number {
   const slowest = chain.reduce((most, { cut }) => Math.max(most, Math.abs(cut?.meanNs ?? 0)), 0);
-  const most = ({ cut }: Link) => (cut ? Math.min(cut.most, MOST_AT_CUT * inFlight(cut, slowest)) : 0);
+  const most = ({ cut }: Link) =>
+    cut ? Math.min(cut.most, Math.max(fewAt(cut), MOST_AT_CUT * inFlight(cut, slowest))) : 0;
   const limits = chain.slice(1).map(most);
   const atEnds = cutOff ? (limits.at(-1) ?? 0) : 0;
   const forward = chain.map((link, i) => ({ ...link, next: limits[i] ?? atEnds }));
   const backward = chain.map((link, i) => ({ ...link, next: limits[i - 1] ?? atEnds })).reverse();
-  let [cuts, expected] = [0, 0];
+  let [cuts, expected, few] = [0, 0, 0];
   for (const { cut } of chain) {
     if (!cut) continue;
     cuts++;
     expected += inFlight(cut, slowest);
+    few += fewAt(cut);
   }
-  const inAll = expected * (1 + MOST_DEVIATIONS * Math.sqrt(2 / Math.max(1, cuts)));
+  const inAll = few + expected * (1 + MOST_DEVIATIONS * Math.sqrt(2 / Math.max(1, cuts)));
   return Math.min(Math.max(crossings(forward), crossings(backward)), inAll);
 }
 
@@ -167,6 +169,14 @@ function crossings(chain: readonly (Link & { next: number })[]): number {
 
 /** Packets in flight at one cut, over rate x mean delay, at most: a burst fills a queue at twice the rate to eight times the mean delay. */
 const MOST_AT_CUT = 16;
+/** Of so few packets in an epoch hardly any is in flight in the mean; but so many are at every cut where they are sent in step with the clock. */
+const SPARSE = 100;
+const FEW_AT_CUT = 2;
+
+function fewAt({ most }: Cut): number {
+  return most <= SPARSE ? FEW_AT_CUT : 0;
+}
+
 /** The same at the end of the sender's capture, where more may be traffic that only the receiver still captured. */
 const MOST_BEHIND = 6;
 /** Deviations of the packets in flight at all cuts together, at most. At one cut they are as many as the delay is long, which varies like an exponential one that wanders. */

@@ -105,6 +105,13 @@ function edgeEvidence(
   };
 }
 
+/** Where nothing appeared, what is missing was lost; else what cells show. */
+function lostOf({ rows, geometry }: DelaySketch, missing: number): number | null {
+  if (Math.max(0, ...rows.map((row) => row.appeared)) === 0) return missing;
+  const full = rows.filter((row) => row.rate === 1 && !row.overflowed);
+  return full.length > 0 && geometry.weights === "" ? Math.max(...full.map((row) => row.missing)) : null;
+}
+
 /** Of a receiver alone: packets whose delay is known. */
 function withDelay({ rows }: DelaySketch): number {
   return Math.max(...rows.map(({ received, rate }) => (rate === 1 ? received : 0)));
@@ -159,15 +166,7 @@ function estimateSegment(
     // The narrowest of several rows is the luckiest; where flows are known nothing has to be chosen.
     if (mean && !fromFlows && (!best || isBetter(mean, best, confidence))) best = mean;
   }
-  const full = sketch.rows.filter((row) => row.rate === 1 && !row.overflowed);
-  const appeared = Math.max(0, ...sketch.rows.map((row) => row.appeared));
-  const lost = !sender
-    ? null
-    : appeared === 0
-      ? sender.packets - received
-      : full.length > 0 && parameters.weights === ""
-        ? Math.max(...full.map((row) => row.missing))
-        : null;
+  const lost = sender ? lostOf(sketch, sender.packets - received) : null;
   const atCut = best ? withDelayAtCut(edge, sketch, background, best, confidence) : edge;
   const mean: Interval | NoAnswer =
     parameters.weights !== ""
