@@ -226,7 +226,15 @@ function estimateFlows(
     const packets = flows.known[flow] ? known.packets[flow]! : boundedPackets(flows, flow);
     if (!(flows.packets[flow]! > 0)) {
       const none: NoAnswer = { reason: "not-in-sketch", text: "no packet of the flow was counted" };
-      return { flow, mean: none, stdev: none, packets: 0, ...(partly ? { measured: 0 } : {}), lost: null };
+      const counted = flows.known[flow] ? packets : 0;
+      return {
+        flow,
+        mean: none,
+        stdev: none,
+        packets: counted,
+        ...(partly ? { measured: 0 } : {}),
+        lost: null,
+      };
     }
     const estimate = lone(flow) ? null : decode(flow);
     if (!estimate) {
