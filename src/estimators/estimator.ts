@@ -8,6 +8,8 @@
  * estimates. Estimators that know delays at the receiver (needs.delays) have no sender payload.
  *
  * Times inside a sketch are ns after the epoch's start, which is the same wall-clock instant at both ends.
+ *
+ * Past 400 lines: the contract is one file.
  */
 import type { Kernels } from "../base/kernels.ts";
 import type { PacketBatch } from "../capture/batch.ts";
