@@ -79,6 +79,8 @@ export interface FlowEstimate {
   stdev: Interval | NoAnswer;
   /** As estimated from the sketch, or as known; null where neither. */
   packets: number | null;
+  /** Packets that the mean is of, where some that arrived have no delay: its weight among other epochs. */
+  measured?: number;
   /** What they cannot lie outside of, where they are estimated and bounds are known. */
   packetBounds?: { low: number; high: number };
   /** Below 0: more arrived than were sent in the epoch, which were in flight when it began. */

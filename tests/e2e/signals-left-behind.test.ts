@@ -32,6 +32,8 @@ interface Case {
   running: (child: ChildProcess, out: string, temporary: string) => Promise<unknown>;
   /** Exit code after one signal; null: the signal itself ends it. */
   status: number | null;
+  /** False: `running` is a guess. */
+  known?: boolean;
   /** Of the files that may stay. */
   keeps?: RegExp;
 }
@@ -86,6 +88,7 @@ const cases: Record<string, Case> = {
     args: (out) => ["reproduce", "lds-9", "lda-6", "--out", join(out, "report"), "--jobs", "2"],
     running: () => sleep(1500),
     status: 143,
+    known: false,
     keeps: /^report/,
   },
   evaluate: {
@@ -123,7 +126,7 @@ const cases: Record<string, Case> = {
   },
 };
 
-describe.each(Object.entries(cases))("%s", (name, { args, running, status, keeps }) => {
+describe.each(Object.entries(cases))("%s", (name, { args, running, status, keeps, known = true }) => {
   it.each([1, 2])("leaves nothing behind after %i signals", async (signals) => {
     const own = join(scratch, `${name.replace(/\W/g, "")}${signals}`);
     const [out, temporary] = [join(own, "out"), join(own, "tmp")];
@@ -139,7 +142,8 @@ describe.each(Object.entries(cases))("%s", (name, { args, running, status, keeps
       child.kill("SIGINT");
     }
     const got = await ended;
-    if (signals === 1)
+    // Where it is not known when its handlers stand, the signal itself may have ended it.
+    if (signals === 1 && (got.signal !== "SIGTERM" || known))
       expect({ status: got.status, signal: got.signal }, got.err).toEqual({
         ...{ status, signal: status === null ? "SIGTERM" : null },
       });
