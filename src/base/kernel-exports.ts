@@ -7,6 +7,7 @@ export interface KernelExports {
   alloc(bytes: number): number;
   free(p: number): void;
   batchUntil(b: number, from: number, until: number, shift: number): number;
+  batchUntilOrdered(b: number, from: number, until: number, shift: number): number;
   batchWithin(b: number, from: number, low: number, end: number): number;
   batchFlagged(b: number, from: number, to: number, mask: number): number;
   batchBefore(b: number, from: number, to: number, start: number): number;
@@ -65,6 +66,7 @@ export interface KernelExports {
   journalPut(p: number, from: number, to: number): void;
   statsSettle(p: number): void;
   statsSettleSome(p: number, wanted: number): void;
+  statsTidy(p: number): boolean;
   // kernels/flows/flow-records.ts
   statsCount(p: number): number;
   statsFaults(p: number, id: number): number;

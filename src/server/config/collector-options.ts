@@ -13,7 +13,8 @@ import type { AlertSettings } from "../alerts/alerts.ts";
 import { parseCondition, parseLimit } from "../alerts/condition.ts";
 import { RATE_LIMITS, type RateLimits } from "../limits.ts";
 import { DEFAULT_LISTEN } from "../listen.ts";
-import type { NetworkPath, NetworkSettings } from "../monitor/network-monitor.ts";
+import type { NetworkSettings } from "../monitor/network-monitor.ts";
+import type { NetworkPath } from "../monitor/path-state.ts";
 import type { Retention } from "../retention.ts";
 import type { ServerOptions } from "../server.ts";
 import { DEFAULT_STATION } from "../station.ts";
@@ -107,10 +108,12 @@ export function rateLimits({ limits = {} }: Settings): RateLimits {
 
 export function retention({ keep = {} }: Settings): Retention {
   const ns = (text: string) => BigInt(readDuration(text));
+  const bytes = (text: string | undefined) => (text === undefined ? undefined : parseSize(text));
   return {
     recordsNs: keep.records === undefined ? undefined : ns(keep.records),
-    recordBytes: keep.size === undefined ? undefined : parseSize(keep.size),
+    recordBytes: bytes(keep.size),
     rowsNs: { 0: ns(keep.epochs ?? "7d"), 60: ns(keep.minutes ?? "90d"), 3600: ns(keep.hours ?? "1825d") },
+    rowBytes: { 0: bytes(keep.epochsSize), 60: bytes(keep.minutesSize), 3600: bytes(keep.hoursSize) },
     incidentsNs: ns(keep.incidents ?? "365d"),
   };
 }
