@@ -28,7 +28,10 @@ export function palette(on: boolean): Palette {
   };
 }
 
-export const colours = palette(process.stdout.isTTY === true && process.env["NO_COLOR"] === undefined);
+/** Standard output is a terminal that knows escape codes: a screen may be drawn on it. */
+export const drawsScreens = process.stdout.isTTY === true && process.env["TERM"] !== "dumb";
+
+export const colours = palette(drawsScreens && process.env["NO_COLOR"] === undefined);
 
 /** The one place where text for people becomes what a terminal gets. */
 export function toTerminal(text: string): string {

@@ -239,7 +239,8 @@ describe("delays from the sender's capture", () => {
   test("packets that are sent again, looking the same, have the delay of the one that arrived", async () => {
     const random = new Random(19);
     // A queue that fills and drains; a third of what is sent is lost, and sent again after a round trip and more, up to three times.
-    const delayNs = (ms: number) => 8_000_000 + Math.round(7_000_000 * Math.sin(ms / 40)) + random.below(200_000);
+    const delayNs = (ms: number) =>
+      8_000_000 + Math.round(7_000_000 * Math.sin(ms / 40)) + random.below(200_000);
     const sent: SmallPacket[] = [];
     const received: SmallPacket[] = [];
     const truth = new Map<bigint, number>();

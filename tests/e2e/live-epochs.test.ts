@@ -74,7 +74,10 @@ function ask<T>(path: string): T {
   return JSON.parse(lab.run("r", process.execPath, "-e", script)) as T;
 }
 
-async function run(dir: string, { drainMbit, sender: traffic, receiver: answers }: EpochScene): Promise<SeriesOf> {
+async function run(
+  dir: string,
+  { drainMbit, sender: traffic, receiver: answers }: EpochScene,
+): Promise<SeriesOf> {
   const collector = await start(
     "r",
     /collecting at/,
@@ -230,9 +233,9 @@ test.skipIf(missing !== null).each(EPOCH_SCENES)(
       expect.soft(counts.lossHeld, text).toBeGreaterThanOrEqual(0.95 * counts.lossJudged);
       // A full queue holds 48 packets.
       const [packets, share] = name === "lda" ? [48, 0.05] : [4, 0.05];
-      expect.soft(Math.abs(counts.lost - counts.trulyLost), text).toBeLessThanOrEqual(
-        packets + share * counts.trulyLost,
-      );
+      expect
+        .soft(Math.abs(counts.lost - counts.trulyLost), text)
+        .toBeLessThanOrEqual(packets + share * counts.trulyLost);
       if (name === "lda" || name === "lds") expect(counts.trulyLost, text).toBeGreaterThan(100);
       // Bars that hold everything would say nothing.
       expect.soft(width, text).toBeLessThan(MAX_WIDTH[name]);

@@ -77,11 +77,21 @@ const BUSY_RECEIVER = `
 export const EPOCH_SCENES: readonly EpochScene[] = [
   {
     name: "bursts that the queue takes long to drain",
-    ...{ drainMbit: 8, limitKb: 32, sender: bursts("t % 700 < 200 ? 0.8 : 0.35 + 0.2 * Math.sin(t / 3000)"), receiver: DUAL_RECEIVER },
+    ...{
+      drainMbit: 8,
+      limitKb: 32,
+      sender: bursts("t % 700 < 200 ? 0.8 : 0.35 + 0.2 * Math.sin(t / 3000)"),
+      receiver: DUAL_RECEIVER,
+    },
   },
   {
     name: "more than the queue drains - a tenth is lost",
-    ...{ drainMbit: 8, limitKb: 32, sender: bursts("t % 700 < 200 ? 1.5 : 0.6 + 0.3 * Math.sin(t / 3000)"), receiver: DUAL_RECEIVER },
+    ...{
+      drainMbit: 8,
+      limitKb: 32,
+      sender: bursts("t % 700 < 200 ? 1.8 : 0.85 + 0.3 * Math.sin(t / 3000)"),
+      receiver: DUAL_RECEIVER,
+    },
   },
   {
     name: "bulk transfers, web pages, calls and waves of datagrams",
