@@ -4,7 +4,7 @@
  * MAC addresses, TTL one less, IP checksum updated. Deterministic: same options, same bytes. Both files are classic pcap, nanoseconds,
  * little-endian, Ethernet, whole packets of ~109 bytes on average unless `snapLength` cuts them.
  *
- * Flows come in one of two ways. By default a burst is of one flow (2.6 packets of a flow in a row), and new flows follow those that end. With `interleavedFlows`
+ * Flows come in one of two ways. By default a burst is of one flow (3.4 packets of a flow in a row), and new flows follow those that end. With `interleavedFlows`
  * so many flows of heavy-tailed sizes send all the time, and each packet is of any of them, as on real links (1.01 to 1.26 packets of a flow in a row).
  *
  *   node scripts/bench.mjs generate-captures --packets 5e6 --out bench/data/pair

@@ -1,12 +1,16 @@
 // Does the program always end? Runs a command thousands of times, several at once so that the machine is loaded, and counts the runs that are still there
 // when none of their threads has done or wanted anything for a while (nodejs/node#54918). Linux.
 //
+// Without ARGUMENTS it runs what people run, in turn: mostly compare, also with a page, with estimators, on captures of a tenth, and records made and asked.
+//
 //   node scripts/exit-runs.mjs [--runs 2000] [--at-once 6] [--wait 20] [--main dist/cli/main.js] [-- ARGUMENTS]
-import { spawn } from "node:child_process";
-import { readdirSync, readFileSync } from "node:fs";
+import { spawn, spawnSync } from "node:child_process";
+import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { parseArgs } from "node:util";
+import { gunzipSync } from "node:zlib";
 
 const root = dirname(dirname(fileURLToPath(import.meta.url)));
 const { values, positionals } = parseArgs({
@@ -18,14 +22,69 @@ const { values, positionals } = parseArgs({
     main: { type: "string", default: join(root, "dist", "cli", "main.js") },
   },
 });
+/** What the time that a run took may add to the length of what it prints. */
+const TIME_BYTES = 8;
 const demo = (name) => join(root, "demo", name);
-const command =
-  positionals.length > 0
-    ? positionals
-    : ["compare", demo("router-in.pcap.gz"), demo("router-out.pcap.gz"), "--json"];
+const scratch = mkdtempSync(join(tmpdir(), "hoptime-exit-"));
+const commands = positionals.length > 0 ? [{ name: "given", args: positionals, bytes: 0 }] : everyday();
 const runs = Number(values.runs);
-let [started, hung, failed, bytes] = [0, 0, 0, 0];
+let [started, hung, failed] = [0, 0, 0];
 const begin = Date.now();
+
+/** The first tenth of a capture. */
+function tenthOf(name) {
+  const bytes = gunzipSync(readFileSync(demo(name)));
+  let end = 24;
+  while (end < bytes.length / 10) end += 16 + bytes.readUInt32LE(end + 8);
+  const file = join(scratch, name.replace(".gz", ""));
+  writeFileSync(file, bytes.subarray(0, end));
+  return file;
+}
+
+/** What is run in turn; each as often as it stands here. `RUN` in an argument becomes the number of the run. */
+function everyday() {
+  const names = ["router-in.pcap.gz", "router-out.pcap.gz"];
+  const whole = names.map(demo);
+  const few = names.map(tenthOf);
+  const records = join(scratch, "records");
+  for (const [i, point] of ["A", "B"].entries()) {
+    const args = [
+      "observe",
+      whole[i],
+      "--point",
+      point,
+      "--to",
+      records,
+      "--estimators",
+      "lda,lds",
+      "--epoch",
+      "1s",
+    ];
+    const made = spawnSync(process.execPath, [values.main, ...args], { encoding: "utf8" });
+    if (made.status !== 0) throw new Error(`observe: ${made.stderr}`);
+  }
+  const of = (times, name, ...args) => Array(times).fill({ name, args, bytes: 0 });
+  return [
+    ...of(8, "compare, a tenth", "compare", ...few, "--json"),
+    ...of(2, "compare, text", "compare", ...few),
+    ...of(3, "compare, all", "compare", ...whole, "--json"),
+    ...of(2, "compare --html", "compare", ...few, "--json", "--html", join(scratch, "RUN.html")),
+    ...of(2, "compare --estimators", "compare", ...few, "--json", "--estimators", "lda,lds,colate"),
+    ...of(
+      2,
+      "observe",
+      "observe",
+      few[0],
+      "--point",
+      "A",
+      "--to",
+      join(scratch, "RUN"),
+      "--estimators",
+      "lda",
+    ),
+    ...of(3, "query", "query", records, "--between", "A", "B", "--json"),
+  ];
+}
 
 /** Processor time that a process has taken, in ticks; null where the system does not tell. */
 function ticks(pid) {
@@ -39,7 +98,10 @@ function ticks(pid) {
 
 function one() {
   return new Promise((resolve) => {
-    const child = spawn(process.execPath, [values.main, ...command], { stdio: ["ignore", "pipe", "ignore"] });
+    const number = started;
+    const command = commands[number % commands.length];
+    const args = command.args.map((arg) => arg.replace("RUN", String(number)));
+    const child = spawn(process.execPath, [values.main, ...args], { stdio: ["ignore", "pipe", "ignore"] });
     let got = 0;
     child.stdout.on("data", (piece) => {
       got += piece.length;
@@ -53,17 +115,21 @@ function one() {
       before = now;
       if (idle < Number(values.wait)) return;
       hung++;
-      console.log(`hung: run ${started}, pid ${child.pid}, ${got} bytes printed`);
+      console.log(`hung: run ${number} (${command.name}), pid ${child.pid}, ${got} bytes printed`);
       child.kill("SIGKILL");
     }, 1000);
     child.on("close", (code, signal) => {
       clearInterval(timer);
       if (signal === null) {
         if (code !== 0) failed++;
-        // Every run prints the same: one that is cut short would show here.
-        if (bytes === 0) bytes = got;
-        else if (bytes !== got) console.log(`${got} bytes printed, not ${bytes}`);
+        command.ended = (command.ended ?? 0) + 1;
+        // Every run of a command prints the same, but for the time it took: one that is cut short would show here.
+        if (command.bytes === 0) command.bytes = got;
+        else if (Math.abs(command.bytes - got) > TIME_BYTES)
+          console.log(`${command.name}: ${got} bytes printed, not ${command.bytes}`);
       }
+      for (const left of [".html", ""])
+        rmSync(join(scratch, `${number}${left}`), { recursive: true, force: true });
       resolve();
     });
   });
@@ -86,8 +152,16 @@ async function lane() {
     await one();
   }
 }
+function tell() {
+  const count = started < runs ? `${started} of ${runs} runs` : `${runs} runs`;
+  const seconds = ((Date.now() - begin) / 1000).toFixed(0);
+  console.log(`${count}, ${values["at-once"]} at once: ${hung} hung, ${failed} failed, ${seconds} s`);
+  for (const { name, ended = 0 } of new Set(commands)) console.log(`  ${name}: ${ended}`);
+  rmSync(scratch, { recursive: true });
+  process.exit(hung + failed > 0 ? 1 : 0);
+}
+
+// Interrupted, it tells of the runs so far.
+process.on("SIGINT", tell).on("SIGTERM", tell);
 await Promise.all(Array.from({ length: Number(values["at-once"]) }, lane));
-console.log(
-  `${runs} runs, ${values["at-once"]} at once: ${hung} hung, ${failed} failed, ${((Date.now() - begin) / 1000).toFixed(0)} s`,
-);
-process.exitCode = hung + failed > 0 ? 1 : 0;
+tell();

@@ -125,6 +125,20 @@ export function batchUntil(b: usize, from: u32, until: f64, shift: f64): u32 {
   return to;
 }
 
+/** The same where times do not step backward. */
+export function batchUntilOrdered(b: usize, from: u32, until: f64, shift: f64): u32 {
+  const batch = changetype<Batch>(b);
+  const times = batch.time;
+  let low = from;
+  let high = batch.count;
+  while (low < high) {
+    const middle = (low + high) >> 1;
+    if (load<f64>(times + (middle << 3)) + shift <= until) low = middle + 1;
+    else high = middle;
+  }
+  return low;
+}
+
 /** The first row of [from, count) whose time is not in [low, end), or count. */
 export function batchWithin(b: usize, from: u32, low: f64, end: f64): u32 {
   const batch = changetype<Batch>(b);

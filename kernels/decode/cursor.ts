@@ -3,6 +3,7 @@
 
 import { Batch } from "./batch";
 import { decodeFrame } from "./decode";
+import { finishDigests } from "./late-digest";
 import { OK } from "./link";
 import { originOf } from "./origin";
 
@@ -48,10 +49,11 @@ export class Cursor {
   hardwareOnly: u32; // ring: packets without a timestamp of the card's have none
 }
 
-/** Ends a walk at `pos`. */
+/** Ends a walk at `pos`: its rows are whole. */
 // @ts-ignore: decorator
 @inline
-export function endAt(cursor: Cursor, pos: u32, outcome: i32): i32 {
+export function endAt(cursor: Cursor, batch: Batch, pos: u32, outcome: i32): i32 {
+  finishDigests(batch, cursor.seed);
   cursor.pos = pos;
   return outcome;
 }
@@ -59,9 +61,9 @@ export function endAt(cursor: Cursor, pos: u32, outcome: i32): i32 {
 /** Ends a walk because a record goes on behind the chunk. */
 // @ts-ignore: decorator
 @inline
-export function needData(cursor: Cursor, pos: u32, wanted: u32): i32 {
+export function needData(cursor: Cursor, batch: Batch, pos: u32, wanted: u32): i32 {
   cursor.wanted = wanted;
-  return endAt(cursor, pos, NEED_DATA);
+  return endAt(cursor, batch, pos, NEED_DATA);
 }
 
 /** u64 counters by reason follow the fixed part. */
@@ -81,7 +83,7 @@ export function count(cursor: Cursor, reason: i32): void {
   store<u64>(p, load<u64>(p) + 1);
 }
 
-/** A packet of `captured` bytes at `p`, `wire` on the wire, seen at `at` (ns since 1970): a row of the batch, or counted by reason. */
+/** A packet of `captured` bytes at `p`, which stay there until the walk ends, `wire` on the wire, seen at `at` (ns since 1970): a row of the batch, or counted by reason. */
 // @ts-ignore: decorator
 @inline
 export function take(cursor: Cursor, batch: Batch, link: u32, p: usize, captured: u32, wire: u32, at: i64, iface: u32): void {
@@ -95,7 +97,7 @@ export function take(cursor: Cursor, batch: Batch, link: u32, p: usize, captured
   store<u32>(batch.wireLength + (row << 2), wire);
   if (batch.lean == 0) store<u32>(batch.iface + (row << 2), iface);
   if (batch.frame != 0) store<u32>(batch.frame + (row << 2), <u32>cursor.packets);
-  const reason = decodeFrame(cursor, batch, link, p, p + captured, wire);
+  const reason = decodeFrame(cursor, batch, link, p, p + captured, wire, true);
   if (reason != OK) count(cursor, reason);
 }
 

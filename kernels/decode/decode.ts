@@ -16,7 +16,9 @@ import {
 } from "./batch";
 import { Cursor, SPECIAL_INNER, SPECIAL_NAT } from "./cursor";
 import { avalanche, mixWord } from "./digest";
+import { digestLater, mayWait } from "./late-digest";
 import { BAD_IP, be16, be32, CUT_IP, foundIp, foundVlan, MAX_NESTING, OK, setVlan, walkLink, walkTunnel } from "./link";
+import { isWhole, plainKey } from "./row-plain";
 
 // @ts-ignore: decorator
 @inline
@@ -92,16 +94,34 @@ function digestTranslated(h: u64, proto: u32, l4: usize, lim: usize): u64 {
   return digestCareful(h, 255, l4 + 24, lim);
 }
 
-/** Decodes the frame [p, end), of which `wire` bytes were on the wire, into the next row of the batch. Returns OK or the reason. */
+/**
+ * Decodes the frame [p, end), of which `wire` bytes were on the wire, into the next row of the batch. Returns OK or the reason. `late`: the digest may be made
+ * later (late-digest.ts).
+ */
 // @ts-ignore: decorator
 @inline
-export function decodeFrame(cursor: Cursor, batch: Batch, link: u32, p: usize, end: usize, wire: u32): i32 {
+export function decodeFrame(cursor: Cursor, batch: Batch, link: u32, p: usize, end: usize, wire: u32, late: bool): i32 {
   // Some captures tell a length on the wire that is shorter than what they captured.
   const length = max<u32>(wire, <u32>(end - p));
   if (link == 1 && (load<u32>(p + 12) & 0xffffff) == 0x450008 && p + 34 <= end && cursor.special == 0) {
+    if (late && isWhole(p)) {
+      const visible = <u32>(end - p) - 14;
+      const total = be16(p + 16);
+      const covered = min<u32>(min<u32>(visible, total), cursor.cover) - 20;
+      if (mayWait(covered)) return rowLate(cursor, batch, p + 14, visible, min<u32>(total, length - 14), covered);
+    }
     return rowV4(cursor, batch, p + 14, end, length - 14, 20, 0, 0);
   }
   return decodeSlow(cursor, batch, link, p, end, length);
+}
+
+/** The row of a packet that `isWhole`; `covered` bytes behind the IP header are in its digest. */
+// @ts-ignore: decorator
+@inline
+function rowLate(cursor: Cursor, batch: Batch, ip: usize, visible: u32, total: u32, covered: u32): i32 {
+  digestLater(batch, cursor.seed, ip, covered);
+  endRow(batch, ip, visible, be16(ip + 4), flagShort(cursor, batch, plainKey(batch, ip), visible, total));
+  return OK;
 }
 
 function decodeSlow(cursor: Cursor, batch: Batch, link: u32, p: usize, end: usize, length: u32): i32 {

@@ -19,19 +19,26 @@ export function neighboursTake(p: usize, times: usize, from: u32, to: u32): u32 
   const n = changetype<Neighbours>(p);
   const close = n.close;
   const large = n.large;
+  // The least gap that is not too small, above 0 in any case.
+  const least = max<f64>(close, f64.MIN_VALUE);
   let previous = n.previous;
+  let apart = false;
   let i = from;
   for (; i < to; i++) {
     const time = load<f64>(times + (i << 3));
     const gap = time - previous;
-    if (!(gap >= 0 && gap <= large)) break;
-    previous = time;
-    if (gap >= close && gap > 0) {
+    if (gap >= least && gap <= large) {
+      previous = time;
+      if (apart) continue;
+      apart = true;
       n.wasEqual = 0;
       n.wasClose = 0;
       n.run = 1;
       continue;
     }
+    if (!(gap >= 0 && gap <= large)) break;
+    previous = time;
+    apart = false;
     // A packet counts once, whether its neighbour before or behind is the near one.
     const isEqual: f64 = gap == 0 ? 1 : 0;
     const isClose: f64 = gap < close ? 1 : 0;

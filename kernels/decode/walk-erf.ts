@@ -40,16 +40,16 @@ export function walkErf(c: usize, b: usize): i32 {
   if (cursor.started == 0) beginErf(cursor);
   let pos = cursor.pos;
   while (true) {
-    if (batch.count == batch.capacity) return endAt(cursor, pos, BATCH_FULL);
-    if (pos + 16 > limit) return needData(cursor, pos, 16);
+    if (batch.count == batch.capacity) return endAt(cursor, batch, pos, BATCH_FULL);
+    if (pos + 16 > limit) return needData(cursor, batch, pos, 16);
     const timestamp = load<u64>(pos);
     const kind: u32 = load<u8>(pos, 8);
     const iface: u32 = load<u8>(pos, 9) & 3;
     const length: u32 = <u32>bswap<u16>(load<u16>(pos, 10));
     const loss: u32 = <u32>bswap<u16>(load<u16>(pos, 12));
     const wire: u32 = <u32>bswap<u16>(load<u16>(pos, 14));
-    if (length < 16) return endAt(cursor, pos, BAD_LENGTH);
-    if (pos + length > limit) return needData(cursor, pos, length);
+    if (length < 16) return endAt(cursor, batch, pos, BAD_LENGTH);
+    if (pos + length > limit) return needData(cursor, batch, pos, length);
     const end = pos + length;
     const type = kind & 0x7f;
     if (isErfMessage(type)) {

@@ -1,25 +1,20 @@
-// The commonest packets of a ring, decoded without branches on what they are: Ethernet, IPv4 without options and not a fragment, TCP or UDP, at least PLAIN_COVER bytes long and
-// captured that far; neither tagged nor merged, timestamped by the system. Row and digest are those of decode.ts; what is not plain is left to it. Traffic mixes TCP and UDP in any order,
-// which a branch would have to guess. A loop of their own: among all the others its values would not stay in registers.
+// Packets of a ring that are plain (row-plain.ts), at least PLAIN_COVER bytes long and captured that far, neither tagged nor merged, and timestamped by the system, become rows.
+// Row and digest are those of decode.ts; what is not plain is left to it. A loop of their own: among all the others its values would not stay in registers.
 
-import { Batch, FLAG_IPID, FLAG_LINK_LOCAL, META_PORTS } from "./batch";
+import { Batch } from "./batch";
 import { Cursor } from "./cursor";
 import { avalanche, mixWord } from "./digest";
-import { be16, be32 } from "./link";
+import { be16 } from "./link";
 import { directionOf, HARDWARE, HEADER_BYTES, SEGMENTS, TAG_BYTES, TAG_VALID, timeOf } from "./ring-packet";
+import { isUdp, isWhole, keyTo } from "./row-plain";
 
 /** What the digest covers here, from the IP header on. */
 export const PLAIN_COVER: u32 = 64;
 const ETHERNET: u32 = 14;
-const TCP: u32 = 6;
-const UDP: u32 = 17;
-/** Little-endian: type and first byte of IPv4; more fragments, the fragment's offset, and the protocol. */
+/** Little-endian: type and first byte of IPv4. */
 const TYPE_IPV4: u32 = 0x450008;
-const WHOLE: u32 = 0xff00ff3f;
 /** Bits of the total length, as it lies in the packet, of which one is set from PLAIN_COVER on. */
 const LONG_ENOUGH: u32 = 0xc0ff;
-/** First byte of the destination. */
-const MULTICAST: u32 = 0xe0;
 
 /** The packet at `pos` is plain; `limit`: the end of the block, `longest`: on the wire. `ip`: its IP header. */
 // @ts-ignore: decorator
@@ -33,10 +28,7 @@ function startsPlain(pos: usize, ip: usize, limit: usize, longest: u32): bool {
   if (wire > longest) return false;
   if (ip - ETHERNET + captured > limit) return false;
   if ((load<u32>(ip - 2) & 0xffffff) != TYPE_IPV4) return false;
-  const whole = load<u32>(ip, 6) & WHOLE;
-  if (whole != UDP << 24) {
-    if (whole != TCP << 24) return false;
-  }
+  if (!isWhole(ip - ETHERNET)) return false;
   return (<u32>load<u16>(ip, 2) & LONG_ENOUGH) != 0;
 }
 
@@ -81,20 +73,15 @@ export function walkPlain(cursor: Cursor, batch: Batch): void {
     bytes += <u64>wire;
     store<f64>(times + o, <f64>time);
     store<u32>(lengths + q, wire);
-    const proto: u32 = load<u8>(ip, 9);
     // The checksum: of UDP in the first word, of TCP in the third.
-    const udp = proto == UDP;
+    const udp = isUdp(ip);
     const word1 = load<u64>(ip, 20) & select<u64>(0x0000ffffffffffff, -1, udp);
     const word3 = load<u64>(ip, 36) & select<u64>(-1, 0xffffffffffff0000, udp);
     let h = mixWord(mixWord(seed, load<u64>(ip, 12)), load<u64>(ip, 2) & 0xff00ffffffffffff);
     h = mixWord(mixWord(mixWord(h, word1), load<u64>(ip, 28)), word3);
     h = mixWord(mixWord(mixWord(h, load<u64>(ip, 44)), load<u64>(ip, 52)), <u64>load<u32>(ip, 60));
     store<u64>(digests + o, avalanche(h));
-    store<u64>(metas + o, META_PORTS | (<u64>proto << 32) | (<u64>(load<u8>(ip, 1) >> 2) << 40) | <u64>be32(ip + 20));
-    store<u64>(addresses + o, bswap<u64>(load<u64>(ip, 12)));
-    let flag: u32 = <u32>load<u8>(ip, 8) | select<u32>(0, <u32>load<u8>(ip, 33) << 8, udp) | FLAG_IPID | directionOf(pos);
-    if (load<u8>(ip, 16) >= MULTICAST) flag |= linkLocalOf(be32(ip + 16));
-    store<u32>(flags + q, flag);
+    store<u32>(flags + q, keyTo(metas + o, addresses + o, ip) | directionOf(pos));
     if (keepsMore) more(cursor, batch, row, pos, ip, row - first);
     pos += load<u32>(pos);
     row++;
@@ -105,10 +92,6 @@ export function walkPlain(cursor: Cursor, batch: Batch): void {
   cursor.packets += <u64>(row - first);
   cursor.bytes += bytes;
   cursor.maxTime = <f64>latest;
-}
-
-function linkLocalOf(destination: u32): u32 {
-  return destination >> 8 == 0xe00000 || destination == 0xffffffff ? FLAG_LINK_LOCAL : 0;
 }
 
 /** Columns that not every batch has; `before`: packets since the cursor was looked at. */

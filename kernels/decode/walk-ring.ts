@@ -106,7 +106,7 @@ function walkOthers(cursor: Cursor, batch: Batch, plainLink: bool): i32 {
       store<u32>(lengths + (<usize>row << 2), wire);
       if (keepAll) store<u32>(batch.iface + (row << 2), 0);
       if (batch.frame != 0) store<u32>(batch.frame + (row << 2), <u32>packets);
-      const reason = decodeFrame(cursor, batch, link, frame, frame + captured, wire);
+      const reason = decodeFrame(cursor, batch, link, frame, frame + captured, wire, false);
       if (reason != OK) count(cursor, reason);
       else {
         const at = flags + (<usize>row << 2);

@@ -96,8 +96,8 @@ export function walkPcap(c: usize, b: usize): i32 {
   if (cursor.started == 0) beginPcap(cursor);
   let pos = cursor.pos;
   while (true) {
-    if (batch.count == batch.capacity) return endAt(cursor, pos, BATCH_FULL);
-    if (pos + header > limit) return needData(cursor, pos, header);
+    if (batch.count == batch.capacity) return endAt(cursor, batch, pos, BATCH_FULL);
+    if (pos + header > limit) return needData(cursor, batch, pos, header);
     let sec = load<u32>(pos);
     let fraction = load<u32>(pos, 4);
     let captured = load<u32>(pos, 8);
@@ -108,8 +108,8 @@ export function walkPcap(c: usize, b: usize): i32 {
       captured = bswap<u32>(captured);
       wire = bswap<u32>(wire);
     }
-    if (captured > MAX_CAPTURED) return endAt(cursor, pos, BAD_LENGTH);
-    if (pos + header + captured > limit) return needData(cursor, pos, header + captured);
+    if (captured > MAX_CAPTURED) return endAt(cursor, batch, pos, BAD_LENGTH);
+    if (pos + header + captured > limit) return needData(cursor, batch, pos, header + captured);
     const before = batch.count;
     take(cursor, batch, link, pos + header, captured, wire, <i64>sec * 1000000000 + <i64>fraction * unit, 0);
     if (cooked) {
@@ -184,15 +184,15 @@ export function walkPcapng(c: usize, b: usize): i32 {
   if (cursor.started == 0) beginPcapng(cursor);
   let pos = cursor.pos;
   while (true) {
-    if (batch.count == batch.capacity) return endAt(cursor, pos, BATCH_FULL);
-    if (pos + 12 > limit) return needData(cursor, pos, 12);
+    if (batch.count == batch.capacity) return endAt(cursor, batch, pos, BATCH_FULL);
+    if (pos + 12 > limit) return needData(cursor, batch, pos, 12);
     const type = u32At(pos, swapped);
-    if (type != 6 && type != 3 && type != 2) return endAt(cursor, pos, SPECIAL);
+    if (type != 6 && type != 3 && type != 2) return endAt(cursor, batch, pos, SPECIAL);
     const total = u32At(pos + 4, swapped);
     const fixed: u32 = type == 3 ? 16 : 32;
-    if (total < fixed || (total & 3) != 0 || total > MAX_CAPTURED * 4) return endAt(cursor, pos, BAD_LENGTH);
-    if (pos + total > limit) return needData(cursor, pos, total);
-    if (u32At(pos + total - 4, swapped) != total) return endAt(cursor, pos, BAD_TRAILER);
+    if (total < fixed || (total & 3) != 0 || total > MAX_CAPTURED * 4) return endAt(cursor, batch, pos, BAD_LENGTH);
+    if (pos + total > limit) return needData(cursor, batch, pos, total);
+    if (u32At(pos + total - 4, swapped) != total) return endAt(cursor, batch, pos, BAD_TRAILER);
     if (type == 3) {
       cursor.packets++;
       cursor.bytes += <u64>u32At(pos + 8, swapped);
@@ -214,7 +214,7 @@ export function walkPcapng(c: usize, b: usize): i32 {
     const low = u32At(pos + 16, swapped);
     const captured = u32At(pos + 20, swapped);
     const wire = u32At(pos + 24, swapped);
-    if (captured > total - 32 || captured > MAX_CAPTURED) return endAt(cursor, pos, BAD_LENGTH);
+    if (captured > total - 32 || captured > MAX_CAPTURED) return endAt(cursor, batch, pos, BAD_LENGTH);
     const padded = (captured + 3) & ~3;
     let direction: u32 = 0;
     if (type == 6 && total > 32 + padded) direction = walkOptions(cursor, pos + 28 + padded, pos + total - 4, swapped);

@@ -7,6 +7,7 @@ export interface KernelExports {
   alloc(bytes: number): number;
   free(p: number): void;
   batchUntil(b: number, from: number, until: number, shift: number): number;
+  batchUntilOrdered(b: number, from: number, until: number, shift: number): number;
   batchWithin(b: number, from: number, low: number, end: number): number;
   batchFlagged(b: number, from: number, to: number, mask: number): number;
   batchBefore(b: number, from: number, to: number, start: number): number;

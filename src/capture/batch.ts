@@ -149,9 +149,11 @@ export class PacketBatch {
     return this.kernels.u32.subarray(start, start + this.capacity * words);
   }
 
-  /** The first row from `from` on whose time + shift is above `untilNs`, or `count`. */
-  rowsUntil(from: number, untilNs: number, shiftNs: number): number {
-    return this.kernels.call.batchUntil(this.address, from, untilNs, shiftNs) >>> 0;
+  /** The first row from `from` on whose time + shift is above `untilNs`, or `count`. `ordered`: the times of all rows are known not to step backward. */
+  rowsUntil(from: number, untilNs: number, shiftNs: number, ordered = false): number {
+    const { call } = this.kernels;
+    const until = ordered ? call.batchUntilOrdered : call.batchUntil;
+    return until(this.address, from, untilNs, shiftNs) >>> 0;
   }
 
   /** The first row from `from` on whose time is not in [lowNs, endNs), or `count`. */

@@ -2,8 +2,12 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { plainIp } from "../../tests/support/arbitrary-frames.ts";
+import { readRows } from "../../tests/support/capture-rows.ts";
 import { FrameDecoder } from "../../tests/support/frame-decoder.ts";
+import { file } from "../../tests/support/numbered-captures.ts";
 import * as p from "../../tests/support/packets.ts";
+import { pcapFile } from "../../tests/support/pcap-writer.ts";
+import { Random } from "../base/random.ts";
 import { DEFAULT_COVER } from "./reader.ts";
 
 const decoder = new FrameDecoder();
@@ -207,6 +211,40 @@ test("a hundred thousand packets that differ in their IPID or counter alone have
     seen.add(raw(data));
   }
   expect(seen.size).toBe(100_000);
+});
+
+describe("among packets of all lengths, in any order", () => {
+  const random = new Random(11);
+  const below = (n: number) => random.uint32() % n;
+  const noise = (n: number) => Uint8Array.from({ length: n }, () => below(256));
+  /** TCP, UDP, what is neither, fragments, options, and a few that are behind a tag. */
+  const inner = Array.from({ length: 3000 }, () => {
+    const kind = below(12);
+    const proto = kind < 5 ? 6 : kind < 9 ? 17 : 47;
+    const fragment = kind === 4 ? 0x2000 : kind === 8 ? 0x0010 : 0x4000;
+    const options = kind === 3 ? new Uint8Array(8).fill(1) : new Uint8Array(0);
+    return p.stack([p.ipv4({ proto, id: below(65_536), fragment, options })], noise(below(290)));
+  });
+  const packets = inner.map((data, i) => {
+    const link = below(20) === 0 ? [p.ethernet(0x8100), p.vlan(3, 0x0800)] : [p.ethernet(0x0800)];
+    const padding = below(3) === 0 ? [p.trailer(noise(below(40)))] : [];
+    const frame = p.stack([...link, ...padding], data);
+    const length = below(4) === 0 ? Math.min(frame.length, 42 + below(300)) : frame.length;
+    return { timeNs: BigInt(i), frame: frame.subarray(0, length), wire: frame.length };
+  });
+  for (const cover of [20, 36, 37, 64, 128, 271, 292, 293, 400])
+    test(`each has the digest that it has alone, with ${cover} bytes covered`, async () => {
+      const rows = await readRows(file(pcapFile(packets)), { cover, batchRows: 700 });
+      const alone = packets.map(({ frame, wire }) => decoder.decode(1, frame, wire, { cover }).row);
+      expect(rows.rows.map((row) => row.digest)).toEqual(
+        alone.filter((row) => row !== undefined).map((r) => r.digest),
+      );
+      // The same packets without a link, which are made one by one and word by word.
+      const isWhole = (i: number) => packets[i]!.frame.length === packets[i]!.wire;
+      const whole = rows.rows.filter((_, i) => isWhole(i));
+      const raws = inner.filter((_, i) => isWhole(i));
+      expect(whole.map((row) => row.digest)).toEqual(raws.map((data) => raw(data, cover)));
+    });
 });
 
 describe("golden digests, kept for ever", () => {

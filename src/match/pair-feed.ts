@@ -124,6 +124,8 @@ class Side {
   packets = 0;
   /** The reader has no more, or no more is wanted. */
   #last = false;
+  /** Times of the batch at hand do not step backward. */
+  #ordered = false;
   /** Where rows that wait meet those of the next batch. */
   #joined: PacketBatch | null = null;
 
@@ -190,7 +192,9 @@ class Side {
       this.quality.observe(timeNs, count, this.scan.of(reader.batch.column("time")));
       if (batch !== reader.batch) appendRows(reader.batch, 0, reader.batch.count, batch);
     }
-    this.end = this.trust.observe(batch.timeNs, batch.count, this.quality.takeBackNs(), this.#last);
+    const backNs = this.quality.takeBackNs();
+    this.#ordered = backNs === 0 && batch === reader.batch;
+    this.end = this.trust.observe(batch.timeNs, batch.count, backNs, this.#last);
   }
 
   /** So many packets in so short a time that batches are given whole. */
@@ -220,7 +224,7 @@ class Side {
   rowsUntil(untilNs: number, maximum: number): number {
     const { trust, row, shiftNs, batch } = this;
     const times = trust.believed;
-    if (!times) return Math.min(batch.rowsUntil(row, untilNs, shiftNs), row + maximum);
+    if (!times) return Math.min(batch.rowsUntil(row, untilNs, shiftNs, this.#ordered), row + maximum);
     const end = Math.min(this.end, row + maximum);
     let to = row;
     while (to < end && times[to]! + shiftNs <= untilNs) {

@@ -1,0 +1,50 @@
+// The commonest packets, told and keyed without branches on what they are: IPv4 without options and not a fragment, TCP or UDP. Traffic mixes TCP and UDP in any order,
+// which a branch would have to guess. Their digests are made by walk-plain.ts and late-digest.ts.
+
+import { Batch, FLAG_IPID, FLAG_LINK_LOCAL, META_PORTS } from "./batch";
+import { be32 } from "./link";
+
+const TCP: u32 = 6;
+const UDP: u32 = 17;
+/** Little-endian: more fragments, the fragment's offset, and the protocol. */
+const WHOLE: u32 = 0xff00ff3f;
+/** First byte of the destination. */
+const MULTICAST: u32 = 0xe0;
+
+// @ts-ignore: decorator
+@inline
+export function isUdp(ip: usize): bool {
+  return load<u8>(ip, 9) == UDP;
+}
+
+/** The IPv4 packet without options in the Ethernet frame at `p` is TCP or UDP and not a fragment. */
+// @ts-ignore: decorator
+@inline
+export function isWhole(p: usize): bool {
+  const whole = load<u32>(p, 20) & WHOLE;
+  // Either comes at any time: not to be guessed.
+  return (<u32>(whole == UDP << 24) | <u32>(whole == TCP << 24)) != 0;
+}
+
+/** Key fields of the packet at `ip`, to where its row has them; returns its flags. */
+// @ts-ignore: decorator
+@inline
+export function keyTo(meta: usize, addresses: usize, ip: usize): u32 {
+  const proto: u32 = load<u8>(ip, 9);
+  store<u64>(meta, META_PORTS | (<u64>proto << 32) | (<u64>(load<u8>(ip, 1) >> 2) << 40) | <u64>be32(ip + 20));
+  store<u64>(addresses, bswap<u64>(load<u64>(ip, 12)));
+  const flags = <u32>load<u8>(ip, 8) | select<u32>(0, <u32>load<u8>(ip, 33) << 8, proto == UDP) | FLAG_IPID;
+  return load<u8>(ip, 16) < MULTICAST ? flags : flags | linkLocalOf(be32(ip + 16));
+}
+
+function linkLocalOf(destination: u32): u32 {
+  return destination >> 8 == 0xe00000 || destination == 0xffffffff ? FLAG_LINK_LOCAL : 0;
+}
+
+/** The same in the next row. */
+// @ts-ignore: decorator
+@inline
+export function plainKey(batch: Batch, ip: usize): u32 {
+  const o = batch.count << 3;
+  return keyTo(batch.meta + o, batch.addrA + o, ip);
+}
