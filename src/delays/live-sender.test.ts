@@ -133,6 +133,7 @@ test("what was sent before the receiver was opened is not lost", async () => {
   });
   sender.give([0, 1, 2, 3].map((id) => ({ id, timeNs: 2_000 * id })));
   await pair.sender.next();
+  sender.passedNs = 7_000;
   expect(await delaysOf(pair.delays, [{ id: 3, timeNs: 6_100 }])).toEqual([100]);
   receiver.passedNs = 5e6;
   sender.give([{ id: 4, timeNs: 5e6 }]);
