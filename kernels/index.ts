@@ -11,7 +11,7 @@ export * from "./flows/flows";
 export * from "./sketches/cells";
 export { keyRows, keyRuns } from "./flows/key-runs";
 export { statsCount, statsFaults, statsFaultsMade, statsFlow, statsFree, statsMore, statsNew } from "./flows/flow-records";
-export { journalCount, journalDivide, journalPick, journalPut, statsSettle, statsSettleSome } from "./flows/flow-lists";
+export { journalCount, journalDivide, journalPick, journalPut, statsSettle, statsSettleSome, statsTidy } from "./flows/flow-lists";
 export { statsTop } from "./flows/tables";
 export { statsBothWays, statsDirect, statsKey, statsPeer, statsReverse, statsSelect } from "./flows/flow-index";
 export * from "./flows/flow-sums";

@@ -185,6 +185,17 @@ export function statsSettle(p: usize): void {
   stats.noted = 0;
 }
 
+/** Entries that are worth to be put into lists when there is nothing else to do: a few for each flow, and so many at least. */
+const TIDY_ENTRIES: u32 = 1 << 18;
+const TIDY_PER_FLOW: u32 = 4;
+
+/** For a moment without work: puts the journal into the lists where that is worth it. Returns whether it did. */
+export function statsTidy(p: usize): bool {
+  if (changetype<FlowStats>(p).noted < max<u32>(TIDY_ENTRIES, TIDY_PER_FLOW * statsCount(p))) return false;
+  statsSettle(p);
+  return true;
+}
+
 /** The same for some flows, those whose bits are set at `wanted`: where they are few it is a fraction of the work. */
 export function statsSettleSome(p: usize, wanted: u32): void {
   const stats = changetype<FlowStats>(p);

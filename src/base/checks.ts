@@ -1,5 +1,5 @@
 /** What the types ask for, checked where it is given: a library's caller may have no compiler, and JSON has no bigint. */
-import { invalidValue, oneOf, type UsageCode } from "./errors.ts";
+import { invalidValue, oneOf, type UsageCode, UsageError } from "./errors.ts";
 
 export function checkChoice(
   parameter: string,
@@ -37,4 +37,34 @@ export function checkText(parameter: string, value: unknown, expected: string): 
   if (typeof value !== "string") throw invalidValue(parameter, shown(value), expected);
 }
 
-const shown = (value: unknown) => (typeof value === "object" ? JSON.stringify(value) : value);
+/** A list whose members pass `check`; left out is well where the caller says so before. */
+export function checkList(
+  parameter: string,
+  value: unknown,
+  expected: string,
+  check: (member: unknown) => boolean,
+): void {
+  if (!Array.isArray(value) || !value.every(check)) throw invalidValue(parameter, shown(value), expected);
+}
+
+/** An object with these functions: what implements one of the library's interfaces. */
+export function checkMethods(parameter: string, value: unknown, names: readonly string[]): void {
+  const object = value as Record<string, unknown> | null | undefined;
+  const missing = names.filter((name) => typeof object?.[name] !== "function");
+  if (missing.length > 0)
+    throw new UsageError("bad-parameter", `${missing.join(", ")}: no such function`, undefined, {
+      ...{ parameter, value, expected: `an object with ${names.join(", ")}` },
+    });
+}
+
+export const isText = (value: unknown): value is string => typeof value === "string";
+
+/** As far as it can be shown: bigints are numbers, and what refers to itself is an object. */
+function shown(value: unknown): unknown {
+  if (typeof value !== "object") return value;
+  try {
+    return JSON.stringify(value, (_, inner) => (typeof inner === "bigint" ? `${inner}` : inner));
+  } catch {
+    return "an object";
+  }
+}

@@ -66,6 +66,7 @@ export interface KernelExports {
   journalPut(p: number, from: number, to: number): void;
   statsSettle(p: number): void;
   statsSettleSome(p: number, wanted: number): void;
+  statsTidy(p: number): boolean;
   // kernels/flows/flow-records.ts
   statsCount(p: number): number;
   statsFaults(p: number, id: number): number;

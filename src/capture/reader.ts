@@ -17,14 +17,8 @@ import { SKIP_REASONS } from "./reasons.ts";
 import { type ByteSource, openByteSource } from "./source/byte-source.ts";
 import { parseCapturePath } from "./source/capture-path.ts";
 import { Chunk, type Shortage } from "./source/chunk.ts";
-import {
-  COOKED_V2,
-  cookedIndex,
-  isOneCooked,
-  isPoint,
-  notPointZero,
-  PointSource,
-} from "./source/point-source.ts";
+import { COOKED_V2, cookedIndex, isOneCooked, isPoint, notPointZero } from "./source/point-names.ts";
+import { PointSource } from "./source/point-source.ts";
 import type { CaptureTotals } from "./source/source.ts";
 
 /** Keeps some rows of a batch: sets plane 0 of `select`. src/capture/filter/filter.ts makes one from an expression. */

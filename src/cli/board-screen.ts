@@ -9,7 +9,7 @@ const LINE_MS = 1000;
 export class BoardScreen {
   readonly #board: SegmentBoard;
   readonly #note: () => string | null;
-  readonly #terminal = drawsScreens;
+  readonly #terminal = drawsScreens();
   #drawn = 0;
   #nextMs = 0;
   /** There is more than was shown. */

@@ -117,7 +117,7 @@ export function collectCommand(): Command {
     .addOption(
       text(
         "--station-hold <time>",
-        "with --station: how long a silent m-router counts, and a segment that is no longer needed is held",
+        "with --station: how long a silent m-router counts, and a segment that is no longer needed is kept",
         "duration",
         "3m",
       ),

@@ -7,7 +7,7 @@ import { formatCount } from "../base/quantity.ts";
 import { formatDuration } from "../base/time.ts";
 import { pointsOf } from "../capture/points.ts";
 import { isStandardInput, parseCapturePath } from "../capture/source/capture-path.ts";
-import { listPoints } from "../capture/source/point-source.ts";
+import { pointsText } from "../capture/source/point-names.ts";
 import { CORRECTION_MODES, type CorrectionMode } from "../clock/correction.ts";
 import { MEASURE_NAMES } from "../compare/columns.ts";
 import {
@@ -169,7 +169,7 @@ async function twoPoints(file: string): Promise<[string, string]> {
   const names = points.map(({ index, name }) => (name === null ? String(index) : `${index} (${name})`));
   throw new UsageError(
     "bad-option",
-    `${missing}, and ${file} holds ${points.length} points, not two: ${listPoints(names)}`,
+    `${missing}, and ${file} holds ${points.length} points, not two: ${pointsText(names)}`,
     `choose two: hoptime compare ${file}#${first.index} ${file}#${second.index}`,
   );
 }

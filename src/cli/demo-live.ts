@@ -1,6 +1,4 @@
 /** `hoptime demo --live`: a simulated network in real time, its taps, a collector, and what that says as it comes. */
-import { mkdtempSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { UsageError } from "../base/errors.ts";
 import { later } from "../base/time.ts";
@@ -14,6 +12,7 @@ import type { Scenario } from "../simulate/scenario.ts";
 import { listenEvents } from "../transport/http/events.ts";
 import { BoardScreen } from "./board-screen.ts";
 import { printJson, printText } from "./output.ts";
+import { scratchDirectory } from "./scratch.ts";
 import { endingSignal } from "./signals.ts";
 
 export interface LiveDemoFlags {
@@ -68,12 +67,12 @@ export async function runLiveDemo(flags: LiveDemoFlags): Promise<void> {
   const ending = new AbortController();
   const signal = AbortSignal.any([endingSignal(), ending.signal]);
   const timer = flags.for === undefined ? null : setTimeout(() => ending.abort(), flags.for / 1e6);
-  const scratch = mkdtempSync(join(tmpdir(), "hoptime-demo-"));
+  const scratch = scratchDirectory("hoptime-demo-");
   const network = { scenario: scenario(), names: NAMES };
   const points = simulatedPoints(network);
   try {
     const server = await startServer({
-      ...{ data: join(scratch, "collector"), listen: flags.listen, latenessNs: 5_000_000_000n },
+      ...{ data: join(scratch.path, "collector"), listen: flags.listen, latenessNs: 5_000_000_000n },
       network: {
         paths: [{ name: "r1 to r5", points, estimator: "lda" }],
         incidents: { ...INCIDENT_SETTINGS, settleEpochs: 16, openAfter: 3, closeAfter: 5 },
@@ -83,7 +82,7 @@ export async function runLiveDemo(flags: LiveDemoFlags): Promise<void> {
     try {
       const { url } = server;
       await begin(url, points, flags);
-      const taps = observeSimulated(tapOptions(network, url, scratch, signal));
+      const taps = observeSimulated(tapOptions(network, url, scratch.path, signal));
       // A tap that fails ends the others, and is what is reported.
       taps.catch(() => ending.abort());
       await show(url, flags, signal);
@@ -94,7 +93,7 @@ export async function runLiveDemo(flags: LiveDemoFlags): Promise<void> {
   } finally {
     if (timer) clearTimeout(timer);
     ending.abort();
-    rmSync(scratch, { recursive: true, force: true });
+    scratch.remove();
   }
 }
 

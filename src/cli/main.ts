@@ -223,13 +223,20 @@ function plainHelp(command: Command): Command {
   });
 }
 
+/** Standard output comes up at its first use, which takes a while: not before a thread that reads captures is on its way. */
+function watchOutput(): void {
+  process.stdout.on("error", endOutput);
+}
+
 async function main(argv: string[]): Promise<number> {
   const [name, ...rest] = argv;
   if (name === "--version" || name === "-V") {
+    watchOutput();
     process.stdout.write(`${VERSION}\n`);
     return 0;
   }
   if (name === undefined || name === "--help" || name === "-h" || name === "help") {
+    watchOutput();
     process.stdout.write(usage());
     return 0;
   }
@@ -243,7 +250,9 @@ async function main(argv: string[]): Promise<number> {
       `${meant}'hoptime --help' lists them`,
     );
   }
-  const command = plainHelp((await entry.load(rest)).name(`hoptime ${name}`));
+  const loaded = await entry.load(rest);
+  watchOutput();
+  const command = plainHelp(loaded.name(`hoptime ${name}`));
   try {
     await command.parseAsync(rest, { from: "user" });
   } catch (error) {
@@ -274,5 +283,4 @@ async function main(argv: string[]): Promise<number> {
   return typeof process.exitCode === "number" ? process.exitCode : 0;
 }
 
-process.stdout.on("error", endOutput);
 main(process.argv.slice(2)).catch(fail).then(endProcess);

@@ -7,7 +7,7 @@ import { join } from "node:path";
 import { UsageError } from "../base/errors.ts";
 import { networksOfLabels } from "../epoch/direction-label.ts";
 import { askCollector } from "../server/client.ts";
-import { NO_PLAN, PLAN_POLL_MS, planAt, type TapPlan, type TapPlanState } from "../server/tap-plan.ts";
+import { NO_PLAN, PLAN_POLL_MS, planAt, type TapPlanState, type TapsPlan } from "../server/tap-plan.ts";
 import type { Endpoint } from "../transport/http/collector-url.ts";
 import { isNatsUrl, type NatsEndpoint } from "../transport/nats/nats-url.ts";
 import { PlanReader } from "../transport/nats/plan-reader.ts";
@@ -39,7 +39,7 @@ export class PlanFollower {
   }
 
   /** The plan as it is now; null where the collector has none. */
-  async fetch(): Promise<TapPlan | null> {
+  async fetch(): Promise<TapsPlan | null> {
     try {
       this.#state = await this.#asked.plan();
       mkdirSync(this.#spool, { recursive: true });
@@ -123,7 +123,7 @@ function planInCluster(endpoint: NatsEndpoint): PlanSource {
   };
 }
 
-export function plannedFlags(plan: TapPlan, point: string): PlannedFlags {
+export function plannedFlags(plan: TapsPlan, point: string): PlannedFlags {
   const own = (plan.segments ?? []).filter((s) => s.filter && (s.from === point || s.to === point));
   const camel = (name: string) => name.replace(/-([a-z])/g, (_, letter: string) => letter.toUpperCase());
   return {

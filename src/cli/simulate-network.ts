@@ -1,7 +1,5 @@
 /** `hoptime simulate --network FILE --to WHERE`: the records of a whole network's taps, and the truth. */
-import { closeSync, mkdtempSync, openSync, rmSync, writeSync } from "node:fs";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
+import { closeSync, openSync, writeSync } from "node:fs";
 import { setTimeout as sleep } from "node:timers/promises";
 import { writeFailure } from "../base/directory.ts";
 import { UsageError } from "../base/errors.ts";
@@ -16,7 +14,8 @@ import { NatsSink } from "../transport/nats/nats-sink.ts";
 import { isNatsUrl } from "../transport/nats/nats-url.ts";
 import type { SpooledSinkCounts } from "../transport/spooled-sink.ts";
 import { printJson, printText } from "./output.ts";
-import { endingSignal } from "./signals.ts";
+import { scratchDirectory } from "./scratch.ts";
+import { endedBySignal, endingSignal } from "./signals.ts";
 
 export interface NetworkFlags {
   to?: string;
@@ -49,22 +48,23 @@ export async function simulateNetwork(file: string, flags: NetworkFlags): Promis
   const durationS = (flags.duration ?? 60e9) / 1e9;
   const { taps } = { taps: planTaps({ estimators: (flags.estimators ?? "lda").split(","), parameters: {} }) };
   const truth = flags.truth === undefined ? null : new TruthFile(flags.truth);
-  const spool = mkdtempSync(join(tmpdir(), "hoptime-network-"));
+  const signal = endingSignal();
+  const spool = scratchDirectory("hoptime-network-");
   const startedMs = performance.now();
   try {
-    const sink = await openSink(to, spool);
+    const sink = await openSink(to, spool.path);
     // Ends now, so that nothing of it is late.
     const now = BigInt(Date.now()) * 1_000_000n;
     const originNs = now - (now % epochNs) - BigInt(Math.ceil(durationS)) * 1_000_000_000n;
     const run = await runNetwork({
-      ...{ network, taps, epochNs, durationS, seed: flags.seed, originNs, sink, signal: endingSignal() },
+      ...{ network, taps, epochNs, durationS, seed: flags.seed, originNs, sink, signal },
       onEpochs: (link, epochs) => truth?.add(link, epochs),
       onProgress: (links, of, { records }) =>
         process.stderr.write(
           `${formatCount(links)} of ${formatCount(of)} segments simulated, ${formatCount(records)} records so far\n`,
         ),
     });
-    if ("counts" in sink) await whenSent(sink, endingSignal());
+    if ("counts" in sink) await whenSent(sink, signal);
     await sink.close();
     const seconds = (performance.now() - startedMs) / 1000;
     const report = {
@@ -75,14 +75,16 @@ export async function simulateNetwork(file: string, flags: NetworkFlags): Promis
         segments: network.links.length,
       },
       ...{ ...run, seconds, originNs: `${originNs}`, durationS, to },
+      ...{ complete: !signal.aborted },
       ...("counts" in sink ? { collector: sink.counts } : {}),
     };
     if (flags.json) await printJson(report);
     else await printText(text(report));
+    process.exitCode = endedBySignal() ?? 0;
     if ("counts" in sink) checkSent(to, sink);
   } finally {
     truth?.close();
-    rmSync(spool, { recursive: true, force: true });
+    spool.remove();
   }
 }
 
@@ -156,7 +158,9 @@ function text(report: {
   seconds: number;
   durationS: number;
   to: string;
+  complete: boolean;
 }): string {
-  const { points, segments, packets, records, bytes, seconds, durationS, to } = report;
-  return `${formatCount(points)} points, ${formatCount(segments)} segments, ${durationS} s: ${formatCount(packets)} packets, ${formatCount(records)} records (${formatCount(Math.round(bytes / 1e6))} MB) to ${to} in ${seconds.toFixed(1)} s\n`;
+  const { points, segments, packets, records, bytes, seconds, durationS, to, complete } = report;
+  const early = complete ? "" : "ended early, what was simulated until then: ";
+  return `${early}${formatCount(points)} points, ${formatCount(segments)} segments, ${durationS} s: ${formatCount(packets)} packets, ${formatCount(records)} records (${formatCount(Math.round(bytes / 1e6))} MB) to ${to} in ${seconds.toFixed(1)} s\n`;
 }

@@ -19,10 +19,10 @@ test("what a terminal would obey is shown instead", () => {
 });
 
 test("own colours become codes, those of others do not", () => {
-  const c = palette(true);
+  const c = palette(() => true);
   expect(toTerminal(c.bold("name"))).toBe("\u001b[1mname\u001b[22m");
   expect(toTerminal(c.red(`a${CLEAR}`))).toBe("\u001b[31ma\\x1b[2J\u001b[39m");
-  expect(palette(false).bold("name")).toBe("name");
+  expect(palette(() => false).bold("name")).toBe("name");
 });
 
 test("tables hold one row per line, whatever their cells are, and any number of rows", () => {

@@ -14,11 +14,11 @@ function mark(): string {
   return drawnMark;
 }
 
-function paint(open: number, close: number, on: boolean): (text: string) => string {
-  return on ? (text) => `${mark()}${open}>${text}${mark()}${close}>` : (text) => text;
+function paint(open: number, close: number, on: () => boolean): (text: string) => string {
+  return (text) => (on() ? `${mark()}${open}>${text}${mark()}${close}>` : text);
 }
 
-export function palette(on: boolean): Palette {
+export function palette(on: () => boolean): Palette {
   return {
     bold: paint(1, 22, on),
     dim: paint(2, 22, on),
@@ -28,10 +28,12 @@ export function palette(on: boolean): Palette {
   };
 }
 
-/** Standard output is a terminal that knows escape codes: a screen may be drawn on it. */
-export const drawsScreens = process.stdout.isTTY === true && process.env["TERM"] !== "dumb";
+/** Standard output is a terminal that knows escape codes: a screen may be drawn on it. Asked when there is something to print: standard output takes longer to come up than a command to load. */
+export function drawsScreens(): boolean {
+  return process.stdout.isTTY === true && process.env["TERM"] !== "dumb";
+}
 
-export const colours = palette(drawsScreens && process.env["NO_COLOR"] === undefined);
+export const colours = palette(() => drawsScreens() && process.env["NO_COLOR"] === undefined);
 
 /** The one place where text for people becomes what a terminal gets. */
 export function toTerminal(text: string): string {

@@ -94,7 +94,7 @@ export async function runBox(ways: Way[], flags: BoxFlags, self: Command): Promi
   const signal = AbortSignal.any([endingSignal(), ending.signal]);
   const timer = flags.for === undefined ? null : setTimeout(() => ending.abort(), flags.for / 1e6);
   const view: BoxView = { order: flags.sort, search: "", rows: flags.rows, way: 0, history: [] };
-  const onScreen = drawsScreens && !flags.json;
+  const onScreen = drawsScreens() && !flags.json;
   if (!onScreen) warn(`hoptime: ${describeBox(box)}`);
   const screen = onScreen ? openScreen(box, view, () => ending.abort()) : null;
   const history: number[][] = ways.map(() => []);

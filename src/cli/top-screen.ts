@@ -36,6 +36,7 @@ export class TopScreen<T> {
       this.#draw();
     };
     process.stdout.write("\u001b[?1049h\u001b[?25l");
+    process.once("exit", giveBack);
     if (process.stdin.isTTY) {
       process.stdin.setRawMode(true);
       process.stdin.on("data", this.#onKey).resume();
@@ -49,11 +50,9 @@ export class TopScreen<T> {
   }
 
   close(): void {
-    if (process.stdin.isTTY) {
-      process.stdin.setRawMode(false);
-      process.stdin.off("data", this.#onKey).pause();
-    }
-    process.stdout.write("\u001b[?25h\u001b[?1049l");
+    process.off("exit", giveBack);
+    if (process.stdin.isTTY) process.stdin.off("data", this.#onKey).pause();
+    giveBack();
     // What was seen last stays on the screen.
     if (this.#last !== null) process.stdout.write(`${toTerminal(this.#options.format(this.#last))}\n`);
   }
@@ -92,4 +91,10 @@ export class TopScreen<T> {
     const lines = [...folded.slice(0, rows - 1), last];
     process.stdout.write(`\u001b[H${lines.map((line) => `${line}\u001b[K`).join("\r\n")}\u001b[J`);
   }
+}
+
+/** The terminal as it was: also where a second signal leaves no time for more. */
+function giveBack(): void {
+  if (process.stdin.isTTY) process.stdin.setRawMode(false);
+  process.stdout.write("\u001b[?25h\u001b[?1049l");
 }

@@ -158,7 +158,7 @@ async function run(names: [string, string], flags: Flags): Promise<void> {
   const timer = flags.for === undefined ? null : setTimeout(() => ending.abort(), flags.for / 1e6);
   const view: TopView = { order: flags.sort, search: "", rows: flags.rows };
   const screen =
-    drawsScreens && !flags.json
+    drawsScreens() && !flags.json
       ? new TopScreen<WatchedInterval>({
           view,
           waiting: `${names.join(" > ")}: waiting for packets`,

@@ -2,6 +2,8 @@
  * A collector driven by a stream of records, until the stream ends or the signal says so. The watermark follows the records: an epoch waits for its partner until
  * records that end `latenessNs` later have come. One record with a wild time must not move it: what ends further ahead of the clock than `maxAheadNs` is dropped.
  */
+import { checkBigNs } from "../base/checks.ts";
+import { invalidValue } from "../base/errors.ts";
 import { untilAborted } from "../base/until-aborted.ts";
 import type { RecordIdentity } from "../epoch/identity.ts";
 import { type Collected, Collector, type CollectorOptions } from "./collector.ts";
@@ -31,6 +33,8 @@ export async function* collect(
   options: CollectOptions,
 ): AsyncGenerator<Collected | Dropped> {
   const { latenessNs = MINUTE_NS, maxAheadNs = 60n * MINUTE_NS, signal } = options;
+  checkWatermark("lateness", latenessNs);
+  checkWatermark("maxAhead", maxAheadNs);
   const now = options.now ?? (() => BigInt(Date.now()) * 1_000_000n);
   const collector = new Collector(options);
   let latestNs: bigint | null = null;
@@ -47,6 +51,11 @@ export async function* collect(
   }
   // What is complete is estimated also when it is ended from outside; what waits has no partner and is named.
   yield* collector.finish();
+}
+
+function checkWatermark(parameter: string, ns: bigint): void {
+  checkBigNs(parameter, ns);
+  if (ns < 0n) throw invalidValue(parameter, `${ns}`, "0 ns or more", { code: "bad-time" });
 }
 
 /** The records until the signal aborts, also while the next one is waited for: their source need not know the signal. */

@@ -177,3 +177,37 @@ describe("collecting a stream", () => {
     expect(kinds).toEqual(["unpaired"]);
   });
 });
+
+describe("what a collector is given", () => {
+  it("is refused by name where no record could ever be of it", async () => {
+    const cases = [
+      ["segments", {}],
+      ["segments", { segments: "A:B" }],
+      ["segments", { segments: [{ from: "A", to: "B" }] }],
+      ["estimators", { segments: SEGMENTS, estimators: "lda" }],
+      ["maxWaiting", { segments: SEGMENTS, maxWaiting: 0 }],
+      ["maxWaiting", { segments: SEGMENTS, maxWaiting: Number.NaN }],
+      ["confidence", { segments: SEGMENTS, confidence: 1 }],
+      ["lateness", { segments: SEGMENTS, latenessNs: 5 }],
+      ["lateness", { segments: SEGMENTS, latenessNs: -1n }],
+      ["maxAhead", { segments: SEGMENTS, maxAheadNs: 1.5 }],
+    ] as const;
+    for (const [parameter, given] of cases)
+      await expect(collect([], given as never).next(), parameter).rejects.toMatchObject({ parameter });
+    const unknown = { segments: SEGMENTS, estimators: ["ldaa"] };
+    await expect(collect([], unknown).next()).rejects.toThrow(/there is no estimator 'ldaa'/);
+  });
+
+  it("is known for as long as it waits, however much else is done meanwhile", () => {
+    const collector = new Collector({ ...options, maxWaiting: 20_000 });
+    const lone = record("A", 0);
+    expect(collector.offer(lone)).toBe("taken");
+    // More than names are remembered of, in the time that the lone one waits.
+    for (let n = 1; n <= 5000; n++) {
+      for (const point of ["A", "B"]) collector.offer(record(point, n));
+      if (n % 500 === 0) for (const _ of collector.advance(START - SECOND));
+    }
+    expect(collector.offer(lone)).toBe("repeated");
+    expect(collector.waiting).toBe(1);
+  });
+});

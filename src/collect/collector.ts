@@ -7,12 +7,13 @@
  * collect.ts drives it from any stream of records; a question (query/segment) from an archive. State: heads of the records that wait, bounded by the
  * watermark and by `maxWaiting` per segment and estimator; payloads are read when their pair is estimated.
  */
+import { checkCount, checkList, isText } from "../base/checks.ts";
 import { invalidValue } from "../base/errors.ts";
 import { identityText } from "../epoch/identity.ts";
 import { sealed } from "../epoch/merge.ts";
 import type { EpochRecord } from "../epoch/record.ts";
 import type { Estimator, KnownFlows } from "../estimators/estimator.ts";
-import { parseParameters } from "../estimators/parameters.ts";
+import { findAmong, parseParameters } from "../estimators/parameters.ts";
 import { ESTIMATORS } from "../estimators/table.ts";
 import { type ListedArrivals, withArrivals } from "./arrivals.ts";
 import {
@@ -98,9 +99,7 @@ export class Collector {
   readonly #lists: Map<CollectedSegment, FlowLists>;
 
   constructor(options: CollectorOptions) {
-    const { confidence = DEFAULT_CONFIDENCE } = options;
-    if (!(confidence > 0 && confidence < 1))
-      throw invalidValue("confidence", confidence, "a share between 0 and 1, e.g. 0.95");
+    checkCollector(options);
     this.#options = options;
     this.#table = options.table ?? ESTIMATORS;
     for (const [name, asked] of Object.entries(options.parameters ?? {})) {
@@ -155,7 +154,8 @@ export class Collector {
   /** Estimates that are ready, and what is given up because its epoch ended at or before the watermark: of each estimator in order of time, estimators in turn, so that none is behind the others. */
   *advance(watermarkNs: bigint): Generator<Collected> {
     yield* interleave([...this.#lanes.values()].map((lane) => this.#drain(lane, watermarkNs)));
-    for (const lists of this.#lists.values()) lists.forget(watermarkNs);
+    const { maxWaiting = DEFAULT_WAITING } = this.#options;
+    for (const lists of this.#lists.values()) lists.forget(watermarkNs, maxWaiting);
   }
 
   /** Of these, what estimators give that answer about the segment alone: little work, which need not wait for that of the others. */
@@ -259,6 +259,22 @@ export class Collector {
       return null;
     }
   }
+}
+
+/** What a stream of records would show late, or never: a segment that no record is of, an estimator that there is not. */
+function checkCollector({ segments, estimators, table, maxWaiting, confidence }: CollectorOptions): void {
+  const isSegment = (one: unknown) => {
+    const { from, to, label } = (one ?? {}) as Partial<CollectedSegment>;
+    return isText(from) && isText(to) && isText(label);
+  };
+  checkList("segments", segments, "a list of { from, to, label }", isSegment);
+  if (estimators !== undefined) {
+    checkList("estimators", estimators, "a list of names", isText);
+    for (const name of estimators) findAmong(table ?? ESTIMATORS, name);
+  }
+  checkCount("maxWaiting", maxWaiting, 1, "bad-option");
+  if (confidence !== undefined && !(confidence > 0 && confidence < 1))
+    throw invalidValue("confidence", confidence, "a share between 0 and 1, e.g. 0.95");
 }
 
 const isSegmentsOnly = ({ answers }: Estimator) => answers.every((about) => about === "segment");

@@ -15,6 +15,7 @@
 import { Moments } from "../base/math/moments.ts";
 import { significant } from "../base/quantity.ts";
 import { type Interval, isNoAnswer, type NoAnswer, type SegmentEstimate } from "../estimators/estimator.ts";
+import { arrivedOf } from "./in-flight.ts";
 import { type Side, Spread, type SpreadState, weighted } from "./spread.ts";
 
 /** One answer to be combined. */
@@ -394,7 +395,7 @@ function ownError({ valueNs, lowNs, highNs, common }: Interval): Side {
 }
 
 /** The segment's answer in one epoch, to be combined with those of others. */
-export function segmentContribution(segment: SegmentEstimate): Contribution {
-  const { mean, stdev, received, measured, lost, packetsUsed } = segment;
-  return { mean, stdev, packets: measured ?? received, lost, used: packetsUsed };
+export function segmentContribution(segment: SegmentEstimate, epochNs: number): Contribution {
+  const { mean, stdev, lost, packetsUsed } = segment;
+  return { mean, stdev, packets: arrivedOf(segment, epochNs), lost, used: packetsUsed };
 }

@@ -209,6 +209,27 @@ describe("loss of single epochs that are cut by time", () => {
     expect(Math.abs(sum(losses.map((l) => l?.lost ?? 0)) - sum(truth))).toBeLessThan(0.05 * sum(truth) + 50);
   });
 
+  it("is none of an epoch whose packets overtook a delimiter, and appear beside it", () => {
+    const rows = [
+      [1000, 993, 7],
+      [1000, 1004, 3],
+      [1000, 1003, null],
+      [1000, 950, 50],
+    ].map(
+      ([sent = null, received = null, lost = null], i): CountedEpoch => ({
+        ...{ mode: "delimited", startNs: BigInt(i), endNs: BigInt(i + 1), sent, received, lost },
+        ...{ meanNs: 1000, stdevNs: 100, edge: false },
+      }),
+    );
+    // 7 and 3 of the 10 that appeared are missing beside them; of the 50 ten may be.
+    expect(epochLosses(rows)).toEqual([
+      { lost: 0, low: 0, high: 7 },
+      { lost: 0, low: 0, high: 3 },
+      null,
+      { lost: 50, low: 40, high: 50 },
+    ]);
+  });
+
   it("has wider bounds where lost packets hide those that appeared in their cells", () => {
     for (const cells of [8, 40, 4000]) {
       const { shown, truth } = scene({

@@ -11,9 +11,12 @@
  * Where an estimator's cells show which packets appeared at the receiver only, those are the ones that were in flight at the start, and x is known but for packets that share a cell with one that
  * is missing: these hide each other. The more packets are in cells with either (few flows, much loss), the wider are the bounds, up to those by rate and delay.
  *
+ * Where epochs are cut by packets, what is missing in one and appears in another was not lost (`overtaken.ts`).
+ *
  * A delay that is negative (clocks apart) has packets arrive before they are sent: in flight with the other sign. Where nothing is known of the delay, nothing is lost for sure.
  */
 import type { CutMode } from "../epoch/record.ts";
+import { overtakenAlong } from "./overtaken.ts";
 import { risesOf } from "./rising-levels.ts";
 
 export interface CountedEpoch {
@@ -38,6 +41,8 @@ export interface EpochLoss {
   high: number;
 }
 
+/** Packets that went over a delimiter, over rate x delay, at most. */
+const OVERTAKING = 16;
 /** Deviations of the packets in flight at a cut: for bounds, and for what is lost beyond them. */
 const DEVIATIONS = 4;
 /** Packets that appeared may be more than cells show, by this share. */
@@ -68,12 +73,12 @@ export function epochLosses(epochs: readonly CountedEpoch[]): (EpochLoss | null)
     let end = at + 1;
     while (end < epochs.length && follows(epochs[end - 1], epochs[end])) end++;
     if (isCounted(epochs[at])) followChain(epochs, at, end, losses);
+    else if (isByPackets(epochs[at])) followCutsByPackets(epochs, at, end, losses);
     at = end;
   }
   return losses;
 }
 
-/** Where epochs are cut by packets nothing is in flight. */
 function ownLoss({ mode, lost, sent, received, edge }: CountedEpoch): EpochLoss | null {
   if (mode === "aligned" && sent !== null && received !== null && lost === null)
     return { lost: 0, low: 0, high: 0 };
@@ -85,7 +90,39 @@ function isCounted(epoch: CountedEpoch | undefined): boolean {
 }
 
 function follows(a: CountedEpoch | undefined, b: CountedEpoch | undefined): boolean {
-  return isCounted(a) && isCounted(b) && !a?.edge && !b?.edge && a?.endNs === b?.startNs;
+  if (a?.endNs !== b?.startNs) return false;
+  return (isCounted(a) && isCounted(b) && !a?.edge && !b?.edge) || (isByPackets(a) && isByPackets(b));
+}
+
+function isByPackets(epoch: CountedEpoch | undefined): boolean {
+  return epoch?.mode === "delimited" && epoch.sent !== null && epoch.received !== null;
+}
+
+/** Nothing is in flight at a delimiter, but packets overtake it, or are overtaken: what is missing in an epoch and appears in another was not lost. */
+function followCutsByPackets(
+  epochs: readonly CountedEpoch[],
+  first: number,
+  end: number,
+  losses: (EpochLoss | null)[],
+): void {
+  const own = epochs.slice(first, end);
+  const { ofEpoch } = overtakenAlong(
+    own.map((epoch, i) => {
+      const expected = i > 0 ? cutBeside(epoch, own[i - 1], null).expected : 0;
+      const lost = Math.max(0, epoch.lost ?? 0);
+      return { lost, appeared: appearedByPackets(epoch), most: OVERTAKING * Math.abs(expected) };
+    }),
+  );
+  for (const [i, { likely, most }] of ofEpoch.entries()) {
+    const loss = losses[first + i];
+    if (!loss) continue;
+    losses[first + i] = { ...loss, lost: loss.lost - likely, low: Math.max(0, loss.low - most) };
+  }
+}
+
+/** An estimator that knows no loss where it has packets too many misses none. */
+function appearedByPackets({ sent, received, lost }: CountedEpoch): number {
+  return Math.max(0, (lost ?? 0) - ((sent ?? 0) - (received ?? 0)));
 }
 
 function followChain(

@@ -146,7 +146,9 @@ export function estimatePair(
     checkAnswer(plain, question.flows);
     const ends = [sender, receiver].filter((e) => e !== null);
     const edge = ends.some((e) => e.record.epoch.cutHead || e.record.epoch.cutTail);
-    const counted = withFlowLosses(plain, question.flows, { epochNs: Number(endNs - startNs), edge });
+    const counted = withFlowLosses(plain, question.flows, {
+      ...{ epochNs: Number(endNs - startNs), edge, byTime: mode === "aligned" },
+    });
     return {
       limits: limitsOf(pair),
       mode,

@@ -2,6 +2,7 @@
  * The flows that per-flow estimates are made for: those that a flow table at one end lists for the epoch (the sender's first: it has seen all), or
  * else those that a question names.
  */
+import { identityText } from "../epoch/identity.ts";
 import { mergeRecords, sealed } from "../epoch/merge.ts";
 import type { EpochRecord } from "../epoch/record.ts";
 import { type Estimator, type FlowListing, type KnownFlows, readsVersion } from "../estimators/estimator.ts";
@@ -12,7 +13,8 @@ import type { RecordHandle } from "./record-handle.ts";
 /** Records of estimators that list flows, by point and epoch. */
 export class FlowLists {
   readonly #estimators: readonly { estimator: Estimator; list: FlowListing }[];
-  readonly #byEpoch = new Map<string, RecordHandle[]>();
+  /** By place, and there by identity: a record that comes again takes no more room. */
+  readonly #byEpoch = new Map<string, Map<string, RecordHandle>>();
   #seen = false;
 
   constructor(estimators: readonly Estimator[]) {
@@ -36,15 +38,24 @@ export class FlowLists {
     if (!this.#estimators.some((e) => e.estimator.name === record.estimator)) return;
     this.#seen = true;
     const name = place(record);
-    const list = this.#byEpoch.get(name);
-    if (list) list.push(record);
-    else this.#byEpoch.set(name, [record]);
+    const lists = this.#byEpoch.get(name) ?? new Map<string, RecordHandle>();
+    if (lists.size === 0) this.#byEpoch.set(name, lists);
+    const identity = identityText(record);
+    if (!lists.has(identity)) lists.set(identity, record);
   }
 
-  /** Lists of epochs that ended at or before this are no longer wanted. */
-  forget(watermarkNs: bigint): void {
-    for (const [name, [first]] of this.#byEpoch)
-      if (first && first.epoch.endNs <= watermarkNs) this.#byEpoch.delete(name);
+  /** Lists of epochs that ended at or before this are no longer wanted; of the others, the last `most` that came are kept. */
+  forget(watermarkNs: bigint, most: number): void {
+    for (const [name, lists] of this.#byEpoch)
+      for (const { epoch } of lists.values()) {
+        // All of a place are of one epoch.
+        if (epoch.endNs <= watermarkNs) this.#byEpoch.delete(name);
+        break;
+      }
+    for (const oldest of this.#byEpoch.keys()) {
+      if (this.#byEpoch.size <= most) break;
+      this.#byEpoch.delete(oldest);
+    }
   }
 
   /** Is there a list for each of these records' epochs? It may turn out not to fit. */
@@ -79,9 +90,8 @@ export class FlowLists {
     let merged: EpochRecord | null = null;
     for (const record of records) {
       // Hashes mean the same flows only under the same seed and key.
-      const handle = this.#byEpoch
-        .get(place(record, point))
-        ?.find((e) => e.estimator === estimator.name && e.seed === like.seed);
+      const lists = [...(this.#byEpoch.get(place(record, point))?.values() ?? [])];
+      const handle = lists.find((e) => e.estimator === estimator.name && e.seed === like.seed);
       if (!handle) return null;
       const next = handle.read();
       if (next.void !== null || !readsVersion(estimator, next.payloadVersion)) return null;

@@ -5,31 +5,26 @@
  * Where both ends list the flow, its loss is what was sent less what arrived. Otherwise it is the estimator's. Where more packets appeared than may have been in flight at the cut, others are
  * among them (foreign ones, duplicates), which make up for no loss: a flow then has no more too many than it may have had in flight.
  *
+ * An estimator counts from 0 in each epoch: of what it misses in one that is cut by time, some may have been in flight at its end.
+ *
  * Where a capture begins or ends in the epoch, what was in flight then is in one capture only: the loss is known that much worse.
  */
-import {
-  type EstimatorAnswer,
-  type FlowEstimate,
-  isNoAnswer,
-  type KnownFlows,
-  type SegmentEstimate,
-} from "../estimators/estimator.ts";
+import type { EstimatorAnswer, FlowEstimate, KnownFlows } from "../estimators/estimator.ts";
+import { isInFlight, MOST_AT_CUT, shareInFlight } from "./in-flight.ts";
 
-/** Packets in flight at a cut, over rate x mean delay, at most; and where that is next to nothing. */
-const MOST_AT_CUT = 16;
-const FEW_AT_CUT = 4;
 /** The same of a flow at the edge of a capture. */
 const MOST_AT_EDGE = 2;
 
 export function withFlowLosses(
   answer: EstimatorAnswer,
   known: KnownFlows | null,
-  { epochNs, edge }: { epochNs: number; edge: boolean },
+  { epochNs, edge, byTime }: { epochNs: number; edge: boolean; byTime: boolean },
 ): EstimatorAnswer {
   const { segment, flows } = answer;
   if (!known || flows.length === 0) return answer;
-  const share = segment ? shareInFlight(segment, epochNs) : 0;
-  const arrivedLate = segment !== null && isInFlight(segment, share);
+  const share = segment ? shareInFlight(segment, epochNs) : 1;
+  // Of an estimator of flows alone nothing says how many were in flight.
+  const arrivedLate = segment === null || isInFlight(segment, share);
   const lossOf = (one: FlowEstimate): number | null => {
     const lost = listedLoss(known, one.flow) ?? one.lost;
     if (lost === null || lost >= 0 || arrivedLate) return lost;
@@ -39,8 +34,11 @@ export function withFlowLosses(
     ...answer,
     flows: flows.map((one) => {
       const lost = lossOf(one);
-      if (lost === null || !edge) return { ...one, lost };
-      return { ...one, lost, lostLow: lost - Math.ceil(MOST_AT_EDGE * share * (one.packets ?? 0)) };
+      if (lost === null) return { ...one, lost };
+      const low = lost - Math.ceil(MOST_AT_EDGE * share * (one.packets ?? 0));
+      if (edge) return { ...one, lost, lostLow: low };
+      const counted = !byTime || listedLoss(known, one.flow) !== null;
+      return counted ? { ...one, lost } : { ...one, lost, lostLow: Math.min(lost, Math.max(0, low)) };
     }),
   };
 }
@@ -48,16 +46,4 @@ export function withFlowLosses(
 function listedLoss({ packets, received }: KnownFlows, flow: number): number | null {
   const lost = (packets[flow] ?? Number.NaN) - (received?.[flow] ?? Number.NaN);
   return Number.isNaN(lost) ? null : lost;
-}
-
-/** Share of an epoch's packets that are in flight at a cut, in the mean (Little); all may be where no delay is known. */
-function shareInFlight({ mean }: SegmentEstimate, epochNs: number): number {
-  return isNoAnswer(mean) || !(epochNs > 0) ? 1 : Math.min(1, Math.abs(mean.valueNs) / epochNs);
-}
-
-/** May all packets that appeared at the receiver have been in flight? */
-function isInFlight({ sent, received, lost }: SegmentEstimate, share: number): boolean {
-  if (sent === null || received === null || lost === null) return true;
-  const appeared = lost - (sent - received);
-  return appeared <= MOST_AT_CUT * share * received + FEW_AT_CUT;
 }

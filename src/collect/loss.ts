@@ -12,13 +12,14 @@
  * So x_i is bounded at each cut loosely (MOST_AT_CUT), and over all cuts, where chance averages out, tightly; what is above that is foreign for good.
  *
  * Where an estimator counts (its loss is sent - received) this is the plain sum. Where epochs are cut by packets, those that overtook a delimiter, or were overtaken by it, are
- * missing on one side of the cut and appear on the other: as many of them as both neighbours can tell of were not lost. Behind the last aligned epoch of the sender its last
+ * missing on one side of the cut and appear on the other (overtaken.ts): they were not lost. Behind the last aligned epoch of the sender its last
  * packets still arrive: as far as the receiver counted packets there, what is missing in that epoch was not lost. An aligned epoch that received more than was sent in it has no
  * loss of its own, but what it has too many the one before has too few: it counts with them, or a queue that empties over a cut would pass for loss. So does any epoch that does not
  * know its loss, beside others that do; where none does (both ends hold different packets), neither does the sum.
  */
 import type { CutMode } from "../epoch/record.ts";
 import { isNoAnswer, type SegmentEstimate } from "../estimators/estimator.ts";
+import { type ApartEpoch, overtakenAlong } from "./overtaken.ts";
 
 interface Neighbour {
   endNs: bigint;
@@ -52,11 +53,12 @@ export class LossTotal {
   #lost = 0;
   /** An epoch knows its loss. */
   #known = false;
-  /** Packets that were in flight at aligned cuts; those that crossed cuts by packets, and the most that they can be. */
+  /** Packets that were in flight at aligned cuts, and those that crossed cuts by packets. */
   #inFlight = 0;
   #overtaken = 0;
-  #apart = 0;
   #chain: Link[] = [];
+  /** Epochs without gaps that are cut by packets. */
+  #byPackets: ApartEpoch[] = [];
   #before: Neighbour | null = null;
   /** Packets of aligned epochs that the receiver alone has, by their start. */
   readonly #receiverOnly = new Map<bigint, number>();
@@ -76,6 +78,7 @@ export class LossTotal {
       this.#before = null;
       return;
     }
+    if (mode !== "delimited" || !before) this.#endByPackets();
     const missing = sent - received;
     const appeared = Math.max(0, lost - missing);
     const meanNs = isNoAnswer(mean) ? null : mean.valueNs;
@@ -84,9 +87,9 @@ export class LossTotal {
     if (mode === "aligned") {
       if (!before) this.#endChain();
       this.#chain.push({ appeared, missing, cut: before && cutBetween(before, now) });
-    } else {
-      this.#apart += lost - missing;
-      if (before) this.#overtaken += overtaken(before, now);
+    } else if (mode === "delimited") {
+      const cut = before && cutBetween(before, now);
+      this.#byPackets.push({ ...apart, most: cut ? Math.min(cut.most, MOST_AT_CUT * inFlight(cut, 0)) : 0 });
     }
     this.#before = now;
   }
@@ -98,10 +101,15 @@ export class LossTotal {
 
   get lost(): number | null {
     if (!this.#known) return null;
-    const overtaken = Math.min(Math.max(0, this.#apart), this.#overtaken);
+    const overtaken = this.#overtaken + overtakenAlong(this.#byPackets).total;
     const lost = this.#lost - overtaken - this.#inFlight - inFlightAlong(this.#chain, this.#late === 0);
     const rounded = Math.round(lost - this.#behind(Math.max(0, lost)));
     return rounded < 0 ? null : rounded;
+  }
+
+  #endByPackets(): void {
+    this.#overtaken += overtakenAlong(this.#byPackets).total;
+    this.#byPackets = [];
   }
 
   #endChain(): void {
@@ -131,18 +139,20 @@ export class LossTotal {
  */
 function inFlightAlong(chain: readonly Link[], cutOff: boolean): number {
   const slowest = chain.reduce((most, { cut }) => Math.max(most, Math.abs(cut?.meanNs ?? 0)), 0);
-  const most = ({ cut }: Link) => (cut ? Math.min(cut.most, MOST_AT_CUT * inFlight(cut, slowest)) : 0);
+  const most = ({ cut }: Link) =>
+    cut ? Math.min(cut.most, Math.max(fewAt(cut), MOST_AT_CUT * inFlight(cut, slowest))) : 0;
   const limits = chain.slice(1).map(most);
   const atEnds = cutOff ? (limits.at(-1) ?? 0) : 0;
   const forward = chain.map((link, i) => ({ ...link, next: limits[i] ?? atEnds }));
   const backward = chain.map((link, i) => ({ ...link, next: limits[i - 1] ?? atEnds })).reverse();
-  let [cuts, expected] = [0, 0];
+  let [cuts, expected, few] = [0, 0, 0];
   for (const { cut } of chain) {
     if (!cut) continue;
     cuts++;
     expected += inFlight(cut, slowest);
+    few += fewAt(cut);
   }
-  const inAll = expected * (1 + MOST_DEVIATIONS * Math.sqrt(2 / Math.max(1, cuts)));
+  const inAll = few + expected * (1 + MOST_DEVIATIONS * Math.sqrt(2 / Math.max(1, cuts)));
   return Math.min(Math.max(crossings(forward), crossings(backward)), inAll);
 }
 
@@ -157,13 +167,16 @@ function crossings(chain: readonly (Link & { next: number })[]): number {
   return crossed + Math.min(underWay, chain[0]?.appeared ?? 0);
 }
 
-/** Packets that are missing in one of two neighbours and appear in the other. */
-function overtaken(a: Neighbour, b: Neighbour): number {
-  return Math.min(a.lost, b.appeared) + Math.min(b.lost, a.appeared);
-}
-
 /** Packets in flight at one cut, over rate x mean delay, at most: a burst fills a queue at twice the rate to eight times the mean delay. */
 const MOST_AT_CUT = 16;
+/** Of so few packets in an epoch hardly any is in flight in the mean; but so many are at every cut where they are sent in step with the clock. */
+const SPARSE = 100;
+const FEW_AT_CUT = 2;
+
+function fewAt({ most }: Cut): number {
+  return most <= SPARSE ? FEW_AT_CUT : 0;
+}
+
 /** The same at the end of the sender's capture, where more may be traffic that only the receiver still captured. */
 const MOST_BEHIND = 6;
 /** Deviations of the packets in flight at all cuts together, at most. At one cut they are as many as the delay is long, which varies like an exponential one that wanders. */

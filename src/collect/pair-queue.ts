@@ -107,9 +107,12 @@ export class PairQueue {
     const answered = [...this.#answered, ...pairs.map(spanOf)];
     const fromNs = watermarkNs === null ? null : watermarkNs - this.#longestNs;
     this.#answered = answered.filter((s) => fromNs === null || s.endNs > fromNs);
+    if (this.#names.size <= this.waiting + MAX_REMEMBERED) return;
+    // Never one that waits: it would be taken twice.
+    const waiting = new Set(this.waitingNames());
     for (const name of this.#names) {
-      if (this.#names.size <= this.waiting + MAX_REMEMBERED) break;
-      this.#names.delete(name);
+      if (this.#names.size <= waiting.size + MAX_REMEMBERED / 2) break;
+      if (!waiting.has(name)) this.#names.delete(name);
     }
   }
 

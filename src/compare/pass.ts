@@ -198,11 +198,12 @@ async function takeAll(
   const { matcher } = gathered;
   const { shiftNs } = feed.head;
   const shorts: [number, number] = [0, 0];
+  const idle = () => matcher.flows.tidy();
   let taken = 0;
   let judged = false;
   let far = false;
   for (let ticks = 1; ; ticks++) {
-    const next = feed.next();
+    const next = feed.next(idle);
     const stride = next instanceof Promise ? await next : next;
     if (stride === null) break;
     if (stride.kind === "end") {

@@ -141,3 +141,20 @@ test("what was sent before the receiver was opened is not lost", async () => {
   expect(pair.delays.counts()).toMatchObject({ matched: 1, lost: 0 });
   pair.delays.free();
 });
+
+test("a batch that waits when all ends is left as it is, and nothing is written to memory that was given back", async () => {
+  const [a, b] = [new HandSource(), new HandSource()];
+  const { delays } = matchLive(kernels, { sender: a, receiver: b, windowNs: 1e6 });
+  const { batch, originNs } = batchOf([{ id: 1, timeNs: 5000 }]);
+  batch.delayNs[0] = 17;
+  const waiting = (async () => {
+    for await (const _ of delays.push(batch, originNs));
+  })();
+  await sleep(5);
+  const before = kernels.u32.slice(0, 1024);
+  delays.free();
+  await waiting;
+  expect(batch.delayNs[0]).toBe(17);
+  expect(kernels.u32.slice(0, 1024)).toEqual(before);
+  batch.free();
+});

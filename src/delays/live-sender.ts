@@ -5,10 +5,11 @@
  *
  * Memory: the sender's packets of a window, 32 bytes each, and never more than MAX_NOTED; the receiver's wait in its own ring.
  */
+import { checkNs } from "../base/checks.ts";
 import type { Kernels } from "../base/kernels.ts";
 import { later } from "../base/time.ts";
 import type { PacketBatch } from "../capture/batch.ts";
-import { derivedSource, type Source } from "../capture/source/source.ts";
+import { checkIsSource, checkMemory, derivedSource, type Source } from "../capture/source/source.ts";
 import type { DelaySource } from "./delay-source.ts";
 import type { DelayCounts } from "./sender-delays.ts";
 
@@ -39,6 +40,9 @@ const LOST = 3;
 const NOTED = 4;
 
 export function matchLive(kernels: Kernels, options: LivePairOptions): LivePair {
+  checkIsSource("sender", options.sender);
+  checkIsSource("receiver", options.receiver);
+  checkNs("window", options.windowNs);
   const match = new LiveMatch(kernels, options);
   return {
     sender: noting(options.sender, match),
@@ -76,6 +80,7 @@ class LiveMatch {
 
   sent(batch: PacketBatch, originNs: bigint): void {
     if (this.#final) return;
+    checkMemory("sender", batch, this.#kernels);
     const { call } = this.#kernels;
     const shift = this.#shift(originNs);
     // What was sent before the receiver was looked at is not lost.
@@ -94,8 +99,11 @@ class LiveMatch {
 
   async fill(batch: PacketBatch, originNs: bigint): Promise<void> {
     if (batch.count === 0 || this.#final) return;
+    checkMemory("receiver", batch, this.#kernels);
     const latestNs = latestOf(batch, originNs, null);
     await this.#senderAt(latestNs);
+    // Ended meanwhile: what it wrote to is given back.
+    if (this.#final) return;
     this.#kernels.call.delaysFill(this.#address, batch.address, this.#shift(originNs));
     this.#receivedNs = later(this.#receivedNs ?? latestNs, latestNs);
   }

@@ -1,4 +1,5 @@
 /** Epochs between Start and End messages in band (control.ts). */
+import { later } from "../base/time.ts";
 import type { PacketBatch } from "../capture/batch.ts";
 import { controlOfRow } from "./control.ts";
 import type { Cutter, EpochSink } from "./epoch-sink.ts";
@@ -74,7 +75,8 @@ function bounds(sequence: bigint, startNs: bigint, endNs: bigint): EpochBounds {
   return {
     mode: "control",
     startNs,
-    endNs,
+    // The sender's clock may have been set back between its messages.
+    endNs: later(startNs, endNs),
     referenceNs: startNs,
     ...ids,
     cutHead: false,

@@ -1,4 +1,5 @@
 /** Instants of epochs: ns since 1970, within what records can tell. */
+import { invalidValue } from "../base/errors.ts";
 import { earlier, later } from "../base/time.ts";
 
 /** The last instant that records can tell. */
@@ -8,6 +9,8 @@ const FIRST_NS = -(1n << 62n);
 
 /** A row's time, ns since 1970, rounded down; within what records can tell. */
 export function instant(originNs: bigint, timeNs: number): bigint {
+  if (!Number.isFinite(timeNs))
+    throw invalidValue("source", timeNs, "batches with a time in ns for every row", { code: "bad-time" });
   return later(FIRST_NS, earlier(originNs + BigInt(Math.floor(timeNs)), LAST_NS));
 }
 

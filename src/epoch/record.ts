@@ -24,6 +24,8 @@
  *   H + P: CRC-32C of everything before
  *
  * Any flipped bit or cut is a FormatError with the offset where it showed. Equal measurements have equal bytes.
+ *
+ * Past 400 lines with the drawing: writing and reading of one layout stay beside each other.
  */
 import { constants, deflateSync, inflateSync } from "node:zlib";
 import { ByteReader, ByteWriter, crc32c } from "../base/bytes.ts";

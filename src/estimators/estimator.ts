@@ -8,6 +8,8 @@
  * estimates. Estimators that know delays at the receiver (needs.delays) have no sender payload.
  *
  * Times inside a sketch are ns after the epoch's start, which is the same wall-clock instant at both ends.
+ *
+ * Past 400 lines: the contract is one file.
  */
 import type { Kernels } from "../base/kernels.ts";
 import type { PacketBatch } from "../capture/batch.ts";
@@ -77,6 +79,8 @@ export interface FlowEstimate {
   stdev: Interval | NoAnswer;
   /** As estimated from the sketch, or as known; null where neither. */
   packets: number | null;
+  /** Packets that the mean is of, where some that arrived have no delay: its weight among other epochs. */
+  measured?: number;
   /** What they cannot lie outside of, where they are estimated and bounds are known. */
   packetBounds?: { low: number; high: number };
   /** Below 0: more arrived than were sent in the epoch, which were in flight when it began. */

@@ -5,14 +5,15 @@
  * Links are simulated one by one, in turns: a packet that crosses two links is drawn anew on the second. Questions about a segment have the truth beside them; those about one packet over several links have none.
  */
 import { Kernels } from "../base/kernels.ts";
+import { turnOf } from "../base/turn.ts";
 import { FlowKeySpec } from "../capture/flow/flow-key.ts";
-import type { EncodeOptions, EpochRecord } from "../epoch/record.ts";
 import {
   MEAN_PACKET_BYTES,
   type NetworkLink,
   type SimulatedNetwork,
 } from "../network/traffic/network-file.ts";
 import { PointObserver, type TapPlan } from "../observe/observer.ts";
+import { Outbox } from "../observe/outbox.ts";
 import type { RecordSink } from "../observe/record-sink.ts";
 import { RECEIVER, type Scenario, SENDER } from "../simulate/scenario.ts";
 import { type Observation, simulate } from "../simulate/simulate.ts";
@@ -54,8 +55,6 @@ const SIZES = { share1500: 0.4, share576: 0.2 };
 const COVER = 64;
 /** Links that are under way at once: each holds batches in the kernels' memory. */
 const AT_ONCE = 64;
-/** Records that wait to become durable. */
-const MAX_WAITING = 4096;
 const QUEUE_PACKETS = 200;
 const PROGRESS_MS = 5000;
 
@@ -64,7 +63,13 @@ export async function runNetwork(options: NetworkRunOptions): Promise<NetworkRun
   const { network, sink, signal, onProgress } = options;
   let saidMs = performance.now();
   const run: NetworkRun = { packets: 0, records: 0, bytes: 0 };
-  const outbox = new Outbox(sink, run);
+  const outbox = new Outbox(sink, ({ payload }) => {
+    run.records++;
+    run.bytes += payload.length;
+  });
+  outbox.release();
+  // A simulation never waits: a signal would be heard only where the sink is slow.
+  const turn = turnOf(signal);
   for (let at = 0; at < network.links.length; at += AT_ONCE) {
     // A fresh memory for each group: kernels never shrink.
     const kernels = new Kernels();
@@ -74,9 +79,10 @@ export async function runNetwork(options: NetworkRunOptions): Promise<NetworkRun
       for (let open = running; open.length > 0; ) {
         const next: RunningLink[] = [];
         for (const link of open) {
+          await turn();
           if (signal?.aborted) return run;
           if (await link.step(run)) next.push(link);
-          await outbox.room();
+          if (outbox.needsRoom) await outbox.room();
           if (performance.now() - saidMs < PROGRESS_MS) continue;
           saidMs = performance.now();
           onProgress?.(at + group.length - open.length, network.links.length, run);
@@ -87,44 +93,8 @@ export async function runNetwork(options: NetworkRunOptions): Promise<NetworkRun
       for (const link of running) await link.close();
     }
   }
-  await sink.flush();
   await outbox.empty();
   return run;
-}
-
-class Outbox {
-  readonly #sink: RecordSink;
-  readonly #run: NetworkRun;
-  readonly #waiting = new Set<Promise<unknown>>();
-  #failure: { error: unknown } | null = null;
-
-  constructor(sink: RecordSink, run: NetworkRun) {
-    this.#sink = sink;
-    this.#run = run;
-  }
-
-  add(record: EpochRecord, options: EncodeOptions): void {
-    this.#run.records++;
-    this.#run.bytes += record.payload.length;
-    const put: Promise<unknown> = this.#sink.put(record, options).then(
-      () => this.#waiting.delete(put),
-      (error: unknown) => {
-        this.#waiting.delete(put);
-        this.#failure ??= { error };
-      },
-    );
-    this.#waiting.add(put);
-  }
-
-  async room(): Promise<void> {
-    if (this.#failure) throw this.#failure.error;
-    while (this.#waiting.size > MAX_WAITING) await Promise.race(this.#waiting);
-  }
-
-  async empty(): Promise<void> {
-    await Promise.all(this.#waiting);
-    if (this.#failure) throw this.#failure.error;
-  }
 }
 
 class RunningLink {
@@ -164,7 +134,7 @@ class RunningLink {
           seed: 1n,
         },
         cut: { mode: "aligned", lengthNs: epochNs },
-        onRecord: (record, how) => outbox.add(record, how),
+        onRecord: (record, how) => outbox.put(record, how),
       });
     this.#ends = new Map([
       [SENDER, end(link.from, "sender")],

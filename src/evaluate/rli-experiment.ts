@@ -1,5 +1,6 @@
 /** RLI's experiments: the reference traffic through one queue at a utilisation, with references put in (rli-ton, sections IV and V). */
 import type { Kernels } from "../base/kernels.ts";
+import type { AdaptiveSettings } from "../delays/injection-rate.ts";
 import { parseParameters } from "../estimators/parameters.ts";
 import { rli } from "../estimators/rli/rli.ts";
 import { referenceQueue } from "../simulate/presets.ts";
@@ -10,7 +11,7 @@ import { type Injection, type ReferenceInjector, referenceInjector } from "./ref
 import { type Contestant, type RunOptions, runSegment, type SegmentRun } from "./run-segment.ts";
 
 export type Scheme =
-  | { kind: "adaptive" }
+  | { kind: "adaptive"; settings?: AdaptiveSettings }
   | { kind: "packets"; every: number }
   | { kind: "time"; everyNs: number }
   | { kind: "either"; every: number; everyNs: number };
@@ -50,7 +51,7 @@ export function withReferences(
   scheme: Scheme,
   drainBps: number,
 ): { scenario: Scenario; counts: () => ReferenceInjector["counts"] } {
-  const injection: Injection = scheme.kind === "adaptive" ? { kind: "adaptive", drainBps } : scheme;
+  const injection: Injection = scheme.kind === "adaptive" ? { ...scheme, drainBps } : scheme;
   let last: ReferenceInjector | null = null;
   return {
     scenario: {

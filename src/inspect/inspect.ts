@@ -3,6 +3,7 @@
  * pass, bounded memory: identification fields are judged on the first two million IPv4 packets.
  */
 
+import { checkText } from "../base/checks.ts";
 import { Kernels } from "../base/kernels.ts";
 import { countOf } from "../base/quantity.ts";
 import { FLAG, META_HIGH, type PacketBatch } from "../capture/batch.ts";
@@ -10,7 +11,7 @@ import { compileFilter } from "../capture/filter/filter.ts";
 import { FlowKeySpec } from "../capture/flow/flow-key.ts";
 import { linkName } from "../capture/format/link-names.ts";
 import { CaptureReader, type CaptureStatistics } from "../capture/reader.ts";
-import { isOneCooked } from "../capture/source/point-source.ts";
+import { isOneCooked } from "../capture/source/point-names.ts";
 import { lastBelieved, OutlierCounter, outlierText } from "../capture/timestamp-trust.ts";
 import { TimestampQuality } from "../clock/timestamp-quality.ts";
 import { PacketTimesWatch } from "../delays/packet-times.ts";
@@ -77,6 +78,7 @@ export interface InspectReport {
 }
 
 export async function inspectCapture(options: InspectOptions): Promise<InspectReport> {
+  checkText("file", options?.file, "the path of a capture");
   const kernels = new Kernels();
   const reader = await CaptureReader.open(kernels, options.file, {
     key: FlowKeySpec.parse("5tuple"),

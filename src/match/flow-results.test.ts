@@ -17,8 +17,8 @@ interface Sent {
 
 const ROWS = 512;
 
-/** Packets in order of their time at BEFORE, each matched before the next comes, so that their order at AFTER does not matter. */
-function matched(packets: Sent[]): ExactMatcher {
+/** Packets in order of their time at BEFORE, each matched before the next comes, so that their order at AFTER does not matter. `idle` is called between batches. */
+function matched(packets: Sent[], idle?: (matcher: ExactMatcher) => void): ExactMatcher {
   const kernels = new Kernels();
   const matcher = new ExactMatcher(kernels, {
     windowNs: 1e6,
@@ -53,6 +53,7 @@ function matched(packets: Sent[]): ExactMatcher {
       batches[side].count = side === 0 ? piece.length : arrived;
       matcher.takeRows(side, batches[side], finder.find(batches[side], 0, batches[side].count), 0, 0);
     }
+    idle?.(matcher);
   }
   matcher.finish();
   return matcher;
@@ -173,4 +174,25 @@ test("flows that take turns, packet by packet: buckets of a few flows, and then 
   };
   results.settle(Uint32Array.of(3, 499));
   for (const id of [3, 499, 3, 0, 250, 499]) expect(read(id), `flow ${id}`).toEqual(histogram(id));
+});
+
+test("buckets are the same where delays were put in their lists while packets were waited for", () => {
+  const many: Sent[] = Array.from({ length: 600_000 }, (_, i) => ({
+    flow: i % 37,
+    timeNs: i * 100,
+    delayNs: delay(),
+  }));
+  let times = 0;
+  const tidied = matched(many, (matcher) => {
+    if (matcher.flows.tidy()) times++;
+    // There is nothing left to do right after it.
+    expect(matcher.flows.tidy()).toBeFalsy();
+  });
+  const untouched = matched(many);
+  expect(times).toBe(2);
+  for (let id = 0; id < 37; id++) {
+    const run = tidied.flows.buckets(id);
+    expect(run.counts.reduce((sum, n) => sum + n, 0)).toBe(Math.ceil((many.length - id) / 37));
+    expect(run).toEqual(untouched.flows.buckets(id));
+  }
 });

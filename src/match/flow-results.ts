@@ -269,29 +269,32 @@ export class FlowResults {
     this.#settled = new Set(ids);
   }
 
+  /** Work that will be asked for in the end, a little of it; false: there is none. */
+  tidy(): boolean {
+    return this.#kernels.call.statsTidy(this.#stats);
+  }
+
   /** Log buckets of a flow's delays; empty up to three, which min, max and mean give. */
   buckets(id: number): BucketRun {
     const kernels = this.#kernels;
     const { call } = kernels;
     if (!this.#settled.has(id)) call.statsSettle(this.#stats);
-    const { u8 } = kernels;
     const record = call.statsMore(this.#stats, id) >>> 0;
     const state = record === 0 ? 0 : kernels.readU32(record + FlowMoreLayout.listState);
     const length = state & 0xffff;
     const list = record === 0 ? 0 : kernels.readU32(record + FlowMoreLayout.list);
     const baseNs = this.baseNs(this.direction(id) === 2 ? 2 : 1);
+    const listed = new Uint16Array(kernels.memory.buffer, list, length).slice().sort();
+    const poured = this.matched(id) > Math.max(length, LONGEST_LIST);
+    if (!poured) return { baseNs, ...countsOf(listed) };
     const counts = new Map<number, number>();
     const add = (bucket: number, n: number) => counts.set(bucket, (counts.get(bucket) ?? 0) + n);
-    for (let i = 0; i < length; i++) {
-      add(u8[list + 2 * i]! + 256 * u8[list + 2 * i + 1]! - BUCKET_BIAS, 1);
-    }
-    if (this.matched(id) > Math.max(length, LONGEST_LIST)) {
-      const from: number = call.bucketOfNs(kernels.readF64(record + FlowMoreLayout.minimum) - baseNs);
-      const to: number = call.bucketOfNs(kernels.readF64(record + FlowMoreLayout.maximum) - baseNs);
-      for (let bucket = from; bucket <= to; bucket++) {
-        const n: number = call.cellsCount(this.#cells, id, bucket);
-        if (n > 0) add(bucket, n);
-      }
+    for (const entry of listed) add(entry - BUCKET_BIAS, 1);
+    const from: number = call.bucketOfNs(kernels.readF64(record + FlowMoreLayout.minimum) - baseNs);
+    const to: number = call.bucketOfNs(kernels.readF64(record + FlowMoreLayout.maximum) - baseNs);
+    for (let bucket = from; bucket <= to; bucket++) {
+      const n: number = call.cellsCount(this.#cells, id, bucket);
+      if (n > 0) add(bucket, n);
     }
     const buckets = Int32Array.from(counts.keys()).sort();
     return { baseNs, buckets, counts: Uint32Array.from(buckets, (b) => counts.get(b) ?? 0) };
@@ -389,6 +392,22 @@ export class FlowResults {
     const { count } = this;
     for (let from = 0; from < count; from += PIECE) work(from, Math.min(count, from + PIECE));
   }
+}
+
+/** Buckets and how often they are in a list that is in order. */
+function countsOf(listed: Uint16Array): Omit<BucketRun, "baseNs"> {
+  const buckets = new Int32Array(listed.length);
+  const counts = new Uint32Array(listed.length);
+  let n = 0;
+  for (let i = 0; i < listed.length; i++) {
+    const bucket = listed[i]! - BUCKET_BIAS;
+    if (n > 0 && buckets[n - 1] === bucket) counts[n - 1]!++;
+    else {
+      buckets[n] = bucket;
+      counts[n++] = 1;
+    }
+  }
+  return { buckets: buckets.slice(0, n), counts: counts.slice(0, n) };
 }
 
 /** Flows and what they are ordered by. */

@@ -96,8 +96,8 @@ export interface FeedTail {
 
 export interface PairFeed {
   readonly head: FeedHead;
-  /** The next stride, null after the last. What the one before points to is gone. */
-  next(): Stride | null | Promise<Stride | null>;
+  /** The next stride, null after the last. What the one before points to is gone. `idle`: what can be done where it has to be waited for, a little each time; false: nothing. */
+  next(idle?: () => boolean): Stride | null | Promise<Stride | null>;
   /** Bytes of the files consumed, and packets given, so far. */
   progress(): { doneBytes: number; packets: number };
   /** To be called after the last stride; gives all memory back. */

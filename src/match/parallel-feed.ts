@@ -141,15 +141,16 @@ class ParallelFeed implements PairFeed {
     this.#thread = thread;
   }
 
-  next(): Stride | null | Promise<Stride | null> {
+  next(idle?: () => boolean): Stride | null | Promise<Stride | null> {
     if (this.#holds) this.#ring.release(this.#kernels.call.statsTop());
     this.#holds = false;
-    return this.#ring.ready ? this.#take() : this.#wait();
+    return this.#ring.ready ? this.#take() : this.#wait(idle);
   }
 
-  async #wait(): Promise<Stride | null> {
+  async #wait(idle?: () => boolean): Promise<Stride | null> {
     while (!this.#ring.ready) {
       if (this.#ring.ended) return null;
+      if (idle?.()) continue;
       this.#ring.wait(WAIT_MS);
       if (!this.#ring.ready) await this.#thread.listen();
     }

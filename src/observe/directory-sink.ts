@@ -5,6 +5,7 @@
 import { RecordArchive } from "../archive/archive.ts";
 import { checkLimits, retain } from "../archive/retention.ts";
 import type { MergeRecords, StoreItem } from "../archive/writer.ts";
+import { checkText } from "../base/checks.ts";
 import { UsageError } from "../base/errors.ts";
 import { mergeParts } from "../epoch/merge.ts";
 import type { EncodeOptions, EpochRecord } from "../epoch/record.ts";
@@ -52,6 +53,7 @@ export class DirectorySink implements RecordSink {
   #retainedAt = performance.now();
 
   constructor(options: DirectorySinkOptions) {
+    checkText("directory", options?.directory, "the path of a directory");
     checkLimits(options);
     this.#options = options;
     this.#merge = mergeBy(options.table ?? ESTIMATORS);

@@ -4,7 +4,7 @@ import { PacketBatch } from "../capture/batch.ts";
 import { copyBatch } from "../capture/copy-batch.ts";
 import { type CompiledFilter, compileFilter } from "../capture/filter/filter.ts";
 import type { FlowKeySpec } from "../capture/flow/flow-key.ts";
-import type { CaptureTotals } from "../capture/source/source.ts";
+import { type CaptureTotals, checkMemory } from "../capture/source/source.ts";
 import type { OwnedBatch } from "../delays/reference-delays.ts";
 import { CONTROL_PORT, controlOfRow, controlStream } from "../epoch/control.ts";
 import { type CutPlan, checkCut } from "../epoch/cutter.ts";
@@ -81,6 +81,7 @@ export class RunningLane {
 
   /** `last`: nobody needs the batch as it is after this lane. */
   feed({ batch: source, originNs, errors }: OwnedBatch, totals: TellTotals, last: boolean): void {
+    checkMemory("source", source, this.#kernels);
     let batch = source;
     if (!last) {
       this.#copy ??= new PacketBatch(this.#kernels, source.capacity);

@@ -8,9 +8,15 @@ import { RecordArchive } from "../archive/archive.ts";
 import { retain } from "../archive/retention.ts";
 import { UsageError } from "../base/errors.ts";
 import { Kernels } from "../base/kernels.ts";
+import { FlowKeySpec } from "../capture/flow/flow-key.ts";
+import { openCaptures } from "../capture/source/capture-source.ts";
+import { inspectCapture } from "../inspect/inspect.ts";
 import { DirectorySink } from "./directory-sink.ts";
+import { type ObserveOptions, observe } from "./observe.ts";
 import { observeCaptures } from "./observe-captures.ts";
+import { type ObservePointOptions, observePoint } from "./observe-point.ts";
 import { planLanes, planTaps } from "./plan.ts";
+import type { RecordSink } from "./record-sink.ts";
 
 const scratch = mkdtempSync(join(tmpdir(), "hoptime-observe-options-"));
 afterAll(() => rmSync(scratch, { recursive: true, force: true }));
@@ -68,4 +74,61 @@ test("times of records are bigints", async () => {
   expect(() => retain(directory, { olderThanNs: ns })).toThrow(refused("older-than"));
   expect(() => retain(directory, { maxBytes: Number.NaN })).toThrow(refused("max-size"));
   expect(() => new DirectorySink({ directory, point: "A", keepNs: ns })).toThrow(refused("keep"));
+});
+
+/** What a library's caller without types may give to `observe` itself. */
+test.each<[string, Record<string, unknown>]>([
+  ["source", { source: null }],
+  ["source", { source: { next: () => null } }],
+  ["source", { source: openCaptures(new Kernels(), [DEMO.before]) }],
+  ["sink", { sink: undefined }],
+  ["sink", { sink: { put: () => {} } }],
+  ["delays", { delays: 5 }],
+  ["kernels", { kernels: null }],
+  ["lanes", { lanes: null }],
+  ["lanes", { lanes: [] }],
+  ["lanes", { lanes: [{}] }],
+  ["taps", { taps: null }],
+  ["taps", { taps: [{}] }],
+  ["cut", { cut: null }],
+  ["key", { key: "5tuple" }],
+  ["cover", { cover: Number.NaN }],
+  ["cover", { cover: -1 }],
+  ["tickMs", { tickMs: 0 }],
+  ["onRecord", { onRecord: 5 }],
+])("observe refuses %s: %o", async (parameter, given) => {
+  const kernels = new Kernels();
+  let put = 0;
+  const sink: RecordSink = {
+    put: async () => ({ outcome: "stored", bytes: ++put }),
+    flush: async () => {},
+    close: async () => {},
+  };
+  const options = {
+    ...{ kernels, sink, source: openCaptures(kernels, [DEMO.before]), point: "A", seed: 1n, cover: 64 },
+    ...{ lanes: planLanes({ point: "A" }), taps: planTaps({ estimators: ["lda"] }) },
+    cut: { mode: "aligned", lengthNs: 1_000_000_000n },
+    key: FlowKeySpec.parse("5tuple"),
+    ...given,
+  } as ObserveOptions;
+  const error = await observe(options).catch((e: unknown) => e);
+  expect(error).toBeInstanceOf(UsageError);
+  expect(error).toMatchObject({ parameter });
+  expect(put).toBe(0);
+});
+
+test("observePoint and inspectCapture name what is missing", async () => {
+  const point = { point: "A", directory: join(scratch, "none"), estimators: ["lda"] };
+  const cut = { mode: "aligned", lengthNs: 1_000_000_000n } as const;
+  const cases = [
+    ["cut", { ...point, files: [DEMO.before] }],
+    ["files", { ...point, cut }],
+    ["files", { ...point, cut, files: [1] }],
+    ["directory", { ...point, cut, files: [DEMO.before], directory: 5 }],
+    ["estimators", { ...point, cut, files: [DEMO.before], estimators: "lda" }],
+  ] as const;
+  for (const [parameter, given] of cases)
+    await expect(observePoint(given as unknown as ObservePointOptions)).rejects.toMatchObject({ parameter });
+  await expect(inspectCapture("a.pcap" as never)).rejects.toMatchObject({ parameter: "file" });
+  expect(() => new DirectorySink({} as never)).toThrow(refused("directory"));
 });

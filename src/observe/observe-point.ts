@@ -2,10 +2,12 @@
  * `hoptime observe`: captures of a point in, its records in an archive out. A run that is killed is repeated, and what is there already stays. One that is
  * ended by its signal has sealed and stored everything up to there.
  */
+import { checkList, checkText, isText } from "../base/checks.ts";
 import { Kernels } from "../base/kernels.ts";
 import { VERSION } from "../base/version.ts";
 import { FlowKeySpec } from "../capture/flow/flow-key.ts";
 import { DEFAULT_SEED } from "../capture/reader.ts";
+import { checkCut } from "../epoch/cutter.ts";
 import type { Role } from "../estimators/estimator.ts";
 import { formatParameters } from "../estimators/parameters.ts";
 import { HttpSink, type HttpSinkOptions } from "../transport/http/http-sink.ts";
@@ -32,7 +34,7 @@ export interface ObservePointOptions
   /** An archive's directory; where records go to a collector or a cluster, its address. */
   directory: string;
   /** Send them to a collector instead. */
-  collector?: CollectorOptions | undefined;
+  collector?: SendOptions | undefined;
   /** An interface is observed by programs in the kernel. */
   ebpf?: KernelOptions;
   /** That the source was made with, where one is given. */
@@ -44,7 +46,7 @@ export interface ObservePointOptions
 }
 
 /** As HttpSinkOptions or NatsSinkOptions; the address, which says which of the two, is `directory`. */
-export type CollectorOptions = Omit<HttpSinkOptions, "url"> & Omit<NatsSinkOptions, "url">;
+export type SendOptions = Omit<HttpSinkOptions, "url"> & Omit<NatsSinkOptions, "url">;
 
 /** Format hoptime.observation/1. */
 export interface ObservationReport {
@@ -90,7 +92,10 @@ export interface ObservationReport {
 }
 
 export async function observePoint(options: ObservePointOptions): Promise<ObservationReport> {
-  checkName("point", options.point);
+  checkName("point", options?.point);
+  checkText("directory", options.directory, "a directory, or a collector's address");
+  if (options.source === undefined) checkList("files", options.files, "a list of captures", isText);
+  checkCut(options.cut);
   const { directory, point, keepNs, maxBytes, table } = options;
   const taps = planTaps(options);
   const key = FlowKeySpec.parse(options.key).text;

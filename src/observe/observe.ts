@@ -3,7 +3,7 @@
  * made with does too. Then the open epochs are sealed and everything sealed is durable. Held: the taps' memory, and records on their way, which are bounded; so it runs for days.
  */
 
-import { UsageError } from "../base/errors.ts";
+import type { UsageError } from "../base/errors.ts";
 import type { CaptureStatistics } from "../capture/reader.ts";
 import type { Source } from "../capture/source/source.ts";
 import type { DelaySource, DelaySourceCounts } from "../delays/delay-source.ts";
@@ -12,6 +12,7 @@ import type { OwnedBatch } from "../delays/reference-delays.ts";
 import type { EpochRecord } from "../epoch/record.ts";
 import type { TapState } from "../epoch/tap-state.ts";
 import { BatchesAndTicks } from "./batches-and-ticks.ts";
+import { checkEnds, checkObservation } from "./check-observation.ts";
 import type { ControlSender } from "./control-sender.ts";
 import { type TwoWay, twoWayError } from "./directions.ts";
 import { type Lane, type LaneOptions, RunningLane } from "./lane.ts";
@@ -57,6 +58,7 @@ const TICK_MS = 200;
 const CHECK_MS = 1000;
 
 export async function observe(options: ObserveOptions): Promise<ObserveResult> {
+  checkEnds(options);
   const { source, sink } = options;
   const delays = options.delays ?? (source.knowsDelays ? delaysFromSource() : null);
   const outbox = new Outbox(sink, options.onRecord);
@@ -75,11 +77,7 @@ export async function observe(options: ObserveOptions): Promise<ObserveResult> {
     for (const lane of lanes) lane.tick(heldNs !== null && heldNs < nowNs ? heldNs : nowNs);
   };
   try {
-    if (options.lanes.length === 0)
-      throw new UsageError("bad-option", "there is none", "give at least one", {
-        parameter: "lanes",
-        value: [],
-      });
+    checkObservation(options);
     for (const lane of options.lanes) {
       const onRecord: ObserverOptions["onRecord"] = (record, encode) => outbox.put(record, encode);
       const state = source.clock ? tapState(source, outbox) : undefined;

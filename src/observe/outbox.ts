@@ -1,5 +1,5 @@
 /** Records on their way from a point's taps to its sink, bounded in number and bytes. */
-import type { UsageError } from "../base/errors.ts";
+import { invalidValue, oneOf, type UsageError } from "../base/errors.ts";
 import type { EncodeOptions, EpochRecord } from "../epoch/record.ts";
 import type { PutOutcome, RecordSink } from "./record-sink.ts";
 
@@ -23,6 +23,8 @@ const MAX_REFUSALS = 20;
 /** Of those that wait until they may go. */
 const MAX_HELD = 256;
 const MAX_HELD_BYTES = 32 << 20;
+
+const TAKEN = ["stored", "unchanged", "replaced", "merged"];
 
 export class Outbox {
   readonly counts: RecordCounts = { stored: 0, unchanged: 0, replaced: 0, merged: 0, bytes: 0, refused: 0 };
@@ -85,11 +87,17 @@ export class Outbox {
   }
 
   #note(record: EpochRecord, result: PutOutcome): void {
-    if (result.outcome === "refused") {
+    if (result?.outcome === "refused") {
       this.counts.refused++;
       if (this.refusals.length < MAX_REFUSALS) this.refusals.push(result.reason);
       return;
     }
+    if (!TAKEN.includes(result?.outcome))
+      throw invalidValue(
+        "sink",
+        result?.outcome,
+        `put resolves with an outcome: ${oneOf([...TAKEN, "refused"])}`,
+      );
     this.counts[result.outcome]++;
     this.counts.bytes += result.bytes;
     if (result.bytes > 0) this.#count(record.estimator, result.bytes);

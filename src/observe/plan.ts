@@ -1,5 +1,5 @@
 /** What is to be kept at a point, from what was asked for: lanes of packets, and a tap per estimator. */
-import { checkChoice } from "../base/checks.ts";
+import { checkChoice, checkList, isText } from "../base/checks.ts";
 import { invalidValue, UsageError } from "../base/errors.ts";
 import { type Estimator, listsAllFlows, type Role } from "../estimators/estimator.ts";
 import { findAmong, parseParameters } from "../estimators/parameters.ts";
@@ -79,6 +79,7 @@ function named(parameter: string, text: string, example: string): { name: string
 /** The estimators asked for, and a flow table where that is asked for. */
 export function planTaps(options: TapChoice): TapPlan[] {
   const table = options.table ?? ESTIMATORS;
+  checkList("estimators", options.estimators, "a list of names", isText);
   const chosen: Estimator[] = [];
   for (const name of options.estimators) {
     const found = findAmong(table, name);

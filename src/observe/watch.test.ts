@@ -110,7 +110,8 @@ test("however often it looks, waiting holds on to nothing", async () => {
     return {
       ...source,
       async next() {
-        await sleep(40);
+        // Some looks for each batch, however busy the machine is.
+        for (const enough = looks + 6; looks < enough; ) await sleep(1);
         return await source.next();
       },
     };
@@ -150,4 +151,25 @@ test("however often it looks, waiting holds on to nothing", async () => {
   expect(Math.max(0, ...waiting.values())).toBeLessThanOrEqual(4);
   expect(Math.max(0, ...listening.values())).toBeLessThanOrEqual(1);
   expect(looks).toBeGreaterThan(20);
+});
+
+test.each<[string, Record<string, unknown>]>([
+  ["sender", { sender: null }],
+  ["receiver", { receiver: { next: () => null } }],
+  ["window", { windowNs: Number.NaN }],
+  ["window", { windowNs: -1 }],
+  ["interval", { intervalNs: 0 }],
+  ["key", { key: "5tuple" }],
+  ["seed", { seed: 5 }],
+  ["sender", { sender: capture(new Kernels(), { shiftNs: 0, until: 3 }) }],
+  ["receiver", { receiver: capture(new Kernels(), { shiftNs: 1e6, until: 3 }) }],
+])("a wrong %s is refused by name", async (parameter, given) => {
+  const kernels = new Kernels();
+  const options = {
+    ...{ kernels, key: FlowKeySpec.parse("5tuple"), seed: 1n, windowNs: 1e8, lookMs: 5 },
+    sender: capture(kernels, { shiftNs: 0, until: 3 }),
+    receiver: capture(kernels, { shiftNs: 1e6, until: 3 }),
+    ...given,
+  } as Parameters<typeof watchPair>[0];
+  await expect(watched(options)).rejects.toMatchObject({ name: "UsageError", parameter });
 });

@@ -5,12 +5,14 @@
  * Memory: the intervals of a window, MAX_FLOWS flows in each (the others are counted together), and the packets that wait (../delays/live-sender.ts).
  */
 import { setTimeout } from "node:timers/promises";
+import { checkNs, checkSeed } from "../base/checks.ts";
+import { invalidValue } from "../base/errors.ts";
 import type { Kernels } from "../base/kernels.ts";
 import { LogHistogram } from "../base/math/log-histogram.ts";
 import { earlier, later } from "../base/time.ts";
 import { META_HIGH, type PacketBatch } from "../capture/batch.ts";
 import { compileFilter } from "../capture/filter/filter.ts";
-import type { FlowKeySpec } from "../capture/flow/flow-key.ts";
+import { FlowKeySpec } from "../capture/flow/flow-key.ts";
 import { formatFlowKey } from "../capture/flow/flow-text.ts";
 import type { Source } from "../capture/source/source.ts";
 import { matchLive } from "../delays/live-sender.ts";
@@ -80,6 +82,10 @@ const KEY_WORDS = 10;
 /** Intervals as they are over, in order; those of a silence too. Ends with both sources. */
 export async function* watchPair(options: WatchOptions): AsyncGenerator<WatchedInterval> {
   const { kernels, sender, receiver, windowNs = WATCH_WINDOW_NS } = options;
+  checkSeed(options.seed);
+  if (options.intervalNs !== undefined) checkNs("interval", options.intervalNs);
+  if (!(options.key instanceof FlowKeySpec))
+    throw invalidValue("key", options.key, "FlowKeySpec.parse('5tuple')");
   const pair = matchLive(kernels, { sender, receiver, windowNs });
   const watch = new Watch(options);
   const filter = options.filter ? compileFilter(options.filter, kernels) : null;

@@ -3,8 +3,8 @@
  * with the most packets), by what is below: a flow's total is the same however it is put together.
  */
 import type { Dialect, Questions, Value } from "./dialect.ts";
+import { bucketOf, distinctNames, type RowSelection, type RowsFrom, tuples } from "./row-selection.ts";
 import { type FlowRow, STEPS, type Step } from "./rows.ts";
-import { bucketOf, distinctNames, type RowSelection, type RowsFrom, tuples } from "./segment-reader.ts";
 import { decodeState } from "./state-bytes.ts";
 import { bytesOf } from "./tables.ts";
 

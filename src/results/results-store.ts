@@ -9,8 +9,9 @@ import type { ArrivalsTable } from "./arrivals-table.ts";
 import type { Questions } from "./dialect.ts";
 import { FlowReader } from "./flow-reader.ts";
 import type { HappeningTable } from "./happenings.ts";
+import { bucketOf } from "./row-selection.ts";
 import { combineFlow, combineRows, type FlowRow, type SegmentRow, STEPS, type Step } from "./rows.ts";
-import { bucketOf, SegmentReader } from "./segment-reader.ts";
+import { SegmentReader } from "./segment-reader.ts";
 
 /** Flows kept of a minute or an hour: those with the most packets. */
 const ROLLED_FLOWS = 200;

@@ -14,6 +14,7 @@ import {
 } from "../collect/combine.ts";
 import { CutEdges, deviationInFlight } from "../collect/cut-edges.ts";
 import type { EpochEstimate } from "../collect/estimate.ts";
+import { arrivedOfFlow } from "../collect/in-flight.ts";
 import { LossTotal } from "../collect/loss.ts";
 import { limitsOf } from "../collect/tracks.ts";
 import type { CutMode } from "../epoch/record.ts";
@@ -111,7 +112,7 @@ function estimateRow(
   const own = estimate.answer.segment;
   if (!own) return null;
   const { startNs, endNs, mode, edge, merged, sender, receiver } = estimate;
-  const contribution = segmentContribution(own);
+  const contribution = segmentContribution(own, Number(endNs - startNs));
   const combination = new Combination();
   combination.add({
     ...contribution,
@@ -223,9 +224,7 @@ function sentFlowRows(event: Extract<Collected, { kind: "estimate" }>, most: num
     const flow = formatFlowKey(
       spec.describe(flows.keyWords.subarray(10 * answered.flow, 10 * answered.flow + 10)),
     );
-    const arrived =
-      numberAt(flows.received, answered.flow) ??
-      (packets === null ? null : Math.max(0, packets - Math.max(0, answered.lost ?? 0)));
+    const arrived = arrivedOfFlow(answered, packets, numberAt(flows.received, answered.flow));
     const bounds = isNoAnswer(answered.mean) && limits ? { valueNs: null, ...limits } : null;
     const one: Contribution = {
       mean: answered.mean,

@@ -2,17 +2,9 @@
 import { earlier, later } from "../base/time.ts";
 import type { CollectedSegment } from "../collect/collector.ts";
 import type { Dialect, Questions, Value } from "./dialect.ts";
+import { bucketOf, distinctNames, type RowSelection, type RowsFrom, tuples } from "./row-selection.ts";
 import { type SegmentRow, STEPS, type Step } from "./rows.ts";
 import { readSegmentRow, SEGMENT_COLUMNS } from "./tables.ts";
-
-export interface RowSelection {
-  from: string;
-  to: string;
-  label: string;
-  estimator: string;
-  fromNs: bigint;
-  toNs: bigint;
-}
 
 export interface KnownSegment extends CollectedSegment {
   estimators: string[];
@@ -345,26 +337,6 @@ export class SegmentReader {
   }
 }
 
-/** Of a segment and estimator, from a time on. */
-export type RowsFrom = Pick<RowSelection, "from" | "to" | "label" | "estimator"> & { startNs: bigint };
-
-export function namesOf({ from, to, label, estimator }: Omit<RowsFrom, "startNs">): string[] {
-  return [from, to, label, estimator];
-}
-
-/** Of each segment and estimator once. */
-export function distinctNames(spans: readonly RowsFrom[]): string[][] {
-  return [...new Map(spans.map((span) => [JSON.stringify(namesOf(span)), namesOf(span)])).values()];
-}
-
-/** Places of so many tuples of four names, the first of them after `$before`, as a list of IN. */
-export function tuples(count: number, first: number): string {
-  return Array.from({ length: count }, (_, i) => {
-    const at = first + 4 * i;
-    return `($${at}, $${at + 1}, $${at + 2}, $${at + 3})`;
-  }).join(", ");
-}
-
 export type SegmentSpan = Pick<SegmentRow, "segment" | "estimator" | "startNs" | "endNs">;
 
 function rowColumns(dialect: Dialect): string {
@@ -416,10 +388,4 @@ function noteSegment(
 /** Copies, in order of their names: what is kept changes. */
 function listed(known: ReadonlyMap<string, KnownSegment>): KnownSegment[] {
   return [...known].sort(([a], [b]) => (a < b ? -1 : 1)).map(([, segment]) => ({ ...segment }));
-}
-
-/** Start of the step that a time lies in. */
-export function bucketOf(ns: bigint, step: number): bigint {
-  const lengthNs = BigInt(step) * 1_000_000_000n;
-  return lengthNs === 0n ? ns : ns - (((ns % lengthNs) + lengthNs) % lengthNs);
 }

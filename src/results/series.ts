@@ -6,8 +6,8 @@ import type { CutEdges } from "../collect/cut-edges.ts";
 import { type CountedEpoch, type EpochLoss, epochLosses } from "../collect/epoch-losses.ts";
 import { isNoAnswer } from "../estimators/estimator.ts";
 import type { ResultsStore } from "./results-store.ts";
+import { bucketOf, type RowSelection } from "./row-selection.ts";
 import { combineFlow, combineRows, type FlowRow, type SegmentRow, STEPS, type Step } from "./rows.ts";
-import { bucketOf, type RowSelection } from "./segment-reader.ts";
 import { clockNs } from "./tables.ts";
 
 export interface MeanLatency {

@@ -167,7 +167,9 @@ export class Ingest {
   #checkTimes({ epoch }: RecordHead): void {
     const { startNs, endNs } = epoch;
     const bad = (problem: string) => new UsageError("bad-time", problem);
-    if (endNs <= startNs || startNs < 0n) throw bad(`an epoch from ${startNs} to ${endNs} ns`);
+    // One that is void, or between two delimiters of the same timestamp, takes no time.
+    const shortest = epoch.mode === "aligned" ? 1n : 0n;
+    if (endNs - startNs < shortest || startNs < 0n) throw bad(`an epoch from ${startNs} to ${endNs} ns`);
     if (endNs - startNs > DAY_NS) throw bad("an epoch of more than a day");
     if (endNs > this.#now() + this.#limits.maxAheadNs)
       throw bad(

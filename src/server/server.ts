@@ -18,7 +18,7 @@ import type { Parts } from "./routes/route.ts";
 import { CollectorService } from "./service.ts";
 import type { ServiceOptions } from "./service-options.ts";
 import { Station, type StationOptions } from "./station.ts";
-import type { TapPlan } from "./tap-plan.ts";
+import type { TapsPlan } from "./tap-plan.ts";
 
 export interface ServerOptions extends Omit<ServiceOptions, "cluster"> {
   /** HOST:PORT, [HOST]:PORT; port 0: any that is free. */
@@ -34,7 +34,7 @@ export interface ServerOptions extends Omit<ServiceOptions, "cluster"> {
   /** The monitoring station of a network of m-routers. */
   station?: Omit<StationOptions, "file" | "now" | "onLog"> | undefined;
   /** Set where it differs from the one in force. */
-  plan?: TapPlan | undefined;
+  plan?: TapsPlan | undefined;
   /** Records come from a NATS cluster, and are shared with other workers. */
   nats?: ClusterOptions | undefined;
 }

@@ -42,7 +42,7 @@ import { estimateAll, recover } from "./recovery.ts";
 import { openResultsFile } from "./results-file.ts";
 import { OPEN_GATE, RowWriter } from "./row-writer.ts";
 import { LATENESS_NS, type ServiceCounts, type ServiceOptions } from "./service-options.ts";
-import { type TapPlan, type TapPlanState, TapPlanStore } from "./tap-plan.ts";
+import { type TapPlanState, TapPlanStore, type TapsPlan } from "./tap-plan.ts";
 import { TapPlans } from "./tap-plans.ts";
 import { type TapState, TapStates } from "./tap-states.ts";
 import { TokenStore, tokenFile } from "./tokens.ts";
@@ -305,7 +305,7 @@ export class CollectorService {
   }
 
   /** What the taps are to keep from the next whole minute on. Its segments are watched. */
-  setPlan(plan: TapPlan): Promise<TapPlanState> {
+  setPlan(plan: TapsPlan): Promise<TapPlanState> {
     return this.#plans.set(plan);
   }
 

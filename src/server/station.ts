@@ -22,7 +22,7 @@ import type { Topology } from "../network/topology/topology.ts";
 import type { ReportedEpoch } from "../results/rows.ts";
 import { isLoopback } from "./access.ts";
 import { parseListen } from "./listen.ts";
-import type { TapPlan, TapPlanState } from "./tap-plan.ts";
+import type { TapPlanState, TapsPlan } from "./tap-plan.ts";
 
 export interface StationOptions {
   topology: Topology;
@@ -53,14 +53,14 @@ export interface ProbeTarget {
 /** The collector: its plan, which the station sets, and its results, which get what routers have measured. */
 export interface PlanHolder {
   readonly plan: TapPlanState;
-  setPlan(plan: TapPlan): Promise<TapPlanState>;
+  setPlan(plan: TapsPlan): Promise<TapPlanState>;
   takeReported(epoch: ReportedEpoch): void;
 }
 
 export const DEFAULT_STATION = "127.0.0.1:8788";
 const HOLD_NS = 180_000_000_000n;
 const TICK_MS = 2000;
-const DEFAULT_PLAN: TapPlan = { estimators: ["lda"], epoch: "1s" };
+const DEFAULT_PLAN: TapsPlan = { estimators: ["lda"], epoch: "1s" };
 const MAX_SEGMENTS = 1000;
 const PROBE_RATE = 10;
 const PROBE_AGAIN_MS = 60_000;

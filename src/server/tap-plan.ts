@@ -59,15 +59,15 @@ export const TAP_PLAN = Type.Object(
   },
   { additionalProperties: false },
 );
-export type TapPlan = Static<typeof TAP_PLAN>;
+export type TapsPlan = Static<typeof TAP_PLAN>;
 
 export interface TapPlanState {
   format: "hoptime.tap-plan/1";
   /** Counts changes. */
   version: number;
-  plan: TapPlan | null;
+  plan: TapsPlan | null;
   /** What is to come, and from when on, ns since 1970. */
-  next: { version: number; plan: TapPlan; fromNs: string } | null;
+  next: { version: number; plan: TapsPlan; fromNs: string } | null;
   /** Networks by which points separate the two directions of their packets: those of one side, by the labels of their records. Left out where none does. */
   directions?: { point: string; networks: string[] }[];
 }
@@ -102,7 +102,7 @@ export class TapPlanStore {
   }
 
   /** The first plan counts at once. UsageError where it cannot be followed. */
-  async set(plan: TapPlan): Promise<TapPlanState> {
+  async set(plan: TapsPlan): Promise<TapPlanState> {
     checkTapPlan(plan);
     const { state } = this;
     const version = (state.next?.version ?? state.version) + 1;
@@ -141,7 +141,7 @@ export function planAt(state: TapPlanState, nowNs: bigint): TapPlanState {
 }
 
 /** Everything in it is tried, so that no tap stumbles over it. */
-export function checkTapPlan(value: unknown): TapPlan {
+export function checkTapPlan(value: unknown): TapsPlan {
   const plan = checkedValue(TAP_PLAN, value, { source: "plan", code: "bad-question" });
   for (const name of Object.keys(plan.parameters ?? {}))
     if (!plan.estimators.includes(name))

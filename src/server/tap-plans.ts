@@ -3,7 +3,7 @@ import type { CollectedSegment } from "../collect/collector.ts";
 import { networksOfLabels } from "../epoch/direction-label.ts";
 import type { ClusterPart } from "./cluster/cluster-part.ts";
 import type { Events } from "./events.ts";
-import type { TapPlan, TapPlanState, TapPlanStore } from "./tap-plan.ts";
+import type { TapPlanState, TapPlanStore, TapsPlan } from "./tap-plan.ts";
 
 export interface TapPlansOptions {
   store: TapPlanStore;
@@ -34,7 +34,7 @@ export class TapPlans {
     return directions.length === 0 ? store.state : { ...store.state, directions };
   }
 
-  async set(plan: TapPlan): Promise<TapPlanState> {
+  async set(plan: TapsPlan): Promise<TapPlanState> {
     const { store, cluster } = this.#options;
     const state = await store.set(plan);
     await cluster?.sharePlan(state);

@@ -10,6 +10,7 @@ const LONG = [
   "src/estimators/lds/decoders",
   "tests/e2e/collector-page",
   "tests/reproduction/colate",
+  "tests/reproduction/levels",
   "tests/e2e/cluster",
   "tests/e2e/report-page",
   "tests/e2e/observe-soak",

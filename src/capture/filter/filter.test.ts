@@ -21,6 +21,15 @@ const port = (number: number, end = "either", proto: number | null = null) => ({
 const A = 0x0a000001;
 const B = 0x0a000002;
 
+function refusal(text: string): UsageError {
+  try {
+    parseFilter(text);
+  } catch (error) {
+    if (error instanceof UsageError) return error;
+  }
+  throw new Error("it was taken");
+}
+
 describe("what an expression means", () => {
   it.each<[string, unknown]>([
     ["", { kind: "all" }],
@@ -184,6 +193,17 @@ describe("what is not understood is named with its character", () => {
     for (const text of deep) expect(() => parseFilter(text)).toThrow(/nested more than 200 deep/);
     expect(parseFilter(`${"not ".repeat(50_001)}tcp`).kind).toBe("not");
     expect(parseFilter(`port 1${" or 2".repeat(20_000)}`)).toMatchObject({ kind: "or" });
+  });
+
+  it("shows of a long expression what is around the place", () => {
+    const text = `${"tcp or ".repeat(10_000)}nonsense${" or udp".repeat(10_000)}`;
+    const { message, hint = "" } = refusal(text);
+    expect(message).toContain("at character 70001: ");
+    expect(message.length).toBeLessThan(1000);
+    const [shown = "", mark = ""] = hint.split("\n");
+    expect(shown.length).toBe(400);
+    expect(shown.slice(mark.indexOf("^"))).toMatch(/^nonsense or udp/);
+    expect(refusal("x".repeat(100_000)).message.length).toBeLessThan(1000);
   });
 
   it("any text is either understood or a UsageError", () => {

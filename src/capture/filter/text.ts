@@ -26,6 +26,8 @@ const SAME = new Map([
 
 /** Deeper trees are refused before they become a matter of stack. */
 const MAX_DEPTH = 200;
+/** Characters of an expression that a message shows. */
+const LONGEST_SHOWN = 400;
 
 /** The tokens of an expression and how far the parser has come. */
 export class TokenCursor {
@@ -33,6 +35,8 @@ export class TokenCursor {
   readonly #tokens: Token[];
   #next = 0;
   #open = 0;
+  /** Of each "(", where its ")" is; found in one go, when it is first asked for. */
+  #closing: Map<number, number> | null = null;
 
   constructor(text: string) {
     this.text = text;
@@ -57,12 +61,9 @@ export class TokenCursor {
 
   /** The token behind the parenthesis that closes the one at the cursor; null where none does. */
   behindParenthesis(): Token | null {
-    let open = 0;
-    for (const [i, { key }] of this.#tokens.slice(this.#next).entries()) {
-      if (key === "(") open++;
-      if (key === ")" && --open === 0) return this.peek(i + 1);
-    }
-    return null;
+    this.#closing ??= closingOf(this.#tokens);
+    const closing = this.#closing.get(this.#next);
+    return closing === undefined ? null : this.peek(closing + 1 - this.#next);
   }
 
   /** Parses what stands between the parenthesis at the cursor and its end. */
@@ -89,6 +90,18 @@ export class TokenCursor {
   }
 }
 
+function closingOf(tokens: readonly Token[]): Map<number, number> {
+  const closing = new Map<number, number>();
+  const open: number[] = [];
+  for (const [i, { key }] of tokens.entries()) {
+    if (key === "(") open.push(i);
+    if (key !== ")") continue;
+    const at = open.pop();
+    if (at !== undefined) closing.set(at, i);
+  }
+  return closing;
+}
+
 function tokenize(text: string): Token[] {
   const tokens: Token[] = [];
   TOKEN.lastIndex = 0;
@@ -110,13 +123,20 @@ function tokenize(text: string): Token[] {
 /** Names the character (counted from 1, as a reader counts) and shows it in the hint. */
 function filterError(text: string, at: number, what: string): UsageError {
   const before = [...text.slice(0, at)].length;
-  const shown = text.replace(/\s/g, " ");
+  // Of a long one what is around the place.
+  const from = text.length > LONGEST_SHOWN ? Math.max(0, at - LONGEST_SHOWN / 2) : 0;
+  const shown = text.slice(from, from + LONGEST_SHOWN).replace(/\s/g, " ");
+  const shift = [...text.slice(from, at)].length;
   return new UsageError(
     "bad-filter",
-    `at character ${before + 1}: ${what}`,
-    `${shown}\n${" ".repeat(before)}^`,
+    `at character ${before + 1}: ${shortened(what)}`,
+    `${shown}\n${" ".repeat(shift)}^`,
     { parameter: "filter", value: text },
   );
+}
+
+function shortened(what: string): string {
+  return what.length > LONGEST_SHOWN ? `${what.slice(0, LONGEST_SHOWN)}…` : what;
 }
 
 /** Keywords of pcap-filter that the columns of a batch cannot answer, and why. */

@@ -1,7 +1,7 @@
 /** The first bytes of a capture, which tell its format. */
 import { FormatError } from "../../base/errors.ts";
 import type { ByteSource } from "../source/byte-source.ts";
-import { PCAP_HEADER_BYTES, type Sniffed, sniff } from "./sniff.ts";
+import { isDecided, PCAP_HEADER_BYTES, type Sniffed, sniff } from "./sniff.ts";
 
 const HEAD_BYTES = 1 << 19;
 
@@ -9,7 +9,6 @@ const HEAD_BYTES = 1 << 19;
 export async function readHead(source: ByteSource): Promise<{ head: Uint8Array; found: Sniffed }> {
   const bytes = new Uint8Array(HEAD_BYTES);
   let length = 0;
-  let found: Sniffed | null = null;
   while (length < bytes.length) {
     let got = 0;
     try {
@@ -23,8 +22,7 @@ export async function readHead(source: ByteSource): Promise<{ head: Uint8Array; 
     }
     if (got === 0) break;
     length += got;
-    found = length >= PCAP_HEADER_BYTES ? sniff(bytes.subarray(0, length)) : null;
-    if (found?.format === "pcap" || found?.format === "pcapng") break;
+    if (length >= PCAP_HEADER_BYTES && isDecided(bytes.subarray(0, length))) break;
   }
   if (length === 0) throw new FormatError("empty", source.name, 0, "the file is empty");
   const head = bytes.subarray(0, length);

@@ -86,6 +86,21 @@ const ERF_SURE = 4;
 
 /** ERF has no magic: a run of records with plausible types, lengths and times, as many as there are or enough to be sure. */
 function looksLikeErf(view: DataView): boolean {
+  const found = erfRecords(view);
+  // One record alone must be whole: a file of one cut record could be anything.
+  return found !== null && (found.records > 1 || (found.records === 1 && found.pos <= view.byteLength));
+}
+
+/** More bytes change nothing: these begin a capture for certain, or none. */
+export function isDecided(bytes: Uint8Array): boolean {
+  const { format } = sniff(bytes);
+  if (format === "pcap" || format === "pcapng") return true;
+  const found = erfRecords(new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength));
+  return found === null || found.records === ERF_SURE;
+}
+
+/** Plausible records from the start, and where they end; null where one is not plausible. */
+function erfRecords(view: DataView): { records: number; pos: number } | null {
   let pos = 0;
   let lastSeconds = -1;
   let records = 0;
@@ -95,13 +110,12 @@ function looksLikeErf(view: DataView): boolean {
     const length = view.getUint16(pos + 10, false);
     const wire = view.getUint16(pos + 14, false);
     if (type === 0 || type > ERF_TYPES_MAX || length < 16 || (wire === 0 && type !== ERF_TYPES_MAX))
-      return false;
-    if (seconds < 0x1000_0000) return false;
-    if (lastSeconds >= 0 && Math.abs(seconds - lastSeconds) > 86_400) return false;
+      return null;
+    if (seconds < 0x1000_0000) return null;
+    if (lastSeconds >= 0 && Math.abs(seconds - lastSeconds) > 86_400) return null;
     lastSeconds = seconds;
     pos += length;
     records++;
   }
-  // One record alone must be whole: a file of one cut record could be anything.
-  return records > 1 || (records === 1 && pos <= view.byteLength);
+  return { records, pos };
 }

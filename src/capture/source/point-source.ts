@@ -5,11 +5,11 @@
  * Only heads of records are looked at, and what is kept is handed on in long runs. Where a record cannot be understood, all that follows is handed
  * on as it is: the reader meets the damage itself. `leftOut` bytes are then missing before it.
  */
-import { readFileSync } from "node:fs";
 import { UsageError } from "../../base/errors.ts";
 import { BLOCK, type CaptureInterface, minBlockBytes, readInterface } from "../format/pcapng-blocks.ts";
 import { PCAP_HEADER_BYTES, type PcapHeader } from "../format/sniff.ts";
 import type { ByteSource } from "./byte-source.ts";
+import { cookedIndex, isOneCooked, isPoint, NUMBERS_ONLY, noSuchPoint } from "./point-names.ts";
 
 /** A record's fate: its bytes are kept or left out; "short": more must be read to tell; "bad": not to be understood. */
 type Fate = { length: number; keep: boolean } | "short" | "bad";
@@ -272,18 +272,6 @@ class PcapngRecords implements Records {
   }
 }
 
-/** The file's only interface stands for all of a host: packets name theirs in their cooked headers. */
-export function isOneCooked(interfaces: readonly CaptureInterface[]): boolean {
-  return interfaces.length === 1 && interfaces[0]?.link === COOKED_V2;
-}
-
-/** Whether the text behind `FILE#` names the interface: its number, name or description. */
-export function isPoint(point: string, description: CaptureInterface | undefined): boolean {
-  if (!description) return false;
-  if (/^\d+$/.test(point)) return description.index === Number(point);
-  return point !== "" && (description.name === point || description.description === point);
-}
-
 /** An ERF record says by which of four interfaces it came; none is described. */
 class ErfRecords implements Records {
   readonly #file: string;
@@ -314,22 +302,8 @@ class ErfRecords implements Records {
   }
 }
 
-/** Link types of `tcpdump -i any`, Linux cooked: the first does not tell the interface of a packet. */
-const COOKED_V1 = 113;
-export const COOKED_V2 = 276;
 /** Bytes before the number of the interface in a cooked header. */
 const COOKED_INDEX_AT = 4;
-
-/** A pcap file of one point is asked for another. */
-export function notPointZero(file: string, point: string, { link }: PcapHeader): UsageError {
-  if (link !== COOKED_V1) return noSuchPoint(file, point, ["0"], "a pcap file has one interface, 0");
-  return noSuchPoint(
-    file,
-    point,
-    ["0"],
-    "Linux cooked v1 does not record the interface: capture with 'tcpdump -i any -y LINUX_SLL2', or each interface by itself",
-  );
-}
 
 /** Packets of all interfaces of a host in a pcap file; each carries the number of its interface. The file's own header is left out. */
 class CookedRecords implements Records {
@@ -372,43 +346,4 @@ class CookedRecords implements Records {
     const points = [...this.#seen].sort((a, b) => a - b).map(String);
     throw noSuchPoint(this.#file, this.#point, points, NUMBERS_ONLY);
   }
-}
-
-/** The number that `FILE#point` names: a name is one of this host, since the file holds none. Null where there is no such interface. */
-export function cookedIndex(point: string): number | null {
-  return /^\d+$/.test(point) ? Number(point) : indexHere(point);
-}
-
-function indexHere(name: string): number | null {
-  if (!/^[\w.@-]+$/.test(name)) return null;
-  try {
-    return Number(readFileSync(`/sys/class/net/${name}/ifindex`, "utf8"));
-  } catch {
-    return null;
-  }
-}
-
-const MAX_LISTED = 20;
-const NUMBERS_ONLY =
-  "write the number behind the # ('ip link' on the capturing host lists the names: captures of all interfaces contain numbers only)";
-
-/** Points of a capture as a list for people. */
-export function listPoints(points: readonly string[]): string {
-  const more = points.length > MAX_LISTED ? ` and ${points.length - MAX_LISTED} more` : "";
-  return points.length === 0 ? "none" : points.slice(0, MAX_LISTED).join(", ") + more;
-}
-
-export function noSuchPoint(
-  file: string,
-  point: string,
-  points: readonly string[],
-  advice = "write the number or the name behind the #",
-): UsageError {
-  const list = listPoints(points);
-  const asked = point === "" ? `no interface is named behind '${file}#'` : `has no interface '${point}'`;
-  return new UsageError(
-    "bad-option",
-    point === "" ? asked : `${file}: ${asked}`,
-    `it has ${list}; ${advice}`,
-  );
 }

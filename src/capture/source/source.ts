@@ -2,6 +2,9 @@
  * Where a point's packets come from: files, standard input, files that grow or follow each other, a simulation; later an interface or the kernel.
  * A source is made with everything it needs, the AbortSignal that ends it included, and does nothing before the first `next`.
  */
+import { checkMethods } from "../../base/checks.ts";
+import { UsageError } from "../../base/errors.ts";
+import type { Kernels } from "../../base/kernels.ts";
 import type { PacketBatch } from "../batch.ts";
 import type { CaptureStatistics } from "../reader.ts";
 import type { ClockState } from "./clock-state.ts";
@@ -47,6 +50,19 @@ export interface Source {
   progress(): { doneBytes: number; totalBytes: number | null };
   /** Ends it, and gives its kernel memory back. The counts stay. */
   close(): void;
+}
+
+/** What every source has, for callers without a compiler. */
+export function checkIsSource(parameter: string, source: unknown): void {
+  checkMethods(parameter, source, ["next", "nowNs", "totals", "statistics", "progress", "close"]);
+}
+
+/** Addresses of another memory would be read in this one. */
+export function checkMemory(parameter: string, batch: PacketBatch, kernels: Kernels): void {
+  if (batch.kernels !== kernels)
+    throw new UsageError("bad-option", "its batches are of other kernels", "make it with the same Kernels", {
+      parameter,
+    });
 }
 
 /** A source whose batches are looked at on their way: all else is the inner one's. */

@@ -51,6 +51,16 @@ describe("a file that grows", () => {
   });
 });
 
+describe("what is no capture", () => {
+  it("is refused while it grows, once its first bytes show it, and not waited at until there is more", async () => {
+    const file = join(root, "garbage.pcap");
+    writeFileSync(file, "these are the first words of a log that goes on\n");
+    const source = followCapture(new Kernels(), file);
+    await expect(source.next()).rejects.toThrow(/not a pcap, pcapng or ERF capture/);
+    source.close();
+  });
+});
+
 describe("files that a capture rotates through", () => {
   it.each([
     ["numbered, as of tcpdump -C", ["trace.pcap", "trace.pcap1", "trace.pcap2", "trace.pcap10"]],

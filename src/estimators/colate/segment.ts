@@ -77,11 +77,21 @@ function restOfFlows(difference: Difference, known: KnownLevels, unused: number)
   // Which packets are in the rest is chance; the common mean has an error of its own, for flows that little is known of.
   let chance = prior.packetVariance * unused;
   for (let f = 0; f < flows.count; f++) chance += rest[f]! * flowVarianceOf(prior, flows.packets[f]!, f);
-  return {
-    restNs,
+  const modelled = {
     variance: ofFlows + chance + shared * shared * Math.max(prior.meanVariance, centre.variance),
     freedom: spread > 0 ? (parts * parts) / spread : null,
   };
+  return { restNs, ...wider(modelled, shownByCells(difference, beyondLevels(difference, decoded), unused)) };
+}
+
+/** What cells have beyond the levels of the flows in them. */
+function beyondLevels({ delayNs }: Difference, { graph, level }: Decoded): Float64Array {
+  const { flows, starts, cell, a } = graph;
+  const out = Float64Array.from(delayNs);
+  for (let f = 0; f < flows; f++) {
+    for (let e = starts[f]!; e < starts[f + 1]!; e++) out[cell[e]!]! -= a[e]! * level.meanNs[f]!;
+  }
+  return out;
 }
 
 /** Packets of each flow that arrived in such cells: those of a cell shared out by what is expected of its flows. */
@@ -141,7 +151,34 @@ function restOfMean(difference: Difference, meanNs: number, unused: number): Res
     if (packets[c] === 0) variance += smoothVariance({ alpha: loose.second, beta }, received[c]!);
   }
   // A flow that is in one unusable cell is in others too: their errors go together.
-  return { restNs: meanNs * unused, variance: variance * layout.m * layout.q.length, freedom: null };
+  const beyondMean = delayNs.map((y, c) => y - meanNs * packets[c]!);
+  const ofFlows = { variance: variance * layout.m * layout.q.length, freedom: null };
+  return { restNs: meanNs * unused, ...wider(ofFlows, shownByCells(difference, beyondMean, unused)) };
+}
+
+/** Student's quantile is then what one rare event leaves open, after Poisson: 4.6 deviations upwards. */
+const FEWEST = 2;
+
+/**
+ * What the mean of some cells is off by for the others, as a sample shows it by itself. The fit is robust: of a queue that is rarely slow it takes the few cells with slow packets for
+ * outliers, though these make up much of the mean. As many cells as decide it are its degrees of freedom.
+ */
+function shownByCells({ used }: Difference, beyondNs: Float64Array, unused: number): RestError {
+  let [squares, fourth] = [0, 0];
+  for (const y of beyondNs) {
+    const square = y * y;
+    squares += square;
+    fourth += square * square;
+  }
+  const variance = squares * (unused / used) ** 2 * (1 + used / unused);
+  return { variance, freedom: fourth > 0 ? Math.max(FEWEST, (squares * squares) / fourth) : null };
+}
+
+type RestError = Pick<Rest, "variance" | "freedom">;
+
+function wider(a: RestError, b: RestError): RestError {
+  const reach = ({ variance, freedom }: RestError) => variance * (1 + 2 / (freedom ?? Infinity));
+  return reach(b) > reach(a) ? b : a;
 }
 
 /** Of the longest mean delay that was expected. */

@@ -166,7 +166,8 @@ export function meanInterval(
   const error = Math.sqrt((varianceNs2 / sample) * left);
   const miss = 1 - confidence;
   if (kind === "bound") {
-    const half = error * Math.sqrt(2 * Math.log(2 / miss));
+    // As printed: of packets drawn with replacement, however many of all they are.
+    const half = Math.sqrt((varianceNs2 / sample) * 2 * Math.log(2 / miss));
     return { valueNs: meanNs, lowNs: meanNs - half, highNs: meanNs + half };
   }
   const t = studentQuantile(1 - miss / 2, moments.freedom);

@@ -242,17 +242,22 @@ describe("the estimate", () => {
     expect(meanOf(segment).valueNs).toBe(-7_000);
   });
 
-  it("gives the paper's bound as a wider interval", () => {
+  it("gives the paper's bound (1) as printed, wider than its own interval", () => {
     const story = {
       lost: (id: number) => id % 100 === 0,
       delayNs: (id: number) => 1000 + ((id * 7919) % 500),
     };
+    const answer = (text: string) => tell({ ...story, text }).segment;
     const width = (text: string) => {
-      const { lowNs, highNs } = meanOf(tell({ ...story, text }).segment);
+      const { lowNs, highNs } = meanOf(answer(text));
       return highNs - lowNs;
     };
-    expect(width("interval=bound") / width("interval=student")).toBeGreaterThan(1.1);
-    expect(width("interval=bound") / width("interval=student")).toBeLessThan(1.5);
+    const { stdev, packetsUsed = 0 } = answer("interval=bound") ?? {};
+    // P(|D - mu| >= e mu) <= 2 exp(-e^2 S mu^2 / 2 sigma^2) = 1 %.
+    const sigma = stdev && !isNoAnswer(stdev) ? stdev.valueNs : Number.NaN;
+    const printed = 2 * sigma * Math.sqrt((2 * Math.log(2 / 0.01)) / packetsUsed);
+    expect(width("interval=bound") / printed).toBeCloseTo(1, 9);
+    expect(width("interval=bound")).toBeGreaterThan(width("interval=student"));
   });
 });
 

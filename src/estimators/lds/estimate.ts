@@ -105,6 +105,23 @@ function edgeEvidence(
   };
 }
 
+/** Where nothing appeared, what is missing was lost; else what cells show. */
+function lostOf({ rows, geometry }: DelaySketch, missing: number): number | null {
+  if (Math.max(0, ...rows.map((row) => row.appeared)) === 0) return missing;
+  const full = rows.filter((row) => row.rate === 1 && !row.overflowed);
+  return full.length > 0 && geometry.weights === "" ? Math.max(...full.map((row) => row.missing)) : null;
+}
+
+/** Of a receiver alone: packets whose delay is known. */
+function withDelay({ rows }: DelaySketch): number {
+  return Math.max(...rows.map(({ received, rate }) => (rate === 1 ? received : 0)));
+}
+
+/** Packets that nothing is known of but that they arrived: an epoch's mean is not of them. */
+function someWithoutDelay(sketch: DelaySketch, received: number): boolean {
+  return sketch.oneEnd && sketch.geometry.weights === "" && withDelay(sketch) < received;
+}
+
 /** Full cells lose a packet and gain another: rows that sample show more of those that appeared, from so many on. */
 const SHOWN = 4;
 
@@ -149,15 +166,7 @@ function estimateSegment(
     // The narrowest of several rows is the luckiest; where flows are known nothing has to be chosen.
     if (mean && !fromFlows && (!best || isBetter(mean, best, confidence))) best = mean;
   }
-  const full = sketch.rows.filter((row) => row.rate === 1 && !row.overflowed);
-  const appeared = Math.max(0, ...sketch.rows.map((row) => row.appeared));
-  const lost = !sender
-    ? null
-    : appeared === 0
-      ? sender.packets - received
-      : full.length > 0 && parameters.weights === ""
-        ? Math.max(...full.map((row) => row.missing))
-        : null;
+  const lost = sender ? lostOf(sketch, sender.packets - received) : null;
   const atCut = best ? withDelayAtCut(edge, sketch, background, best, confidence) : edge;
   const mean: Interval | NoAnswer =
     parameters.weights !== ""
@@ -183,6 +192,7 @@ function estimateSegment(
     sent: sender?.packets ?? null,
     received,
     lost,
+    ...(best && someWithoutDelay(sketch, received) ? { measured: withDelay(sketch) } : {}),
     packetsUsed: parameters.weights === "" ? (best?.used ?? 0) : 0,
     coverage: parameters.weights === "" && received > 0 ? (best?.used ?? 0) / received : 0,
     notes,
@@ -190,7 +200,7 @@ function estimateSegment(
 }
 
 function estimateFlows(
-  { parameters, confidence, sender }: EstimateInput<SketchParameters>,
+  { parameters, confidence, sender, receiver }: EstimateInput<SketchParameters>,
   sketch: DelaySketch,
   known: KnownFlows,
   { background, cells: usable }: { background: Background; cells: number },
@@ -210,12 +220,21 @@ function estimateFlows(
   const decode = decoderOf(parameters, beliefs, rules);
   // Of how packets vary one cell says nothing, unless it holds all of them.
   const lone = (flow: number) => usable < 2 && packetsSeen(sketch, flows, flow) < flows.packets[flow]!;
+  const partly = someWithoutDelay(sketch, receiver?.packets ?? 0);
   const answerFor = (flow: number): FlowEstimate => {
     const lost = losses?.lost(flow) ?? null;
     const packets = flows.known[flow] ? known.packets[flow]! : boundedPackets(flows, flow);
     if (!(flows.packets[flow]! > 0)) {
       const none: NoAnswer = { reason: "not-in-sketch", text: "no packet of the flow was counted" };
-      return { flow, mean: none, stdev: none, packets: 0, lost: null };
+      const counted = flows.known[flow] ? packets : 0;
+      return {
+        flow,
+        mean: none,
+        stdev: none,
+        packets: counted,
+        ...(partly ? { measured: 0 } : {}),
+        lost: null,
+      };
     }
     const estimate = lone(flow) ? null : decode(flow);
     if (!estimate) {
@@ -236,6 +255,7 @@ function estimateFlows(
       : null;
     return {
       ...{ flow, mean: { ...mean, repeats }, stdev, packets, lost },
+      ...(partly ? { measured: flows.packets[flow]! } : {}),
       ...(bytes === null ? {} : { bytes }),
       ...(flows.known[flow] || !Number.isFinite(flows.atMost[flow]!)
         ? {}

@@ -55,15 +55,41 @@ export function layFlows(sketch: DelaySketch, flows: KnownFlows): FlowSet {
   return set;
 }
 
-/** A receiver alone counts what arrived, a list what was sent: what is missing in all is missing of each flow by chance. */
+/**
+ * A receiver alone counts what arrived (of that, what has a delay), a list what was sent. What is missing in a flow's cells is missing of the flows there by chance: of its own where it has them to
+ * itself. Each flow by the row where others have least in its cells.
+ */
 function allowForLoss(sketch: DelaySketch, set: FlowSet): void {
   if (!set.complete || set.known.includes(0)) return;
   let listed = 0;
-  for (let f = 0; f < set.count; f++) listed += set.packets[f]! * (set.weights?.[f] ?? 1);
-  const arrived = Math.min(1, entryAt(sketch.rows, 0).received / listed);
-  if (!(arrived < 1)) return;
+  const weighted = set.packets.map((p, f) => p * (set.weights?.[f] ?? 1));
+  for (const p of weighted) listed += p;
+  if (!(entryAt(sketch.rows, 0).received < listed)) return;
+  const { k } = sketch.geometry;
+  const expected = new Float64Array(sketch.received.length);
+  const rows = fullestRows(sketch);
+  const sumOver = (f: number, row: number, values: ArrayLike<number>) => {
+    const from = f * set.cellsPerFlow + row * k;
+    let sum = 0;
+    for (let i = 0; i < k; i++) sum += values[set.cells[from + i]!]!;
+    return sum;
+  };
+  for (const row of rows) {
+    const share = sketch.shares[row]!;
+    for (let f = 0; f < set.count; f++)
+      for (let i = 0; i < k; i++)
+        expected[set.cells[f * set.cellsPerFlow + row * k + i]!]! += weighted[f]! * share;
+  }
   for (let f = 0; f < set.count; f++) {
-    set.doubt[f] = set.packets[f]! * arrived * (1 - arrived);
+    let [least, arrived] = [Infinity, 1];
+    for (const row of rows) {
+      const load = sumOver(f, row, expected);
+      if (!(load < least)) continue;
+      least = load;
+      arrived = load > 0 ? Math.min(1, sumOver(f, row, sketch.received) / load) : 1;
+    }
+    const own = Math.min(1, (weighted[f]! * (sketch.rows[rows[0] ?? 0]?.rate ?? 1)) / least);
+    set.doubt[f] = set.packets[f]! * arrived * (1 - arrived) * (1 - own);
     set.packets[f]! *= arrived;
   }
 }

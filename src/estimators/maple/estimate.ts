@@ -28,6 +28,8 @@ const PRIOR_PACKETS = 3;
 /** Which share of the packets was kept, and the variance of all. */
 export interface Sample {
   share: number;
+  /** All packets have a delay. */
+  complete: boolean;
   varianceNs2: number;
 }
 
@@ -37,6 +39,7 @@ export function sampleOf(totals: readonly EpochTotals[]): Sample {
   const { summed, sum, squares } = sumsOf(totals);
   return {
     share: stored === 0 ? 1 : stored / (stored + shed),
+    complete: totals.every((t) => t.unknown === 0),
     varianceNs2: summed === 0 ? 0 : varianceOf(summed, sum, squares),
   };
 }
@@ -119,7 +122,12 @@ export function estimateFlows(
       continue;
     }
     const none = whyNone(known, packets);
-    out.push({ flow, mean: none, stdev: none, packets: null, lost: null });
+    // Where all that have a delay are kept, its packets had none.
+    const unmeasured = known && packets === 0 && !sample.complete && sample.share === 1;
+    out.push({
+      ...{ flow, mean: none, stdev: none, packets: null, lost: null },
+      ...(unmeasured ? { measured: 0 } : {}),
+    });
   }
   payload.free();
   return out;
@@ -194,7 +202,7 @@ function flowEstimate(
   flow: number,
   packets: number,
   { sums, pivotNs }: { sums: readonly AnswerSums[]; pivotNs: number },
-  { share, varianceNs2 }: Sample,
+  { share, varianceNs2, complete }: Sample,
   confidence: number,
 ): FlowEstimate {
   const all = (pick: (s: AnswerSums) => number) => sums.reduce((total, s) => total + pick(s), 0);
@@ -224,6 +232,7 @@ function flowEstimate(
       bound: true,
     },
     packets: Math.round(packets / share),
+    ...(complete ? {} : { measured: n / sums.length / share }),
     lost: null,
   };
 }

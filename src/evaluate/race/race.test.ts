@@ -9,7 +9,7 @@ import { rli } from "../../estimators/rli/rli.ts";
 import { independentFlows, referenceQueue } from "../../simulate/presets.ts";
 import type { Budget } from "./budget.ts";
 import { clockErrorAt, parseClockError, withoutClocks } from "./clock-error.ts";
-import { racing, runRace } from "./race.ts";
+import { errorAgain, racing, runRace } from "./race.ts";
 import { simulatedSegment } from "./simulated.ts";
 
 const scenario = independentFlows({ seed: 3, traffic: { durationS: 0.05 } });
@@ -27,6 +27,21 @@ const run = (
     }),
     { budget, estimators },
   );
+
+describe("the error of another time", () => {
+  it("is at most the largest of few errors, or half their intervals where those are wider", () => {
+    expect(errorAgain([0.01, 0.02, 0.03], [0.01, 0.02, 0.03])).toEqual({ low: 0.01, high: 0.03 });
+    expect(errorAgain([0.01, 0.02, 0.03], [0.1, 0.2, 0.3])).toEqual({ low: 0.01, high: 0.1 });
+    expect(errorAgain([], [])).toBeNull();
+    const many = Array.from({ length: 20 }, (_, i) => 0.01 * (i + 1));
+    expect(
+      errorAgain(
+        many,
+        many.map(() => 9),
+      )?.high,
+    ).toBeLessThanOrEqual(0.2);
+  });
+});
 
 describe("runRace", () => {
   it("runs every estimator of the table that answers anything, within the memory that was asked for", async () => {

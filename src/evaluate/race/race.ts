@@ -189,10 +189,26 @@ function errorsOf(flows: readonly JudgedFlow[]): Errors {
   return { errors: errors.sort(up), widths: widths.sort(up), within };
 }
 
+/** Fewer errors than this say nothing of how they spread: the largest of them is the most that is known. */
+const FEW_ERRORS = 8;
+
+/** Errors of few flows that share cells rise and fall together: half the width of their intervals says how far. */
+export function errorAgain(errors: readonly number[], widths: readonly number[]): RaceErrors["again"] {
+  const again = medianAgain(errors);
+  if (again === null || errors.length >= FEW_ERRORS) return again;
+  return { low: again.low, high: Math.max(again.high, (quantileSorted(widths, 0.5) ?? 0) / 2) };
+}
+
 function classErrors(flows: readonly JudgedFlow[], { from, to }: SizeClass): RaceErrors {
   const own = flows.filter((f) => f.packets >= from && f.packets <= (to ?? Infinity));
   const { errors, widths, within } = errorsOf(own);
-  return { from, to, flows: own.length, ...errorSummary(errors, widths, within), again: medianAgain(errors) };
+  return {
+    from,
+    to,
+    flows: own.length,
+    ...errorSummary(errors, widths, within),
+    again: errorAgain(errors, widths),
+  };
 }
 
 function delayErrors(flows: readonly JudgedFlow[]): DelayErrors[] {

@@ -107,6 +107,11 @@ function probesFinding(
     ];
   });
   const same = entryAt(probe(2, "mean"), 0);
+  thresholds.push({
+    what: "probes at LDA's bandwidth over LDA, mean at 0.1 % loss",
+    value: same / entryAt(means(1), 0),
+    ...{ limit: 15, reference: 12.4 / 0.54, sense: "at least", quantity: "plain" },
+  });
   const [spread, spreadOfProbes] = [deviations(0), probe(2, "deviation")];
   // Losses below 5 %: the first two.
   const steadier = [0, 1].every((l) => entryAt(spread, l) < 0.1 && entryAt(spreadOfProbes, l) > 0.12);

@@ -53,6 +53,7 @@ const stores: Study = {
 
 type StoreOf = (name: string) => (column: (typeof STORE_COLUMNS)[number]) => number;
 const RIBBON_ROW = "ribbon k = 64 in 6 bits";
+const SIZED_ROW = "ribbon k = 32 in 5 bits, size-aware";
 const MASKED_ROW = "ribbon k = 50 in 9 bits";
 
 function bitsOf(rows: ReadonlyMap<string, number[]>, store: string): number {
@@ -61,30 +62,38 @@ function bitsOf(rows: ReadonlyMap<string, number[]>, store: string): number {
 
 const OURS = "mixed k = 64, 0.905 bits fewer, size-aware";
 
-/** How far ribbons are ahead of SVBF with 12.8 bits: packets, and flows, by their medians. */
-const AHEAD: readonly {
-  readonly store: string;
-  readonly columns: readonly {
-    readonly column: (typeof STORE_COLUMNS)[number];
-    readonly what: string;
-    readonly limit: number;
-    readonly reference: number;
-  }[];
-}[] = (
+type AheadColumn = {
+  readonly column: (typeof STORE_COLUMNS)[number];
+  readonly what: string;
+  readonly limit: number;
+  /** In the reference simulation. */
+  readonly reference?: number | undefined;
+};
+
+/**
+ * How far ours is ahead of SVBF with 12.8 bits: packets by their median, their 90th percentile and their mean absolute error, flows by their median. The mixed store is what 5.2 bits per packet
+ * give at best: it is held against the reference's ribbon of as many. Mean absolute errors are ruled by single bursts that stale centres do not know, so their factor is a trace's own: SVBF's 42 µs in
+ * the reference are of a trace with a mean delay of 334 µs, where other seeds have 100.
+ */
+const AHEAD: readonly { readonly store: string; readonly columns: readonly AheadColumn[] }[] = (
   [
-    ["ribbon k = 32 in 5 bits, size-aware", 1, 5 / 4.4, 3.9 / 3.4],
-    [RIBBON_ROW, 1.5, 5 / 2.5, 3.9 / 1.8],
-    [MASKED_ROW, 1.2, 5 / 3.2, 3.9 / 2.4],
-    ["ribbon k = 400 in 12 bits", 10, 5 / 0.4, 3.9 / 0.3],
+    [OURS, [5 / 4.4, 3.9 / 3.4], [1.05, 1.05], [1, undefined], 1],
+    [SIZED_ROW, [5 / 4.4, 3.9 / 3.4], [1, 1], [1.2, undefined], 1],
+    [RIBBON_ROW, [5 / 2.5, 3.9 / 1.8], [1.5, 1.5], [2.2, 15.5 / 5.3], 2],
+    [MASKED_ROW, [5 / 3.2, 3.9 / 2.4], [1.2, 1.2], [1.7, 15.5 / 6.8], 1.5],
+    ["ribbon k = 400 in 12 bits", [5 / 0.4, 3.9 / 0.3], [10, 10], [13, 15.5 / 0.9], 10],
   ] as const
-).map(([store, limit, packets, flows]) => ({
+).map(([store, references, [packets, flows], [p90, tail], absolute]) => ({
   store,
   columns: [
-    { column: "packet median %", what: "packets", limit, reference: packets },
-    { column: "flow %", what: "flows", limit, reference: flows },
+    { column: "packet median %", what: "packets", limit: packets, reference: references[0] },
+    { column: "flow %", what: "flows", limit: flows, reference: references[1] },
+    { column: "p90 %", what: "packets, 90th percentile", limit: p90, reference: tail },
+    { column: "mean abs us", what: "packets, mean absolute error", limit: absolute },
   ],
 }));
 
+// long: one finding as data, figures and levels included.
 function storesFinding(setting: string, rows: ReadonlyMap<string, number[]>, of: StoreOf): FindingBody {
   const [svbf, comb, pbf] = ["svbf", "comb", "pbf"].map((kind) => of(`${kind}, hybrid centres`)) as [
     ReturnType<StoreOf>,
@@ -107,7 +116,7 @@ function storesFinding(setting: string, rows: ReadonlyMap<string, number[]>, of:
     literal: `failure SVBF ${percent(svbf("failure %"))}, COMB ${percent(comb("failure %"))}, PBF ${percent(pbf("failure %"))}; false ${percents([svbf("false %"), comb("false %"), pbf("false %")])}; a packet is off by ${percent(svbf("packet median %"))} (SVBF, median); p85 of the absolute error ${upper.map((v) => v.toFixed(0)).join(" and ")} µs (SVBF, COMB)`,
     ours: `ribbons never fail: ${percent(ribbon("packet median %"))} with ${ribbonBits.toFixed(2)} bits; mixed ribbons ${percent(of(OURS)("packet median %"))} with ${bits.toFixed(2)} bits`,
     verdict: holds ? "holds" : asClaimed ? "holds for a class" : "does not hold",
-    why: `As claimed for SVBF and COMB, which is wrong ${times.toFixed(0)} times as often as SVBF. PBF fails for ${percent(pbf("failure %"))}: how full its filters are follows from how delays differ between two epochs, which depends on the traffic. Retrieval built at the end of the epoch needs half of the bits and is never wrong.`,
+    why: `As claimed for SVBF and COMB, which is wrong ${times.toFixed(0)} times as often as SVBF. PBF fails for ${percent(pbf("failure %"))}: how full its filters are follows from how delays differ between two epochs, which depends on the traffic. Retrieval built at the end of the epoch needs half of the bits and is never wrong. How far a ribbon of 32 centres is ahead at the 90th percentile follows SVBF's stale centres: the reference simulation had 1.58 times on one trace.`,
     table: {
       columns: ["store", ...STORE_COLUMNS],
       rows: [...rows]
@@ -151,7 +160,8 @@ function storesFinding(setting: string, rows: ReadonlyMap<string, number[]>, of:
           ({ column, what, limit, reference }): Threshold => ({
             what: `SVBF over ${store}, ${what}`,
             value: svbf(column) / of(store)(column),
-            ...{ limit, reference, sense: "at least", quantity: "plain" },
+            ...(reference === undefined ? {} : { reference }),
+            ...{ limit, sense: "at least", quantity: "plain" },
           }),
         ),
       ),

@@ -161,7 +161,7 @@ const plans: Study = {
           context.map === undefined
             ? operatorThresholds(drop, randomHops / after45.probeHops, after50.segments.meanHops)
             : isSprint
-              ? sprintThresholds((n) => at(ours.steps, n))
+              ? [...sprintThresholds((n) => at(ours.steps, n)), farBehind(randomHops / after45.probeHops)]
               : [],
       },
     };
@@ -173,12 +173,17 @@ function operatorThresholds(drop: number, random: number, meanHops: number | nul
   const least = { sense: "at least", quantity: "plain" } as const;
   return [
     { what: "times fewer probe hops with 45 upgraded", value: drop, limit: 100, ...least },
-    { what: "probe hops of random choice over greedy with 45 upgraded", value: random, limit: 10, ...least },
+    farBehind(random),
     {
       ...{ what: "mean segment with 50 upgraded, hops", value: meanHops ?? Infinity, limit: 1.6 },
       ...{ sense: "at most", quantity: "plain" },
     },
   ];
+}
+
+function farBehind(factor: number): Threshold {
+  const what = "probe hops of random choice over greedy with 45 upgraded";
+  return { what, value: factor, limit: 10, sense: "at least", quantity: "plain" };
 }
 
 /** Within 1 %: ties may be broken another way. */

@@ -9,9 +9,9 @@ import { operatorMap } from "../grown-map.ts";
 import { probeErrors } from "./lda-trial.ts";
 import { LEFT_OUT } from "./left-out.ts";
 import { overSeeds, seedsMarkdown } from "./over-seeds.ts";
-import { allThresholds, figureFiles, renderMarkdown } from "./report.ts";
+import { figureFiles, renderMarkdown } from "./report.ts";
 import { type Reproduction, readResult, resultFile, resultText, runStudy } from "./reproduction.ts";
-import { isMet, type Study } from "./study.ts";
+import type { Study } from "./study.ts";
 import { chooseStudies, STUDIES } from "./table.ts";
 
 const scratch = mkdtempSync(join(tmpdir(), "hoptime-reproduce-"));
@@ -97,25 +97,6 @@ describe("the report", () => {
       expect(page).toContain(`id="${id}"`);
       expect(page).toContain(ours);
     }
-  });
-});
-
-/** Judged on seeds that nothing was chosen by. False alarms: none in seeds 11 to 16 (LDS). */
-describe("levels of a right implementation", () => {
-  it.each([
-    ["lds-flows", 901],
-    ["colate-accuracy", 902],
-  ])("%s, seed %i", async (name, seed) => {
-    const { findings } = await runStudy(study(name), { kernels: new Kernels(), scale: "quick", seed });
-    const levels = allThresholds({
-      format: "hoptime.reproduction/1",
-      version: VERSION,
-      scale: "quick",
-      seed,
-      findings,
-    });
-    expect(levels.length).toBeGreaterThan(0);
-    for (const { threshold } of levels) expect(isMet(threshold), JSON.stringify(threshold)).toBe(true);
   });
 });
 

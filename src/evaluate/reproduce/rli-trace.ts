@@ -91,7 +91,7 @@ export const rliTrace: Study = {
         table: {
           columns: ["window", "median error", "p90"],
           rows: windows.map((ns, i) => [
-            `${ns / 1e6} ms`,
+            windowText(ns),
             percent(entryAt(medians, i)),
             percent(entryAt(local, i).toSorted()[Math.floor(0.9 * entryAt(local, i).length)]!),
           ]),
@@ -103,7 +103,7 @@ export const rliTrace: Study = {
             y: { label: "flows", quantity: "share", range: [0, 1] },
             series: windows.map((ns, i) =>
               distribution(
-                `${ns / 1e6} ms`,
+                windowText(ns),
                 entryAt(local, i).map((e) => Math.min(10, Math.max(1e-3, e))),
               ),
             ),
@@ -118,6 +118,14 @@ export const rliTrace: Study = {
     };
   },
 };
+
+function windowText(ns: number): string {
+  return ns < 1e9 ? `${ns / 1e6} ms` : `${ns / 1e9} s`;
+}
+
+function levelText(ns: number): string {
+  return ns < 1e6 ? `${ns / 1e3} µs` : windowText(ns);
+}
 
 function burstFinding(
   setting: string,
@@ -136,7 +144,7 @@ function burstFinding(
     why: "What RLI rests on: a reference packet speaks for its neighbours.",
     table: {
       columns: ["delay of at least", ...durations.map((d) => `≥ ${d / 1e6} ms`)],
-      rows: levels.map((level, i) => [`${level / 1e3} µs`, ...entryAt(found, i).map(percent)]),
+      rows: levels.map((level, i) => [`${levelText(level)}`, ...entryAt(found, i).map(percent)]),
     },
     figures: [
       {
@@ -144,7 +152,7 @@ function burstFinding(
         x: { label: "duration", scale: "log", quantity: "time" },
         y: { label: "share of time", quantity: "share" },
         series: levels.map((level, i) => ({
-          name: `≥ ${level / 1e3} µs`,
+          name: `≥ ${levelText(level)}`,
           points: durations.map((x, d) => ({ x, y: entryAt(entryAt(found, i), d) })),
         })),
       },

@@ -1,4 +1,4 @@
-/** RLI, section V: references by rate and by scheme, accuracy by utilisation, delay and size. Other systems and overhead are in rli-others.ts. */
+/** RLI, section V: references by rate and by scheme, accuracy by utilisation, delay and size. Other systems and overhead are in rli-others.ts. Past 400 lines: what an experiment claims, runs and finds is read together. */
 import { entryAt } from "../../base/lists.ts";
 import { distribution, type Figure, type Series } from "../../present/figure/figure.ts";
 import { ALL_FLOWS, type FlowErrors, flowErrors, type SizeClass } from "../flow-errors.ts";
@@ -283,6 +283,7 @@ function relativeErrors({ truth, entries }: RliRun, quantity: "mean" | "stdev"):
   });
 }
 
+// long: one finding as data, figures and levels included.
 function classesFinding(setting: string, run: RliRun): FindingBody {
   const edges = [1e4, 3e4, 1e5, 3e5, 1e6, 3e6];
   const { truth } = run;
@@ -344,7 +345,10 @@ function classesFinding(setting: string, run: RliRun): FindingBody {
       },
       {
         title: "RLI: error by delay of the flow, 88 %",
-        x: { label: "true mean delay of the flow", names: edges.map((e) => `≥ ${e / 1e3} µs`) },
+        x: {
+          label: "true mean delay of the flow",
+          names: edges.map((e) => `≥ ${e < 1e6 ? `${e / 1e3} µs` : `${e / 1e6} ms`}`),
+        },
         y: { label: "relative error", scale: "log", quantity: "share" },
         series: [
           line("mean", (i) => meanError(byDelay[i]), edges.length),

@@ -1,6 +1,6 @@
 /**
  * A figure as SVG. Text and axes take the colour of the text around them, so that one picture serves light and dark pages; series differ by colour (the Okabe-Ito palette, its
- * yellow and sky blue darkened for white pages: told apart by colour-blind readers), by mark and by dashes, and are named at their ends. No script, no style sheet.
+ * yellow and sky blue darkened for white pages: told apart by colour-blind readers), by mark and by dashes, and are named at their ends beside a piece of their line. No script, no style sheet.
  */
 import { entryAt } from "../../base/lists.ts";
 import { escapeXml, px } from "../svg/svg.ts";
@@ -17,6 +17,9 @@ const LETTER = 7;
 const LINE = 13;
 /** Of the name of the vertical axis, and between it, the numbers and the frame. */
 const AXIS_NAME = 28;
+/** A piece of the line in front of its name, in the colour of the series: the name itself has the colour of text, which can be read on any page. */
+const KEY = 11;
+const KEY_LENGTH = 22;
 /** What marks and lines at the frame's edge need around it. */
 const EDGE = 5;
 
@@ -43,7 +46,7 @@ interface Look {
 export function drawFigure(figure: Figure, options: DrawOptions = {}): string {
   const { width = 640, height = 300, standalone = false } = options;
   const longest = figure.series.reduce((n, s) => Math.max(n, s.name.length), 0);
-  const labels = Math.min(width / 2, 24 + longest * LETTER);
+  const labels = Math.min(width / 2, KEY + KEY_LENGTH + 8 + longest * LETTER);
   const y = axisScale(figure.y, yValues(figure), height - BOTTOM, TOP);
   const numbers = y.ticks.reduce((n, { text }) => Math.max(n, text.length), 0);
   const frame = {
@@ -204,9 +207,11 @@ function drawNames(
   x: AxisScale,
   y: AxisScale,
 ): string {
-  const named = series.flatMap(({ name, points }, i) => {
+  const named = series.flatMap(({ name, points, kind }, i) => {
     const last = points.findLast((p) => x.has(p.x) && y.has(p.y) && x.at(p.x) <= frame.right + 1);
-    return last ? [{ name, look: entryAt(looks, i), y: y.at(last.y) }] : [];
+    const lined = (kind ?? "line") !== "marks" && points.length > 1;
+    const marked = kind !== "steps";
+    return last ? [{ name, lined, marked, look: entryAt(looks, i), y: y.at(last.y) }] : [];
   });
   named.sort((a, b) => a.y - b.y);
   for (const [i, label] of named.entries()) {
@@ -219,9 +224,13 @@ function drawNames(
     if (label.y > limit) label.y = limit;
   }
   return named
-    .map(({ name, look, y: at }) => {
-      const text = `<text x="${px(frame.right + 20)}" y="${px(at + 3.5)}" fill="${look.colour}">${escapeXml(name)}</text>`;
-      return (look.mark < 0 ? "" : mark(look.mark, frame.right + 11, at, look.colour)) + text;
+    .map(({ name, lined, marked, look, y: at }) => {
+      const dash = look.dash ? ` stroke-dasharray="${look.dash}"` : "";
+      const sample = `<path d="M${px(frame.right + KEY)} ${px(at)}h${KEY_LENGTH}" stroke="${look.colour}" stroke-width="1.8"${dash}/>`;
+      const point =
+        look.mark < 0 || !marked ? "" : mark(look.mark, frame.right + KEY + KEY_LENGTH / 2, at, look.colour);
+      const text = `<text x="${px(frame.right + KEY + KEY_LENGTH + 5)}" y="${px(at + 3.5)}">${escapeXml(name)}</text>`;
+      return (lined ? sample : "") + point + text;
     })
     .join("");
 }

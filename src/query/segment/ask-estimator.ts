@@ -213,7 +213,7 @@ export class EstimatorQuestion {
     const weight = segment?.received ?? segment?.sent ?? 0;
     this.#parameters.set(estimate.parameters, (this.#parameters.get(estimate.parameters) ?? 0) + weight + 1);
     this.noteFolder.add(new Set([...answer.notes, ...(segment?.notes ?? [])]), weight);
-    const contribution = segment ? segmentContribution(segment) : null;
+    const contribution = segment ? segmentContribution(segment, Number(endNs - startNs)) : null;
     this.#facts.add(this.name, estimate, contribution);
     if (contribution && segment) this.#takeSegment(estimate, segment, contribution);
     if (!flows && this.answersFlows) this.#unlisted++;

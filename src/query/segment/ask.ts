@@ -4,13 +4,14 @@
  */
 
 import type { ArchiveEntry } from "../../archive/names.ts";
+import { checkMethods } from "../../base/checks.ts";
 import { UsageError } from "../../base/errors.ts";
 import { Kernels } from "../../base/kernels.ts";
 import { countOf, formatCount } from "../../base/quantity.ts";
 import { formatDuration, formatTime } from "../../base/time.ts";
 import { VERSION } from "../../base/version.ts";
 import { openHandle } from "../../collect/archive-records.ts";
-import { Collector } from "../../collect/collector.ts";
+import { Collector, DEFAULT_CONFIDENCE } from "../../collect/collector.ts";
 import { refusalReason } from "../../collect/estimate.ts";
 import type { RecordHandle } from "../../collect/record-handle.ts";
 import type { RecordStore } from "../../collect/record-store.ts";
@@ -25,13 +26,7 @@ import { EpochFacts } from "./epoch-facts.ts";
 import { FlowQuestion, OtherFlows } from "./flow-question.ts";
 import { isFlowKey } from "./groups.ts";
 import { sharedNotes } from "./note-folder.ts";
-import {
-  asksForFlows,
-  checkQuestion,
-  DEFAULT_CONFIDENCE,
-  describeQuestion,
-  type Question,
-} from "./question.ts";
+import { asksForFlows, checkQuestion, describeQuestion, type Question } from "./question.ts";
 import { askedFlows, rankFlows } from "./rank-flows.ts";
 
 export interface AskOptions {
@@ -47,6 +42,7 @@ export interface AskOptions {
 const MAX_LISTED = 1000;
 
 export function askArchive(store: RecordStore, question: Question, options: AskOptions = {}): Answer {
+  checkMethods("store", store, ["list", "readHead", "readRecord", "points"]);
   checkQuestion(question);
   const table = options.table ?? ESTIMATORS;
   const { entries, foreign } = select(store, question, table);

@@ -13,6 +13,7 @@ import { encodeFlowKey, hashFlowKey } from "../../capture/flow/flow-words.ts";
 import { deviationInFlight } from "../../collect/cut-edges.ts";
 import type { EpochEstimate } from "../../collect/estimate.ts";
 import { namedFlows } from "../../collect/flow-lists.ts";
+import { arrivedOfFlow } from "../../collect/in-flight.ts";
 import { RecordedFlows } from "../../collect/recorded-flows.ts";
 import type { EpochRecord } from "../../epoch/record.ts";
 import { type Interval, isNoAnswer, type KnownFlows } from "../../estimators/estimator.ts";
@@ -118,8 +119,7 @@ export class FlowQuestion {
       const group = groups.find(flows, flow, this.#names);
       if (!group || !this.#wanted.has(group.words)) continue;
       const size = packets ?? numberAt(flows.packets, flow);
-      const arrived =
-        numberAt(flows.received, flow) ?? (size === null ? null : Math.max(0, size - Math.max(0, lost ?? 0)));
+      const arrived = arrivedOfFlow(flowAnswer, size, numberAt(flows.received, flow));
       const bounds = isNoAnswer(mean) && arrived !== null ? this.#facts.flowBounds(place, arrived) : null;
       const contribution = { mean, stdev, packets: size, arrived, lost, lostLow, used: arrived ?? 0, bounds };
       groups.add(group, flows, flowAnswer, contribution, epoch);

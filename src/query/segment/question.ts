@@ -2,6 +2,7 @@
 import { checkBigNs, checkCount } from "../../base/checks.ts";
 import { invalidValue } from "../../base/errors.ts";
 import { formatTime } from "../../base/time.ts";
+import { DEFAULT_CONFIDENCE } from "../../collect/collector.ts";
 
 export interface Question {
   /** Sender and receiver of the segment. */
@@ -23,11 +24,9 @@ export interface Question {
   parameters?: Readonly<Record<string, string>> | undefined;
 }
 
-export const DEFAULT_CONFIDENCE = 0.95;
-
 export function checkQuestion(question: Question): void {
   const code = "bad-question" as const;
-  const { between } = question;
+  const between = question?.between;
   // A library's caller may have no compiler that asks for both.
   if (!Array.isArray(between) || between.length !== 2 || !between.every((p) => typeof p === "string"))
     throw invalidValue("between", between, "two points: sender and receiver", { code });

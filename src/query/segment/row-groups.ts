@@ -11,8 +11,8 @@ import { formatFlowKey, parseFlowKey } from "../../capture/flow/flow-text.ts";
 import { encodeFlowKey } from "../../capture/flow/flow-words.ts";
 import { Combination, type CombinationState } from "../../collect/combine.ts";
 import type { ResultsStore } from "../../results/results-store.ts";
+import type { RowSelection } from "../../results/row-selection.ts";
 import type { FlowRow, SegmentRow, Step } from "../../results/rows.ts";
-import type { RowSelection } from "../../results/segment-reader.ts";
 import { latencyOf, type MeanLatency } from "../../results/series.ts";
 import { includesKey, maskedWords, maskWordsOf } from "./groups.ts";
 

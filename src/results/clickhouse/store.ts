@@ -16,8 +16,9 @@ import {
   type RolledSpans,
   spansOf,
 } from "../results-store.ts";
+import { namesOf } from "../row-selection.ts";
 import type { FlowRow, SegmentRow, Step } from "../rows.ts";
-import { namesOf, type SegmentSpan } from "../segment-reader.ts";
+import type { SegmentSpan } from "../segment-reader.ts";
 import { FLOW_COLUMNS, SEGMENT_COLUMNS } from "../tables.ts";
 import { ClickhouseArrivals } from "./arrivals.ts";
 import { csvLines } from "./csv.ts";

@@ -96,10 +96,7 @@ const KEEP = closed(
     records: time(
       "records of a point that ended longer than this before its newest are removed (default: all are kept)",
     ),
-    size: text(
-      "the oldest records beyond so many bytes are removed: 500MB, 10GB (default: all are kept)",
-      "size",
-    ),
+    size: text("the oldest records beyond this are removed: 500MB, 10GB (default: all are kept)", "size"),
     epochs: time("results of single epochs are kept this long", { default: "7d" }),
     minutes: time("results of minutes are kept this long", { default: "90d" }),
     hours: time("results of hours are kept this long", { default: "1825d" }),
@@ -161,7 +158,7 @@ const STATION = closed(
   {
     listen: text("UDP HOST:PORT for measurement state packets", "listen", { default: "127.0.0.1:8788" }),
     key: text("file with a key of 16 bytes or more: packets must be authenticated by it", "file"),
-    hold: time("how long a silent m-router counts, and a segment that is no longer needed is held", {
+    hold: time("how long a silent m-router counts, and a segment that is no longer needed is kept", {
       default: "3m",
     }),
     probes: Type.Optional(
@@ -205,7 +202,7 @@ const INCIDENTS = closed(
         default: 0.2,
       }),
     ),
-    minRise: time("rises of the mean delay below this are none", { default: "10us" }),
+    minRise: time("smaller rises of the mean delay are ignored", { default: "10us" }),
     window: Type.Optional(
       Type.Integer({
         minimum: 20,

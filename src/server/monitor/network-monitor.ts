@@ -8,7 +8,7 @@ import {
   type IncidentChange,
   type IncidentSettings,
 } from "../../network/incidents/incident.ts";
-import { PathWatch, type TimedEstimate, type WatchedPath } from "../../network/incidents/path-watch.ts";
+import { PathWatch, type TimedEstimate } from "../../network/incidents/path-watch.ts";
 import { lossOf } from "../../network/localise/from-records.ts";
 import type { ResultsStore } from "../../results/results-store.ts";
 import { combineRows, type SegmentRow } from "../../results/rows.ts";
@@ -23,14 +23,10 @@ import {
   type ReportedIncident,
   readIncident,
 } from "./incident-json.ts";
+import { type NetworkPath, type PathState, pathState } from "./path-state.ts";
 import { SegmentChoice } from "./segment-choice.ts";
 import { SharedRows } from "./shared-rows.ts";
 import { sufferedFlows } from "./suffered.ts";
-
-export interface NetworkPath extends WatchedPath {
-  /** Whose answers; null: the first that has any. */
-  estimator: string | null;
-}
 
 export interface NetworkSettings {
   paths: readonly NetworkPath[];
@@ -333,70 +329,5 @@ export function estimateOf(row: SegmentRow): TimedEstimate {
     highNs: latency ? latency.meanNs + high : null,
     stdevNs: latency?.stdevNs ?? null,
     ...lossOf({ sent, received, lost, startNs, endNs, latency, edge: row.edges > 0 || row.missing > 0 }),
-  };
-}
-
-export interface PathState extends NetworkPath {
-  /** The last epoch that is complete; null before the first. */
-  startNs: string | null;
-  endNs: string | null;
-  segments: {
-    from: string;
-    to: string;
-    latency: { meanNs: number; lowNs: number | null; highNs: number | null } | null;
-    /** Of the sum of all. */
-    share: number | null;
-    packets: number | null;
-    lost: number | null;
-    lossRate: number | null;
-  }[];
-  latency: { meanNs: number; lowNs: number | null; highNs: number | null } | null;
-  /** Ids of those that are open. */
-  incidents: string[];
-}
-
-/** Errors of segments are their own: their squares add up. */
-function around(meanNs: number, parts: readonly PathPart[]): { lowNs: number | null; highNs: number | null } {
-  const half = (end: "lowNs" | "highNs"): number | null => {
-    let squares = 0;
-    for (const part of parts) {
-      const [value, mean] = [part?.[end] ?? null, part?.meanNs ?? null];
-      if (value === null || mean === null) return null;
-      squares += (value - mean) ** 2;
-    }
-    return Math.sqrt(squares);
-  };
-  const [below, above] = [half("lowNs"), half("highNs")];
-  return {
-    lowNs: below === null ? null : meanNs - below,
-    highNs: above === null ? null : meanNs + above,
-  };
-}
-
-type PathPart = NonNullable<ReturnType<PathWatch["latest"]>>["row"][number] | undefined;
-
-function pathState(points: readonly string[], last: ReturnType<PathWatch["latest"]>) {
-  const parts = points.slice(1).map((_, i) => last?.row[i]);
-  const sum = parts.reduce<number | null>(
-    (total, e) => (total === null || !e || e.meanNs === null ? null : total + e.meanNs),
-    0,
-  );
-  const positive = parts.every((e) => e && e.meanNs !== null && e.meanNs >= 0);
-  return {
-    startNs: last ? `${last.startNs}` : null,
-    endNs: last ? `${last.endNs}` : null,
-    latency: sum === null ? null : { meanNs: sum, ...around(sum, parts) },
-    segments: parts.map((e, i) => {
-      const sent = e ? e.packets + e.lost : 0;
-      return {
-        from: points[i] ?? "",
-        to: points[i + 1] ?? "",
-        latency: e && e.meanNs !== null ? { meanNs: e.meanNs, lowNs: e.lowNs, highNs: e.highNs } : null,
-        share: e && e.meanNs !== null && sum !== null && sum > 0 && positive ? e.meanNs / sum : null,
-        packets: e ? e.packets : null,
-        lost: e ? e.lost : null,
-        lossRate: sent > 0 ? Math.max(0, e?.lost ?? 0) / sent : null,
-      };
-    }),
   };
 }

@@ -4,8 +4,8 @@
  */
 import { earlier, later } from "../../base/time.ts";
 import type { ResultsStore } from "../../results/results-store.ts";
+import type { RowsFrom } from "../../results/row-selection.ts";
 import type { SegmentRow } from "../../results/rows.ts";
-import type { RowsFrom } from "../../results/segment-reader.ts";
 
 /** How long one segment waits for another, ms. */
 const WAIT_MS = 60_000;

@@ -1,7 +1,7 @@
 /** Records as they come, the points they come from, the plan that the taps follow, and how the collector is. */
 import { BATCH_TYPE } from "../../transport/batch.ts";
 import { HttpError } from "../problem.ts";
-import { TAP_PLAN, type TapPlan } from "../tap-plan.ts";
+import { TAP_PLAN, type TapsPlan } from "../tap-plan.ts";
 import { HEALTH_ANSWER, PLAN_ANSWER, POINTS_ANSWER, RECORDS_ANSWER } from "./answers.ts";
 import type { Parts, Route } from "./route.ts";
 
@@ -62,7 +62,7 @@ export function recordRoutes({ service }: Parts): Route[] {
       body: TAP_PLAN,
       answer: "the plan, and from when on it counts: a whole minute, half a minute or more from now",
       response: PLAN_ANSWER,
-      handle: async ({ body }) => ({ json: await service.setPlan(body as TapPlan) }),
+      handle: async ({ body }) => ({ json: await service.setPlan(body as TapsPlan) }),
     },
   ];
 }

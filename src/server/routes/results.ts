@@ -7,7 +7,8 @@ import { ESTIMATORS } from "../../estimators/table.ts";
 import { groupFlows } from "../../query/segment/row-groups.ts";
 import { Normals } from "../../results/normals.ts";
 import { overview } from "../../results/overview.ts";
-import type { KnownSegment, RowSelection } from "../../results/segment-reader.ts";
+import type { RowSelection } from "../../results/row-selection.ts";
+import type { KnownSegment } from "../../results/segment-reader.ts";
 import { flowSeries, latencySeries, oneFlow, topFlows } from "../../results/series.ts";
 import type { CollectorService } from "../service.ts";
 import {

@@ -20,7 +20,8 @@ export function isCollectorUrl(text: string): boolean {
 export function parseCollectorUrl(text: string): URL {
   try {
     const url = new URL(text);
-    if (url.username === "" && url.password === "" && url.search === "" && url.hash === "") return url;
+    const { protocol, username, password, search, hash } = url;
+    if (/^https?:$/.test(protocol) && username + password + search + hash === "") return url;
   } catch {
     // Said below.
   }

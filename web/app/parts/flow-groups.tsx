@@ -8,6 +8,7 @@ import { nsText } from "../state/time-range.ts";
 import { Actions, csvOf } from "./actions.tsx";
 import { queryCommand, spanParts } from "./command.ts";
 import { FlowLoss } from "./flow-table.tsx";
+import { Heads } from "./heads.tsx";
 import { Delay } from "./numbers.tsx";
 import { Answered, Empty } from "./states.tsx";
 import { countText, segmentText, shareText } from "./text.ts";
@@ -68,26 +69,16 @@ export function FlowGroups({
             <>
               <div class="scroll-x" tabIndex={0} role="region" aria-label="Groups">
                 <table class="rows">
-                  <thead>
-                    <tr>
-                      <th scope="col">Group</th>
-                      <th scope="col" class="number">
-                        Mean delay
-                      </th>
-                      <th scope="col" class="number">
-                        Packets
-                      </th>
-                      <th scope="col" class="number wide-only">
-                        Flows
-                      </th>
-                      <th scope="col" class="number wide-only">
-                        Loss
-                      </th>
-                      <th scope="col" class="number wide-only">
-                        Answered
-                      </th>
-                    </tr>
-                  </thead>
+                  <Heads
+                    of={[
+                      ["Group"],
+                      ["Mean delay", "number"],
+                      ["Packets", "number"],
+                      ["Flows", "number wide-only"],
+                      ["Loss", "number wide-only"],
+                      ["Answered", "number wide-only"],
+                    ]}
+                  />
                   <tbody>
                     {rows.map((g) => (
                       <tr key={g.text} class="row">

@@ -6,6 +6,7 @@ import { useAnswer } from "../api/use-answer.ts";
 import { hrefTo } from "../state/location.ts";
 import { useCalmRange } from "../state/series.ts";
 import { nsText } from "../state/time-range.ts";
+import { Heads } from "./heads.tsx";
 import { Delay } from "./numbers.tsx";
 import { usePaths } from "./paths.tsx";
 import { segmentText, shareText } from "./text.ts";
@@ -41,15 +42,7 @@ export function FlowPath({ segment, flow }: { segment: SegmentName; flow: string
       </h3>
       <table class="small flow-path">
         <caption class="unseen">The flow's mean delay in each segment</caption>
-        <thead>
-          <tr>
-            <th scope="col">Segment</th>
-            <th scope="col" class="number">
-              Mean delay
-            </th>
-            <th scope="col">Share</th>
-          </tr>
-        </thead>
+        <Heads of={[["Segment"], ["Mean delay", "number"], ["Share"]]} />
         <tbody>
           {parts.map((s) => {
             const share = sumNs > 0 ? Math.max(0, s.total.latency?.meanNs ?? 0) / sumNs : 0;

@@ -1,6 +1,7 @@
 /** Packets by group: their distribution as a bar from min to max with p50, p90 and p99, the slowest of them in a table. */
 import { scaleLog } from "d3-scale";
 import { msOf } from "../state/time-range.ts";
+import { Heads } from "./heads.tsx";
 import { Time } from "./numbers.tsx";
 import { countText, delayText, reasonText, shareText } from "./text.ts";
 
@@ -68,29 +69,17 @@ export function PacketGroups({ answer }: { answer: PacketAnswer }) {
     <>
       <div class="scroll-x" tabIndex={0} role="region" aria-label="Groups of packets">
         <table class="rows">
-          <thead>
-            <tr>
-              <th scope="col">Packets of</th>
-              <th scope="col" class="wide-only">
-                Delays, logarithmic (p50 and p99 marked)
-              </th>
-              <th scope="col" class="number">
-                p50
-              </th>
-              <th scope="col" class="number">
-                p99
-              </th>
-              <th scope="col" class="number wide-only">
-                Max
-              </th>
-              <th scope="col" class="number">
-                Packets
-              </th>
-              <th scope="col" class="number wide-only">
-                Answered
-              </th>
-            </tr>
-          </thead>
+          <Heads
+            of={[
+              ["Packets of"],
+              ["Delays, logarithmic (p50 and p99 marked)", "wide-only"],
+              ["p50", "number"],
+              ["p99", "number"],
+              ["Max", "number wide-only"],
+              ["Packets", "number"],
+              ["Answered", "number wide-only"],
+            ]}
+          />
           <tbody>
             {answer.groups.map((g) => (
               <tr key={g.text} class="row">
@@ -117,14 +106,7 @@ export function PacketGroups({ answer }: { answer: PacketAnswer }) {
           <h2 class="spaced">Slowest packets</h2>
           <div class="scroll-x" tabIndex={0} role="region" aria-label="Slowest packets">
             <table class="small">
-              <thead>
-                <tr>
-                  <th scope="col">Packet</th>
-                  <th scope="col">Delay</th>
-                  <th scope="col">Between</th>
-                  <th scope="col">Time</th>
-                </tr>
-              </thead>
+              <Heads of={[["Packet"], ["Delay"], ["Between"], ["Time"]]} />
               <tbody>
                 {worst.slice(0, 100).map((w) => (
                   <tr key={`${w.group} ${w.packet} ${w.timeNs}`}>

@@ -5,6 +5,7 @@ import { useAnswer, useTicks } from "../api/use-answer.ts";
 import { layOut } from "../state/layout.ts";
 import { Actions, csvOf } from "./actions.tsx";
 import { queryCommand } from "./command.ts";
+import { Heads } from "./heads.tsx";
 import { NetworkMap, type NodeMark } from "./network-map.tsx";
 import { savePng } from "./picture.ts";
 import { Answered, Empty } from "./states.tsx";
@@ -117,14 +118,7 @@ function Gains({ steps }: { steps: readonly PlanStep[] }) {
   return (
     <table class="small">
       <caption class="unseen">What each upgrade gains</caption>
-      <thead>
-        <tr>
-          <th scope="col">Upgrade</th>
-          <th scope="col">Mean segment</th>
-          <th scope="col">Longest</th>
-          <th scope="col">Probed hops</th>
-        </tr>
-      </thead>
+      <Heads of={[["Upgrade"], ["Mean segment"], ["Longest"], ["Probed hops"]]} />
       <tbody>
         {next.map((step, i) => {
           const before = steps[i];

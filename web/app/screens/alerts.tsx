@@ -4,6 +4,7 @@ import { type Alert, type AlertRule, type Alerts, useRoute } from "../api/networ
 import { useAnswer, useTicks } from "../api/use-answer.ts";
 import { Actions, csvOf } from "../parts/actions.tsx";
 import { queryCommand } from "../parts/command.ts";
+import { Heads } from "../parts/heads.tsx";
 import { incidentText } from "../parts/incident-text.ts";
 import { IncidentActions, IncidentLine, useIncidents } from "../parts/incidents.tsx";
 import { Time } from "../parts/numbers.tsx";
@@ -71,19 +72,7 @@ function AlertTable({ alerts }: { alerts: readonly Alert[] }) {
   return (
     <div class="scroll-x" tabIndex={0} role="region" aria-label="Alerts, the latest first">
       <table class="rows">
-        <thead>
-          <tr>
-            <th scope="col">Alert</th>
-            <th scope="col">State</th>
-            <th scope="col">Began</th>
-            <th scope="col" class="wide-only">
-              Lasted
-            </th>
-            <th scope="col" class="wide-only">
-              What
-            </th>
-          </tr>
-        </thead>
+        <Heads of={[["Alert"], ["State"], ["Began"], ["Lasted", "wide-only"], ["What", "wide-only"]]} />
         <tbody>
           {alerts.map((a) => (
             <tr key={a.id} class="row">
@@ -134,19 +123,7 @@ function AlertLink({ alert }: { alert: Alert }) {
 function RuleTable({ rules }: { rules: readonly AlertRule[] }) {
   return (
     <table class="rows">
-      <thead>
-        <tr>
-          <th scope="col">Rule</th>
-          <th scope="col">When</th>
-          <th scope="col" class="wide-only">
-            Where
-          </th>
-          <th scope="col" class="wide-only">
-            Goes to
-          </th>
-          <th scope="col">State</th>
-        </tr>
-      </thead>
+      <Heads of={[["Rule"], ["When"], ["Where", "wide-only"], ["Goes to", "wide-only"], ["State"]]} />
       <tbody>
         {rules.map((r) => (
           <tr key={r.name}>

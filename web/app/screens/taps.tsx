@@ -8,6 +8,7 @@ import type { Health, TapPlanState, TapState } from "../api/types.ts";
 import { useAnswer, useTicks } from "../api/use-answer.ts";
 import { Actions, csvOf } from "../parts/actions.tsx";
 import { queryCommand } from "../parts/command.ts";
+import { Heads } from "../parts/heads.tsx";
 import { Answered, Empty } from "../parts/states.tsx";
 import { TapRow } from "../parts/tap-row.tsx";
 import { countText, durationText } from "../parts/text.ts";
@@ -79,34 +80,20 @@ function TapTable({ taps }: { taps: Taps }) {
         />
       </div>
       <table class="rows">
-        <thead>
-          <tr>
-            <th scope="col">Point</th>
-            <th scope="col">Last heard</th>
-            <th scope="col" class="number wide-only">
-              Packets/s
-            </th>
-            <th scope="col" class="number wide-only">
-              Dropped
-            </th>
-            <th scope="col" class="number wide-only">
-              In its spool
-            </th>
-            <th scope="col" class="number wide-only">
-              Records missing
-            </th>
-            <th scope="col" class="wide-only">
-              Clock
-            </th>
-            <th scope="col" class="number wide-only">
-              CPU
-            </th>
-            <th scope="col" class="wide-only">
-              Version
-            </th>
-            <th scope="col">State</th>
-          </tr>
-        </thead>
+        <Heads
+          of={[
+            ["Point"],
+            ["Last heard"],
+            ["Packets/s", "number wide-only"],
+            ["Dropped", "number wide-only"],
+            ["In its spool", "number wide-only"],
+            ["Records missing", "number wide-only"],
+            ["Clock", "wide-only"],
+            ["CPU", "number wide-only"],
+            ["Version", "wide-only"],
+            ["State"],
+          ]}
+        />
         <tbody>
           {points.map(({ name, tap }) => (
             <TapRow

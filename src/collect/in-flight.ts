@@ -1,0 +1,44 @@
+/** Packets that appeared at the receiver only: those that were in flight at a cut belong to the segment; far more than there can have been were never captured at the sender, or are foreign. */
+import { type FlowEstimate, isNoAnswer, type SegmentEstimate } from "../estimators/estimator.ts";
+
+/** Packets in flight at a cut, over rate x mean delay, at most; and where that is next to nothing. */
+export const MOST_AT_CUT = 16;
+const FEW_AT_CUT = 4;
+
+/** Share of an epoch's packets that are in flight at a cut, in the mean (Little); all may be where no delay is known. */
+export function shareInFlight({ mean }: SegmentEstimate, epochNs: number): number {
+  return isNoAnswer(mean) || !(epochNs > 0) ? 1 : Math.min(1, Math.abs(mean.valueNs) / epochNs);
+}
+
+/** May all packets that appeared at the receiver have been in flight? */
+export function isInFlight(segment: SegmentEstimate, share: number): boolean {
+  const { sent, received, lost } = segment;
+  if (sent === null || received === null || lost === null) return true;
+  const appeared = lost - (sent - received);
+  return appeared <= MOST_AT_CUT * share * received + FEW_AT_CUT;
+}
+
+/**
+ * Packets of an epoch that were sent in the segment and arrived: its weight among others. A capture that begins late at the sender, foreign packets and duplicates would make the epochs that have them
+ * count too much.
+ */
+export function arrivedOf(segment: SegmentEstimate, epochNs: number): number | null {
+  const { sent, received, lost, measured } = segment;
+  if (measured !== undefined) return measured;
+  if (sent === null || received === null) return received;
+  const least = { ...segment, lost: lost ?? Math.max(0, sent - received) };
+  if (isInFlight(least, shareInFlight(segment, epochNs))) return received;
+  return Math.max(0, sent - least.lost);
+}
+
+/** The same of a flow: `received` as the receiver lists it. Its loss is below 0 by no more than may have been in flight. */
+export function arrivedOfFlow(
+  { measured, lost }: Pick<FlowEstimate, "measured" | "lost">,
+  packets: number | null,
+  received: number | null,
+): number | null {
+  if (measured !== undefined) return measured;
+  if (packets === null) return received;
+  if (received === null) return Math.max(0, packets - Math.max(0, lost ?? 0));
+  return lost === null ? received : Math.max(0, Math.min(received, packets - lost));
+}

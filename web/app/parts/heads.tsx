@@ -1,0 +1,14 @@
+/** The head of a table whose columns do not sort (those that do: sort-head.tsx): titles, with the class of each. */
+export function Heads({ of }: { of: readonly (readonly [title: string, kind?: string])[] }) {
+  return (
+    <thead>
+      <tr>
+        {of.map(([title, kind]) => (
+          <th key={title} scope="col" class={kind}>
+            {title}
+          </th>
+        ))}
+      </tr>
+    </thead>
+  );
+}
