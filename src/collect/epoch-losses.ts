@@ -108,7 +108,8 @@ function followCutsByPackets(
   const own = epochs.slice(first, end);
   const { ofEpoch } = overtakenAlong(
     own.map((epoch, i) => {
-      const expected = i > 0 ? cutBeside(epoch, own[i - 1], null).expected : 0;
+      const before = own[i - 1];
+      const expected = before ? cutBeside([epoch, before], null, 0).expected : 0;
       const lost = Math.max(0, epoch.lost ?? 0);
       return { lost, appeared: appearedByPackets(epoch), most: OVERTAKING * Math.abs(expected) };
     }),
