@@ -75,7 +75,7 @@ function usage(): { rssMb: number; cpuS: number } {
 }
 
 interface Health {
-  memory: { heapUsed: number };
+  memory: { heapUsed: number; external: number; results: number };
 }
 const health = async () => (await (await fetch(`${collector.url}/v1/health`)).json()) as Health;
 
@@ -96,7 +96,9 @@ async function settled(query: string): Promise<void> {
 const resident: number[] = [];
 try {
   console.log(`${hours} h of ${points} points, epochs of ${epochS} s`);
-  console.log("hour  records/s  per core of CPU  RSS MB  heap MB  database MB  hour's question ms");
+  console.log(
+    "hour  records/s  per core of CPU  RSS MB  of it heap  external  database  files of results MB  hour's question ms",
+  );
   for (let hour = 0; hour < hours; hour++) {
     const [wall, { cpuS }] = [performance.now(), usage()];
     let sent = 0;
@@ -133,8 +135,10 @@ try {
           .toString()
           .padStart(16),
         rssMb.toFixed(0).padStart(7),
-        (memory.heapUsed / 1e6).toFixed(0).padStart(8),
-        (database / 1e6).toFixed(1).padStart(12),
+        (memory.heapUsed / 1e6).toFixed(0).padStart(11),
+        (memory.external / 1e6).toFixed(0).padStart(9),
+        (memory.results / 1e6).toFixed(0).padStart(9),
+        (database / 1e6).toFixed(1).padStart(20),
         ms.toFixed(0).padStart(19),
       ].join(" "),
     );

@@ -129,6 +129,15 @@ export class Collector {
     for (const { queue } of this.#lanes.values()) yield* queue.aloneNames();
   }
 
+  /** Records that will be read yet: those that wait, and lists of flows. */
+  *wanted(): Generator<RecordHandle> {
+    for (const { queue, taken } of this.#lanes.values()) {
+      yield* queue.waitingRecords();
+      yield* taken;
+    }
+    for (const lists of this.#lists.values()) yield* lists.records();
+  }
+
   /** Does anything list the flows of epochs? */
   get listsFlows(): boolean {
     const own = [...this.#lanes.values()].some(({ implementation }) => implementation.flowList?.heavyOnly);

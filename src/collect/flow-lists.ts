@@ -58,6 +58,10 @@ export class FlowLists {
     }
   }
 
+  *records(): Generator<RecordHandle> {
+    for (const list of this.#byEpoch.values()) yield* list.values();
+  }
+
   /** Is there a list for each of these records' epochs? It may turn out not to fit. */
   has(records: readonly RecordHandle[]): boolean {
     return records.length > 0 && records.every((r) => this.#byEpoch.has(place(r)));

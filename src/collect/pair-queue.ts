@@ -48,9 +48,13 @@ export class PairQueue {
     return this.#senders.length + this.#receivers.length;
   }
 
-  /** Names (identity.ts) of those that wait. */
+  waitingRecords(): RecordHandle[] {
+    return [...this.#senders, ...this.#receivers];
+  }
+
+  /** Names (identity.ts) of those. */
   waitingNames(): string[] {
-    return [...this.#senders, ...this.#receivers].map(identityText);
+    return this.waitingRecords().map(identityText);
   }
 
   /** Of these, those that wait for nothing but their other end: whatever else waits is estimated sooner or later. */

@@ -67,21 +67,30 @@ export abstract class ArrivalsTable {
     }: { point: string; segment: string; estimator: string; epoch: { startNs: bigint } },
     more: Partial<ArrivalCounts>,
   ): void {
-    const minuteNs = epoch.startNs - (epoch.startNs % MINUTE_NS);
-    const name = `${minuteNs}\n${point}\n${segment}\n${estimator}`;
+    this.#count([point, segment, estimator, epoch.startNs - (epoch.startNs % MINUTE_NS)], more);
+  }
+
+  #count(key: MinuteArrivals["key"], more: Partial<ArrivalCounts>): void {
+    const name = key.join("\n");
     let known = this.#pending.get(name);
     if (!known) {
       if (this.#pending.size >= MAX_PENDING) return;
-      known = { key: [point, segment, estimator, minuteNs], counts: { ...NO_ARRIVALS } };
+      known = { key, counts: { ...NO_ARRIVALS } };
       this.#pending.set(name, known);
     }
     for (const count of COUNTS) known.counts[count] += more[count] ?? 0;
   }
 
+  /** What cannot be written is counted on. */
   async flush(): Promise<void> {
     const pending = [...this.#pending.values()];
     this.#pending = new Map();
-    await this.add(pending);
+    try {
+      await this.add(pending);
+    } catch (error) {
+      for (const { key, counts } of pending) this.#count(key, counts);
+      throw error;
+    }
   }
 
   /** Of the minutes that begin in a time. */

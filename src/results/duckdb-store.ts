@@ -1,7 +1,7 @@
 /** Results in one file (DuckDB). What belongs together is one transaction: a kill leaves nothing half made. */
 import { earlier, later } from "../base/time.ts";
 import { ARRIVALS_TABLE, DuckdbArrivals } from "./arrivals-table.ts";
-import { DUCKDB, type ReadRows, type Value } from "./dialect.ts";
+import { type ColumnType, DUCKDB, type ReadRows, type Value } from "./dialect.ts";
 import { type Database, openDatabase } from "./duckdb.ts";
 import { DuckdbHappenings, type Statements } from "./happenings.ts";
 import { NewestRows } from "./newest-rows.ts";
@@ -27,6 +27,16 @@ import {
 const MAX_DIRTY = 100_000;
 const KEY_TYPES = KEY.map((name) => SEGMENT_COLUMNS.find(([column]) => column === name)?.[2] ?? "text");
 const SAME_SPAN = KEY.map((name) => `dirty.${name} = i.${name}`).join(" AND ");
+
+/** Rows that say how wide rows are. */
+const SAMPLE = 1000;
+const WIDTHS: Record<ColumnType, (name: string) => string> = {
+  text: (name) => `coalesce(strlen(${name}), 0)`,
+  bytes: (name) => `coalesce(octet_length(${name}), 0)`,
+  bigint: () => "8",
+  double: () => "8",
+  integer: () => "4",
+};
 
 const dirtyName = (span: OpenSpan) => keyOf(span).join("\n");
 
@@ -55,6 +65,12 @@ export class DuckdbStore extends ResultsStore {
     this.#writing = new Line();
     const statements: Statements = {
       run: (sql, values) => this.#alone(() => db.run(sql, values)),
+      runAll: (list) =>
+        this.#alone(() =>
+          db.transaction(async () => {
+            for (const [sql, values] of list) await db.run(sql, values);
+          }),
+        ),
       all,
       dialect: DUCKDB,
     };
@@ -199,16 +215,19 @@ export class DuckdbStore extends ResultsStore {
     );
   }
 
-  async retain(step: Step, { nowNs, keepNs, maxRows }: RetainedRows): Promise<void> {
+  async retain(step: Step, { nowNs, keepNs, maxBytes }: RetainedRows): Promise<void> {
+    const keptShare = maxBytes === null ? 1 : maxBytes / Math.max(maxBytes, 1, await this.#bytesOf(step));
     for (const table of ["segments", "flows"] as const) {
-      const [newest] = await this.#all(`SELECT max(end_ns) FROM ${table} WHERE step_s = $1`, [step]);
+      const [newest] = await this.#all(`SELECT max(end_ns), count(*) FROM ${table} WHERE step_s = $1`, [
+        step,
+      ]);
       if (newest?.[0] === null || newest?.[0] === undefined) continue;
       const newestNs = BigInt(newest[0] as bigint);
       let limitNs = keepNs === null ? null : (newestNs < nowNs ? newestNs : nowNs) - keepNs;
-      if (maxRows !== null) {
+      if (keptShare < 1) {
         const [row] = await this.#all(
           `SELECT end_ns FROM ${table} WHERE step_s = $1 ORDER BY start_ns DESC LIMIT 1 OFFSET $2`,
-          [step, maxRows],
+          [step, Math.floor(keptShare * Number(newest[1]))],
         );
         const oldest = row?.[0] === undefined ? null : BigInt(row[0] as bigint);
         if (oldest !== null && (limitNs === null || oldest > limitNs)) limitNs = oldest;
@@ -222,6 +241,23 @@ export class DuckdbStore extends ResultsStore {
     this.#newest.forget();
   }
 
+  /** Of the rows of a step: as many as there are, as wide as the newest of them. */
+  async #bytesOf(step: Step): Promise<number> {
+    let bytes = 0;
+    for (const [table, columns] of [
+      ["segments", SEGMENT_COLUMNS],
+      ["flows", FLOW_COLUMNS],
+    ] as const) {
+      const widths = columns.map(([name, , type]) => WIDTHS[type](name)).join(" + ");
+      const [row] = await this.#all(
+        `SELECT (SELECT count(*) FROM ${table} WHERE step_s = $1), avg(${widths}) FROM (SELECT * FROM ${table} WHERE step_s = $1 ORDER BY start_ns DESC LIMIT ${SAMPLE})`,
+        [step],
+      );
+      bytes += Number(row?.[0] ?? 0) * Number(row?.[1] ?? 0);
+    }
+    return bytes;
+  }
+
   async export(table: "segments" | "flows", path: string, format: "parquet" | "csv"): Promise<void> {
     const columns = (table === "segments" ? SEGMENT_COLUMNS : FLOW_COLUMNS)
       .map((c) => c[0])
@@ -233,6 +269,11 @@ export class DuckdbStore extends ResultsStore {
         `COPY (SELECT ${columns.join(", ")} FROM ${table} ORDER BY ${EXPORT_ORDER[table]}) TO '${quoted}' (${how})`,
       ),
     );
+  }
+
+  override async memoryBytes(): Promise<number> {
+    const [row] = await this.#all("SELECT sum(memory_usage_bytes) FROM duckdb_memory()");
+    return Number(row?.[0] ?? 0);
   }
 
   async close(): Promise<void> {

@@ -17,7 +17,7 @@ export interface Database {
 export class DatabaseDamaged extends Error {}
 
 /** DatabaseDamaged where the file is none of its kind. UsageError where the package is missing, or another process has the file. */
-export async function openDatabase(path: string, memoryBytes = 512e6): Promise<Database> {
+export async function openDatabase(path: string, memoryBytes = 192e6): Promise<Database> {
   const { DuckDBInstance } = await load();
   let instance: DuckDBInstance;
   try {

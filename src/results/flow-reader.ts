@@ -2,6 +2,8 @@
  * Rows of flows, read. A time is covered by the coarsest rows that lie in it whole and are rolled up, by finer ones at its ends; and wherever a minute or an hour did not keep a flow (they keep those
  * with the most packets), by what is below: a flow's total is the same however it is put together.
  */
+import { UsageError } from "../base/errors.ts";
+import { earlier, later } from "../base/time.ts";
 import type { Dialect, Questions, Value } from "./dialect.ts";
 import { bucketOf, distinctNames, type RowSelection, type RowsFrom, tuples } from "./row-selection.ts";
 import { type FlowRow, STEPS, type Step } from "./rows.ts";
@@ -18,24 +20,53 @@ export class FlowReader {
     this.#questions = questions;
   }
 
-  /** Rows of these flows in a time, in order of it; each part of the time once. `step`: the coarsest that may be read. */
+  /** Rows of these flows in a time, in order of it; each part of the time once. `step`: the coarsest that may be read. UsageError where there are too many. */
   async rows(selection: RowSelection, flows: readonly string[], step: Step): Promise<FlowRow[]> {
-    if (flows.length === 0) return [];
-    const coarse = new CoarseRows(step === 0 ? [] : await this.#wholeRows(selection, flows, step));
-    // Epochs only of what is not covered: most rows are those of epochs, and reading them is what takes time.
-    const fine = await this.#epochRows(selection, flows, coarse.gaps(selection, flows));
-    const rows = [...coarse.rows, ...fine.filter((row) => !coarse.covers(row.flow, row.startNs))];
-    return rows.sort((a, b) => (a.startNs < b.startNs ? -1 : a.startNs > b.startNs ? 1 : 0));
+    const { rows, cutNs } = await this.rowsUpTo(selection, flows, step, MAX_ROWS);
+    if (cutNs === null) return rows;
+    throw new UsageError(
+      "bad-question",
+      "too many rows of flows in this time",
+      "ask for less time, or fewer flows",
+    );
   }
 
-  async #wholeRows(selection: RowSelection, flows: readonly string[], step: Step): Promise<FlowRow[]> {
+  /** Of more than `most`, the first: all up to `cutNs`. */
+  async rowsUpTo(
+    selection: RowSelection,
+    flows: readonly string[],
+    step: Step,
+    most: number,
+  ): Promise<{ rows: FlowRow[]; cutNs: bigint | null }> {
+    if (flows.length === 0) return { rows: [], cutNs: null };
+    const whole = step === 0 ? [] : await this.#wholeRows(selection, flows, step, most + 1);
+    const coarse = new CoarseRows(whole);
+    // Epochs only of what is not covered: most rows are those of epochs, and reading them is what takes time.
+    const fine = await this.#epochRows(selection, flows, coarse.gaps(selection, flows), most + 1);
+    const cuts = [whole[most], fine[most]].flatMap((row) => (row ? [row.startNs] : []));
+    const cutNs = cuts.length === 0 ? null : cuts.reduce(earlier);
+    const all = [...coarse.rows, ...fine.filter((row) => !coarse.covers(row.flow, row.startNs))];
+    const rows = cutNs === null ? all : all.filter((row) => row.startNs < cutNs);
+    rows.sort((a, b) => (a.startNs < b.startNs ? -1 : a.startNs > b.startNs ? 1 : 0));
+    return { rows, cutNs };
+  }
+
+  async #wholeRows(
+    selection: RowSelection,
+    flows: readonly string[],
+    step: Step,
+    most: number,
+  ): Promise<FlowRow[]> {
     const { dialect } = this.#questions;
     const names = flows.map((_, i) => `$${7 + i}`).join(", ");
     const parts = coarser(step).map(
       (s) =>
         `SELECT ${columns(dialect)} ${dialect.from("flows")} AND ${OWN} AND step_s = ${s} AND ${dialect.starting("$5", "$6")} AND start_ns + ${lengthNs(s)} <= $6 AND flow IN (${names}) AND ${notOpen(dialect, s)}`,
     );
-    const rows = await this.#questions.all(parts.join(" UNION ALL "), [...valuesOf(selection), ...flows]);
+    const rows = await this.#questions.all(
+      `SELECT * FROM (${parts.join(" UNION ALL ")}) AS parts ORDER BY start_ns LIMIT ${most}`,
+      [...valuesOf(selection), ...flows],
+    );
     return rows.map((row) => flowRow(selection, row));
   }
 
@@ -43,6 +74,7 @@ export class FlowReader {
     selection: RowSelection,
     flows: readonly string[],
     spans: readonly NsSpan[],
+    most: number,
   ): Promise<FlowRow[]> {
     if (spans.length === 0) return [];
     const { dialect } = this.#questions;
@@ -51,7 +83,7 @@ export class FlowReader {
       .map(({ fromNs, toNs }) => `(start_ns >= ${fromNs} AND start_ns < ${toNs})`)
       .join(" OR ");
     const rows = await this.#questions.all(
-      `SELECT ${columns(dialect)} ${dialect.from("flows")} AND ${OWN} AND step_s = 0 AND ${dialect.starting("$5", "$6")} AND (${times}) AND flow IN (${names})`,
+      `SELECT ${columns(dialect)} ${dialect.from("flows")} AND ${OWN} AND step_s = 0 AND ${dialect.starting("$5", "$6")} AND (${times}) AND flow IN (${names}) ORDER BY start_ns LIMIT ${most}`,
       [...valuesOf(selection), ...flows],
     );
     return rows.map((row) => flowRow(selection, row));
@@ -126,6 +158,8 @@ const HOUR_NS = lengthNs(3600);
 const LONG_NS = 72n * HOUR_NS;
 /** More gaps than this are read as one. */
 const MAX_GAPS = 32;
+/** Rows that one question may read. */
+const MAX_ROWS = 100_000;
 
 /** Minutes and hours of flows that are read as they are. */
 class CoarseRows {
@@ -148,25 +182,31 @@ class CoarseRows {
     );
   }
 
-  /** Times in which one of the flows is not covered. */
+  /** Times in which one of the flows is not covered. However long the time asked for, what is looked through is the part that has rows. */
   gaps({ fromNs, toNs }: RowSelection, flows: readonly string[]): NsSpan[] {
     if (this.rows.length === 0) return [{ fromNs, toNs }];
     const isLong = toNs - fromNs > LONG_NS;
     const gaps: NsSpan[] = [];
-    let ns = fromNs;
-    while (ns < toNs) {
+    const add = (startNs: bigint, endNs: bigint) => {
+      const last = gaps.at(-1);
+      if (last && last.toNs === startNs) last.toNs = endNs;
+      else gaps.push({ fromNs: startNs, toNs: endNs });
+    };
+    const firstNs = later(fromNs, bucketOf(this.rows.map((r) => r.startNs).reduce(earlier), 3600));
+    const lastNs = earlier(toNs, this.rows.map((r) => r.endNs).reduce(later));
+    if (firstNs > fromNs) add(fromNs, firstNs);
+    let ns = firstNs;
+    while (ns < lastNs) {
       // Of a long time whole hours: what minutes cover in them is read for nothing.
       const byHours = isLong || flows.every((f) => this.#hours.has(`${bucketOf(ns, 3600)} ${f}`));
       const endNs = byHours ? bucketOf(ns, 3600) + HOUR_NS : bucketOf(ns, 60) + MINUTE_NS;
-      const last = gaps.at(-1);
       if (
         !flows.every((f) => this.#hours.has(`${bucketOf(ns, 3600)} ${f}`) || (!isLong && this.covers(f, ns)))
-      ) {
-        if (last && last.toNs === ns) last.toNs = endNs;
-        else gaps.push({ fromNs: ns, toNs: endNs });
-      }
+      )
+        add(ns, endNs);
       ns = endNs;
     }
+    if (ns < toNs) add(ns, toNs);
     const [first] = gaps;
     if (!first || gaps.length <= MAX_GAPS) return gaps;
     return [{ fromNs: first.fromNs, toNs: gaps.at(-1)?.toNs ?? toNs }];

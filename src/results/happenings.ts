@@ -16,13 +16,18 @@ export interface HappeningSelection {
   toNs?: bigint | undefined;
   open?: boolean | undefined;
   limit: number;
-  /** Only those that began before this one, in the order of the answer. */
-  before?: bigint | undefined;
+  /** Only those behind this one, in the order of the answer. */
+  after?: HappeningPlace | undefined;
 }
+
+/** Where one is in the order of answers: several may begin at the same time. */
+export type HappeningPlace = Pick<Happening, "startNs" | "id">;
 
 /** How a table of the results is reached: one statement after the other. */
 export interface Statements extends Questions {
   run(sql: string, values?: readonly Value[]): Promise<void>;
+  /** All of them or none, with nothing in between. */
+  runAll(statements: readonly (readonly [sql: string, values: readonly Value[]])[]): Promise<void>;
 }
 
 export type HappeningKind = "incidents" | "alerts";
@@ -42,7 +47,7 @@ export abstract class HappeningTable {
   abstract retain(beforeNs: bigint): Promise<void>;
 
   /** The latest first. */
-  async list({ fromNs, toNs, open, before, limit }: HappeningSelection): Promise<Happening[]> {
+  async list({ fromNs, toNs, open, after, limit }: HappeningSelection): Promise<Happening[]> {
     const where: string[] = [];
     const values: Value[] = [];
     const add = (text: (n: string) => string, value: Value) => {
@@ -51,7 +56,11 @@ export abstract class HappeningTable {
     };
     if (fromNs !== undefined) add((n) => `(closed_ns IS NULL OR closed_ns >= ${n})`, fromNs);
     if (toNs !== undefined) add((n) => `opened_ns < ${n}`, toNs);
-    if (before !== undefined) add((n) => `opened_ns < ${n}`, before);
+    if (after !== undefined) {
+      add((n) => `opened_ns <= ${n}`, after.startNs);
+      values.push(after.startNs, after.id);
+      where.push(`(opened_ns < $${values.length - 1} OR id > $${values.length})`);
+    }
     if (open !== undefined) where.push(`closed_ns IS ${open ? "" : "NOT "}NULL`);
     values.push(limit);
     const rows = await this.#db.all(
@@ -81,9 +90,9 @@ export class DuckdbHappenings extends HappeningTable {
   }
 
   async write({ id, startNs, closedNs, body }: Happening): Promise<void> {
-    await this.#statements.run(`DELETE FROM ${this.#name} WHERE id = $1`, [id]);
-    await this.#statements.run(`INSERT INTO ${this.#name} VALUES ($1, $2, $3, $4)`, [
-      ...[id, startNs, closedNs, body],
+    await this.#statements.runAll([
+      [`DELETE FROM ${this.#name} WHERE id = $1`, [id]],
+      [`INSERT INTO ${this.#name} VALUES ($1, $2, $3, $4)`, [id, startNs, closedNs, body]],
     ]);
   }
 

@@ -5,6 +5,7 @@
  * A row written again replaces the one before: what is estimated twice, after a crash or because a late record came, counts once. A row that names an end as missing never replaces one that has both.
  * Rows of a minute and of an hour are made when their time is over, and again when something in them changes: which ones are to be made is kept beside the rows.
  */
+import { grouped } from "../base/grouped.ts";
 import type { ArrivalsTable } from "./arrivals-table.ts";
 import type { Questions } from "./dialect.ts";
 import { FlowReader } from "./flow-reader.ts";
@@ -37,7 +38,8 @@ export interface RolledSpans {
 export interface RetainedRows {
   nowNs: bigint;
   keepNs: bigint | null;
-  maxRows: number | null;
+  /** Of rows of segments and flows together, before the database packs them. */
+  maxBytes: number | null;
 }
 
 export abstract class ResultsStore extends SegmentReader {
@@ -61,11 +63,16 @@ export abstract class ResultsStore extends SegmentReader {
     fenceOf?: (segment: SegmentRow["segment"]) => number,
   ): Promise<void>;
 
-  /** Removes rows of a step that ended longer before the newest (or before now, where that is earlier) than is kept, and the oldest beyond so many. */
+  /** Removes rows of a step that ended longer before the newest (or before now, where that is earlier) than is kept, and the oldest beyond so many bytes. */
   abstract retain(step: Step, rows: RetainedRows): Promise<void>;
 
   /** The rows of a table as a file. */
   abstract export(table: "segments" | "flows", path: string, format: "parquet" | "csv"): Promise<void>;
+
+  /** Memory of the database, where it is in this process. */
+  async memoryBytes(): Promise<number | null> {
+    return null;
+  }
 
   abstract close(): Promise<void>;
 
@@ -146,17 +153,6 @@ export function isReplacedBy(
 
 function* chunks(spans: readonly OpenSpan[]): Generator<OpenSpan[]> {
   for (let at = 0; at < spans.length; at += SPANS_AT_ONCE) yield spans.slice(at, at + SPANS_AT_ONCE);
-}
-
-function grouped<T>(rows: Iterable<T>, nameOf: (row: T) => string): Map<string, T[]> {
-  const groups = new Map<string, T[]>();
-  for (const row of rows) {
-    const name = nameOf(row);
-    const known = groups.get(name);
-    if (known) known.push(row);
-    else groups.set(name, [row]);
-  }
-  return groups;
 }
 
 function byPackets(a: FlowRow, b: FlowRow): number {

@@ -71,6 +71,12 @@ export interface SpreadRow {
   spreadNs: number;
 }
 
+/** In order of time; `cutNs`: from there on rows were left out, because there are too many. */
+export interface CoveringRows {
+  rows: SegmentRow[];
+  cutNs: bigint | null;
+}
+
 /** Later than all times: the first of some is found by what is left until then. */
 const FAR_NS = 9_000_000_000_000_000_000n;
 const NAMES = "from_point, to_point, label, estimator";
@@ -86,14 +92,15 @@ export class SegmentReader {
     this.questions = questions;
   }
 
-  /** In order of time. */
+  /** In order of time; `most`: of more, the first. */
   async segmentRows(
     { from, to, label, estimator, fromNs, toNs }: RowSelection,
     step: Step,
+    most = Number.MAX_SAFE_INTEGER,
   ): Promise<SegmentRow[]> {
     const { dialect } = this.questions;
     const rows = await this.questions.all(
-      `SELECT ${rowColumns(dialect)} ${dialect.from("segments")} AND step_s = $1 AND ${dialect.starting("$2", "$3")} AND from_point = $4 AND to_point = $5 AND label = $6 AND estimator = $7 ORDER BY start_ns`,
+      `SELECT ${rowColumns(dialect)} ${dialect.from("segments")} AND step_s = $1 AND ${dialect.starting("$2", "$3")} AND from_point = $4 AND to_point = $5 AND label = $6 AND estimator = $7 ORDER BY start_ns LIMIT ${most}`,
       [step, fromNs, toNs, from, to, label, estimator],
     );
     return rows.map(readSegmentRow);
@@ -153,9 +160,9 @@ export class SegmentReader {
     return row && Number(row[0]) > 0 ? BigInt(row[1] as bigint) : null;
   }
 
-  /** Rows that cover a time in the coarsest steps that `step` allows: what is not rolled up yet comes as it is below. */
-  async coveringRows(selection: RowSelection, step: Step): Promise<SegmentRow[]> {
-    if (step === 0) return await this.segmentRows(selection, 0);
+  /** Rows that cover a time in the coarsest steps that `step` allows: what is not rolled up yet comes as it is below. No more than `most` are read, and all of them up to `cutNs`. */
+  async coveringRows(selection: RowSelection, step: Step, most: number): Promise<CoveringRows> {
+    if (step === 0) return cutRows(await this.segmentRows(selection, 0, most + 1), most);
     const below = STEPS[STEPS.indexOf(step) - 1] ?? 0;
     const { from, to, label, estimator, fromNs, toNs } = selection;
     const dirty = await this.questions.all(
@@ -165,15 +172,19 @@ export class SegmentReader {
     const open = new Set(dirty.map(([start]) => BigInt(start as bigint)));
     // One that reaches into the time counts whole.
     const around = { ...selection, fromNs: bucketOf(fromNs, step) };
-    const rows = (await this.segmentRows(around, step)).filter((r) => !open.has(r.startNs));
+    const whole = cutRows(await this.segmentRows(around, step, most + 1), most);
+    const rows = whole.rows.filter((r) => !open.has(r.startNs));
+    let { cutNs } = whole;
     // One question for all that is not rolled up: there may be many minutes of it.
     const [first, last] = [[...open][0], [...open].at(-1)];
     if (first !== undefined && last !== undefined) {
       const span = { ...selection, fromNs: first, toNs: last + BigInt(step) * 1_000_000_000n };
-      for (const row of await this.coveringRows(span, below))
-        if (open.has(bucketOf(row.startNs, step))) rows.push(row);
+      const finer = await this.coveringRows(span, below, most);
+      for (const row of finer.rows) if (open.has(bucketOf(row.startNs, step))) rows.push(row);
+      if (finer.cutNs !== null) cutNs = cutNs === null ? finer.cutNs : earlier(cutNs, finer.cutNs);
     }
-    return rows.sort((a, b) => (a.startNs < b.startNs ? -1 : 1));
+    rows.sort((a, b) => (a.startNs < b.startNs ? -1 : 1));
+    return { rows: rows.filter((r) => cutNs === null || r.startNs < cutNs), cutNs };
   }
 
   /** Epochs of every segment and estimator in a time, and what became of them. */
@@ -335,6 +346,10 @@ export class SegmentReader {
     const some = `SELECT from_point ${this.questions.dialect.from("segments")} LIMIT 1`;
     return (await this.questions.all(some)).length === 0;
   }
+}
+
+function cutRows(rows: SegmentRow[], most: number): CoveringRows {
+  return { rows: rows.slice(0, most), cutNs: rows[most]?.startNs ?? null };
 }
 
 export type SegmentSpan = Pick<SegmentRow, "segment" | "estimator" | "startNs" | "endNs">;

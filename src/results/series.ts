@@ -1,6 +1,7 @@
 /** Questions that rows answer: latency and loss over time in any step, flows over a time. Quick, because nothing is estimated; the rules are those of answers from records. */
 import { UsageError } from "../base/errors.ts";
-import { later } from "../base/time.ts";
+import { grouped } from "../base/grouped.ts";
+import { earlier, later } from "../base/time.ts";
 import type { Combination } from "../collect/combine.ts";
 import type { CutEdges } from "../collect/cut-edges.ts";
 import { type CountedEpoch, type EpochLoss, epochLosses } from "../collect/epoch-losses.ts";
@@ -53,8 +54,9 @@ export interface Series {
 }
 
 const SECOND_NS = 1_000_000_000n;
-/** Rows that one question may read. */
-const MAX_ROWS = 100_000;
+/** Rows that one question may read: some kB of memory each, while it is answered. */
+const MAX_ROWS = 20_000;
+const TOO_LONG = "ask for shorter steps, or for whole minutes or hours";
 
 /** The coarsest rows that a step can be made of. */
 export function stepFor(stepNs: bigint): Step {
@@ -64,47 +66,83 @@ export function stepFor(stepNs: bigint): Step {
   return fitting.at(-1) ?? 0;
 }
 
-/** `stepNs` 0: as the epochs are. At most `limit` points; the rest begins at `next`. */
+/** Steps around those that are given: the loss of an epoch is known by its neighbours, which may be on another page. */
+const AROUND = 32;
+
+/** `stepNs` 0: as the epochs are. At most `limit` points, from `cursorNs` on; the rest begins at `next`. */
 export async function latencySeries(
   store: ResultsStore,
   selection: RowSelection,
   stepNs: bigint,
   limit: number,
+  cursorNs: bigint | null = null,
 ): Promise<Series> {
   const { from, to, label, estimator } = selection;
-  const step = stepFor(stepNs);
-  // A page begins with something, and no more is read than is given, where the steps tell how much that is.
-  const firstNs = (await store.firstFrom(selection, step)) ?? selection.toNs;
-  const fromNs = later(firstNs, selection.fromNs);
-  const reachNs = stepNs === 0n ? null : bucketNs(fromNs, stepNs) + stepNs * BigInt(limit);
-  const toNs = reachNs !== null && reachNs < selection.toNs ? reachNs : selection.toNs;
-  const rows = await store.coveringRows({ ...selection, fromNs, toNs }, step);
-  if (rows.length > MAX_ROWS)
-    throw new UsageError(
-      "bad-question",
-      `more than ${MAX_ROWS} epochs`,
-      "ask for longer steps, or less time",
-    );
-  const groups = new Map<bigint, SegmentRow[]>();
-  for (const row of rows) {
-    const start = stepNs === 0n ? row.startNs : bucketNs(row.startNs, stepNs);
-    const known = groups.get(start);
-    if (known) known.push(row);
-    else groups.set(start, [row]);
-  }
+  const page = await readPage(store, selection, { stepNs, limit, cursorNs });
+  const groups = grouped(page.rows, ({ startNs }) => (stepNs === 0n ? startNs : bucketNs(startNs, stepNs)));
   const steps: MadeRow[] = [];
-  let next: string | null = toNs < selection.toNs ? `${toNs}` : null;
   for (const [startNs, list] of groups) {
-    // One more than is given, because the loss of an epoch is known by the next.
-    if (steps.length > limit) break;
-    if (steps.length === limit) next = `${startNs}`;
+    // The last step may be there in part.
+    if (page.cutNs !== null && (stepNs === 0n ? startNs >= page.cutNs : startNs + stepNs > page.cutNs)) break;
     const endNs = stepNs === 0n ? (list.at(-1)?.endNs ?? startNs) : startNs + stepNs;
     const made = combineRows(list, { step: 0, startNs, endNs });
     if (made) steps.push(made);
   }
   const losses = epochLosses(steps.map(({ row }) => countedEpoch(row)));
-  const points = steps.slice(0, limit).map((made, i) => pointOf(made, losses[i]));
-  return { from, to, label, estimator, stepNs: `${stepNs}`, points, next };
+  const first = steps.findIndex(({ row }) => row.startNs >= page.firstNs);
+  const behind = first < 0 ? steps.length : first;
+  const last = Math.min(steps.length, behind + limit);
+  const points = steps.slice(behind, last).map((made, i) => pointOf(made, losses[behind + i]));
+  const nextNs = steps[last]?.row.startNs ?? page.restNs;
+  if (points.length === 0 && page.cutNs !== null)
+    throw new UsageError("bad-question", `more than ${MAX_ROWS} epochs in a step`, TOO_LONG);
+  return {
+    from,
+    to,
+    label,
+    estimator,
+    stepNs: `${stepNs}`,
+    points,
+    next: nextNs === null ? null : `${nextNs}`,
+  };
+}
+
+interface Page {
+  rows: SegmentRow[];
+  cutNs: bigint | null;
+  /** Rows before are not of the page. */
+  firstNs: bigint;
+  /** Where more may begin that was not read; null where everything was. */
+  restNs: bigint | null;
+}
+
+/** A page begins with something, and no more is read than is given, and a little around it. */
+async function readPage(
+  store: ResultsStore,
+  selection: RowSelection,
+  { stepNs, limit, cursorNs }: { stepNs: bigint; limit: number; cursorNs: bigint | null },
+): Promise<Page> {
+  const step = stepFor(stepNs);
+  const { fromNs, toNs } = selection;
+  const beginNs = cursorNs === null ? fromNs : later(cursorNs, fromNs);
+  const foundNs = later((await store.firstFrom({ ...selection, fromNs: beginNs }, step)) ?? toNs, beginNs);
+  const continues = beginNs > fromNs;
+  if (stepNs === 0n) {
+    const before = continues ? await store.lastRows({ ...selection, toNs: foundNs }, AROUND) : [];
+    const own = { ...selection, fromNs: foundNs };
+    const { rows, cutNs } = await store.coveringRows(own, 0, Math.min(MAX_ROWS, limit + AROUND));
+    return { rows: [...before, ...rows], cutNs, firstNs: foundNs, restNs: cutNs };
+  }
+  const firstNs = bucketNs(foundNs, stepNs);
+  const reachNs = firstNs + stepNs * BigInt(limit + AROUND);
+  const range = {
+    ...selection,
+    fromNs: continues ? later(fromNs, firstNs - stepNs * BigInt(AROUND)) : foundNs,
+    toNs: earlier(toNs, reachNs),
+  };
+  const { rows, cutNs } = await store.coveringRows(range, step, MAX_ROWS);
+  const restNs = cutNs === null ? reachNs : bucketNs(cutNs, stepNs);
+  return { rows, cutNs, firstNs, restNs: restNs < toNs ? restNs : null };
 }
 
 function bucketNs(ns: bigint, stepNs: bigint): bigint {
@@ -193,7 +231,7 @@ export async function topFlows(
   most: number,
 ): Promise<FlowSummary[]> {
   const names = await store.flows.top(selection, coarsest(selection), most);
-  const byFlow = grouped(await store.flows.rows(selection, names, 3600));
+  const byFlow = grouped(await store.flows.rows(selection, names, 3600), flowOf);
   return names.flatMap((flow) => summaryOf(flow, byFlow.get(flow) ?? [], selection) ?? []);
 }
 
@@ -206,56 +244,41 @@ export async function oneFlow(
   return summaryOf(flow, await store.flows.rows(selection, [flow], 3600), selection);
 }
 
-/** One flow over time, epoch by epoch or step by step. */
+export type FlowPoint = Omit<FlowSummary, "flow"> & { startNs: string };
+
+/** One flow over time, epoch by epoch or step by step: at most `limit` points, from `cursorNs` on; the rest begins at `next`. */
 export async function flowSeries(
   store: ResultsStore,
   selection: RowSelection,
   flow: string,
-  stepNs: bigint,
-  limit: number,
-): Promise<(Omit<FlowSummary, "flow"> & { startNs: string })[]> {
-  const groups = new Map<bigint, FlowRow[]>();
+  { stepNs, limit, cursorNs = null }: { stepNs: bigint; limit: number; cursorNs?: bigint | null },
+): Promise<{ points: FlowPoint[]; next: string | null }> {
   const step = stepFor(stepNs);
+  const startOf = (ns: bigint) => (stepNs === 0n ? ns : bucketNs(ns, stepNs));
   // A minute or an hour that reaches into the time counts whole.
-  const around = { ...selection, fromNs: bucketOf(selection.fromNs, step) };
-  for (const row of await store.flows.rows(around, [flow], step)) {
-    const start = stepNs === 0n ? row.startNs : bucketNs(row.startNs, stepNs);
-    const known = groups.get(start);
-    if (known) known.push(row);
-    else groups.set(start, [row]);
-  }
-  return [...groups].slice(0, limit).flatMap(([startNs, rows]) => {
-    const made = combineFlow(rows, { step: 0, startNs, endNs: startNs + stepNs });
-    if (!made) return [];
-    const { packets, answers } = made.row.state;
-    return [
-      {
-        startNs: `${startNs}`,
-        packets,
-        bytes: made.row.bytes,
-        ...flowLoss(made.combination),
-        epochs: answers,
-        ...latencyOf(made.combination, null),
-      },
-    ];
+  const beginNs = cursorNs === null ? selection.fromNs : later(cursorNs, selection.fromNs);
+  const around = { ...selection, fromNs: bucketOf(beginNs, step) };
+  const most = stepNs === 0n ? Math.min(MAX_ROWS, limit) : MAX_ROWS;
+  const { rows, cutNs } = await store.flows.rowsUpTo(around, [flow], step, most);
+  const all = [...grouped(rows, (row) => startOf(row.startNs))];
+  const steps = cutNs === null ? all : all.filter(([startNs]) => startNs < startOf(cutNs));
+  if (steps.length === 0 && cutNs !== null)
+    throw new UsageError("bad-question", `more than ${MAX_ROWS} epochs in a step`, TOO_LONG);
+  const points = steps.slice(0, limit).flatMap(([startNs, list]): FlowPoint[] => {
+    const made = combineFlow(list, { step: 0, startNs, endNs: startNs + stepNs });
+    return made ? [{ startNs: `${startNs}`, ...flowCounts(made) }] : [];
   });
+  const nextNs = steps[limit]?.[0] ?? (cutNs === null ? null : startOf(cutNs));
+  return { points, next: nextNs === null ? null : `${nextNs}` };
 }
 
 /** Every flow that has rows in a time, each as one: one question for all of them. */
 export async function allFlows(store: ResultsStore, selection: RowSelection): Promise<FlowSummary[]> {
-  const byFlow = grouped(await store.flows.allRows(selection, 0));
+  const byFlow = grouped(await store.flows.allRows(selection, 0), flowOf);
   return [...byFlow].flatMap(([flow, rows]) => summaryOf(flow, rows, selection) ?? []);
 }
 
-function grouped(rows: readonly FlowRow[]): Map<string, FlowRow[]> {
-  const byFlow = new Map<string, FlowRow[]>();
-  for (const row of rows) {
-    const known = byFlow.get(row.flow);
-    if (known) known.push(row);
-    else byFlow.set(row.flow, [row]);
-  }
-  return byFlow;
-}
+const flowOf = (row: FlowRow): string => row.flow;
 
 function summaryOf(
   flow: string,
@@ -263,15 +286,20 @@ function summaryOf(
   { fromNs, toNs }: RowSelection,
 ): FlowSummary | null {
   const made = combineFlow(rows, { step: 0, startNs: fromNs, endNs: toNs });
-  if (!made) return null;
-  const { packets, answers } = made.row.state;
+  return made && { flow, ...flowCounts(made) };
+}
+
+function flowCounts({
+  row,
+  combination,
+}: NonNullable<ReturnType<typeof combineFlow>>): Omit<FlowSummary, "flow"> {
+  const { packets, answers } = row.state;
   return {
-    flow,
     packets,
-    bytes: made.row.bytes,
-    ...flowLoss(made.combination),
+    bytes: row.bytes,
+    ...flowLoss(combination),
     epochs: answers,
-    ...latencyOf(made.combination, null),
+    ...latencyOf(combination, null),
   };
 }
 

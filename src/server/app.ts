@@ -1,9 +1,12 @@
 /** The HTTP server: routes (route.ts) with access, limits and errors around them. Bodies are read only for those who may send them, and never more than the limit at once. */
 
+import { X509Certificate } from "node:crypto";
 import { Readable } from "node:stream";
+import { createSecureContext } from "node:tls";
 import { promisify } from "node:util";
 import * as zlib from "node:zlib";
 import { type FastifyInstance, type FastifyReply, type FastifyRequest, fastify } from "fastify";
+import { UsageError } from "../base/errors.ts";
 import { checkedValue } from "../base/schema.ts";
 import { addSecurityHeaders, admit, type Client } from "./access.ts";
 import { AskedError } from "./asker.ts";
@@ -93,6 +96,24 @@ export function createApp(options: AppOptions): FastifyInstance {
   });
   for (const route of options.routes) addRoute(app, route, options, limits, reading);
   return app;
+}
+
+/** UsageError where the files are none that TLS can be done with. */
+export function checkTls({ certificate, key, clientCa }: TlsFiles): void {
+  const parts: [parameter: string, what: string, look: () => unknown][] = [
+    ["tls-cert", "no certificate in PEM", () => new X509Certificate(certificate)],
+    ["tls-key", "no private key in PEM, or one with a passphrase", () => createSecureContext({ key })],
+    ["tls-key", "not the key of the certificate", () => createSecureContext({ cert: certificate, key })],
+  ];
+  // An authority that cannot be read would be passed over in silence.
+  if (clientCa !== undefined)
+    parts.push(["client-ca", "no certificate in PEM", () => new X509Certificate(clientCa)]);
+  for (const [parameter, what, look] of parts)
+    try {
+      look();
+    } catch (cause) {
+      throw new UsageError("bad-option", what, undefined, { parameter, cause });
+    }
 }
 
 export function tlsOptions({ certificate, key, clientCa }: TlsFiles) {

@@ -188,14 +188,19 @@ function networkMetrics(out: MetricSink, network: Parts["network"]): void {
     "open incidents on the path",
     each((p) => p.incidents.length),
   );
-  const blamed = network.open.flatMap(({ segment, kind, confidence }): [Labels, number][] =>
-    segment ? [[{ from: segment.from, to: segment.to, kind }, confidence]] : [],
-  );
+  // A series has one value: of several incidents the one that is most certain.
+  const blamed = new Map<string, [Labels, number]>();
+  for (const { segment, kind, confidence } of network.open) {
+    if (!segment) continue;
+    const { from, to } = segment;
+    const key = JSON.stringify([from, to, kind]);
+    blamed.set(key, [{ from, to, kind }, Math.max(confidence, blamed.get(key)?.[1] ?? 0)]);
+  }
   out.add(
     "hoptime_segment_blamed",
     "gauge",
     "segments that an open incident blames: how sure",
-    blamed.slice(0, MAX_LABELLED),
+    [...blamed.values()].slice(0, MAX_LABELLED),
   );
 }
 
@@ -246,13 +251,13 @@ function tapMetrics(out: MetricSink, taps: Record<string, TapState>): void {
   out.add(
     "hoptime_tap_packets_total",
     "counter",
-    "packets in them, over all estimators",
+    "packets that it counted, each once",
     each((t) => t.packets),
   );
   out.add(
     "hoptime_tap_capture_dropped_total",
     "counter",
-    "packets that its capture dropped, over all estimators",
+    "packets that its capture dropped, each once",
     each((t) => t.dropped),
   );
   out.add(

@@ -217,6 +217,28 @@ describe("a network", () => {
     expect((await ask<{ incidents: [] }>(second, `/v1/incidents?since=${at(500)}`)).incidents).toEqual([]);
   });
 
+  it("pages of what began at the same time lose none and repeat none, also while more begins", async () => {
+    const server = await start(config("pages", "http://127.0.0.1:9/"));
+    const { alerts } = server.service.results;
+    const write = (id: string, startNs: bigint) =>
+      alerts.write({ id, startNs, closedNs: null, body: JSON.stringify({ id }) });
+    const names = ["a b/c", "b", "c'd", "d", "e"];
+    for (const name of names) await write(name, 5_000n);
+    await write("older", 4_000n);
+    type Answer = { alerts: { id: string }[]; next: string | null };
+    const seen: string[] = [];
+    for (let cursor: string | null = ""; cursor !== null && seen.length < 20; ) {
+      const at = cursor === "" ? "" : `&cursor=${encodeURIComponent(cursor)}`;
+      const page: Answer = await ask<Answer>(server, `/v1/alerts?limit=2${at}`);
+      seen.push(...page.alerts.map((a) => a.id));
+      cursor = page.next;
+      await write(`newer ${seen.length}`, 6_000n + BigInt(seen.length));
+    }
+    expect(seen).toEqual([...names, "older"]);
+    const bad = await fetch(`${server.url}/v1/alerts?cursor=yesterday`);
+    expect([bad.status, await bad.text()]).toEqual([400, expect.stringContaining("cursor: invalid value")]);
+  });
+
   it("counts what came, twice, late, and not at all", async () => {
     const server = await start(config("coverage", "http://127.0.0.1:9/"));
     const openNs = records[0]?.epoch.startNs ?? 0n;
@@ -266,6 +288,27 @@ describe("a network", () => {
     expect(paths.map((p) => p.name)).toEqual(["road"]);
     const { rules } = await ask<{ rules: { name: string }[] }>(server, "/v1/alerts", ALERTS_ANSWER);
     expect(rules.map((r) => r.name)).toEqual(["other"]);
+  });
+
+  it("tells who heard of an alert that its rule is gone, and goes on with what a receiver has not taken yet", async () => {
+    let isUp = false;
+    const ops = await hook(() => (isUp ? 200 : 503));
+    const text = config("gone", ops.url).replace("retries: 2", "retries: 20");
+    const server = await start(text);
+    const openNs = records[0]?.epoch.startNs ?? 0n;
+    const untilNs = openNs + BigInt(SLOW.first + 8) * 1_000_000_000n;
+    await send(
+      server,
+      records.filter((r) => r.epoch.startNs < untilNs),
+    );
+    const next = parseConfig(text, "f");
+    await server.reload(serverOptions({ ...next, alerts: [{ name: "other", when: "mean > 1s" }] }));
+    isUp = true;
+    while (server.alerts.webhooks.some((w) => w.waiting > 0))
+      await new Promise((resolve) => setTimeout(resolve, 20));
+    expect(ops.bodies.map((b) => `${b.name} ${b.change}`).sort()).toEqual([
+      ...["blame began", "blame ended", "slow began", "slow ended"],
+    ]);
   });
 
   it("describes its answers", async () => {

@@ -160,14 +160,14 @@ export class Pairing {
     this.#offers++;
     this.#orders++;
     for (const { head, record, bytes, outcome: stored, settled } of accepted) {
-      const name = recordPath(head).join("/");
-      if (stored === "stored" && record) this.#recent.add(name, record, bytes);
-      else if (settled) this.#recent.forget(name);
+      const source = this.#sourceOf(head);
+      if (stored === "stored" && record) this.#recent.add(source, record, bytes);
+      else if (settled) this.#recent.forget(source);
       this.#discover(head);
       for (const watched of this.#byPoint.get(head.point) ?? []) {
         if (watched.segment.label !== head.segment) continue;
         const late = settled || (watched.resumedNs !== null && head.epoch.startNs < watched.resumedNs);
-        const outcome = late ? "late" : watched.collector.offer(this.#handle(head, bytes));
+        const outcome = late ? "late" : watched.collector.offer(this.#handle(head, bytes, source));
         if (outcome === "repeated") this.counts.repeated++;
         if (outcome === "late") {
           this.counts.late++;
@@ -221,6 +221,14 @@ export class Pairing {
     return this.#orders;
   }
 
+  /** Files of records that will be read yet. */
+  #wanted(): Set<string> {
+    const sources = new Set<string>();
+    for (const { collector } of this.#watched.values())
+      for (const { source } of collector.wanted()) if (source !== null) sources.add(source);
+    return sources;
+  }
+
   #openNames(): string[] {
     if (!this.#options.namesWaiting) return [];
     return [...this.#watched.values()].flatMap(({ collector, late }) => [
@@ -267,6 +275,7 @@ export class Pairing {
       for (const quick of interleave(watched().map((w) => this.#ready(w, "segments")))) this.#take(quick);
       nextMs = performance.now() + LOOK_MS;
     }
+    this.#recent.retain(this.#wanted());
     // What was before comes after what is now.
     for (const watched of this.#watched.values()) {
       const { length } = watched.late;
@@ -326,14 +335,15 @@ export class Pairing {
     if (row) this.#options.onRows(row, flows);
   }
 
-  #handle(head: RecordHead, bytes: number): RecordHandle {
+  #sourceOf(head: RecordHead): string {
+    return join(this.#options.archive.directory, ...recordPath(head));
+  }
+
+  #handle(head: RecordHead, bytes: number, source: string): RecordHandle {
     const { archive } = this.#options;
-    const parts = recordPath(head);
-    const name = parts.join("/");
-    const source = join(archive.directory, ...parts);
     return {
       ...{ ...recordIdentity(head), packets: head.counters.packets, key: head.key, bytes, source },
-      read: () => this.#recent.get(name) ?? archive.readRecord(entryOf(source, head)),
+      read: () => this.#recent.get(source) ?? archive.readRecord(entryOf(source, head)),
     };
   }
 }

@@ -77,7 +77,9 @@ export function errorOf(url: string, status: number, body: string): UsageError {
   try {
     const reported = JSON.parse(body) as Partial<Problem>;
     if (typeof reported.message === "string" && typeof reported.error === "string") {
-      const { problem = reported.message, hint, parameter, expected } = reported;
+      const { problem = reported.message, parameter, expected } = reported;
+      const hint =
+        reported.hint ?? (status === 401 ? "give ‘token-file FILE’ (hoptime token makes one)" : undefined);
       return new UsageError(reported.error as UsageError["code"], problem, hint, { parameter, expected });
     }
   } catch {

@@ -1,4 +1,4 @@
-/** Records that came lately, as they came: most are estimated within a second, and need not be read again from the disk. Bounded; the oldest make room. */
+/** Records that came lately, as they came: most are estimated within a second, and need not be read again from the disk. Those that nothing waits for any more go; bounded besides, the oldest make room. */
 import type { EpochRecord } from "../epoch/record.ts";
 
 const MAX_BYTES = 64e6;
@@ -26,6 +26,11 @@ export class RecentRecords {
   /** It is not the one of the archive any more. */
   forget(name: string): void {
     this.#remove(name);
+  }
+
+  /** Only these stay. */
+  retain(names: ReadonlySet<string>): void {
+    for (const name of this.#records.keys()) if (!names.has(name)) this.#remove(name);
   }
 
   get(name: string): EpochRecord | undefined {

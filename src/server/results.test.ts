@@ -153,9 +153,98 @@ describe("rows", () => {
     expect(top[0]?.packets ?? 0).toBeGreaterThanOrEqual(top[1]?.packets ?? Number.POSITIVE_INFINITY);
     const { flow = "" } = top[0] ?? {};
     expect(await oneFlow(service.results, selection("lds"), flow)).toEqual(top[0]);
-    const points = await flowSeries(service.results, selection("lds"), flow, 60_000_000_000n, 10);
+    const { points } = await flowSeries(service.results, selection("lds"), flow, {
+      ...{ stepNs: 60_000_000_000n, limit: 10 },
+    });
     expect(points.reduce((n, p) => n + (p.packets ?? 0), 0)).toBe(top[0]?.packets);
     expect(await oneFlow(service.results, selection("lds"), "tcp 1.2.3.4:5 > 6.7.8.9:10")).toBeNull();
+  });
+
+  it("come in pages that say what one answer says", async () => {
+    const { service } = await start();
+    await send(service, observed.records);
+    await service.settle();
+    const { results } = service;
+    for (const stepNs of [0n, 3_000_000_000n, 60_000_000_000n])
+      for (const limit of [1, 7]) {
+        const { points: all } = await latencySeries(results, selection("lda"), stepNs, 1000);
+        const paged: typeof all = [];
+        for (let cursor: string | null = `${firstNs}`; cursor !== null; ) {
+          const page = await latencySeries(results, selection("lda"), stepNs, limit, BigInt(cursor));
+          expect(page.points.length).toBeLessThanOrEqual(limit);
+          paged.push(...page.points);
+          cursor = page.next;
+        }
+        // What is lost is known by the epochs around, also where those are on another page.
+        expect(paged).toEqual(all);
+      }
+    const [top] = await topFlows(results, selection("lds"), 1);
+    const flow = top?.flow ?? "";
+    const { points: all, next } = await flowSeries(results, selection("lds"), flow, {
+      stepNs: 0n,
+      limit: 1000,
+    });
+    expect(next).toBeNull();
+    const paged: typeof all = [];
+    for (let cursorNs: bigint | null = firstNs; cursorNs !== null; ) {
+      const page = await flowSeries(results, selection("lds"), flow, { stepNs: 0n, limit: 9, cursorNs });
+      paged.push(...page.points);
+      cursorNs = page.next === null ? null : BigInt(page.next);
+    }
+    expect(paged).toEqual(all);
+  });
+
+  it("are read page by page where there are many, whatever the step", async () => {
+    const store = await DuckdbStore.open(join(root, "many.duckdb"));
+    const { service } = await start();
+    await send(service, observed.records.slice(0, 20));
+    await service.settle();
+    const [row] = await service.results.segmentRows(selection("lda"), 0);
+    if (!row) throw new Error("no row");
+    const secondNs = 1_000_000_000n;
+    const at = (i: number): SegmentRow => {
+      const startNs = firstNs + BigInt(i) * secondNs;
+      return { ...row, startNs, endNs: startNs + secondNs };
+    };
+    const count = 25_000;
+    for (let from = 0; from < count; from += 5000)
+      await store.write(
+        Array.from({ length: 5000 }, (_, i) => at(from + i)),
+        [],
+      );
+    const asked = selection("lda", count);
+    const stepNs = 7n * secondNs;
+    const first = await latencySeries(store, asked, stepNs, 10_000);
+    expect(first.points.length).toBeLessThan(20_000 / 7 + 1);
+    const rest = await latencySeries(store, asked, stepNs, 10_000, BigInt(first.next ?? 0));
+    expect(rest.next).toBeNull();
+    const epochs = [...first.points, ...rest.points].map((p) => p.epochs);
+    expect(epochs.reduce((sum, n) => sum + n)).toBe(count);
+    // None is cut where the page ends: but for the first and the last, all have seven.
+    expect(new Set(epochs.slice(1, -1))).toEqual(new Set([7]));
+    // All in one step, which no minutes make.
+    await expect(latencySeries(store, asked, firstNs, 10)).rejects.toThrow("epochs in a step");
+    await store.close();
+  });
+
+  it("answer about any time, however long", async () => {
+    const { service } = await start();
+    await send(service, observed.records);
+    await service.settle();
+    const own = selection("lds");
+    const top = await topFlows(service.results, own, 3);
+    const farNs = 10n ** 23n;
+    for (const [fromNs, toNs] of [
+      [0n, farNs],
+      [-farNs, farNs],
+    ] as const) {
+      const ever = { ...own, fromNs, toNs };
+      expect((await topFlows(service.results, ever, 3)).map((f) => f.packets)).toEqual(
+        top.map((f) => f.packets),
+      );
+      const { points } = await latencySeries(service.results, ever, 0n, 1000);
+      expect(points).toHaveLength((await latencySeries(service.results, own, 0n, 1000)).points.length);
+    }
   });
 
   it("answer about groups of flows as the records do, in epochs and in minutes", async () => {
@@ -453,6 +542,41 @@ it("what is too old or too much goes, step by step", async () => {
   expect(raw.length).toBeGreaterThan(20);
   expect(raw.length).toBeLessThan(35);
   expect((await service.results.segmentRows(selection("lda"), 60)).length).toBe(before);
+});
+
+it("rows of a step that are too many bytes go, the oldest first, of segments and of flows", async () => {
+  const { service } = await start();
+  await send(service, observed.records);
+  await service.settle();
+  const { results } = service;
+  await results.rollUp(1n << 62n);
+  const counts = async () => {
+    const rows = await results.segmentRows(selection("lda"), 0);
+    const minutes = await results.segmentRows({ ...selection("lda"), fromNs: 0n }, 60);
+    const flows = await results.flows.allRows(selection("lds"), 0);
+    const starts = new Set(flows.map((f) => f.startNs));
+    return {
+      rows: rows.length,
+      flowEpochs: starts.size,
+      minutes: minutes.length,
+      first: rows[0]?.startNs ?? 0n,
+    };
+  };
+  const before = await counts();
+  const retain = (maxBytes: number) => results.retain(0, { nowNs: 1n << 62n, keepNs: null, maxBytes });
+  await retain(1e9);
+  expect(await counts()).toEqual(before);
+  // An epoch has two rows of segments of some 350 B, and of each of its twelve flows one of some 350 B.
+  await retain(35 * 14 * 350);
+  const half = await counts();
+  expect(half.rows).toBeGreaterThan(20);
+  expect(half.rows).toBeLessThan(55);
+  expect(Math.abs(half.flowEpochs - half.rows)).toBeLessThan(5);
+  expect(half.first).toBeGreaterThan(before.first);
+  expect(half.minutes).toBe(before.minutes);
+  // What is within the limit stays, however often it is looked at.
+  await retain(35 * 14 * 350);
+  expect(await counts()).toEqual(half);
 });
 
 it("rows are written as they are read, and replaced by their key", async () => {

@@ -1,4 +1,4 @@
-/** What a collector keeps, and for how long: records by age and bytes, rows of each step by age and number, closed incidents by age. */
+/** What a collector keeps, and for how long: records by age and bytes, rows of each step by age and bytes, closed incidents by age. */
 import type { RecordArchive } from "../archive/archive.ts";
 import { retain } from "../archive/retention.ts";
 import type { ResultsStore } from "../results/results-store.ts";
@@ -12,9 +12,9 @@ export interface Retention {
   /** Records of a point that ended longer than this before its newest go; and the oldest beyond so many bytes in all. */
   recordsNs?: bigint | undefined;
   recordBytes?: number | undefined;
-  /** Rows of epochs, minutes and hours: how long, and how many of each at most. */
+  /** Rows of epochs, minutes and hours: how long, and how many bytes of each at most. */
   rowsNs?: Partial<Record<Step, bigint>>;
-  maxRows?: number | undefined;
+  rowBytes?: Partial<Record<Step, number | undefined>>;
   /** Closed incidents. */
   incidentsNs?: bigint | undefined;
 }
@@ -23,7 +23,7 @@ export interface Retention {
 export async function retainKept(
   archive: RecordArchive,
   results: ResultsStore,
-  { recordsNs, recordBytes, rowsNs, maxRows, incidentsNs = DEFAULT_INCIDENTS_NS }: Retention,
+  { recordsNs, recordBytes, rowsNs, rowBytes, incidentsNs = DEFAULT_INCIDENTS_NS }: Retention,
   nowNs: bigint,
 ): Promise<void> {
   const { directory } = archive;
@@ -32,7 +32,7 @@ export async function retainKept(
   if (recordBytes !== undefined) retain(directory, { maxBytes: recordBytes });
   const kept = { ...DEFAULT_ROWS_NS, ...rowsNs };
   for (const step of STEPS)
-    await results.retain(step, { nowNs, keepNs: kept[step], maxRows: maxRows ?? null });
+    await results.retain(step, { nowNs, keepNs: kept[step], maxBytes: rowBytes?.[step] ?? null });
   await results.arrivals.tidy(nowNs - kept[60]);
   for (const table of [results.incidents, results.alerts]) await table.retain(nowNs - incidentsNs);
 }

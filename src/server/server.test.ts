@@ -13,11 +13,13 @@ import {
   POINTS,
 } from "../../tests/support/collector-records.ts";
 import { RecordArchive } from "../archive/archive.ts";
+import { UsageError } from "../base/errors.ts";
 import { geometryFingerprint } from "../epoch/compatible.ts";
 import type { EpochRecord } from "../epoch/record.ts";
 import type { Answer } from "../query/segment/answer.ts";
 import { askArchive } from "../query/segment/ask.ts";
 import { BATCH_TYPE } from "../transport/batch.ts";
+import type { TlsFiles } from "./app.ts";
 import { askCollector } from "./client.ts";
 import type { IngestResult } from "./ingest.ts";
 import { ClientLimits } from "./limits.ts";
@@ -380,6 +382,16 @@ describe("access", () => {
     expect(known).toEqual({ points: [] });
     await expect(askCollector({ url, ca: own.certificate }, asked)).rejects.toThrow(url);
     await expect(askCollector({ url, ...client }, asked)).rejects.toThrow(/self.signed/);
+    const refused = async (tls: TlsFiles) => {
+      const error: unknown = await start({ tls }).catch((e: unknown) => e);
+      expect(error).toBeInstanceOf(UsageError);
+      return (error as UsageError).message;
+    };
+    const file = "neither";
+    expect(await refused({ ...own, key: client.key })).toBe("tls-key: not the key of the certificate");
+    expect(await refused({ ...own, certificate: file })).toBe("tls-cert: no certificate in PEM");
+    expect(await refused({ ...own, key: file })).toContain("tls-key: no private key in PEM");
+    expect(await refused({ ...own, clientCa: file })).toBe("client-ca: no certificate in PEM");
   });
 
   it("sends the headers that keep a browser from being used against it", async () => {

@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { UsageError } from "../base/errors.ts";
 import { isLoopback } from "./access.ts";
 import { type AlertSettings, Alerts, NO_ALERTS } from "./alerts/alerts.ts";
-import { createApp, type TlsFiles, tlsOptions } from "./app.ts";
+import { checkTls, createApp, type TlsFiles, tlsOptions } from "./app.ts";
 import { type ClusterOptions, openClusterLink } from "./cluster/cluster-link.ts";
 import { ClusterWorker } from "./cluster/worker.ts";
 import { ClientLimits, RATE_LIMITS, type RateLimits } from "./limits.ts";
@@ -119,6 +119,7 @@ async function openStation(options: ServerOptions, service: CollectorService): P
 /** What has to be known of settings before anything is opened. */
 export function checkListen({ listen, tls, insecure }: ServerOptions): void {
   const { host } = parseListen(listen);
+  if (tls) checkTls(tls);
   if (isLoopback(host) || tls || insecure) return;
   throw new UsageError(
     "bad-option",
@@ -167,6 +168,7 @@ export async function startServer(options: ServerOptions): Promise<RunningServer
       ...{ service, network, alerts, station, cluster },
       reload: async (next) => {
         // What is wrong with a certificate shows here, before anything else has changed.
+        if (next.tls) checkTls(next.tls);
         if (options.tls && next.tls)
           (app.server as unknown as TlsServer).setSecureContext(tlsOptions(next.tls));
         limits.change(next.limits ?? RATE_LIMITS);

@@ -269,7 +269,7 @@ export class CollectorService {
   }
 
   health(): Record<string, unknown> {
-    const { rss, heapUsed } = process.memoryUsage();
+    const { rss, heapUsed, external, arrayBuffers } = process.memoryUsage();
     const upSeconds = Math.round((Date.now() - this.#startedMs) / 1000);
     return {
       ...{
@@ -288,7 +288,7 @@ export class CollectorService {
       },
       ...(this.cluster ? { cluster: this.cluster } : {}),
       ...(this.#copies ? { objects: this.#copies.state } : {}),
-      memory: { rss, heapUsed },
+      memory: { rss, heapUsed, external, arrayBuffers },
       taps: this.#taps.all(),
       problems: this.#problems,
     };

@@ -113,7 +113,7 @@ async function everything(store: ResultsStore, brief: boolean): Promise<Record<s
       out[name("flow")] = await oneFlow(store, selection, flow);
       out[name("no flow")] = await oneFlow(store, selection, "x' OR 1 = 1 --");
       for (const stepNs of [0n, 60_000_000_000n])
-        out[name(`flow ${stepNs}`)] = await flowSeries(store, selection, flow, stepNs, 50);
+        out[name(`flow ${stepNs}`)] = await flowSeries(store, selection, flow, { stepNs, limit: 50 });
       out[name("all")] = await allFlows(store, { ...selection, toNs: at(from + 20) });
       if (i !== 1) out[name("groups")] = await groupFlows(store, selection, "host", 5);
     }
@@ -235,7 +235,7 @@ describe.skipIf(CLICKHOUSE_SERVER === null)("ClickHouse and DuckDB", () => {
     }));
     for (const store of [await inDuckdb("old"), await inClickhouse("old")]) {
       await store.write([...old, ...all.segments], []);
-      await store.retain(0, { nowNs: END_NS * 2n, keepNs: week, maxRows: null });
+      await store.retain(0, { nowNs: END_NS * 2n, keepNs: week, maxBytes: null });
       const [known] = await store.segments();
       expect(known?.firstNs).toBe(STORE_START_NS);
       expect((await store.coverage(0n, END_NS)).map((c) => c.epochs)).toEqual(Array(6).fill(30));
@@ -332,7 +332,7 @@ describe.skipIf(noShards)("ClickHouse with two shards", () => {
         expect(Number(await count.text())).toBeGreaterThan(0);
       }
       for (const store of [one, two]) await expectSame(alone, store);
-      await one.retain(0, { nowNs: END_NS * 2n, keepNs: null, maxRows: null });
+      await one.retain(0, { nowNs: END_NS * 2n, keepNs: null, maxBytes: null });
       for (const store of stores) await store.close();
     } finally {
       await shards.close();

@@ -52,7 +52,8 @@ export async function groupFlows(
   const naming = new GroupNames(group);
   const length = selection.toNs - selection.fromNs;
   const step: Step = length <= FINE_NS ? 0 : length <= LONG_NS ? 60 : 3600;
-  const spans = await store.coveringRows(selection, step);
+  const { rows: spans, cutNs } = await store.coveringRows(selection, step, MAX_ROWS);
+  if (cutNs !== null) throw tooMany();
   const flowsOf = await flowsBySpan(store, selection, spans);
   const tallies = new Map<string, GroupTally>();
   let [kept, all] = [0, 0];
@@ -77,6 +78,7 @@ export async function groupFlows(
   return { group, kept: all > 0 ? Math.min(1, kept / all) : null, groups: groups.slice(0, most) };
 }
 
+const tooMany = () => new UsageError("bad-question", "too many flows in this time", "ask for less time");
 const spanKey = ({ step, startNs }: { step: Step; startNs: bigint }) => `${step} ${startNs}`;
 
 async function flowsBySpan(
@@ -93,8 +95,7 @@ async function flowsBySpan(
     const range = { ...selection, fromNs: first.startNs, toNs: last.endNs };
     const rows = await store.flows.allRows(range, step, MAX_ROWS + 1 - count);
     count += rows.length;
-    if (count > MAX_ROWS)
-      throw new UsageError("bad-question", "too many flows in this time", "ask for less time");
+    if (count > MAX_ROWS) throw tooMany();
     for (const row of rows) out.get(spanKey(row))?.push(row);
   }
   return out;

@@ -153,10 +153,12 @@ export class ClickhouseStore extends ResultsStore {
   }
 
   /** Whole partitions (a day of epochs, 30 days of minutes, 365 of hours) go when all of it is too old or too much: rows may stay that much longer. */
-  async retain(step: Step, { nowNs, keepNs, maxRows }: RetainedRows): Promise<void> {
+  async retain(step: Step, { nowNs, keepNs, maxBytes }: RetainedRows): Promise<void> {
     const newestNs = await this.#newestOf(step);
     if (newestNs === null) return;
     const limitNs = keepNs === null ? null : earlier(newestNs, nowNs) - keepNs;
+    const bytes = maxBytes === null ? 0 : await this.#bytesOf(step);
+    const keptShare = maxBytes === null ? 1 : maxBytes / Math.max(maxBytes, 1, bytes);
     for (const table of ["segments", "flows", "spans"] as const) {
       const parts = await this.#http.all(
         `SELECT partition_id, sum(rows) ${this.#place.parts(table)} AND partition_id LIKE '${step}-%' GROUP BY partition_id`,
@@ -167,16 +169,28 @@ export class ClickhouseStore extends ResultsStore {
         rows: Number(rows),
       }));
       known.sort((a, b) => (a.endNs > b.endNs ? -1 : 1));
+      const mostRows = keptShare * known.reduce((sum, { rows }) => sum + rows, 0);
       let newer = 0;
       for (const { id, endNs, rows } of known) {
         const isOld = limitNs !== null && endNs <= limitNs;
-        const isTooMuch = maxRows !== null && table !== "spans" && newer >= maxRows;
+        const isTooMuch = keptShare < 1 && table !== "spans" && newer >= mostRows;
         newer += rows;
         if (isOld || isTooMuch) await this.#alter(table, `DROP PARTITION ID '${id}'`);
       }
     }
     if (step === 0) await this.#forgetMarks();
     this.forgetSegments();
+  }
+
+  async #bytesOf(step: Step): Promise<number> {
+    let bytes = 0;
+    for (const table of ["segments", "flows"] as const) {
+      const [row] = await this.#http.all(
+        `SELECT sum(data_uncompressed_bytes) ${this.#place.parts(table)} AND partition_id LIKE '${step}-%'`,
+      );
+      bytes += Number(row?.[0] ?? 0);
+    }
+    return bytes;
   }
 
   async #newestOf(step: Step): Promise<bigint | null> {

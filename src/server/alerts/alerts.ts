@@ -106,12 +106,9 @@ export class Alerts implements RowFollower {
     return this.#webhooks.map(({ name, waiting, counts }) => ({ name, waiting, counts }));
   }
 
-  /** Alerts of rules that are gone end; those that stay go on. */
+  /** Alerts of rules that are gone end, and who heard that they began hears that; those that stay go on. */
   async reconfigure(settings: AlertSettings): Promise<void> {
     const before = new Map(this.#settings.rules.map((r) => [r.name, r]));
-    const gone = this.#webhooks;
-    this.#change(settings);
-    await Promise.all(gone.map((w) => w.close()));
     const stays = new Set(settings.rules.filter((r) => sameRule(before.get(r.name), r)).map((r) => r.name));
     for (const [key, target] of this.#targets) {
       const [name = ""] = JSON.parse(key) as string[];
@@ -121,6 +118,8 @@ export class Alerts implements RowFollower {
     }
     for (const alert of this.active)
       if (!stays.has(alert.name)) await this.#end(alert, this.#options.nowNs());
+    const gone = this.#change(settings);
+    await Promise.all(gone.map((w) => w.close()));
   }
 
   async take(rows: readonly SegmentRow[]): Promise<void> {
@@ -177,10 +176,17 @@ export class Alerts implements RowFollower {
     await Promise.all(this.#webhooks.map((w) => w.close()));
   }
 
-  #change(settings: AlertSettings): void {
-    this.#settings = settings;
+  /** Receivers that stay as they are keep what they have not sent yet. Returns those that are gone. */
+  #change(settings: AlertSettings): Webhook[] {
     const { onLog } = this.#options;
-    this.#webhooks = settings.notify.map((n) => new Webhook({ ...n, onLog }));
+    const before = new Set(this.#webhooks);
+    this.#webhooks = settings.notify.map((receiver) => {
+      const same = this.#webhooks.find((w) => w.isOf(receiver));
+      if (same) before.delete(same);
+      return same ?? new Webhook({ ...receiver, onLog });
+    });
+    this.#settings = settings;
+    return [...before];
   }
 
   #remember({ name, when, target, endedNs }: Alert): void {

@@ -36,6 +36,17 @@ export class Webhook {
     return this.#options.name;
   }
 
+  isOf({ name, url, tokenFile, timeoutMs, retries }: WebhookOptions): boolean {
+    const own = this.#options;
+    return (
+      own.name === name &&
+      own.url === url &&
+      own.tokenFile === tokenFile &&
+      own.timeoutMs === timeoutMs &&
+      own.retries === retries
+    );
+  }
+
   get waiting(): number {
     return this.#queue.length;
   }

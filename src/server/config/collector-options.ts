@@ -108,10 +108,12 @@ export function rateLimits({ limits = {} }: Settings): RateLimits {
 
 export function retention({ keep = {} }: Settings): Retention {
   const ns = (text: string) => BigInt(readDuration(text));
+  const bytes = (text: string | undefined) => (text === undefined ? undefined : parseSize(text));
   return {
     recordsNs: keep.records === undefined ? undefined : ns(keep.records),
-    recordBytes: keep.size === undefined ? undefined : parseSize(keep.size),
+    recordBytes: bytes(keep.size),
     rowsNs: { 0: ns(keep.epochs ?? "7d"), 60: ns(keep.minutes ?? "90d"), 3600: ns(keep.hours ?? "1825d") },
+    rowBytes: { 0: bytes(keep.epochsSize), 60: bytes(keep.minutesSize), 3600: bytes(keep.hoursSize) },
     incidentsNs: ns(keep.incidents ?? "365d"),
   };
 }

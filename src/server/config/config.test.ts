@@ -44,6 +44,7 @@ describe("hoptime.yaml", () => {
       ["plan:\n  estimators: [lda]\n  epoch: 7s\n", "hoptime.yaml:3:10: plan: epoch: invalid value '7s'"],
       ["paths:\n  - name: x\n", "hoptime.yaml:2:5: paths[0]: a path has either points, or from and to"],
       ["paths:\n  - points: [A, B, A]\n", "hoptime.yaml:2:5: paths[0]: a point is named twice"],
+      ["paths:\n  - points: [A, B]\n  - points: [A, B]\n", "paths[1].name: 'A,B' is there already"],
       ["paths:\n  - {from: A, to: B}\n", "hoptime.yaml:2:5: paths[0]: from and to are routers of a map"],
       [
         "alerts:\n  - {name: a, when: 'mean > 1'}\n",

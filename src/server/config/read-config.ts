@@ -133,7 +133,9 @@ function checkTogether(settings: Settings, fail: Fail): void {
       fail(["paths", i], `${at}: from and to go together`);
     if (!points && !settings.topology)
       fail(["paths", i], `${at}: from and to are routers of a map: set topology`);
-    unique(names, path.name, ["paths", i, "name"], fail);
+    // One without a name has that of its points.
+    const own = path.name ?? (points ? points.join(",") : `${from}-${to}`);
+    unique(names, own, ["paths", i, "name"], fail);
   }
   const receivers = new Set<string>();
   for (const [i, { name }] of (settings.notify ?? []).entries())

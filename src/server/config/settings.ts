@@ -100,6 +100,12 @@ const KEEP = closed(
     epochs: time("results of single epochs are kept this long", { default: "7d" }),
     minutes: time("results of minutes are kept this long", { default: "90d" }),
     hours: time("results of hours are kept this long", { default: "1825d" }),
+    epochsSize: text(
+      "the oldest results of single epochs (delay, loss, flows) beyond so many bytes are removed; as rows are before the database packs them, the file is smaller (default: no limit)",
+      "size",
+    ),
+    minutesSize: text("the same for results of minutes", "size"),
+    hoursSize: text("the same for results of hours", "size"),
     incidents: time("closed incidents are kept this long", { default: "365d" }),
   },
   { description: "what is removed, and when" },

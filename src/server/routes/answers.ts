@@ -89,6 +89,7 @@ export const FLOW_ANSWER = Type.Object({
   ...SELECTED,
   total: FLOW,
   points: Type.Array(Type.Object({ startNs: NS, ...SUMMARY, epochs: count })),
+  next: orNull(Type.String({ description: "cursor of the next page" })),
 });
 
 export const FLOW_SEGMENTS_ANSWER = Type.Object({
@@ -160,7 +161,13 @@ export const HEALTH_ANSWER = Type.Object({
   upSeconds: count,
   records: Type.Record(text, count),
   pairing: Type.Record(text, count),
-  memory: Type.Object({ rss: count, heapUsed: count }),
+  memory: Type.Object({
+    rss: count,
+    heapUsed: count,
+    external: count,
+    arrayBuffers: count,
+    results: orNull(Type.Integer({ description: "of the results' database, where it is embedded" })),
+  }),
   taps: Type.Record(text, TAP),
   problems: Type.Array(text),
 });

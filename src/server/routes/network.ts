@@ -1,7 +1,8 @@
 /** The network: paths and who is to blame, incidents, coverage, alerts. */
 import Type, { type Static } from "typebox";
-import { UsageError } from "../../base/errors.ts";
+import { invalidValue, UsageError } from "../../base/errors.ts";
 import { parseTime } from "../../base/time.ts";
+import type { HappeningPlace } from "../../results/happenings.ts";
 import { coverageOf } from "../coverage.ts";
 import type { IncidentJson } from "../monitor/incident-json.ts";
 import { LATENCY, NS, orNull } from "./answers.ts";
@@ -84,7 +85,8 @@ const INCIDENT = Type.Object({
     Type.Integer({ description: "flows that suffered; `flows` are those that suffered most" }),
   ),
 });
-export const INCIDENTS_ANSWER = Type.Object({ incidents: Type.Array(INCIDENT), next: orNull(NS) });
+const NEXT = orNull(Type.String({ description: "cursor of the next page" }));
+export const INCIDENTS_ANSWER = Type.Object({ incidents: Type.Array(INCIDENT), next: NEXT });
 
 const COUNTED = {
   expected: Type.Number(),
@@ -151,7 +153,7 @@ export const ALERTS_ANSWER = Type.Object({
       ...{ sent: Type.Number(), failed: Type.Number(), dropped: Type.Number() },
     }),
   ),
-  next: orNull(NS),
+  next: NEXT,
 });
 
 const TIME = Type.Optional(
@@ -169,7 +171,7 @@ const HAPPENINGS = Type.Object(
     limit: Type.Optional(
       Type.Integer({ minimum: 1, maximum: 1000, description: "how many at most (default 100)" }),
     ),
-    cursor: Type.Optional(Type.String({ maxLength: 40, description: "`next` of the page before" })),
+    cursor: Type.Optional(Type.String({ maxLength: 400, description: "`next` of the page before" })),
   },
   closed,
 );
@@ -264,13 +266,21 @@ async function happenings(
   if (fromNs !== undefined && toNs !== undefined) checkOrder(fromNs, toNs);
   const found = await table.list({
     ...{ fromNs, toNs, limit: limit + 1, open: state === undefined ? undefined : state === "open" },
-    before: cursor === undefined ? undefined : parseTime(cursor),
+    after: cursor === undefined ? undefined : placeOf(cursor),
   });
   const page = found.slice(0, limit);
+  const last = page.at(-1);
   return {
     list: page.map((h) => JSON.parse(h.body) as unknown),
-    next: found.length > limit ? `${page.at(-1)?.startNs}` : null,
+    next: found.length > limit && last ? `${last.startNs} ${last.id}` : null,
   };
+}
+
+/** Of the last one of a page: when it began, and its id. */
+function placeOf(cursor: string): HappeningPlace {
+  const [, start = "", id = ""] = /^(\d{1,19}) (.+)$/s.exec(cursor) ?? [];
+  if (id === "") throw invalidValue("cursor", cursor, "`next` of the page before", { code: "bad-question" });
+  return { startNs: BigInt(start), id };
 }
 
 function checkOrder(fromNs: bigint, toNs: bigint): void {

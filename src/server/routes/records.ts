@@ -43,7 +43,10 @@ export function recordRoutes({ service }: Parts): Route[] {
       summary: "health of the collector",
       answer: "counts of records and questions, memory, and what is wrong",
       response: HEALTH_ANSWER,
-      handle: () => ({ json: service.health() }),
+      handle: async () => {
+        const { memory, ...health } = service.health() as { memory: object };
+        return { json: { ...health, memory: { ...memory, results: await service.results.memoryBytes() } } };
+      },
     },
     {
       method: "GET",

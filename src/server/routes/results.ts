@@ -46,6 +46,7 @@ const STEP = Type.Optional(
 const LIMIT = Type.Optional(
   Type.Integer({ minimum: 1, maximum: 10_000, description: "points or rows at most (default 1,000)" }),
 );
+const PAGE = { step: STEP, limit: LIMIT, cursor: Type.Optional(NAME) };
 const DEFAULT_LIMIT = 1000;
 const answering = (what: Estimator["answers"][number]) =>
   new Set(ESTIMATORS.filter((e) => e.answers.includes(what)).map((e) => e.name));
@@ -63,6 +64,7 @@ interface Asked {
   until?: string;
   step?: string;
   limit?: number;
+  cursor?: string;
   flow?: string;
   top?: number;
 }
@@ -177,22 +179,15 @@ function latencyRoute(service: CollectorService): Route {
     path: "/v1/latency",
     needs: "read",
     summary: "delay, loss and coverage of a segment over time, in any step",
-    query: Type.Object({ ...SELECTION, step: STEP, limit: LIMIT, cursor: Type.Optional(NAME) }, closed),
+    query: Type.Object({ ...SELECTION, ...PAGE }, closed),
     answer:
       "points in order of time: mean with its interval, share answered, sent, received, lost, missing and refused epochs; `next` is the cursor of the next page",
     response: LATENCY_ANSWER,
     handle: async ({ query }) => {
-      const asked = query as unknown as Asked & { cursor?: string };
+      const asked = query as unknown as Asked;
       const selection = await selectionOf(service, asked);
-      const fromNs = asked.cursor === undefined ? selection.fromNs : parseTime(asked.cursor);
-      return {
-        json: await latencySeries(
-          service.results,
-          { ...selection, fromNs },
-          stepOf(asked.step),
-          asked.limit ?? DEFAULT_LIMIT,
-        ),
-      };
+      const { stepNs, limit, cursorNs } = pageOf(asked);
+      return { json: await latencySeries(service.results, selection, stepNs, limit, cursorNs) };
     },
   };
 }
@@ -248,10 +243,11 @@ function flowRoute(service: CollectorService): Route {
     needs: "read",
     summary: "one flow of a segment, in total and over time",
     query: Type.Object(
-      { ...SELECTION, flow: Type.String({ minLength: 1, maxLength: 200 }), step: STEP, limit: LIMIT },
+      { ...SELECTION, flow: Type.String({ minLength: 1, maxLength: 200 }), ...PAGE },
       closed,
     ),
-    answer: "its total and its points; 404 where no row has it",
+    answer:
+      "its total and its points, in order of time; `next` is the cursor of the next page; 404 where no row has it",
     response: FLOW_ANSWER,
     handle: async ({ query }) => {
       const asked = query as unknown as Asked & { flow: string };
@@ -264,14 +260,8 @@ function flowRoute(service: CollectorService): Route {
           "POST /v1/query asks the records",
           { parameter: "flow" },
         );
-      const points = await flowSeries(
-        service.results,
-        selection,
-        asked.flow,
-        stepOf(asked.step),
-        asked.limit ?? DEFAULT_LIMIT,
-      );
-      return { json: { ...selectionJson(selection), total, points } };
+      const { points, next } = await flowSeries(service.results, selection, asked.flow, pageOf(asked));
+      return { json: { ...selectionJson(selection), total, points, next } };
     },
   };
 }
@@ -319,6 +309,10 @@ function stepOf(text: string | undefined, parameter = "step"): bigint {
   const ns = parseDuration(text);
   if (!(ns >= 1e6)) throw invalidValue(parameter, text, "at least 1ms", { code: "bad-question" });
   return BigInt(ns);
+}
+
+function pageOf({ step, limit = DEFAULT_LIMIT, cursor }: Asked) {
+  return { stepNs: stepOf(step), limit, cursorNs: cursor === undefined ? null : parseTime(cursor) };
 }
 
 /** Which rows: the segment that is named, of the estimator that is named or the first that has any, the last hour by default. */
