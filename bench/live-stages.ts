@@ -2,7 +2,7 @@
  * Where a packet's time goes between the ring and the sketches of `hoptime observe IFACE` with lda and lds: ns per packet of each stage, on blocks as the kernel writes them,
  * in memory. Needs no rights and no quiet machine: the best of many rounds is reported. The frames are those of bench/live.ts.
  *
- *   node scripts/bench.mjs live-stages [--rounds 40] [--flows 1000] [--blocks 32] [--bytes 100] [--sweep 8]
+ *   node scripts/bench.mjs live-stages [--rounds 40] [--flows 1000] [--blocks 32] [--bytes 100] [--sweep 8] [--rows 2048]
  */
 
 import { CursorLayout, cursorConstants, walkRingConstants } from "../src/base/kernel-layout.ts";
@@ -66,7 +66,8 @@ for (let b = 0; b < blocks; b++) {
   firsts.push(made.first);
 }
 
-const batch = new PacketBatch(kernels);
+const batch = new PacketBatch(kernels, option("rows", 2048));
+batch.makeLean();
 const cursor = call.cursorNew() >>> 0;
 const set = (field: keyof typeof CursorLayout, value: number) =>
   kernels.writeU32(cursor + CursorLayout[field], value);

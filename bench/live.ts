@@ -3,7 +3,7 @@
  * `tcpdump -w - | hoptime observe -`. A veth pair in a network namespace, frames sent at full rate by bench/reference/send-frames.c. The three run in turn, some rounds;
  * CPU time (user and system) is taken from /proc between two instants while packets come, so that start-up is left out; packets are the interface's. Needs root and gcc.
  *
- *   node scripts/bench.mjs live [--rounds 5] [--seconds 4] [--rate 0] [--flows 1000] [--bytes 100]
+ *   node scripts/bench.mjs live [--rounds 5] [--seconds 4] [--rate 0] [--flows 1000] [--bytes 100] [--ways tcpdump,observe,pipe] [--warm-up 15]
  */
 import { type ChildProcess, execFileSync, spawn } from "node:child_process";
 import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync } from "node:fs";
@@ -18,7 +18,8 @@ const option = (name: string, otherwise: number) => {
 const [rounds, seconds, rate] = [option("rounds", 5), option("seconds", 4), option("rate", 0)];
 const [flows, bytes] = [option("flows", 1000), option("bytes", 100)];
 /** Start-up and compiling are left out: what runs once per epoch is compiled after some ten of them. */
-const WARM_UP_MS = 15_000;
+const WARM_UP_MS = 1000 * option("warm-up", 15);
+const asked = process.argv[process.argv.indexOf("--ways") + 1]?.split(",");
 
 const space = `hopbench${process.pid}`;
 const scratch = mkdtempSync(join(tmpdir(), "hoptime-live-"));
@@ -117,6 +118,7 @@ const traffic = start([sender, "va", String(flows), String(rate), String(bytes)]
 const costs: Record<string, Cost[]> = {};
 for (let i = 0; i < rounds; i++)
   for (const [name, run] of Object.entries(ways)) {
+    if (process.argv.includes("--ways") && !asked?.includes(name)) continue;
     const cost = await run();
     (costs[name] ??= []).push(cost);
     console.error(

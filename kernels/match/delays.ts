@@ -1,5 +1,6 @@
 // Fills the delay column of a point's rows from the capture of the sender: the same packets by digest within a window on either side (a clock may be behind), first in,
-// first out among equals (the log of waiting.ts). The owner is src/delays/sender-delays.ts.
+// first out among equals (the log of waiting.ts), but for those that did not arrive: TCP sends a lost segment again, which may look the same, and the one that arrives is the one whose
+// delay is that of the packets around it. The owner is src/delays/sender-delays.ts.
 //
 // A capture may hold packets of the other direction too: they were at this point first. What the sign of a difference shows is the clocks', so it is not asked. Instead:
 //
@@ -10,7 +11,7 @@
 
 import { Batch, META_IPV6 } from "../decode/batch";
 import { avalanche, mixWord } from "../decode/digest";
-import { EqualQueues, isQueued, queueAdd, queueLeave, queueSearch, queuesFree, queuesNew } from "./equal-queue";
+import { EqualQueues, isQueued, queueAdd, queueLeave, queueNext, queueSearch, queuesFree, queuesNew } from "./equal-queue";
 import { entryOf, EQUALS, Log, logAdapt, logFree, logNew, logPassed, MATCHED } from "./log";
 import { logAdd, logNext, logSearch, logTake } from "./waiting";
 
@@ -56,7 +57,16 @@ class Delays {
   floor: f64; //     smallest difference of packets without an equal since `floorTurn`, and in the time before
   floorBefore: f64;
   floorTurn: f64;
+  recent: f64; //    difference of the last packet without an equal, and when it came; NaN: none yet
+  recentAt: f64;
+  jitter: f64; //    by how much it differs from one to the next, smoothed as in RFC 3550
 }
+
+/** ns, and times the jitter: as far as this from the packet before, a difference may be its own. */
+const LEAST_APART: f64 = 1e5;
+const JITTERS: f64 = 8;
+/** Equals that are looked at for one packet. */
+const MOST_TRIES: u32 = 64;
 
 export function delaysNew(window: f64, minimum: f64): usize {
   const p = heap.alloc(offsetof<Delays>());
@@ -78,6 +88,8 @@ export function delaysNew(window: f64, minimum: f64): usize {
   d.floor = Infinity;
   d.floorBefore = Infinity;
   d.floorTurn = -Infinity;
+  d.recent = NaN;
+  d.recentAt = -Infinity;
   return p;
 }
 
@@ -188,17 +200,37 @@ export function delaysFill(p: usize, b: usize, shift: f64): void {
   logAdapt(log);
 }
 
-/** The oldest unmatched packet with this digest within the window, or 0. It is matched from now on. */
+/** The oldest unmatched packet with this digest within the window that may be the one, or 0. It is matched from now on. */
 // @ts-ignore: decorator
 @inline
 function search(d: Delays, log: Log, digest: u64, time: f64): u32 {
   const queues = changetype<EqualQueues>(d.queues);
   if (queues.count == 0 || !isQueued(log, digest)) return logSearch(log, digest, time, d.window);
-  const n = queueSearch(queues, log, digest, time, d.window);
+  let n = queueSearch(queues, log, digest, time, d.window);
   if (n == 0) return 0;
+  if (time - d.recentAt <= NEAR) n = arrived(d, log, n, time);
   const e = entryOf(log, n);
   logTake(log, e, n);
   return e;
+}
+
+/** Of packet `n` and its equals behind it: the first whose difference is like those around; where none is, the nearest, if it is clearly nearer than that of `n`. */
+function arrived(d: Delays, log: Log, n: u32, time: f64): u32 {
+  const near = max<f64>(LEAST_APART, JITTERS * d.jitter);
+  const first = abs<f64>(time - load<f64>(entryOf(log, n), 8) - d.recent);
+  let best = n;
+  let least = first;
+  let next = n;
+  for (let k: u32 = 0; k < MOST_TRIES && least > near; k++) {
+    next = queueNext(log, next, time, d.window);
+    if (next == 0) break;
+    const apart = abs<f64>(time - load<f64>(entryOf(log, next), 8) - d.recent);
+    if (apart < least) {
+      best = next;
+      least = apart;
+    }
+  }
+  return least <= near || least < first / 2 ? best : n;
 }
 
 /**
@@ -217,6 +249,9 @@ function believed(d: Delays, found: u32, time: f64): bool {
       d.floorTurn = time + NEAR;
     }
     d.floor = min<f64>(d.floor, difference);
+    if (time - d.recentAt <= NEAR) d.jitter += (abs<f64>(difference - d.recent) - d.jitter) / 16;
+    d.recent = difference;
+    d.recentAt = time;
     return true;
   }
   const floor = min<f64>(d.floor, d.floorBefore);

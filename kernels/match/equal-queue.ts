@@ -125,3 +125,16 @@ export function queueSearch(q: EqualQueues, log: Log, digest: u64, time: f64, wi
   }
   return 0;
 }
+
+/** The number of the oldest unmatched entry behind entry `n` in its queue that is within the window, or 0. */
+export function queueNext(log: Log, n: u32, time: f64, window: f64): u32 {
+  let next = load<u32>(entryOf(log, n), 16);
+  while (next != 0) {
+    const e = entryOf(log, next);
+    const ahead = load<f64>(e, 8) - time;
+    if (ahead > window) return 0;
+    if ((load<u32>(e, 20) & MATCHED) == 0 && -ahead <= window) return next;
+    next = load<u32>(e, 16);
+  }
+  return 0;
+}

@@ -86,13 +86,16 @@ export function ldaUpdate(p: usize, b: usize, from: u32, to: u32, start: f64): v
   const t0 = load<u64>(lda.thresholds);
   const t1 = load<u64>(lda.thresholds, 8);
   const t2 = load<u64>(lda.thresholds, 16);
+  const bank1 = cells + (lda.rows << 4);
+  const bank2 = bank1 + (lda.rows << 4);
+  const bank3 = bank2 + (lda.rows << 4);
   for (let i = from; i < to; i++) {
     const digest = load<u64>(digests + (i << 3));
     const h = rehash(digest, seed);
     const g = h >> 32;
     if (g >= limit) continue;
-    const bank = <u64>(g < t0) + <u64>(g < t1) + <u64>(g < t2);
-    add(cells, bank * rows + (((h & 0xffffffff) * rows) >> 32), digest, <i64>(load<f64>(time + (i << 3)) - start));
+    const bank = select<u32>(bank3, select<u32>(bank2, select<u32>(bank1, cells, g < t0), g < t1), g < t2);
+    add(bank, ((h & 0xffffffff) * rows) >> 32, digest, <i64>(load<f64>(time + (i << 3)) - start));
   }
 }
 

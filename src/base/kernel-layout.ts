@@ -152,9 +152,14 @@ export const originConstants = {
   MAX_TIMESTAMPS: 1024,
 } as const;
 
-/** Constants of kernels/decode/row-plain.ts. */
-export const rowPlainConstants = {
-  PLAIN_COVER: 64,
+/** Constants of kernels/decode/ring-packet.ts. */
+export const ringPacketConstants = {
+  TAG_VALID: 16,
+  TAG_TYPE_VALID: 64,
+  SEGMENTS: 256,
+  HARDWARE: 2147483648,
+  HEADER_BYTES: 68,
+  TAG_BYTES: 4,
 } as const;
 
 /** Interface of kernels/decode/walk.ts. */
@@ -170,6 +175,11 @@ export const InterfaceBytes = 32;
 /** Constants of kernels/decode/walk.ts. */
 export const walkConstants = {
   SHORT_SIZES: 1536,
+} as const;
+
+/** Constants of kernels/decode/walk-plain.ts. */
+export const walkPlainConstants = {
+  PLAIN_COVER: 64,
 } as const;
 
 /** Constants of kernels/decode/walk-ring.ts. */

@@ -1,7 +1,7 @@
 /** A board of segments in the terminal, drawn over itself; where standard output is no terminal, a line now and then. */
 import type { SegmentBoard } from "../present/text/segment-board.ts";
 import { printText } from "./output.ts";
-import { colours, toTerminal } from "./terminal.ts";
+import { colours, drawsScreens, toTerminal } from "./terminal.ts";
 
 const DRAW_MS = 250;
 const LINE_MS = 1000;
@@ -9,7 +9,7 @@ const LINE_MS = 1000;
 export class BoardScreen {
   readonly #board: SegmentBoard;
   readonly #note: () => string | null;
-  readonly #terminal = process.stdout.isTTY === true;
+  readonly #terminal = drawsScreens();
   #drawn = 0;
   #nextMs = 0;
   /** There is more than was shown. */

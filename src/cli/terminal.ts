@@ -28,8 +28,12 @@ export function palette(on: () => boolean): Palette {
   };
 }
 
-/** Asked when there is something to print: standard output takes longer to come up than a command to load. */
-export const colours = palette(() => process.stdout.isTTY === true && process.env["NO_COLOR"] === undefined);
+/** Standard output is a terminal that knows escape codes: a screen may be drawn on it. Asked when there is something to print: standard output takes longer to come up than a command to load. */
+export function drawsScreens(): boolean {
+  return process.stdout.isTTY === true && process.env["TERM"] !== "dumb";
+}
+
+export const colours = palette(() => drawsScreens() && process.env["NO_COLOR"] === undefined);
 
 /** The one place where text for people becomes what a terminal gets. */
 export function toTerminal(text: string): string {

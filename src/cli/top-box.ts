@@ -17,7 +17,7 @@ import { flagOf } from "./flags.ts";
 import { choiceOption } from "./options.ts";
 import { printJson, printText, warn } from "./output.ts";
 import { endingSignal } from "./signals.ts";
-import { colours } from "./terminal.ts";
+import { colours, drawsScreens } from "./terminal.ts";
 import { TopScreen } from "./top-screen.ts";
 
 export interface EbpfSegmentFlags {
@@ -94,7 +94,7 @@ export async function runBox(ways: Way[], flags: BoxFlags, self: Command): Promi
   const signal = AbortSignal.any([endingSignal(), ending.signal]);
   const timer = flags.for === undefined ? null : setTimeout(() => ending.abort(), flags.for / 1e6);
   const view: BoxView = { order: flags.sort, search: "", rows: flags.rows, way: 0, history: [] };
-  const onScreen = process.stdout.isTTY === true && !flags.json;
+  const onScreen = drawsScreens() && !flags.json;
   if (!onScreen) warn(`hoptime: ${describeBox(box)}`);
   const screen = onScreen ? openScreen(box, view, () => ending.abort()) : null;
   const history: number[][] = ways.map(() => []);

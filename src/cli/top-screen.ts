@@ -76,7 +76,9 @@ export class TopScreen<T> {
 
   #draw(): void {
     const { view, waiting, headLines, format, keys = {} } = this.#options;
-    const { rows = 24, columns = 80 } = process.stdout;
+    // Some say that they have no size at all.
+    const rows = process.stdout.rows || 24;
+    const columns = process.stdout.columns || 80;
     view.rows = Math.max(1, rows - headLines - 1);
     const body = this.#last === null ? waiting : format(this.#last);
     const own = Object.entries(keys).map(([key, { text }]) => `${key} ${text}  `);

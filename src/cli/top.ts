@@ -22,7 +22,7 @@ import { addInterfaceOptions, type InterfaceFlags, interfaceOptions } from "./in
 import { choiceOption, durationOption, integerOption, timeOption } from "./options.ts";
 import { printJson, printText, warn } from "./output.ts";
 import { endingSignal } from "./signals.ts";
-import { colours } from "./terminal.ts";
+import { colours, drawsScreens } from "./terminal.ts";
 import { addBoxOptions, type BoxFlags, runBox } from "./top-box.ts";
 import { TopScreen } from "./top-screen.ts";
 
@@ -158,7 +158,7 @@ async function run(names: [string, string], flags: Flags): Promise<void> {
   const timer = flags.for === undefined ? null : setTimeout(() => ending.abort(), flags.for / 1e6);
   const view: TopView = { order: flags.sort, search: "", rows: flags.rows };
   const screen =
-    process.stdout.isTTY && !flags.json
+    drawsScreens() && !flags.json
       ? new TopScreen<WatchedInterval>({
           view,
           waiting: `${names.join(" > ")}: waiting for packets`,

@@ -108,7 +108,8 @@ function followCutsByPackets(
   const own = epochs.slice(first, end);
   const { ofEpoch } = overtakenAlong(
     own.map((epoch, i) => {
-      const expected = i > 0 ? cutBeside(epoch, own[i - 1], null).expected : 0;
+      const before = own[i - 1];
+      const expected = before ? cutBeside([epoch, before], null, 0).expected : 0;
       const lost = Math.max(0, epoch.lost ?? 0);
       return { lost, appeared: appearedByPackets(epoch), most: OVERTAKING * Math.abs(expected) };
     }),
@@ -176,24 +177,26 @@ function chained(epochs: readonly CountedEpoch[], first: number, end: number): C
   const shown = own.some((e) => appearedIn(e) > 0) ? own.map(shownIn) : null;
   const late = own.map((epoch, i) => Math.min(own[i - 1]?.lost ?? 0, appearedIn(epoch)));
   const usual = [...late].sort((a, b) => a - b)[late.length >> 1] ?? 0;
+  const most = Math.max(...own.map(rateOf));
   const chain: Chained[] = [];
   let meanNs: number | null = null;
   let before: Cut | null = null;
   for (const [i, epoch] of own.entries()) {
     const next = own[i + 1];
     meanNs = epoch.meanNs ?? meanNs;
-    before ??= cutAt(cutBeside(epoch, undefined, meanNs), shown, i);
-    const byRate = cutBeside(epoch, next, meanNs);
+    before ??= cutAt(cutBeside([epoch], meanNs, most), shown, i);
+    const byRate = cutBeside(next ? [epoch, next] : [epoch], meanNs, most);
     // A burst over the cut is more than the mean delay allows: many more than usual are missing before it and appear behind it.
-    const burst = (1 + HIDDEN) * Math.max(0, (late[i + 1] ?? 0) - usual);
+    const found = Math.max(0, (late[i + 1] ?? 0) - usual);
+    const burst = found > 0 ? found + hiddenBeside(found) : 0;
     const after = cutAt(
       byRate.expected < 0 ? byRate : { ...byRate, high: Math.max(byRate.high, burst) },
       shown,
       i + 1,
     );
     // More appeared than can have been in flight: from elsewhere.
-    const most = Math.max(Math.abs(before.low), Math.abs(before.high));
-    const foreign = Math.max(0, appearedIn(epoch) - most);
+    const inFlight = Math.max(Math.abs(before.low), Math.abs(before.high));
+    const foreign = Math.max(0, appearedIn(epoch) - inFlight);
     const plain = (epoch.sent ?? 0) - (epoch.received ?? 0);
     chain.push({ index: first + i, missing: plain + foreign, before, after });
     before = after;
@@ -232,10 +235,15 @@ function cutAt(byRate: Cut, shown: readonly Shown[] | null, i: number): Cut {
   return { expected, low: Math.max(0, expected - wide), high, deviation: wide / DEVIATIONS };
 }
 
+/** Packets that may have appeared beside so many that cells show. */
+function hiddenBeside(shown: number): number {
+  return HIDDEN * shown + DEVIATIONS * Math.sqrt(HIDDEN * shown) + 2;
+}
+
 /** What stays hidden by chance is negative binomial beside what is shown: it widens the bounds. As the most likely value, what is shown is nearer the truth than rate and delay. */
 function shownCut(byRate: Cut, { appeared, hiding }: Shown): Cut {
   const expected = Math.min(appeared, byRate.high);
-  const wide = HIDDEN * expected + DEVIATIONS * Math.sqrt(HIDDEN * expected) + 2;
+  const wide = hiddenBeside(expected);
   const hidden = (hiding / (1 - hiding)) * (expected + 1);
   const most = hidden + DEVIATIONS * Math.sqrt(hidden / (1 - hiding)) + 2;
   const high = hiding < 1 ? Math.min(expected + Math.max(wide, most), byRate.high) : byRate.high;
@@ -244,21 +252,25 @@ function shownCut(byRate: Cut, { appeared, hiding }: Shown): Cut {
   return { expected, low: Math.max(0, expected - wide), high, deviation };
 }
 
-/** `otherwiseNs`: the delay where neither epoch has one. */
-function cutBeside(a: CountedEpoch, b: CountedEpoch | undefined, otherwiseNs: number | null): Cut {
-  const both = b ? [a, b] : [a];
-  const received = both.reduce((sum, e) => sum + (e.received ?? 0), 0);
-  const lengthNs = both.reduce((sum, e) => sum + Number(e.endNs - e.startNs), 0);
-  const means = both.flatMap((e) => e.meanNs ?? []);
+/** Packets received per ns. */
+function rateOf({ received, startNs, endNs }: CountedEpoch): number {
+  return (received ?? 0) / Number(endNs - startNs);
+}
+
+/** `otherwiseNs`: the delay where neither epoch has one. `mostPerNs`: the highest rate of the chain. */
+function cutBeside(beside: readonly CountedEpoch[], otherwiseNs: number | null, mostPerNs: number): Cut {
+  const received = beside.reduce((sum, e) => sum + (e.received ?? 0), 0);
+  const lengthNs = beside.reduce((sum, e) => sum + Number(e.endNs - e.startNs), 0);
+  const means = beside.flatMap((e) => e.meanNs ?? []);
   const known = means.length > 0 ? means : otherwiseNs === null ? [] : [otherwiseNs];
   if (known.length === 0) return { expected: 0, low: 0, high: received };
-  const perNs = received / lengthNs;
   const meanNs = known.reduce((sum, m) => sum + m, 0) / known.length;
   // Unknown deviations are as large as the delay; means that differ say that it moves.
   const apartNs = Math.max(...known) - Math.min(...known);
-  const stdevNs = Math.max(apartNs, ...both.map((e) => e.stdevNs ?? Math.abs(e.meanNs ?? meanNs)));
-  const expected = perNs * meanNs;
-  const wide = DEVIATIONS * Math.sqrt(Math.abs(expected) + (perNs * stdevNs) ** 2) + 1;
+  const stdevNs = Math.max(apartNs, ...beside.map((e) => e.stdevNs ?? Math.abs(e.meanNs ?? meanNs)));
+  const expected = (received / lengthNs) * meanNs;
+  // What waits in a queue came at once, and leaves it as fast as the link takes it, not at the mean rate.
+  const wide = DEVIATIONS * Math.sqrt(Math.abs(expected) + (mostPerNs * stdevNs) ** 2) + 1;
   const low = meanNs >= 0 ? Math.max(0, expected - wide) : expected - wide;
   const high = meanNs >= 0 ? expected + wide : Math.min(0, expected + wide);
   return { expected, low, high };

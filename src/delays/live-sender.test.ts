@@ -124,6 +124,24 @@ test("a packet that goes the other way has no delay, and one that was never sent
   delays.free();
 });
 
+test("what was sent before the receiver was opened is not lost", async () => {
+  const [sender, receiver] = [new HandSource(), new HandSource()];
+  const pair = matchLive(kernels, {
+    sender,
+    receiver: Object.assign(receiver, { beganNs: () => START + 5_000n }),
+    windowNs: 1e6,
+  });
+  sender.give([0, 1, 2, 3].map((id) => ({ id, timeNs: 2_000 * id })));
+  await pair.sender.next();
+  sender.passedNs = 7_000;
+  expect(await delaysOf(pair.delays, [{ id: 3, timeNs: 6_100 }])).toEqual([100]);
+  receiver.passedNs = 5e6;
+  sender.give([{ id: 4, timeNs: 5e6 }]);
+  await pair.sender.next();
+  expect(pair.delays.counts()).toMatchObject({ matched: 1, lost: 0 });
+  pair.delays.free();
+});
+
 test("a batch that waits when all ends is left as it is, and nothing is written to memory that was given back", async () => {
   const [a, b] = [new HandSource(), new HandSource()];
   const { delays } = matchLive(kernels, { sender: a, receiver: b, windowNs: 1e6 });

@@ -83,7 +83,10 @@ class LiveMatch {
     checkMemory("sender", batch, this.#kernels);
     const { call } = this.#kernels;
     const shift = this.#shift(originNs);
-    call.delaysSent(this.#address, batch.address, 0, Number.POSITIVE_INFINITY, shift);
+    // What was sent before the receiver was looked at is not lost.
+    const beganNs = this.#options.receiver.beganNs?.() ?? null;
+    const from = beganNs === null ? 0 : batch.rowsUntil(0, Number(beganNs - originNs) - 1, 0);
+    call.delaysSent(this.#address, batch.address, from, Number.POSITIVE_INFINITY, shift);
     this.#sentNs = latestOf(batch, originNs, this.#sentNs);
     this.#expire();
     this.#wake();

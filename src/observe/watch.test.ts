@@ -63,6 +63,45 @@ test("captures that are read to their ends are counted whole; of one that is lef
   expect(cut.map((i) => [i.sent, i.lost])).toEqual(Array(2).fill([10, 0]));
 });
 
+test("what was sent before both interfaces were opened is not lost", async () => {
+  const kernels = new Kernels();
+  const began = (source: Source, ns: number): Source => ({
+    ...source,
+    beganNs: () => START + BigInt(ns),
+  });
+  const receiver = capture(kernels, { shiftNs: 1e6, until: 4 });
+  const found = await watched({
+    ...{ kernels, key: FlowKeySpec.parse("5tuple"), seed: 1n, windowNs: 1e8, lookMs: 5 },
+    sender: began(capture(kernels, { shiftNs: 0, until: 4 }), 0),
+    // Opened when the first second was over, and three packets of the next.
+    receiver: began(
+      {
+        ...receiver,
+        async next() {
+          const got = await receiver.next();
+          if (!got) return null;
+          const { timeNs } = got.batch;
+          const skipped = timeNs.subarray(0, got.batch.count).findIndex((ns) => ns >= 1.12e9);
+          if (skipped > 0 || skipped < 0) {
+            const kept = skipped < 0 ? 0 : got.batch.count - skipped;
+            const { digest } = got.batch;
+            timeNs.copyWithin(0, skipped, skipped + kept);
+            digest.copyWithin(0, 2 * skipped, 2 * (skipped + kept));
+            got.batch.count = kept;
+          }
+          return got.batch.count > 0 ? got : this.next();
+        },
+      },
+      1.12e9,
+    ),
+  });
+  expect(found.map((i) => [i.sent, i.lost])).toEqual([
+    [7, 0],
+    [10, 0],
+    [10, 0],
+  ]);
+});
+
 test("however often it looks, waiting holds on to nothing", async () => {
   const kernels = new Kernels();
   let looks = 0;

@@ -184,10 +184,12 @@ class Watch {
     // Once for all rows: each is a new view of the kernels' memory.
     const rows = columnsOf(batch);
     const { timeNs, delayNs, wireLength, count } = batch;
+    const began = this.#beganAfter(originNs);
     for (let i = 0; i < count; i++) {
-      const time = timeNs[i]! + shift;
       const delay = side === 0 ? 0 : delayNs[i]!;
-      const at = first + Math.floor((Number.isNaN(delay) ? time : time - delay) / lengthNs);
+      const sentNs = Number.isNaN(delay) ? timeNs[i]! : timeNs[i]! - delay;
+      if (sentNs < began) continue;
+      const at = first + Math.floor((sentNs + shift) / lengthNs);
       const sums = this.#at(at);
       // Handed out already: it came later than the window.
       if (!sums) continue;
@@ -199,6 +201,13 @@ class Watch {
 
   end(side: 0 | 1): void {
     this.#ended[side] = true;
+  }
+
+  /** Interfaces are opened one after the other: what was sent before both were is not lost, it was not looked for. */
+  #beganAfter(originNs: bigint): number {
+    const { sender, receiver } = this.#options;
+    const [a, b] = [sender.beganNs?.() ?? null, receiver.beganNs?.() ?? null];
+    return a === null || b === null ? Number.NEGATIVE_INFINITY : Number(later(a, b) - originNs);
   }
 
   /** Intervals whose packets have all arrived or are lost. */

@@ -10,7 +10,8 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { afterAll, afterEach, beforeEach, expect, test } from "vitest";
 import { findLibc } from "../../src/capture/source/interface/libc.ts";
 import type { Series, SeriesPoint } from "../../src/results/series.ts";
-import { buildDualRouter, DUAL_RECEIVER } from "../support/dual-router.ts";
+import { buildDualRouter } from "../support/dual-router.ts";
+import { EPOCH_SCENES, type EpochScene } from "../support/epoch-scenes.ts";
 import { type ExactEpoch, exactEpochs } from "../support/exact-epochs.ts";
 import { NetworkLab, namespacesMissing } from "../support/namespaces.ts";
 
@@ -30,38 +31,16 @@ afterEach(() => lab.close());
 
 const EPOCHS = 60;
 const EPOCH_NS = 500_000_000n;
-const DRAIN_MBIT = 8;
 const URL = "http://127.0.0.1:8787";
 /** What crosses the router from a to b, and nothing that only one side sees. */
 const CROSSING = "dst net 10.95.2.0/24 or dst net fd95:2::/64";
 const ESTIMATORS = ["lda", "lds", "rli", "maple"] as const;
 
-/**
- * Rates that change from second to second, bursts that the queue takes long to drain: delay and loss of epochs differ, and most packets arrive. Each burst begins with 70 packets at once, which the queue cannot hold
- * however slow the machine is. Each packet has a buffer of its own: those of a turn would be equal otherwise, and lie in one cell.
- */
-const SENDER = `
-  const net = require("node:net"), dgram = require("node:dgram");
-  const [u4, u6] = [dgram.createSocket("udp4"), dgram.createSocket("udp6")];
-  const payload = Buffer.alloc(700), start = performance.now();
-  let owed = 0, before = start, sent = 0, burst = 0;
-  const tcp = net.connect(5000, "10.95.2.1");
-  tcp.on("error", () => {});
-  setInterval(() => {
-    const now = performance.now(), t = now - start;
-    owed = Math.min(40, owed + (now - before) * (t % 700 < 200 ? 0.8 : 0.35 + 0.2 * Math.sin(t / 3000)));
-    before = now;
-    if (Math.floor(t / 700) > burst) [burst, owed] = [Math.floor(t / 700), 70];
-    for (; owed >= 1; owed--) {
-      payload.writeUInt32BE(sent++, 0);
-      if (sent % 3 === 0) u6.send(Buffer.from(payload), 9000, "fd95:2::1"); else u4.send(Buffer.from(payload), 9000, "10.95.2.1");
-    }
-    if (tcp.writableLength < 20000 && sent % 2 === 0) tcp.write(payload);
-  }, 2);`;
-
-function build(): void {
+function build({ drainMbit, limitKb }: EpochScene): void {
   buildDualRouter(lab, 95);
-  lab.queue("r", "out", DRAIN_MBIT, 32);
+  lab.queue("r", "out", drainMbit, limitKb);
+  // Some machines use one that does not heed loss.
+  for (const host of ["a", "b"]) lab.run(host, "sysctl", "-qw", "net.ipv4.tcp_congestion_control=reno");
 }
 
 interface Running {
@@ -95,7 +74,10 @@ function ask<T>(path: string): T {
   return JSON.parse(lab.run("r", process.execPath, "-e", script)) as T;
 }
 
-async function run(dir: string): Promise<void> {
+async function run(
+  dir: string,
+  { drainMbit, sender: traffic, receiver: answers }: EpochScene,
+): Promise<SeriesOf> {
   const collector = await start(
     "r",
     /collecting at/,
@@ -117,7 +99,7 @@ async function run(dir: string): Promise<void> {
     "--spool",
     join(dir, name),
   ];
-  const rli = `session=77,drain=${DRAIN_MBIT * 1e6}`;
+  const rli = `session=77,drain=${drainMbit * 1e6}`;
   const references = lab.start(
     "a",
     process.execPath,
@@ -174,20 +156,24 @@ async function run(dir: string): Promise<void> {
       ...to("pair").slice(0, -2),
     ),
   ];
-  const receiver = lab.start("b", process.execPath, "-e", DUAL_RECEIVER);
+  const receiver = lab.start("b", process.execPath, "-e", answers);
   await new Promise((resolve) => receiver.stdout?.once("data", resolve));
-  const sender = lab.start("a", process.execPath, "-e", SENDER);
+  const sender = lab.start("a", process.execPath, "-e", traffic);
   await sleep(Number((EPOCH_NS * BigInt(EPOCHS + 4)) / 1_000_000n));
   await Promise.all(observers.map((observer) => observer.end()));
   for (const child of [sender, receiver, references]) child.kill();
   await sleep(1500);
   expect(await lab.stopCaptures(), "packets that tcpdump dropped: the truth has holes").toBe(0);
-  series = await settledSeries();
+  const series = await settledSeries();
   await collector.end();
+  return series;
 }
 
+/** By estimator. */
+type SeriesOf = Record<string, SeriesPoint[]>;
+
 /** The collector pairs what has come: until nothing more does. */
-async function settledSeries(): Promise<Record<string, SeriesPoint[]>> {
+async function settledSeries(): Promise<SeriesOf> {
   for (let [tries, before] = [0, ""]; tries < 60; tries++) {
     const now = Object.fromEntries(
       ESTIMATORS.map((name) => [name, ask<Series>(`/v1/latency?from=A&to=B&estimator=${name}`).points]),
@@ -200,52 +186,59 @@ async function settledSeries(): Promise<Record<string, SeriesPoint[]>> {
   }
   throw new Error("the results do not settle");
 }
-let series: Record<string, SeriesPoint[]> = {};
 
-test.skipIf(missing !== null)(
-  "delay and loss of each epoch are those of simultaneous captures, within the bars",
+/** Runs a scene, and holds what the collector says beside the captures. */
+async function judgeScene(scene: EpochScene): Promise<Record<string, Judged>> {
+  build(scene);
+  const dir = mkdtempSync(join(scratch, "run-"));
+  const [host, before, after] = ["host", "in", "out"].map((name) => join(dir, `${name}.pcap`)) as [
+    string,
+    string,
+    string,
+  ];
+  await lab.capture("a", "e0", "out", host);
+  await lab.capture("r", "in", "in", before);
+  await lab.capture("r", "out", "out", after);
+  const series = await run(dir, scene);
+  const captured = { after, epochNs: EPOCH_NS };
+  const all = await exactEpochs({ ...captured, before, filter: CROSSING });
+  // RLI answers for the packets between its references, not for these, and from where these are sent: a busy machine takes milliseconds from one end of a virtual cable to the other.
+  const regular = await exactEpochs({
+    ...captured,
+    before: host,
+    filter: `(${CROSSING}) and not udp port 862`,
+  });
+  if (process.env["HOPTIME_KEEP"]) {
+    cpSync(dir, mkdtempSync(join(process.env["HOPTIME_KEEP"], "run-")), { recursive: true });
+  }
+  return Object.fromEntries(
+    ESTIMATORS.map((name) => [name, judge(name, series[name] ?? [], name === "rli" ? regular : all)]),
+  );
+}
+
+test.skipIf(missing !== null).each(EPOCH_SCENES)(
+  "delay and loss of each epoch are those of simultaneous captures, within the bars: $name",
   { timeout: 240_000 },
-  async () => {
-    build();
-    const dir = mkdtempSync(join(scratch, "run-"));
-    const [host, before, after] = ["host", "in", "out"].map((name) => join(dir, `${name}.pcap`)) as [
-      string,
-      string,
-      string,
-    ];
-    await lab.capture("a", "e0", "out", host);
-    await lab.capture("r", "in", "in", before);
-    await lab.capture("r", "out", "out", after);
-    await run(dir);
-    const captured = { after, epochNs: EPOCH_NS };
-    const all = await exactEpochs({ ...captured, before, filter: CROSSING });
-    // RLI answers for the packets between its references, not for these, and from where these are sent: a busy machine takes milliseconds from one end of a virtual cable to the other.
-    const regular = await exactEpochs({
-      ...captured,
-      before: host,
-      filter: `(${CROSSING}) and not udp port 862`,
-    });
-    if (process.env["HOPTIME_KEEP"]) {
-      cpSync(dir, mkdtempSync(join(process.env["HOPTIME_KEEP"], "run-")), { recursive: true });
-    }
+  async (scene) => {
+    const judged = await judgeScene(scene);
     for (const name of ESTIMATORS) {
-      const { widths, ...counts } = judge(name, series[name] ?? [], name === "rli" ? regular : all);
+      const { widths, ...counts } = judged[name]!;
       const width = widths[widths.length >> 1] ?? Number.NaN;
       const text = `${name}: ${JSON.stringify(counts)}, median width ${width}`;
       if (process.env["HOPTIME_SHOW"]) console.log(text);
       expect(counts.judged, text).toBeGreaterThanOrEqual(EPOCHS - 6);
       // 95 % intervals: over several runs 97 to 98 % hold; in one run of 64 epochs chance makes it 92 % now and then, once in a hundred runs less.
-      expect(counts.held, text).toBeGreaterThanOrEqual(0.92 * counts.judged);
+      expect.soft(counts.held, text).toBeGreaterThanOrEqual(0.92 * counts.judged);
       // Loss of an epoch is exact but for the packets on their way at its cuts, and that of the run but for those at its ends and beside epochs that are not judged: LDS knows these, LDA by rate and delay.
-      expect(counts.lossHeld, text).toBeGreaterThanOrEqual(0.95 * counts.lossJudged);
+      expect.soft(counts.lossHeld, text).toBeGreaterThanOrEqual(0.95 * counts.lossJudged);
       // A full queue holds 48 packets.
       const [packets, share] = name === "lda" ? [48, 0.05] : [4, 0.05];
-      expect(Math.abs(counts.lost - counts.trulyLost), text).toBeLessThanOrEqual(
-        packets + share * counts.trulyLost,
-      );
+      expect
+        .soft(Math.abs(counts.lost - counts.trulyLost), text)
+        .toBeLessThanOrEqual(packets + share * counts.trulyLost);
       if (name === "lda" || name === "lds") expect(counts.trulyLost, text).toBeGreaterThan(100);
       // Bars that hold everything would say nothing.
-      expect(width, text).toBeLessThan(MAX_WIDTH[name]);
+      expect.soft(width, text).toBeLessThan(MAX_WIDTH[name]);
     }
   },
 );

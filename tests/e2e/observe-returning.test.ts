@@ -71,6 +71,34 @@ test.skipIf(missing !== null)(
 );
 
 test.skipIf(missing !== null)(
+  "an interface that is down says so, and is observed when it is up",
+  { timeout: 120_000 },
+  async () => {
+    lab.addHost("r");
+    lab.run("r", "sysctl", "-qw", "net.ipv6.conf.default.disable_ipv6=1");
+    makePair();
+    lab.run("r", "ip", "link", "set", "near", "down");
+    const observer = await startObserver(
+      lab,
+      ...(["r", cli, "near", "--direction", "in", "--promiscuous"] as const),
+      ...["--point", "P", "--to", join(scratch, "down"), "--json"],
+    );
+    await observer.says("near: is down, no packets until it is up (ip link set near up)");
+    lab.run("r", "ip", "link", "set", "near", "up");
+    await observer.says("near: is up");
+    const sent = await send();
+    lab.run("r", "ip", "link", "set", "near", "down");
+    await sleep(1500);
+    const { out, err, code } = await observer.end();
+    expect(code, err).toBe(0);
+    expect(sent).toBeGreaterThan(200);
+    const report = JSON.parse(out);
+    expect(report.captures).toMatchObject([{ packets: sent, dropped: 0 }]);
+    expect(report.notes.join("\n")).toContain("near: was down 2 times, and is: no packets came then");
+  },
+);
+
+test.skipIf(missing !== null)(
   "epochs are observed from the start of observation on, though the first packet comes later",
   { timeout: 120_000 },
   async () => {

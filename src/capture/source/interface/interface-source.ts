@@ -42,8 +42,8 @@ const LINGER_MS = 2 * RETIRE_MS;
 const FRAME_OVERHEAD = 22;
 const { BATCH_FULL, BAD_LENGTH, SPECIAL_INNER } = cursorConstants;
 const { RING_ETHERNET, RING_NETWORK } = walkRingConstants;
-/** The interface's MTU is looked at so often. */
-const MTU_MS = 1000;
+/** The interface's MTU, and whether it is up, is looked at so often. */
+const STATE_MS = 1000;
 /** So long after an interface came back its packets may not be captured. */
 const THERE_MS = 100;
 const ANY_LENGTH = 0xffff_ffff;
@@ -87,7 +87,10 @@ export class InterfaceSource implements Source {
   #beganNs: bigint | null = null;
   #damaged = 0;
   #mtu: number | null = null;
-  #mtuAt = 0;
+  #stateAt = 0;
+  #down = false;
+  /** So often the interface was down. */
+  #downs = 0;
   #clock: SystemClock | null = null;
   #ringOptions: RingOptions | null = null;
   #thereAt = 0;
@@ -133,10 +136,10 @@ export class InterfaceSource implements Source {
       plainBytes: plainSnapOf(this.#options, DEFAULT_COVER),
     });
     this.#ringOptions = { name: this.name, direction, promiscuous, hardware, program, ringBytes };
-    const nowNs = this.#wall();
+    const originNs = this.#wall();
     this.#ring = PacketRing.open(libc, this.#ringOptions);
     // A card's clock may be far from the system's.
-    if (!hardware) this.#begin(nowNs);
+    if (!hardware) this.#begin(originNs, this.#wall());
     this.#window = this.#options.copyBlocks ? null : this.#ring.window(this.#kernels);
     // A card's clock is another one, of which the kernel says nothing.
     this.#clock = hardware ? null : new SystemClock(libc);
@@ -147,14 +150,14 @@ export class InterfaceSource implements Source {
       `${this.name}: packets ${way}, ${this.snapBytes} bytes of each, ${timestamps} timestamps${filtered}`,
     );
     this.#lookAtLink();
-    this.#lookAtMtu();
+    this.#lookAtState();
     this.#set("hardwareOnly", hardware ? 1 : 0);
   }
 
-  /** Times of rows count from here. */
-  #begin(nowNs: bigint): void {
+  /** Times of rows count from before the ring was made, which takes a while; no packet is missed from `nowNs` on. */
+  #begin(originNs: bigint, nowNs: bigint): void {
     this.#beganNs = nowNs;
-    this.#kernels.writeU64(this.#cursor + CursorLayout.origin, nowNs);
+    this.#kernels.writeU64(this.#cursor + CursorLayout.origin, originNs);
     this.#set("started", 1);
   }
 
@@ -175,7 +178,7 @@ export class InterfaceSource implements Source {
       if (signal?.aborted) this.#endAt ??= performance.now() + LINGER_MS;
       if (this.#endAt !== null && performance.now() > this.#endAt) return null;
       this.#lookWhetherThere();
-      this.#lookAtMtu();
+      this.#lookAtState();
       // Before the ring is looked at: a machine that stops this process in between lets packets come that the look has not seen.
       const lookedNs = this.#wall();
       const given = this.#found();
@@ -206,12 +209,20 @@ export class InterfaceSource implements Source {
     this.#set("link", this.#ring?.link(this.name).ethernet === false ? RING_NETWORK : RING_ETHERNET);
   }
 
-  /** It may change while packets are read: frames up to it are no merged ones. */
-  #lookAtMtu(): void {
-    if (performance.now() < this.#mtuAt) return;
-    this.#mtuAt = performance.now() + MTU_MS;
-    this.#mtu = this.#ring?.link(this.name).mtu ?? this.#mtu;
+  /** Both may change while packets are read. Frames up to the MTU are no merged ones; one that is down looks like a link without packets. */
+  #lookAtState(): void {
+    if (performance.now() < this.#stateAt) return;
+    this.#stateAt = performance.now() + STATE_MS;
+    const { mtu = null, up = null } = this.#ring?.link(this.name) ?? {};
+    this.#mtu = mtu ?? this.#mtu;
     this.#set("longest", this.#mtu === null ? ANY_LENGTH : this.#mtu + FRAME_OVERHEAD);
+    if (up === null || up !== this.#down) return;
+    this.#down = !up;
+    if (this.#down) this.#downs++;
+    const { name } = this;
+    this.#options.onOpen?.(
+      up ? `${name}: is up` : `${name}: is down, no packets until it is up (ip link set ${name} up)`,
+    );
   }
 
   ready(): SourceBatch | null {
@@ -347,6 +358,10 @@ export class InterfaceSource implements Source {
         `${this.name}: removed, and there again, ${countOf(this.#returns, "time")}: its packets within ${THERE_MS} ms of that are missing`,
       );
     if (this.#gone) warnings.push(`${this.name}: removed, and not there any more`);
+    if (this.#downs > 0)
+      warnings.push(
+        `${this.name}: was down ${countOf(this.#downs, "time")}${this.#down ? ", and is" : ""}: no packets came then`,
+      );
     if (this.#damaged > 0)
       warnings.push(`${this.name}: ${countOf(this.#damaged, "packet")} in damaged blocks of the ring`);
     return warnings;

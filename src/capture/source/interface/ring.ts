@@ -47,11 +47,13 @@ const PACKET_TIMESTAMP = 17;
 const PACKET_IGNORE_OUTGOING = 23;
 const TPACKET_V3 = 2;
 const RAW_HARDWARE = 1 << 6;
+const SIOCGIFFLAGS = 0x8913;
 const SIOCGIFMTU = 0x8921;
 const SIOCGIFHWADDR = 0x8927;
 const SIOCSHWTSTAMP = 0x89b0;
 /** ARPHRD numbers of links whose frames begin with an Ethernet header: Ethernet and loopback. */
 const ETHERNET_LIKE = [1, 772];
+const IFF_UP = 1;
 const FILTER_ALL = 1;
 const ETH_P_ALL = 3;
 const MR_PROMISC = 1;
@@ -170,7 +172,7 @@ export class PacketRing {
     return true;
   }
 
-  /** How frames of the interface begin, and how long they get; null where it does not say. */
+  /** How frames of the interface begin, how long they get, and whether it is up; null where it does not say. */
   link(name: string): LinkKind {
     return linkOf(this.#libc, this.#fd, name);
   }
@@ -249,11 +251,9 @@ function listen(libc: Libc, fd: number, { name }: RingOptions, index: number): v
   address.writeUInt16LE(AF_PACKET, 0);
   address.writeUInt16BE(ETH_P_ALL, 2);
   address.writeInt32LE(index, 4);
-  if (libc.bind(fd, address, address.length) === 0) return;
-  const errno = libc.errno();
-  if (errno === constants.errno.ENETDOWN)
-    throw new UsageError("not-supported", `${name}: is down`, `ip link set ${name} up`);
-  throw new Error(`${name}: cannot be bound to (error ${errno})`);
+  // One that is down can be bound to as well: packets come when it is up.
+  if (libc.bind(fd, address, address.length) !== 0)
+    throw new Error(`${name}: cannot be bound to (error ${libc.errno()})`);
 }
 
 /** The card is asked to timestamp every packet that it receives. */
@@ -299,14 +299,17 @@ function refused(name: string, errno: number): UsageError {
 export interface LinkKind {
   ethernet: boolean;
   mtu: number | null;
+  up: boolean | null;
 }
 
 /** `fd`: any socket. */
 export function linkOf(libc: Libc, fd: number, name: string): LinkKind {
   const kind = libc.ask(fd, SIOCGIFHWADDR, name);
   const mtu = libc.ask(fd, SIOCGIFMTU, name);
+  const flags = libc.ask(fd, SIOCGIFFLAGS, name);
   return {
     ethernet: kind === null || ETHERNET_LIKE.includes(viewOf(kind).getUint16(0, true)),
     mtu: mtu === null ? null : viewOf(mtu).getInt32(0, true),
+    up: flags === null ? null : (viewOf(flags).getUint16(0, true) & IFF_UP) !== 0,
   };
 }
