@@ -22,7 +22,7 @@ export * from "./match/match";
 export { matchOpened, matchOpening } from "./match/opening";
 export { matchLateCount, matchTakeLate } from "./match/repeat-settled";
 export { matchPieces } from "./match/pieces";
-export { matchAdd, matchAlone, matchAloneBoth, matchAloneCount, matchLost, matchOnlyCount } from "./match/residue";
+export { matchAdd, matchAlone, matchAloneBoth, matchAloneCount, matchCorrectEarly, matchLost, matchOnlyCount } from "./match/residue";
 export { matchFates, matchNoteFates, matchTakeFates } from "./match/fates";
 export * from "./match/thin";
 export { envelopeAdd } from "./match/envelope-buckets";

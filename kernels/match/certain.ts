@@ -151,7 +151,9 @@ function isUnlikeCopy(m: Match, batch: Batch, other: Log, side: u32, digest: u64
     const e = entryOf(other, <u32>link);
     const taken = takenAt(m, batch, e, digest, shift);
     if (abs<f64>(taken - time) <= TWICE) {
-      const direction = directionOf(flowIn(flowSegments(changetype<FlowStats>(m.stats)), load<u32>(e, 16)));
+      let direction = directionOf(flowIn(flowSegments(changetype<FlowStats>(m.stats)), load<u32>(e, 16)));
+      // The first pairs of a flow are counted at the end of the call.
+      if (direction == 0) direction = (side == 1 ? taken - load<f64>(e, 8) : load<f64>(e, 8) - taken) >= m.threshold ? 1 : 2;
       if (side == 0 && direction == 1) m.copied0++;
       else if (side == 1 && direction == 2) m.copied1++;
       return false;

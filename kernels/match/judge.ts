@@ -14,7 +14,7 @@ import { intervalAt } from "./intervals";
 import { Interval, INTERVAL_BYTES, Match, Total } from "./match-state";
 import { isMirrored, MOST_OF } from "./mirrors";
 import { pieceAt } from "./pieces";
-import { DOUBTED, keepAlone } from "./residue";
+import { DOUBTED, EARLY, keepAlone } from "./residue";
 import { COPY, LINK_LOCAL } from "./log";
 
 /** A packet near the end of the other capture. */
@@ -23,8 +23,10 @@ class Deferred {
   time: f64;
   flow: u32;
   state: u32; // as in the log, and the side in the highest bit
+  mark: u32; //  the low half of its digest
+  pad: u32;
 }
-export const DEFERRED_BYTES: u32 = 16;
+export const DEFERRED_BYTES: u32 = 24;
 const AFTER_SIDE: u32 = 0x80000000;
 /** No packet is further from the others, in widths of what they take. */
 const FURTHEST: f64 = 2;
@@ -275,13 +277,31 @@ function wasBefore(m: Match, flow: Flow, side: u32, time: f64): bool {
   return end <= final + (most - least) + NEAR_FINAL * back;
 }
 
+/**
+ * The same at the other end: its own clock was set back and shows its time only behind that, while the first pairs that the other capture saw are from before it: the packet is not one of the
+ * first.
+ */
+function isBehind(m: Match, flow: Flow, side: u32, time: f64): bool {
+  const initial = side == 0 ? m.initial0 : m.initial1;
+  const back = initial - (side == 0 ? m.firstSeen0 : m.firstSeen1);
+  if (back < SET_BACK || time >= initial - RESOLUTION) return false;
+  const view: u32 = (directionOf(flow) == 2 ? 4 : 0) | (side << 1);
+  const n = viewCounts[view];
+  if (n < ENOUGH) return false;
+  const least = load<f64>(views + ((view * NEAR) << 3));
+  const most = load<f64>(views + ((view * NEAR + n - 1) << 3));
+  // What this point's clock showed when the other one saw its first packets.
+  const start = side == 0 ? headAfter(m) - most : headBefore(m) + least;
+  return start >= initial - (most - least) - NEAR_FINAL * back;
+}
+
 /** FATE_* of a packet near an end of the other capture, when all pairs are known. `odds` of loss. */
 function fateNearEnds(m: Match, flow: Flow, side: u32, time: f64, odds: f64): u32 {
   place(m, flow, side, time);
   const doubt = max<f64>(doubtOf(atHead, odds * notAtHead), doubtOf(atTail, odds * notAtTail));
   undecided = doubt >= (side == 0 ? doubtedFrom0 : doubtedFrom1) ? 1 : 0;
   if (atHead > 0 && atHead >= odds * notAtHead) {
-    if (!hadBegun(m, flow, side, time)) return side == 0 ? FATE_HEAD_BEFORE : FATE_HEAD_AFTER;
+    if (!hadBegun(m, flow, side, time) && !isBehind(m, flow, side, time)) return side == 0 ? FATE_HEAD_BEFORE : FATE_HEAD_AFTER;
     undecided = 1;
   }
   if (atTail > 0 && atTail >= odds * notAtTail) {
@@ -327,19 +347,25 @@ function countAlone(faults: FlowFaults, fate: u32): void {
   else faults.linkLocal++;
 }
 
+/** No packet of its flow had a partner when it was judged: it may turn out to go the other way. */
+function earlyIn(flow: Flow): u32 {
+  return directionOf(flow) == 0 ? EARLY : 0;
+}
+
 /** Judges a packet of one side, seen at `time`, that has no partner. */
-export function judge(m: Match, side: u32, time: f64, flowId: u32, state: u32): void {
+export function judge(m: Match, side: u32, time: f64, flowId: u32, state: u32, digest: u64): void {
   const flow = flowIn(flowSegments(changetype<FlowStats>(m.stats)), flowId);
   const fate = fateOf(m, flow, side, time, state);
   // Whether most packets are twice is known at the end.
   if (fate != FATE_LATER && !isSourceCopy(flow, side, state)) {
-    if (fate == FATE_ONLY_AFTER || fate == FATE_ONLY_BEFORE) keepAlone(m, side, time, flowId, fate);
+    if (fate == FATE_ONLY_AFTER || fate == FATE_ONLY_BEFORE) keepAlone(m, side, time, flowId, fate | earlyIn(flow), <u32>digest);
     settle(m, side, time, flowId, fate);
     return;
   }
   const deferred = changetype<Deferred>(<usize>tableAdd(m.deferred, DEFERRED_BYTES));
   deferred.time = time;
   deferred.flow = flowId;
+  deferred.mark = <u32>digest;
   deferred.state = state | (side == 1 ? AFTER_SIDE : 0);
 }
 
@@ -408,7 +434,7 @@ export function judgeDeferred(m: Match): void {
       if (undecided != 0) faultsOf(stats, flow).undecided++;
     }
     // Of those at the ends, too: a part of what was merged or cut on the way lies beyond the end sooner than the whole.
-    if (fate != FATE_DUPLICATE && fate != FATE_LINK_LOCAL && fate != FATE_MIRRORED) keepAlone(m, side, deferred.time, deferred.flow, undecided != 0 ? fate | DOUBTED : fate);
+    if (fate != FATE_DUPLICATE && fate != FATE_LINK_LOCAL && fate != FATE_MIRRORED) keepAlone(m, side, deferred.time, deferred.flow, fate | earlyIn(flow) | (undecided != 0 ? DOUBTED : 0), deferred.mark);
     settle(m, side, deferred.time, deferred.flow, fate);
   }
   table.count = 0;

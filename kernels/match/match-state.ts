@@ -200,7 +200,7 @@ export function matchNew(stats: usize, intervalCells: usize, rows: u32): usize {
   m.records = <u32>heap.alloc(RECORDS * 8);
   m.repeats = repeatsNew();
   m.alone = tableNew(24);
-  m.deferred = tableNew(16);
+  m.deferred = tableNew(24);
   m.late = tableNew(24);
   m.sample = edgeSampleNew();
   m.backSample = edgeSampleNew();

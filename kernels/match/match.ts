@@ -43,7 +43,7 @@ function retire(m: Match, log: Log, side: u32, until: f64, back: bool): void {
     const state = load<u32>(e, 20);
     if ((state & MATCHED) == 0) {
       openingMeet(m, load<u64>(e));
-      judge(m, side, time, load<u32>(e, 16), state);
+      judge(m, side, time, load<u32>(e, 16), state, load<u64>(e));
     } else if ((state & ARRIVED) != 0 && logMarkCopies(log, e, n)) openingMeet(m, load<u64>(e));
   }
   log.tail = n;

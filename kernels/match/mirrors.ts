@@ -40,9 +40,12 @@ function flowOf(m: Match): Flow {
   return flowIn(flowSegments(changetype<FlowStats>(m.stats)), at(n0 > 0 ? rows0 : rows1, 0).flow);
 }
 
-/** The side that the digest's packets come from. */
+/** The side that the digest's packets come from; of flows of which every packet is there twice none was paired yet, and their first difference tells. */
 function sourceOf(m: Match): u32 {
-  return directionOf(flowOf(m)) == 2 ? 1 : 0;
+  const direction = directionOf(flowOf(m));
+  if (direction != 0) return direction == 2 ? 1 : 0;
+  if (n0 == 0 || n1 == 0) return n0 > 0 ? 0 : 1;
+  return at(rows1, 0).time - at(rows0, 0).time >= m.threshold ? 0 : 1;
 }
 
 /** Packets of the digest are at one point twice, one beside the other. */

@@ -132,6 +132,26 @@ function settleGroups(m: Match, r: Repeats, phase: u32): void {
   countSettled(m, phase == 0);
 }
 
+/** How well the digest's pairs fit, together: one as others take counts as much as two that occur, or four further out than all others. */
+function fitOfAll(): u32 {
+  let sum: u32 = 0;
+  for (let i: u32 = 0; i < n0; i++) {
+    const partner = at(rows0, i).partner;
+    if (partner != 0) sum += 1 << (partner & 3);
+  }
+  return sum;
+}
+
+/** Where routers take from the time to live, it is lower where packets arrive: 1 from BEFORE to AFTER, 2 back, 0 where it does not show. */
+function wayByTtl(m: Match): u32 {
+  const forward = changetype<Total>(m.forward);
+  const reverse = changetype<Total>(m.reverse);
+  if (n0 == 0 || n1 == 0 || <u32>forward.ttlLower <= forward.matched / 2 || <u32>reverse.ttlHigher <= reverse.matched / 2) return 0;
+  const before = (at(rows0, 0).state >> 8) & 0xff;
+  const after = (at(rows1, 0).state >> 8) & 0xff;
+  return after < before ? 1 : after > before ? 2 : 0;
+}
+
 function settleGroup(m: Match): void {
   const known = at(n0 > 0 ? rows0 : rows1, 0);
   const flow = flowIn(flowSegments(changetype<FlowStats>(m.stats)), known.flow);
@@ -141,13 +161,16 @@ function settleGroup(m: Match): void {
   let back = directionOf(flow) == 2;
   if (!forward && !reverse) pairFirstIn(m);
   else if (directionOf(flow) == 0 && forward && reverse) {
-    const there = pairAll(m, flow, false);
-    unpair();
-    back = pairAll(m, flow, true) > there;
-    if (!back) {
-      unpair();
+    const shown = wayByTtl(m);
+    if (shown == 0) {
       pairAll(m, flow, false);
-    }
+      const there = fitOfAll();
+      unpair();
+      pairAll(m, flow, true);
+      back = fitOfAll() > there;
+      unpair();
+    } else back = shown == 2;
+    if (pairAll(m, flow, back) > 0) flow.more |= (back ? <u32>2 : <u32>1) << 30;
   } else {
     back = directionOf(flow) == 0 ? !forward : back && reverse;
     pairAll(m, flow, back);
@@ -248,10 +271,10 @@ function pairGap(m: Match, flow: Flow, i: u32, end: u32, j: u32, to: u32): void 
   }
 }
 
-function judgeRows(m: Match, rows: u32, n: u32, side: u32): void {
+function judgeRows(m: Match, digest: u64, rows: u32, n: u32, side: u32): void {
   for (let i: u32 = 0; i < n; i++) {
     const row = at(rows, i);
-    if (row.partner == 0) judge(m, side, row.time, row.flow, row.state);
+    if (row.partner == 0) judge(m, side, row.time, row.flow, row.state, digest);
   }
 }
 
@@ -272,8 +295,9 @@ export function settleRepeats(m: Match): void {
     if (n0 + n1 == 0) continue;
     markCopies(m);
     pairLeft(m);
-    judgeRows(m, rows0, n0, 0);
-    judgeRows(m, rows1, n1, 1);
+    const digest = groupOf(r, number).digest;
+    judgeRows(m, digest, rows0, n0, 0);
+    judgeRows(m, digest, rows1, n1, 1);
   }
   m.settling = 0;
   clearRows(r);

@@ -2,6 +2,7 @@
 // rewriting: src/match/residue.ts), and the pairs that this look finds.
 
 import { Batch } from "../decode/batch";
+import { directionOf, flowIn, flowSegments, FlowStats } from "../flows/flow-records";
 import { recordIn, Table, tableAdd } from "../flows/tables";
 import { FATE_ONLY_AFTER, FATE_ONLY_BEFORE } from "./fates";
 import { intervalKnown, NO_INTERVAL, settleRecent } from "./intervals";
@@ -13,21 +14,24 @@ export class Alone {
   time: f64; // on the matcher's axis
   flow: u32;
   side: u32;
-  fate: u32; // FATE_*, and DOUBTED where it could be another
-  pad: u32;
+  fate: u32; // FATE_*, and DOUBTED where it could be another, EARLY where its flow had no direction yet
+  mark: u32; // the low half of its digest: others of its flow may bear the same time
 }
 export const ALONE_BYTES: u32 = 24;
 export const DOUBTED: u32 = 0x100;
+export const EARLY: u32 = 0x200;
+export const FATE: u32 = 0xff;
 /** So many are kept: 96 MB. */
 export const MAX_ALONE: u32 = 1 << 22;
 
-export function keepAlone(m: Match, side: u32, time: f64, flow: u32, fate: u32): void {
+export function keepAlone(m: Match, side: u32, time: f64, flow: u32, fate: u32, mark: u32): void {
   if (changetype<Table>(m.alone).count >= MAX_ALONE) return;
   const alone = changetype<Alone>(<usize>tableAdd(m.alone, ALONE_BYTES));
   alone.time = time;
   alone.flow = flow;
   alone.side = side;
   alone.fate = fate;
+  alone.mark = mark;
 }
 
 /** Packets without a partner that no end of a capture explains. */
@@ -42,7 +46,7 @@ export function matchAloneBoth(p: usize): u32 {
   const alone = changetype<Table>(changetype<Match>(p).alone);
   let sides: u32 = 0;
   for (let i: u32 = 0; i < alone.count && sides != 3; i++) {
-    const fate = changetype<Alone>(<usize>recordIn(alone.segments, i, ALONE_BYTES)).fate & ~DOUBTED;
+    const fate = changetype<Alone>(<usize>recordIn(alone.segments, i, ALONE_BYTES)).fate & FATE;
     if (fate == FATE_ONLY_BEFORE) sides |= 1;
     else if (fate == FATE_ONLY_AFTER) sides |= 2;
   }
@@ -82,6 +86,19 @@ export function matchAdd(p: usize, flow: u32, before: f64, after: f64): void {
   heap.free(changetype<usize>(batch));
   heap.free(columns);
   heap.free(entry);
+}
+
+/** Packets that were counted as lost before their flow turned out to come from AFTER were not sent at BEFORE: intervals are of those that were. */
+export function matchCorrectEarly(p: usize): void {
+  const m = changetype<Match>(p);
+  const table = changetype<Table>(m.alone);
+  const flows = flowSegments(changetype<FlowStats>(m.stats));
+  for (let i: u32 = 0; i < table.count; i++) {
+    const alone = changetype<Alone>(<usize>recordIn(table.segments, i, ALONE_BYTES));
+    if ((alone.fate & EARLY) == 0 || (alone.fate & FATE) != FATE_ONLY_BEFORE || directionOf(flowIn(flows, alone.flow)) != 2) continue;
+    alone.fate &= ~EARLY;
+    matchLost(p, alone.time, -1);
+  }
 }
 
 /** `change` more packets, or fewer, are lost of those sent at `time`. */

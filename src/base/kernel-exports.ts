@@ -196,6 +196,7 @@ export interface KernelExports {
   matchAlone(p: number, number: number): number;
   matchAloneBoth(p: number): number;
   matchAloneCount(p: number): number;
+  matchCorrectEarly(p: number): void;
   matchLost(p: number, time: number, change: number): void;
   matchOnlyCount(p: number): number;
   // kernels/match/thin.ts

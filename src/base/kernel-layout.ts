@@ -545,7 +545,7 @@ export const intervalsConstants = {
 
 /** Constants of kernels/match/judge.ts. */
 export const judgeConstants = {
-  DEFERRED_BYTES: 16,
+  DEFERRED_BYTES: 24,
 } as const;
 
 /** Log of kernels/match/log.ts. */
@@ -794,7 +794,7 @@ export const AloneLayout = {
   flow: 8,
   side: 12,
   fate: 16,
-  pad: 20,
+  mark: 20,
 } as const;
 export const AloneBytes = 24;
 
@@ -802,6 +802,8 @@ export const AloneBytes = 24;
 export const residueConstants = {
   ALONE_BYTES: 24,
   DOUBTED: 256,
+  EARLY: 512,
+  FATE: 255,
   MAX_ALONE: 4194304,
 } as const;
 

@@ -9,7 +9,7 @@ import { blockMinima, type Envelope, type EnvelopePoints } from "./envelope.ts";
 import { impossibleLeft } from "./impossible.ts";
 import type { ClockObserver } from "./observer.ts";
 import { judgeOffset, LONGEST_DELAY_NS, type OffsetVerdict, recogniseOffset } from "./offset.ts";
-import { fitPieces, sizedSteps } from "./pieces.ts";
+import { cutBeside, fitPieces, sizedSteps } from "./pieces.ts";
 import { quantile } from "./quantile.ts";
 import { resolutionNs } from "./resolution.ts";
 import { sentences } from "./sentences.ts";
@@ -80,8 +80,8 @@ export function diagnose(input: DiagnoseInput): ClockVerdict {
   // A step would make the bounds of the offset contradict each other: it is judged between steps.
   const [fromNs, toNs] = longestPart(originNs, lastNs, steps);
   const offset = offsetOf(
-    levelOf(cut(points, fromNs, toNs), slope, originNs),
-    levelOf(cut(back, fromNs, toNs), -slope, originNs),
+    levelOf(cutBeside(points, fromNs, toNs, slope), slope, originNs),
+    levelOf(cutBeside(back, fromNs, toNs, -slope), -slope, originNs),
     quantumNs,
     input.oneClock === true,
   );
@@ -193,7 +193,10 @@ function longestPart(firstNs: number, lastNs: number, steps: readonly StepVerdic
     if (edges[i]! - edges[i - 1]! > edges[best]! - edges[best - 1]!) best = i;
   }
   const last = best === edges.length - 1;
-  return [edges[best - 1]!, last ? Number.POSITIVE_INFINITY : edges[best]!];
+  return [
+    best === 1 ? Number.NEGATIVE_INFINITY : edges[best - 1]!,
+    last ? Number.POSITIVE_INFINITY : edges[best]!,
+  ];
 }
 
 /**

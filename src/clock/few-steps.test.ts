@@ -31,6 +31,24 @@ test("a clock that is set during a capture of 30 packets is found, with its size
   expect(seen).toBeGreaterThan(80);
 });
 
+test("a clock that is set is found where the way back shows it a round trip later, a tenth of the capture", () => {
+  let seen = 0;
+  for (let seed = 1; seed <= 50; seed++) {
+    const dice = new Random(`late ${seed}`);
+    const at = (0.2 + 0.6 * dice.float()) * SPAN;
+    const there = points(dice, 40, (t) => (t > at ? 15e6 : 0));
+    const back = points(dice, 40, (t) => (t > at + SPAN / 10 ? -15e6 : 0));
+    // There and back is what the smallest of both add up to.
+    for (let i = 0; i < back.length; i++) back.valueNs[i]! += SPAN / 10;
+    const step = stepOfFew(there, back, 2);
+    if (!step) continue;
+    seen++;
+    expect(Math.abs(step.sizeNs - 15e6)).toBeLessThan(5e6);
+    expect(Math.abs(step.atNs - at)).toBeLessThan(SPAN / 5);
+  }
+  expect(seen).toBeGreaterThan(45);
+});
+
 test.each([0, 20, 200])("clocks that drift by %d ppm were not set", (ppm) => {
   let claimed = 0;
   for (let seed = 1; seed <= 300; seed++) if (found(seed, 3 + (seed % 40), (t) => (ppm * t) / 1e6)) claimed++;

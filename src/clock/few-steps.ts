@@ -33,13 +33,17 @@ export function stepOfFew(
   const fewest = Math.min(forward.length, reverse.length);
   if (fewest === 0 || fewest > MAX_POINTS) return null;
   const [onward, backward] = [rangesOf(forward), rangesOf(reverse)];
-  let best: (LevelShift & { chance: number; slope: number }) | null = null;
+  const roundTripNs = usualRoundTrip(forward, reverse);
+  let best: (LevelShift & { chance: number; slope: number; backNs: number }) | null = null;
+  let asked = forward.length;
   for (let i = 1; i < forward.length; i++) {
-    // Packets of the way back between two that go forward may be of either side.
-    for (const atNs of momentsBetween(forward.timeNs[i - 1]!, forward.timeNs[i]!, reverse)) {
-      const there = apart(onward, atNs, quantumNs);
-      const back = there && apart(backward, atNs, quantumNs);
-      if (!there || !back || Math.sign(there.sizeNs) === Math.sign(back.sizeNs)) continue;
+    const there = apart(onward, forward.timeNs[i]!, quantumNs);
+    if (!there) continue;
+    // Packets of the way back between two that go forward may be of either side, and where AFTER's clock was set they meet that a round trip later.
+    for (const backNs of momentsBetween(forward.timeNs[i - 1]!, forward.timeNs[i]! + roundTripNs, reverse)) {
+      asked++;
+      const back = apart(backward, backNs, quantumNs);
+      if (!back || Math.sign(there.sizeNs) === Math.sign(back.sizeNs)) continue;
       const differNs = Math.abs(there.sizeNs + back.sizeNs);
       const varyNs = there.rangeNs + back.rangeNs;
       if (differNs > Math.max(varyNs, SAME_SIZE * Math.abs(there.sizeNs))) continue;
@@ -47,24 +51,23 @@ export function stepOfFew(
       // A drift would have to explain both.
       const slope = Math.max(there.gapNs / there.pauseNs, back.gapNs / back.pauseNs);
       if (chance < (best?.chance ?? 0))
-        best = { atNs: forward.timeNs[i]!, sizeNs: there.sizeNs, chance, slope };
+        best = { atNs: forward.timeNs[i]!, backNs, sizeNs: there.sizeNs, chance, slope };
     }
   }
-  const moments = Math.log(forward.length + reverse.length);
-  if (!best || best.chance + moments >= UNLIKELY) return null;
-  const { atNs, sizeNs, slope } = best;
-  const drift = driftBeside(forward, reverse, atNs);
+  if (!best || best.chance + Math.log(asked) >= UNLIKELY) return null;
+  const { atNs, backNs, sizeNs, slope } = best;
+  const drift = driftBeside(forward, reverse, atNs, backNs);
   const isDrift = Math.abs(drift.acrossNs) > EXPLAINED * Math.abs(sizeNs) || drift.steepest >= slope;
   return isDrift ? null : { atNs, sizeNs };
 }
 
 /** The drift within the sides: what it adds up to from the middle of the one to that of the other, and how steep it may be. */
-function driftBeside(forward: EnvelopePoints, reverse: EnvelopePoints, atNs: number) {
+function driftBeside(forward: EnvelopePoints, reverse: EnvelopePoints, atNs: number, backNs: number) {
   const sides = [
     cut(forward, Number.NEGATIVE_INFINITY, atNs),
     cut(forward, atNs, Number.POSITIVE_INFINITY),
-    cut(reverse, Number.NEGATIVE_INFINITY, atNs),
-    cut(reverse, atNs, Number.POSITIVE_INFINITY),
+    cut(reverse, Number.NEGATIVE_INFINITY, backNs),
+    cut(reverse, backNs, Number.POSITIVE_INFINITY),
   ];
   const strata = sides.map(({ timeNs, valueNs }, i) => ({
     x: timeNs,
@@ -77,6 +80,13 @@ function driftBeside(forward: EnvelopePoints, reverse: EnvelopePoints, atNs: num
     acrossNs: left && right ? slope * (middle(right) - middle(left)) : 0,
     steepest: Math.min(MAX_CLOCK_SLOPE, Math.max(Math.abs(low), Math.abs(high))),
   };
+}
+
+/** There and back, as half of the packets took at most each way; the clocks cancel. 0 without packets of both directions. */
+export function usualRoundTrip(forward: EnvelopePoints, reverse: EnvelopePoints): number {
+  if (forward.length === 0 || reverse.length === 0) return 0;
+  const median = ({ valueNs, length }: EnvelopePoints) => quantile(valueNs.slice(0, length), 0.5);
+  return Math.max(0, median(forward) + median(reverse));
 }
 
 function* momentsBetween(fromNs: number, toNs: number, { timeNs, length }: EnvelopePoints) {

@@ -3,6 +3,7 @@
  * bounds its offset by itself; with one, a piece is known relative to the one before it, by the smallest difference of either.
  */
 import { blockMinima, type EnvelopePoints } from "./envelope.ts";
+import { usualRoundTrip } from "./few-steps.ts";
 import { judgeOffset, type OffsetVerdict } from "./offset.ts";
 import { quantile } from "./quantile.ts";
 import { cut } from "./steps.ts";
@@ -64,6 +65,7 @@ function allPieces({
   const cuts = steps.filter((s) => s.kind !== "delay");
   if (cuts.length === 0) return [];
   const starts: (StepVerdict | null)[] = [null, ...cuts];
+  const roundTripNs = usualRoundTrip(forward, reverse);
   return starts.map((step, i) => {
     const next = cuts[i];
     const [fromNs, toNs] = [step?.atNs ?? Number.NEGATIVE_INFINITY, next?.atNs ?? Number.POSITIVE_INFINITY];
@@ -73,8 +75,9 @@ function allPieces({
       (Math.min(toNs, originNs + spanNs) - Math.max(fromNs, originNs)) / 4,
     );
     const [startNs, endNs] = [fromNs + marginNs, toNs - marginNs];
-    const own = levelOf(cut(forward, startNs, endNs), slope, originNs);
-    const back = levelOf(cut(reverse, startNs, endNs), -slope, originNs);
+    const own = levelOf(cutBeside(forward, startNs, endNs, slope), slope, originNs);
+    const backFromNs = Math.min(Math.max(startNs, fromNs + roundTripNs), (startNs + endNs) / 2);
+    const back = levelOf(cutBeside(reverse, step ? backFromNs : startNs, endNs, -slope), -slope, originNs);
     return {
       fromNs: step?.atNs ?? null,
       toNs: next?.atNs ?? null,
@@ -95,6 +98,32 @@ function allPieces({
       besideNs: 0,
     };
   });
+}
+
+/** Fewer points say nothing of those at their ends. */
+const FEWEST = 5;
+
+/**
+ * The points between two steps. A clock that was slewed, or stood still, comes to its step little by little: of the points next to a step those are left out that are further below all others
+ * than these differ by.
+ */
+export function cutBeside(
+  points: EnvelopePoints,
+  fromNs: number,
+  toNs: number,
+  slope: number,
+): EnvelopePoints {
+  const all = cut(points, fromNs, toNs);
+  const { timeNs, valueNs, length } = all;
+  if (length < FEWEST) return all;
+  const values = valueNs.slice(0, length).map((v, i) => v - slope * (timeNs[i]! - timeNs[0]!));
+  const first = Number.isFinite(fromNs) ? 1 : 0;
+  const last = Number.isFinite(toNs) ? length - 1 : length;
+  const others = values.slice(first, last).sort();
+  const low = others[0]! - (quantile(others, 0.5) - others[0]!);
+  const from = first === 1 && values[0]! < low ? timeNs[1]! : Number.NEGATIVE_INFINITY;
+  const to = last < length && values[length - 1]! < low ? timeNs[length - 1]! : Number.POSITIVE_INFINITY;
+  return cut(all, from, to);
 }
 
 /** Delays further above the smallest than half a step are as far from those on its other side: up to this share of them. */

@@ -3,7 +3,7 @@
  * own timestamps.
  */
 import type { EnvelopePoints } from "./envelope.ts";
-import { stepOfFew } from "./few-steps.ts";
+import { stepOfFew, usualRoundTrip } from "./few-steps.ts";
 import { findShifts, type LevelShift, shiftAround, shiftNearEnd } from "./steps.ts";
 import type { TimestampReport } from "./timestamp-quality.ts";
 import type { StepVerdict } from "./verdict.ts";
@@ -22,7 +22,10 @@ export function judgeSteps(
 ): StepVerdict[] {
   if (forward.length === 0) return [];
   const spanNs = forward.timeNs[forward.length - 1]! - forward.timeNs[0]!;
-  const steps = findShifts(forward, quantumNs).map((shift) => judge(shift, reverse, spanNs, before, after));
+  const lag = usualRoundTrip(forward, reverse);
+  const steps = findShifts(forward, quantumNs).map((shift) =>
+    judge(shift, reverse, lag, { spanNs, before, after }),
+  );
   for (const step of shownByReverse(forward, reverse, quantumNs))
     if (!steps.some((s) => Math.abs(s.atNs - step.atNs) <= SAME_TIME * spanNs)) steps.push(step);
   const few = steps.length === 0 ? stepOfFew(forward, reverse, quantumNs) : null;
@@ -45,22 +48,25 @@ export function judgeSteps(
 function judge(
   shift: LevelShift,
   reverse: EnvelopePoints,
-  spanNs: number,
-  before: TimestampReport | null,
-  after: TimestampReport | null,
+  /** Where AFTER's clock was set the way back shows it a round trip later. */
+  lagNs: number,
+  {
+    spanNs,
+    before,
+    after,
+  }: { spanNs: number; before: TimestampReport | null; after: TimestampReport | null },
 ): StepVerdict {
   const jump = jumpOf(shift, spanNs, before, after);
   if (jump) return { ...shift, kind: "clock", evidence: jump };
-  const other = shiftAround(reverse, shift.atNs) ?? shiftNearEnd(reverse, shift.atNs);
-  if (other && other.noiseNs < Math.abs(shift.sizeNs) / 2) {
-    // Reverse values are negated, so a clock step shows with the opposite sign.
-    if (alike(-other.sizeNs, shift.sizeNs)) {
-      return { ...shift, kind: "clock", evidence: "the reverse direction steps by the same amount" };
-    }
-    if (Math.abs(other.sizeNs) < SAME_SIZE * Math.abs(shift.sizeNs)) {
-      return { ...shift, kind: "delay", evidence: "the reverse direction does not step" };
-    }
-  }
+  const others = [shift.atNs, shift.atNs + lagNs]
+    .map((atNs) => shiftAround(reverse, atNs) ?? shiftNearEnd(reverse, atNs))
+    .filter((other) => other !== null && other.noiseNs < Math.abs(shift.sizeNs) / 2)
+    .map((other) => other?.sizeNs ?? 0);
+  // Reverse values are negated, so a clock step shows with the opposite sign.
+  if (others.some((sizeNs) => alike(-sizeNs, shift.sizeNs)))
+    return { ...shift, kind: "clock", evidence: "the reverse direction steps by the same amount" };
+  if (others.length === 2 && others.every((sizeNs) => Math.abs(sizeNs) < SAME_SIZE * Math.abs(shift.sizeNs)))
+    return { ...shift, kind: "delay", evidence: "the reverse direction does not step" };
   const evidence =
     reverse.length === 0
       ? "from one direction a clock step and a path change look the same"

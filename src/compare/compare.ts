@@ -77,6 +77,9 @@ const FEW_UNMATCHED = 0.02;
 /** Offsets above this are taken out of what estimators see, and put back into what they answer. */
 const LARGE_OFFSET_NS = 1e9;
 
+/** Fewer matched packets, all of one way beside flows of the other, do not show which way it is. */
+const FEW_MATCHED = 24;
+
 const ONLY_THERE =
   "of the packets that go from the second point to the first, none was seen at both: 'reverse' has counts without a delay, and how many of them were lost is not measurable";
 
@@ -290,6 +293,7 @@ async function conclude(run: Run, { plan, result, evidence, decision }: Outcome)
     if (result.matcher.total(2).matched > 0) directions.twoWay = true;
   }
   const back = orientUnmatched(result.matcher, directions.twoWay);
+  if (directions.twoWay || back) result.matcher.correctIntervals();
   notes.push(...(await explainUnmatched(run.kernels, options, pass.capture, result, pass.windowNs)));
   const causes = await commonCauses(run, result);
   notes.push(...causes.notes);
@@ -302,6 +306,8 @@ async function conclude(run: Run, { plan, result, evidence, decision }: Outcome)
     : await stepBeyondWindow(result, directions.matched, pass.windowNs, () => sampleOf(run, plan, result));
   if (stepped !== null) notes.push(stepped);
   const judged = stepped === null ? evidence.verdict() : stepBeyondPairs(evidence.verdict());
+  // Some flows go back and none of them was matched: the few that were may be those.
+  directions.open ||= back && !directions.twoWay && isUnshown(result.matcher, directions.matched);
   const verdict = directions.open ? openDirections(judged) : judged;
   if (back && !directions.twoWay) {
     directions.twoWay = true;
@@ -336,6 +342,11 @@ async function conclude(run: Run, { plan, result, evidence, decision }: Outcome)
       packets && new ComparedPackets(packets, options, { ...pass.capture, cover: plan.cover }, run.flowKey),
     free: () => result.matcher.free(),
   };
+}
+
+/** So few packets were matched, and routers took so little from their time to live, that they may as well go the other way. */
+function isUnshown(matcher: ExactMatcher, matched: number): boolean {
+  return matched > 0 && matched < FEW_MATCHED && matcher.total(1).ttl.lower <= matched / 2;
 }
 
 /** Where nothing but what was merged or fragmented has met, that shows what the clocks are. */

@@ -56,3 +56,12 @@ test("packets that all go the same way are not parted by their order", () => {
   // Four tests, each wrong with a probability of 0.005: so many of 200 have one below 1e-3.
   expect(1 - binomialCdf(parted - 1, runs, 0.02), `${parted} parted`).toBeGreaterThan(1e-3);
 });
+
+test("timestamps that are coarser than a round trip do not show that packets all go one way", () => {
+  const dice = new Random("coarse");
+  const fine = points(dice, 200, 60, 0, 1e4);
+  expect(judgeGroups(fine).kind).toBe("one-way");
+  const coarse = fine.map((p) => ({ ...p, valueNs: 1e6 * Math.floor((p.valueNs - fine[0]!.valueNs) / 1e6) }));
+  const steady = coarse.map((p, i) => ({ ...p, valueNs: i % 7 === 0 ? 1e6 : 0 }));
+  expect(judgeGroups(steady).kind).toBe("open");
+});

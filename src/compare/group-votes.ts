@@ -41,6 +41,8 @@ const AT_RANDOM = 0.1;
 const MAX_POINTS = 2048;
 /** Packets of the smaller order from which on two directions would show. */
 const ENOUGH = 24;
+/** Where timestamps are so coarse that this share of the packets differ by nothing from the one before, a round trip may be less than what they show. */
+const COARSE = 0.25;
 
 export function judgeGroups(points: readonly GroupPoint[]): GroupVerdict {
   const all = mixedGroups(points);
@@ -56,8 +58,13 @@ export function judgeGroups(points: readonly GroupPoint[]): GroupVerdict {
   if (forward) return { kind: "known", forward };
   const { chance } = byLines;
   const ones = mixed.reduce((n, p) => n + p.order, 0);
-  const enough = Math.min(ones, mixed.length - ones) >= ENOUGH && chance > AT_RANDOM;
+  const enough = Math.min(ones, mixed.length - ones) >= ENOUGH && chance > AT_RANDOM && !areCoarse(mixed);
   return { kind: enough ? "one-way" : "open" };
+}
+
+function areCoarse(points: readonly GroupPoint[]): boolean {
+  const same = points.filter(({ valueNs }, i) => valueNs === points[i - 1]?.valueNs).length;
+  return same >= COARSE * points.length;
 }
 
 /** Points of groups that have both orders, in order of time. */

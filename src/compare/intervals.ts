@@ -2,6 +2,8 @@
 import { entryAt } from "../base/lists.ts";
 import { bucketHigh, bucketLow, bucketMid } from "../base/math/log-histogram.ts";
 import type { BucketRun } from "../match/flow-results.ts";
+import type { ExactMatcher } from "../match/matcher.ts";
+import { FATE } from "../match/packet-log.ts";
 import { runLatency } from "./latency.ts";
 import type { PassResult } from "./pass.ts";
 import type { HeatMap, IntervalReport } from "./report.ts";
@@ -16,7 +18,7 @@ export interface Intervals {
   heat: () => HeatMap | null;
 }
 
-/** `edges`: packets at the ends of BEFORE that count as lost, of which the matcher kept no time. */
+/** `edges`: packets at the ends of BEFORE that count as lost; where the matcher kept no time of them, in the first and the last interval. */
 export function buildIntervals(
   result: PassResult,
   epochNs: number,
@@ -27,11 +29,15 @@ export function buildIntervals(
   const filled = matcher.intervals();
   const place = (ns: bigint | null) => Math.max(0, Number(((ns ?? epochStart) - epochStart) / step));
   const edgeLost = new Map<number, number>();
-  for (const [n, ns] of [
-    [edges.head, result.before.firstNs],
-    [edges.tail, result.before.lastNs],
+  const startNs = Number(epochStart - result.originNs);
+  const lose = (at: number, n: number) => edgeLost.set(at, (edgeLost.get(at) ?? 0) + n);
+  for (const [n, fate, ns] of [
+    [edges.head, FATE.headBefore, result.before.firstNs],
+    [edges.tail, FATE.tailBefore, result.before.lastNs],
   ] as const) {
-    if (n > 0) edgeLost.set(place(ns), (edgeLost.get(place(ns)) ?? 0) + n);
+    const known = n > 0 ? timesOf(matcher, fate, n) : [];
+    for (const timeNs of known) lose(Math.max(0, Math.floor((timeNs - startNs) / epochNs)), 1);
+    if (n > known.length) lose(place(ns), n - known.length);
   }
   const last = Math.max(filled.at(-1)?.index ?? -1, ...edgeLost.keys());
   const byIndex = new Map(filled.map((interval) => [interval.index, interval]));
@@ -64,6 +70,16 @@ export function buildIntervals(
       return heat;
     },
   };
+}
+
+/** When packets were sent that an end of AFTER was judged to explain, those that go there; `most` of them. */
+function timesOf(matcher: ExactMatcher, edge: number, most: number): number[] {
+  const times: number[] = [];
+  for (const { side, fate, flow, timeNs } of matcher.alone()) {
+    if (times.length === most) break;
+    if (side === 0 && fate === edge && matcher.flows.direction(flow) !== 2) times.push(timeNs);
+  }
+  return times;
 }
 
 /** Intervals that are listed: all up to the last, or, where there are very many (a long silence, a timestamp years ahead), only those with packets. */

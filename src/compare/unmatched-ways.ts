@@ -1,6 +1,7 @@
 /**
  * Which way flows go of which no packet was matched: the opposite of the flow that answers them, or as other flows of their hosts do, since a host is on one side of the
- * segment; or as hosts that they are joined with by other flows (host-sides.ts). What is left counts as going from BEFORE to AFTER.
+ * segment; or as hosts that they are joined with by other flows (host-sides.ts). Where packets go both ways, two flows that answer each other and were seen at one point each left where they were
+ * seen: loss is likelier than packets that come from nowhere; and hosts are on the side of others of their subnet. What is left counts as going from BEFORE to AFTER.
  */
 import type { ExactMatcher } from "../match/matcher.ts";
 import { type Host, HostSides, hostNames } from "./host-sides.ts";
@@ -35,8 +36,35 @@ export function orientUnmatched(matcher: ExactMatcher, twoWay: boolean): boolean
     sides,
     turned,
   );
+  if (twoWay) {
+    const stillOpen = () => left.filter((id) => !turned.has(id));
+    orientByLoss(matcher, stillOpen(), turned);
+    orientByHosts(matcher, stillOpen(), turned, subnetOf);
+  }
   matcher.turnUnmatched(turned);
   return [...turned.values()].includes(2);
+}
+
+/** The only point that a flow was seen at. */
+function onlyAt(matcher: ExactMatcher, id: number): "before" | "after" | null {
+  const { sent, received } = matcher.flow(id);
+  return sent > 0 && received === 0 ? "before" : received > 0 && sent === 0 ? "after" : null;
+}
+
+function orientByLoss(matcher: ExactMatcher, open: readonly number[], turned: Map<number, 1 | 2>): void {
+  const isOpen = new Set(open);
+  for (const id of open) {
+    const other = matcher.reverseOf(id);
+    if (!isOpen.has(other) || onlyAt(matcher, id) !== "before" || onlyAt(matcher, other) !== "after")
+      continue;
+    turned.set(id, 1);
+    turned.set(other, 2);
+  }
+}
+
+/** 24 bits of an IPv4 address, 64 of an IPv6 address. */
+function subnetOf(host: Host): Host {
+  return typeof host === "number" ? host >>> 8 : host.split(":", 2).join(":");
 }
 
 /**
@@ -73,9 +101,14 @@ function wayOfAnswer(matcher: ExactMatcher, id: number): 0 | 1 | 2 {
   return other >= 0 && matcher.flows.matched(other) > 0 ? matcher.flows.direction(other) : 0;
 }
 
-function orientByHosts(matcher: ExactMatcher, open: readonly number[], turned: Map<number, 1 | 2>): void {
+function orientByHosts(
+  matcher: ExactMatcher,
+  open: readonly number[],
+  turned: Map<number, 1 | 2>,
+  partOf?: (host: Host) => Host,
+): void {
   if (open.length === 0) return;
-  const sideOf = sidesOfHosts(matcher, open);
+  const sideOf = sidesOfHosts(matcher, open, partOf);
   for (const id of open) {
     const [from, to] = hostsOf(matcher, id);
     const lean = sideOf(from) - sideOf(to);
@@ -146,11 +179,16 @@ function hostsOf(matcher: ExactMatcher, id: number): [Host, Host] {
   return hostNames(words, at);
 }
 
-/** 1: at BEFORE's side, -1: at AFTER's, 0: not known; of the hosts of some flows. */
-function sidesOfHosts(matcher: ExactMatcher, asked: readonly number[]): (host: Host) => number {
+/** 1: at BEFORE's side, -1: at AFTER's, 0: not known; of the hosts of some flows, or of what they are part of. */
+function sidesOfHosts(
+  matcher: ExactMatcher,
+  asked: readonly number[],
+  partOf: (host: Host) => Host = (host) => host,
+): (host: Host) => number {
   const { flows } = matcher;
   const near = new Map<Host, { lean: number; all: number }>();
-  for (const id of asked) for (const host of hostsOf(matcher, id)) near.set(host, { lean: 0, all: 0 });
+  for (const id of asked)
+    for (const host of hostsOf(matcher, id)) near.set(partOf(host), { lean: 0, all: 0 });
   let looked = 0;
   for (let id = 0; id < flows.count && looked < MAX_FLOWS; id++) {
     if (flows.matched(id) === 0) continue;
@@ -161,14 +199,14 @@ function sidesOfHosts(matcher: ExactMatcher, asked: readonly number[]): (host: H
       [from, sign],
       [to, -sign],
     ] as const) {
-      const known = near.get(host);
+      const known = near.get(partOf(host));
       if (!known) continue;
       known.lean += lean;
       known.all++;
     }
   }
   return (host) => {
-    const { lean, all } = near.get(host) ?? { lean: 0, all: 0 };
+    const { lean, all } = near.get(partOf(host)) ?? { lean: 0, all: 0 };
     return Math.abs(lean) >= Math.max(1, LEAN * all) ? Math.sign(lean) : 0;
   };
 }

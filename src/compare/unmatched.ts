@@ -43,17 +43,19 @@ export async function unmatchedCauses(input: UnmatchedInput): Promise<UnmatchedC
   const { forward, reverse } = matcher.flows.survey(true);
   const matched = forward.matched + reverse.matched;
   const only = [forward.lost + reverse.lost, forward.appeared + reverse.appeared] as const;
+  // On the way back what AFTER alone saw was lost.
+  const [lost, appeared] = [forward.lost + reverse.appeared, forward.appeared + reverse.lost];
   const share = (n: number) => n / Math.max(1, n + matched);
   // Where as many come up as are missing, something else explains both. Walking all flows takes time: only where much is missing.
   const [sampledBefore, sampledAfter] =
     share(Math.max(only[0], only[1])) > MIN_SAMPLED_OUT ? sampled(matcher, [before, after]) : [[], []];
   const ofLoss = [
-    ...(share(only[0]) > MIN_UNMATCHED && only[1] < 0.1 * only[0] ? ways(matcher, 0) : []),
+    ...(share(lost) > MIN_UNMATCHED && appeared < 0.1 * lost ? ways(matcher, "lost") : []),
     ...sampledAfter,
   ];
   const notes = [
     ...ofLoss,
-    ...(share(only[1]) > MIN_UNMATCHED && only[0] < 0.1 * only[1] ? ways(matcher, 1) : []),
+    ...(share(appeared) > MIN_UNMATCHED && lost < 0.1 * appeared ? ways(matcher, "appeared") : []),
     ...sampledBefore,
   ];
   const causes = (more: string | null, beyondWindow = false): UnmatchedCauses => {
@@ -159,23 +161,31 @@ async function translated(input: UnmatchedInput, matched: number): Promise<strin
   return `addresses or ports are translated on the way (NAT): ${percent(share)} of the packets match without them, ${percent(plain)} with them, such as ${a.key} and ${b.key}; use ‘nat’`;
 }
 
-/** Flows that only one point saw beside flows that both saw: they take another path. `side`: the point that saw them. */
-function ways(matcher: ExactMatcher, side: 0 | 1): string[] {
-  let [there, missing, between, packets] = [0, 0, 0, 0];
+/** Packets that a flow needs for its absence to be no chance. */
+const ENOUGH_OF_FLOW = 10;
+
+/** Flows that only one point saw beside flows that both saw: they take another path. `as`: what their packets count as. */
+function ways(matcher: ExactMatcher, as: "lost" | "appeared"): string[] {
+  let [there, between, packets] = [0, 0, 0];
+  /** By the point that did not see them. */
+  const missing: [number, number] = [0, 0];
   for (let id = 0; id < matcher.flowCount; id++) {
     const { sent, received, matched, lost, appeared, direction, linkLocal } = matcher.flow(id);
-    const [seen, alone] = side === 0 ? [sent, lost] : [received, appeared];
-    if (direction === 2 || seen < 10 || linkLocal > 0) continue;
+    // The point that a flow was seen at: where its packets come from, or where they arrive.
+    const atBefore = (direction !== 2) === (as === "lost");
+    const [seen, alone] = atBefore ? [sent, lost] : [received, appeared];
+    if (seen < ENOUGH_OF_FLOW || linkLocal > 0) continue;
     if (matched === 0 && alone > 0.9 * seen) {
-      missing++;
+      missing[atBefore ? 1 : 0]++;
       packets += alone;
     } else if (matched > 0.8 * seen) there++;
     else between++;
   }
-  if (missing < 3 || there < 3 || between > 0.1 * missing) return [];
-  const [point, counted] = side === 0 ? ["second", "lost"] : ["first", "appeared"];
+  const all = missing[0] + missing[1];
+  if (all < 3 || there < 3 || between > 0.1 * all) return [];
+  const point = missing[0] > 0 && missing[1] > 0 ? "other" : missing[0] > 0 ? "first" : "second";
   return [
-    `${formatCount(missing)} flows (${formatCount(packets)} packets) are missing at the ${point} point while the other ${formatCount(there)} are there: the missing ones take another path (ECMP) or are filtered; their packets count as ${counted}`,
+    `${formatCount(all)} flows (${formatCount(packets)} packets) are missing at the ${point} point while the other ${formatCount(there)} are there: the missing ones take another path (ECMP) or are filtered; their packets count as ${as}`,
   ];
 }
 

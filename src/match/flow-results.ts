@@ -62,6 +62,7 @@ export type CorrectedCount =
   | "received"
   | "lost"
   | "appeared"
+  | "duplicates"
   | "merged"
   | "undecided"
   | keyof EdgeCounts;

@@ -9,6 +9,8 @@ export interface AlonePacket {
   /** On the matcher's axis. */
   timeNs: number;
   flow: number;
+  /** The low half of its digest: other packets of its flow may bear the same time. */
+  mark: number;
   /** FATE.*: what it is taken for; and whether it could be something else (near the ends of the captures). */
   fate: number;
   doubted: boolean;

@@ -29,7 +29,7 @@ import type {
   OpeningPair,
   TotalResult,
 } from "./match-types.ts";
-import { FATE, type PacketLog } from "./packet-log.ts";
+import type { PacketLog } from "./packet-log.ts";
 
 const HISTOGRAM_BIAS = matchStateConstants.HISTOGRAM_MIDDLE;
 /** A key, and two words beside it. */
@@ -150,7 +150,8 @@ export class ExactMatcher {
         side: kernels.readU32(at + AloneLayout.side) as 0 | 1,
         timeNs: kernels.readF64(at + AloneLayout.time),
         flow: kernels.readU32(at + AloneLayout.flow),
-        fate: fate & ~residueConstants.DOUBTED,
+        mark: kernels.readU32(at + AloneLayout.mark),
+        fate: fate & residueConstants.FATE,
         doubted: (fate & residueConstants.DOUBTED) !== 0,
       };
     }
@@ -311,15 +312,12 @@ export class ExactMatcher {
 
   /** Flows without matched packets go these ways, and so do their packets that are counted already. */
   turnUnmatched(ways: ReadonlyMap<number, 1 | 2>): void {
-    let back = false;
-    for (const [id, way] of ways) {
-      this.flows.turn(id, way);
-      back ||= way === 2;
-    }
-    if (!back) return;
-    // Intervals are of packets from BEFORE to AFTER.
-    for (const { side, fate, flow, timeNs } of this.alone())
-      if (side === 0 && fate === FATE.onlyBefore && ways.get(flow) === 2) this.correctLost(timeNs, -1);
+    for (const [id, way] of ways) this.flows.turn(id, way);
+  }
+
+  /** When all flows have their ways: intervals are of packets from BEFORE to AFTER, and some may be there that were judged before their flow turned out to go back. */
+  correctIntervals(): void {
+    this.#kernels.call.matchCorrectEarly(this.#match);
   }
 
   total(direction: 1 | 2): TotalResult {

@@ -61,7 +61,7 @@ export class PacketLog {
   readonly #wire = new Map<number, number>();
   /** Rows that share a frame with others, as pieces of merged segments do. */
   readonly #shared = new Map<number, SharedFrames>();
-  /** Rows of packets without a partner, by side, time and flow; made for the second look. */
+  /** Rows of packets without a partner, by side, time, flow and fate; made for the second look. */
   #lone: Map<string, number[]> | null = null;
   /** Time at BEFORE on the matcher's axis; NaN where the packet was not seen there. */
   beforeNs = new Float64Array(4096);
@@ -98,9 +98,10 @@ export class PacketLog {
   }
 
   /** The row of a packet that had no partner is not to stay: others take its place. */
-  replaceLone(side: 0 | 1, timeNs: number, flow: number): void {
+  replaceLone(packet: { side: 0 | 1; timeNs: number; flow: number; fate: number }): void {
+    const { side, timeNs, flow, fate } = packet;
     this.#lone ??= this.#loneRows();
-    const id = this.#lone.get(`${side},${timeNs},${flow}`)?.shift();
+    const id = this.#lone.get(`${side},${timeNs},${flow},${fate}`)?.shift();
     if (id !== undefined) this.fate[id] = REPLACED;
   }
 
@@ -148,7 +149,7 @@ export class PacketLog {
     for (let id = 0; id < this.count; id++) {
       const side = loneSide(this.fate[id] ?? 0);
       if (side === null) continue;
-      const name = `${side},${(side === 0 ? this.beforeNs : this.afterNs)[id]},${this.flow[id]}`;
+      const name = `${side},${(side === 0 ? this.beforeNs : this.afterNs)[id]},${this.flow[id]},${this.fate[id]}`;
       const same = rows.get(name);
       if (same) same.push(id);
       else rows.set(name, [id]);

@@ -302,6 +302,61 @@ describe("packets that are cut or rewritten on the way", () => {
     },
   );
 
+  test("also where a packet of the flow that has its partner bears the same time", async () => {
+    const [before, after]: [Frame[], Frame[]] = [[], []];
+    ordinary(before, after);
+    for (let i = 0; i < 100; i++) {
+      const us = 500 + i * 3000;
+      const { whole, parts } = fragments(i);
+      const beside = udpData(1, i * 31, 60, 5000 + i);
+      before.push({ us, frame: whole }, { us: us + 20, frame: beside });
+      after.push({ us: us + 350, frame: beside });
+      for (const frame of parts) after.push({ us: us + 350, frame });
+    }
+    const { segment } = await compare(before, after);
+    expect(segment).toMatchObject({ sent: 700, received: 700, matched: 700, lost: 0, appeared: 0 });
+  });
+
+  test("also where the last fragment is so short that its frame is padded", async () => {
+    const [before, after]: [Frame[], Frame[]] = [[], []];
+    ordinary(before, after);
+    for (let i = 0; i < 50; i++) {
+      const us = 500 + i * 3000;
+      const whole = p.bytes(p.stack([p.udp({ sport: 1001, dport: 9 })], data(i * 1000, 1268)));
+      const part = (from: number, to: number, fragment: number) =>
+        p.stack([p.ethernet(0x0800), p.ipv4({ proto: 17, id: i, fragment })], whole.subarray(from, to));
+      before.push({ us, frame: p.stack([p.ethernet(0x0800), p.ipv4({ proto: 17, id: i })], whole) });
+      // 20 bytes behind the IP header make 54 of a frame, which is sent as 60.
+      after.push({ us: us + 300, frame: part(0, 1256, 0x2000) });
+      after.push({ us: us + 310, frame: p.bytes(part(1256, whole.length, 157), new Uint8Array(6)) });
+    }
+    const { segment } = await compare(before, after);
+    expect(segment).toMatchObject({ sent: 550, received: 550, matched: 550, lost: 0, appeared: 0 });
+  });
+
+  test("a packet whose fragments come twice has a duplicate", async () => {
+    const [before, after]: [Frame[], Frame[]] = [[], []];
+    ordinary(before, after);
+    for (let i = 0; i < 100; i++) {
+      const us = 500 + i * 3000;
+      const { whole, parts } = fragments(i);
+      before.push({ us, frame: whole });
+      for (let copy = 0; copy < (i % 10 === 3 ? 2 : 1); copy++)
+        for (const [k, frame] of parts.entries()) after.push({ us: us + 350 + 50 * k + 700 * copy, frame });
+    }
+    const { segment, flows } = await compare(before, after);
+    expect(segment).toMatchObject({
+      sent: 600,
+      received: 610,
+      matched: 600,
+      duplicates: 10,
+      lost: 0,
+      appeared: 0,
+    });
+    const flow = flows.find((f) => f.key.sport === 1001);
+    expect(flow?.latency).toMatchObject({ minNs: 400_000, maxNs: 400_000 });
+  });
+
   test("also the last ones of a capture", async () => {
     const [before, after]: [Frame[], Frame[]] = [[], []];
     ordinary(before, after, 100);
@@ -449,6 +504,16 @@ describe("packets that are cut or rewritten on the way", () => {
     const { segment, notes } = await compare(before, after);
     expect(segment).toMatchObject({ matched: 536, lost: 4, appeared: 0, undecided: 0 });
     expect(notes.join("\n")).toMatch(/MSS clamping, 1460 to 1360 bytes\): 36 SYN/);
+    // One that the path doubles.
+    after.push({ us: 100_900, frame: syn(20, 1360) });
+    const doubled = await compare(before, after);
+    expect(doubled.segment).toMatchObject({
+      matched: 536,
+      lost: 4,
+      appeared: 0,
+      duplicates: 1,
+      undecided: 0,
+    });
   });
 });
 
@@ -619,6 +684,35 @@ describe("what loss does not explain is named", () => {
     );
   });
 
+  test("flows that take another path, both ways: each is named where it is missing, and is lost on its way", async () => {
+    const [before, after]: [Frame[], Frame[]] = [[], []];
+    const host = (side: number, n: number) => Uint8Array.of(10, side, 0, 1 + n);
+    for (let i = 0; i < 8000; i++) {
+      const flow = i % 40;
+      const back = (i / 40) % 2 >= 1;
+      const [src, dst, sport, dport] = back
+        ? [host(2, flow % 7), host(1, flow), 443, 2000 + flow]
+        : [host(1, flow), host(2, flow % 7), 2000 + flow, 443];
+      const frame = p.stack(
+        [p.ethernet(0x0800), p.ipv4({ proto: 17, id: i, src, dst }), p.udp({ sport, dport })],
+        data(i * 11, 80),
+      );
+      // Ten of 40 take another path there, ten others back, and two both ways.
+      const elsewhere = back ? flow >= 8 && flow < 20 : flow < 10;
+      (back ? after : before).push({ us: i * 1000, frame });
+      if (!elsewhere) (back ? before : after).push({ us: i * 1000 + 500, frame });
+    }
+    const { notes, segment, reverse } = await compare(before, after);
+    expect(notes.join("\n")).toMatch(/22 flows \(2,\d\d\d packets\) are missing at the other point/);
+    expect(segment).toMatchObject({ sent: 4000, received: 3000, matched: 3000, appeared: 0 });
+    expect(reverse).toMatchObject({ sent: 4000, received: 2800, matched: 2800, appeared: 0 });
+    // The first of those that take another path may as well have passed before the other capture began.
+    expect(segment.lost + segment.head + segment.tail).toBe(1000);
+    expect(segment.lost).toBeGreaterThan(980);
+    expect((reverse?.lost ?? 0) + (reverse?.head ?? 0) + (reverse?.tail ?? 0)).toBe(1200);
+    expect(reverse?.lost).toBeGreaterThan(1180);
+  });
+
   test("flows that came by another path", async () => {
     const [before, after]: [Frame[], Frame[]] = [[], []];
     for (let i = 0; i < 4000; i++) {
@@ -664,6 +758,53 @@ describe("what loss does not explain is named", () => {
     const { segment, intervals } = await compare(before, after);
     expect(segment.lost).toBe(30);
     expect(intervals.reduce((n, i) => n + i.lost, 0)).toBe(30);
+  });
+
+  test("intervals show no loss of packets that turn out to go back, however late", async () => {
+    const [before, after]: [Frame[], Frame[]] = [[], []];
+    const [here, there] = [Uint8Array.of(10, 1, 0, 1), Uint8Array.of(10, 2, 0, 1)];
+    const packet = (src: Uint8Array, dst: Uint8Array, sport: number, dport: number, id: number) =>
+      p.stack(
+        [p.ethernet(0x0800), p.ipv4({ proto: 17, id, src, dst }), p.udp({ sport, dport })],
+        data(id * 9, 60),
+      );
+    for (let i = 0; i < 600; i++) {
+      const [us, port] = [i * 100_000, 2000 + (i % 5)];
+      const question = packet(here, there, port, 53, i);
+      before.push({ us, frame: question });
+      after.push({ us: us + 300, frame: question });
+      // Their point saw one answer of 30, the first after more than the window.
+      const answer = packet(there, here, 53, port, 10_000 + i);
+      if (Math.floor(i / 5) % 30 === 29) after.push({ us: us + 700, frame: answer });
+      before.push({ us: us + 1000, frame: answer });
+    }
+    const { segment, reverse, intervals } = await compare(before, after);
+    expect(segment).toMatchObject({ sent: 600, matched: 600, lost: 0 });
+    expect(reverse).toMatchObject({ received: 600, matched: 20, lost: 0 });
+    expect(intervals.reduce((n, i) => n + i.lost, 0)).toBe(0);
+  });
+
+  test("three packets that were matched do not show which way they go, where other flows go both ways", async () => {
+    const [before, after]: [Frame[], Frame[]] = [[], []];
+    const packet = (from: number, to: number, n: number) =>
+      p.stack(
+        [
+          p.ethernet(0x0800),
+          p.ipv4({ proto: 17, id: n, src: Uint8Array.of(10, from, 0, 1), dst: Uint8Array.of(10, to, 0, 1) }),
+          p.udp({ sport: 1000 + from, dport: 1000 + to }),
+        ],
+        data(n * 9, 60),
+      );
+    for (let n = 0; n < 20; n++) {
+      const frame = packet(1, 2, n);
+      before.push({ us: n * 10_000, frame });
+      if (n % 7 === 3) after.push({ us: n * 10_000 + 300, frame });
+      after.push({ us: n * 10_000 + 500, frame: packet(2, 1, 100 + n) });
+    }
+    const { segment, direction, clock } = await compare(before, after);
+    expect(segment.matched).toBe(3);
+    expect(direction.order).toBe("unclear");
+    expect(clock.trust).toMatch(/doubtful|unusable/);
   });
 
   test("a filter on the identification reads it", async () => {

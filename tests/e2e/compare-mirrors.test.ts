@@ -23,20 +23,27 @@ interface Mirrors {
   offsetNs?: number;
   /** Share of packets that the mirror gave once only. */
   once?: number;
+  /** What packets take at least. */
+  delayNs?: number;
+  flows?: number;
 }
 
-function make({ seed = 1, at, twoWay = false, answers = false, hops = 0, offsetNs = 0, once = 0 }: Mirrors) {
+function make({ seed = 1, at, twoWay = false, answers = false, hops = 0, offsetNs = 0, ...rest }: Mirrors) {
+  const { once = 0, delayNs = MS, flows = 20 } = rest;
   const random = new Random(`mirrors ${seed}`);
   const sides = { before: [] as PlainPacket[], after: [] as PlainPacket[] };
   const truth = { forward: { sent: 0, lost: 0 }, reverse: { sent: 0, lost: 0 } };
   for (let n = 0; n < 3000; n++) {
     const back = (twoWay || answers) && random.bernoulli(0.5);
     const way = back && twoWay ? "reverse" : "forward";
-    const flow = random.below(20);
-    const [client, server] = [Uint8Array.of(10, 0, 0, 1 + flow), Uint8Array.of(10, 9, 0, 1 + (flow % 5))];
+    const flow = random.below(flows);
+    const [client, server] = [
+      Uint8Array.of(10, 0, (flow >> 7) & 127, 1 + (flow & 127)),
+      Uint8Array.of(10, 9, 0, 1 + (flow % 5)),
+    ];
     const [src, dst, sport, dport] = back
-      ? [server, client, 443, 2000 + flow]
-      : [client, server, 2000 + flow, 443];
+      ? [server, client, 443, 2000 + (flow % 60_000)]
+      : [client, server, 2000 + (flow % 60_000), 443];
     const frame = (ttl: number) =>
       stack([ethernet(0x0800), ipv4({ proto: 17, id: n, ttl, src, dst }), udp({ sport, dport })], be32(n));
     const put = (side: "before" | "after", ns: number, ttl: number) => {
@@ -50,7 +57,7 @@ function make({ seed = 1, at, twoWay = false, answers = false, hops = 0, offsetN
     put(near, n * MS, 64);
     truth[way].sent++;
     if (random.bernoulli(0.02)) truth[way].lost++;
-    else put(far, n * MS + MS + random.exponential(0.1 * MS), 64 - hops);
+    else put(far, n * MS + delayNs + random.exponential(0.1 * MS), 64 - hops);
   }
   const [before, after] = (["before", "after"] as const).map((side) => {
     const path = join(scratch, `${side}.pcap`);
@@ -77,6 +84,8 @@ describe.each([
     ["questions and answers by one way, AFTER 1 ms behind", { answers: true, offsetNs: -1.05 * MS }],
     ["one in twenty without its copy", { twoWay: true, once: 0.05 }],
     ["seven of ten without their copies", { twoWay: true, once: 0.7 }],
+    ["seven of ten without their copies, flows of one packet", { twoWay: true, once: 0.7, flows: 200_000 }],
+    ["both ways, longer than captures are read ahead", { twoWay: true, delayNs: 30 * MS }],
   ])("%s", async (_case, mirrors) => {
     const { truth, ...files } = make({ at: [...at], ...mirrors });
     const report = await compareCaptures(files);
@@ -96,7 +105,8 @@ describe.each([
       // Of a packet that is twice at both points, the copies may find each other.
       expect(found?.matched).toBeLessThanOrEqual(at.length === 2 ? 1.1 * matched : matched);
       const offNs = sign * (("offsetNs" in mirrors ? mirrors.offsetNs : 0) ?? 0);
-      expect(Math.abs((found?.latency?.meanNs ?? Number.NaN) - offNs - 1.1 * MS)).toBeLessThan(0.03 * MS);
+      const meanNs = ("delayNs" in mirrors ? mirrors.delayNs : MS) + 0.1 * MS;
+      expect(Math.abs((found?.latency?.meanNs ?? Number.NaN) - offNs - meanNs)).toBeLessThan(0.03 * MS);
     }
     const { offset } = report.clock as unknown as { offset: { kind: string } };
     expect(offset.kind).not.toBe("unknown");

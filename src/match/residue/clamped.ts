@@ -3,10 +3,11 @@ import type { LonePacket } from "./collect.ts";
 
 const SYN = 2;
 
-/** A SYN at both points that differs in the segment size it announces. */
+/** A SYN at both points that differs in the segment size it announces; and copies of it where it arrives. */
 export interface Clamped {
   sent: LonePacket;
   arrived: LonePacket;
+  copies: LonePacket[];
 }
 
 export function findClamped(
@@ -25,7 +26,10 @@ export function findClamped(
     const at = list?.findIndex((a) => a.tcp?.mss !== p.tcp?.mss && Math.abs(a.timeNs - p.timeNs) <= windowNs);
     if (!list || at === undefined || at < 0) continue;
     const [match] = list.splice(at, 1);
-    if (match) found.push({ sent: p, arrived: match });
+    if (match) found.push({ sent: p, arrived: match, copies: [] });
   }
+  for (const { arrived: first, copies } of found)
+    for (const p of waiting.get(nameOf(first)) ?? [])
+      if (p.tcp?.mss === first.tcp?.mss && Math.abs(p.timeNs - first.timeNs) <= windowNs) copies.push(p);
   return found;
 }

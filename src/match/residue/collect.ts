@@ -1,6 +1,6 @@
 /**
  * Unmatched packets, read again from their captures with what shows what became of them on the way: TCP byte ranges, fragments,
- * options. Found again by time and flow; one that shares both with a packet that has a partner may be taken in its place, which changes nothing.
+ * options. Found again by time, flow and digest: packets of a flow that share a time (coarse timestamps, merged segments) may have partners.
  */
 import type { Kernels } from "../../base/kernels.ts";
 import { FLAG, META_HIGH, type PacketBatch } from "../../capture/batch.ts";
@@ -80,12 +80,14 @@ async function readLone(
     while (await reader.next()) {
       const { batch } = reader;
       const shiftNs = source.shiftNs(reader.originNs ?? 0n);
-      const { timeNs, count } = batch;
+      const { timeNs, count, digest } = batch;
       for (let row = 0; row < count; row++) {
         const at = (timeNs[row] ?? 0) + shiftNs;
         const same = wanted.get(at);
         if (!same) continue;
-        const k = same.findIndex(({ flow }) => sameKey(matcher, flow, batch, row));
+        const k = same.findIndex(
+          ({ flow, mark }) => digest[2 * row] === mark && sameKey(matcher, flow, batch, row),
+        );
         const [alone] = k < 0 ? [] : same.splice(k, 1);
         if (!alone) continue;
         const packet = describe(batch, row, alone, room);
@@ -130,8 +132,8 @@ function describe(batch: PacketBatch, row: number, alone: AlonePacket, room: Roo
   const proto = (batch.meta[2 * row + 1] ?? 0) & 0xff;
   const stated = version === 4 ? ip.getUint16(2) : ip.getUint16(4) + 40;
   // Segmentation offload leaves 0 where the length does not fit: what was on the wire says it, less the link header.
-  const length =
-    stated === 0 || stated === 40 ? Math.max(captured, (batch.wireLength[row] ?? 0) - 14) : stated;
+  const unstated = stated === (version === 4 ? 0 : 40);
+  const length = unstated ? Math.max(captured, (batch.wireLength[row] ?? 0) - 14) : stated;
   const fragmented = (flags & FLAG.fragment) !== 0;
   const head =
     version === 4 ? headOf4(ip, batch, row, { proto, length, fragmented }) : headOf6(ip, length, fragmented);

@@ -15,6 +15,35 @@ export interface Fragmented {
   complete: boolean;
 }
 
+/** Fragments that are left and are those of a packet once more: as many lists as it came again. Both in order of time. */
+export function findCopies(
+  found: readonly Fragmented[],
+  other: readonly LonePacket[],
+  windowNs: number,
+): { whole: LonePacket; parts: LonePacket[] }[] {
+  const nameOf = (p: LonePacket) =>
+    `${p.between},${p.identification},${p.fragment?.offset},${p.transportBytes}`;
+  const wholes = new Map<string, Fragmented>();
+  const taken = new Set<LonePacket>();
+  for (const one of found)
+    for (const part of one.parts) {
+      taken.add(part);
+      if (one.complete) wholes.set(nameOf(part), one);
+    }
+  const copies = new Map<Fragmented, LonePacket[][]>();
+  for (const p of other) {
+    const of = p.fragment && !taken.has(p) ? wholes.get(nameOf(p)) : undefined;
+    const first = of?.parts[0];
+    if (!of || !first || p.timeNs < first.timeNs || p.timeNs - first.timeNs > windowNs) continue;
+    const rounds = copies.get(of) ?? [];
+    copies.set(of, rounds);
+    const round = rounds.find((list) => !list.some((q) => nameOf(q) === nameOf(p)));
+    if (round) round.push(p);
+    else rounds.push([p]);
+  }
+  return [...copies].flatMap(([{ whole }, rounds]) => rounds.map((parts) => ({ whole, parts })));
+}
+
 /** A packet that may have been fragmented, and what was found of it. */
 interface Candidate {
   whole: LonePacket;

@@ -10,7 +10,7 @@ import { type MergedFlow, matchRanges, type Sighting } from "./byte-ranges.ts";
 import { findClamped } from "./clamped.ts";
 import { collectLone, type LonePacket, type ResidueSource } from "./collect.ts";
 import { matchPieces } from "./datagram-pieces.ts";
-import { findFragmented } from "./fragments.ts";
+import { findCopies, findFragmented } from "./fragments.ts";
 
 /** What was found. */
 export interface Resolved {
@@ -84,7 +84,7 @@ class Resolution {
   /** A packet is no longer alone: another row of the packet log stands for it. */
   #settle(p: LonePacket): void {
     this.done.add(p);
-    this.#matcher.packets?.replaceLone(p.side, p.timeNs, p.flow);
+    this.#matcher.packets?.replaceLone(p);
     this.#recount(p, -1);
   }
 
@@ -101,12 +101,26 @@ class Resolution {
       const [one, other] = [lone[side], lone[side === 0 ? 1 : 0]].map((list) =>
         list.filter((p) => !this.done.has(p)),
       ) as Sides;
-      for (const { whole, parts, own, complete } of findFragmented(one, other, this.#windowNs)) {
+      const found = findFragmented(one, other, this.#windowNs);
+      const seenAs = side === 0 ? "received" : "sent";
+      for (const { whole, parts } of findCopies(found, other, this.#windowNs)) {
+        for (const part of parts) {
+          this.#settle(part);
+          this.#noteAlone(
+            part,
+            part === parts.at(-1) ? FATE.duplicate : FATE.part,
+            part === parts.at(-1) ? 1 : 0,
+            null,
+          );
+          flows.correct(part.flow, { [seenAs]: -1 });
+        }
+        flows.correct(whole.flow, { [seenAs]: 1, duplicates: 1 });
+      }
+      for (const { whole, parts, own, complete } of found) {
         this.resolved.fragmented.packets++;
         const last = Math.max(...parts.map((p) => p.timeNs));
         const ends = complete ? parts.find((p) => p.timeNs === last) : undefined;
         // Its fragments are not packets of their own: they count as the one that arrived, or none.
-        const seenAs = side === 0 ? "received" : "sent";
         for (const part of own) {
           this.#settle(part);
           if (part !== ends) this.#noteAlone(part, FATE.part, 0, null);
@@ -149,6 +163,11 @@ class Resolution {
   #clamped(flow: number, sender: 0 | 1, sides: Sides): void {
     for (const pair of findClamped(sides[sender], sides[sender === 0 ? 1 : 0], this.#windowNs)) {
       this.#pair(flow, sender, pair);
+      for (const copy of pair.copies) {
+        this.#settle(copy);
+        this.#noteAlone(copy, FATE.duplicate, 1, null);
+        this.#matcher.flows.correct(flow, { duplicates: 1 });
+      }
       const { clamped } = this.resolved;
       clamped.packets++;
       clamped.from = Math.max(clamped.from, pair.sent.tcp?.mss ?? 0);
@@ -226,12 +245,11 @@ class Resolution {
 
   /** What is left of packets that met their partners in part stays what they were taken for. */
   #rest(packets: readonly LonePacket[], rest: readonly { seen: Sighting; left: number }[]): void {
-    const byTime = new Map(packets.map((p) => [p.timeNs, p]));
     for (const { seen, left } of rest) {
-      const p = byTime.get(seen.timeNs);
+      const p = packets[seen.number];
       if (!p) continue;
       this.#recount(p, left - 1);
-      this.#matcher.packets?.replaceLone(p.side, p.timeNs, p.flow);
+      this.#matcher.packets?.replaceLone(p);
       if (left > 0) this.#noteAlone(p, p.fate, left, seen.number);
     }
   }

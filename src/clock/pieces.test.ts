@@ -1,0 +1,21 @@
+import { expect, test } from "vitest";
+import type { EnvelopePoints } from "./envelope.ts";
+import { cutBeside } from "./pieces.ts";
+
+function points(valueNs: readonly number[]): EnvelopePoints {
+  const { length } = valueNs;
+  const timeNs = Float64Array.from(valueNs, (_, i) => i * 1e9);
+  return { timeNs, valueNs: Float64Array.from(valueNs), count: new Float64Array(length).fill(1), length };
+}
+const SLEWED = points([5e6, 5.2e6, 5.1e6, 5.4e6, 5.3e6, 5.05e6, 3.4e6]);
+
+test("the last packet before a step is left out where a clock on its way there has made it too early", () => {
+  expect(Array.from(cutBeside(SLEWED, Number.NEGATIVE_INFINITY, 7e9, 0).valueNs)).not.toContain(3.4e6);
+  // At the end of a capture it is a packet like others.
+  expect(cutBeside(SLEWED, Number.NEGATIVE_INFINITY, Number.POSITIVE_INFINITY, 0)).toHaveLength(7);
+});
+
+test("one that is within what the others differ by stays", () => {
+  const usual = points([5e6, 5.2e6, 5.1e6, 5.4e6, 5.3e6, 5.05e6, 4.95e6]);
+  expect(cutBeside(usual, Number.NEGATIVE_INFINITY, 7e9, 0)).toHaveLength(7);
+});
