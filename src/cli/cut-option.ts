@@ -15,7 +15,7 @@ export function parseCut(epoch: string | undefined, cut: Cut | undefined, contro
   const packets = epoch === undefined ? null : /^(\d+)p$/.exec(epoch.trim());
   const mode = cut ?? (packets ? "delimited" : "aligned");
   if (controlTo !== undefined && mode !== "control")
-    throw new UsageError("bad-option", "--control-to goes with --cut control");
+    throw new UsageError("bad-option", "--control-to needs --cut control");
   if (mode === "control") {
     if (controlTo !== undefined && !packets)
       return { mode, send: { to: controlTo, lengthNs: lengthOf(epoch) } };

@@ -16,15 +16,15 @@ const RESOLUTIONS: Record<string, string> = { "1e-9 s": "1 ns", "1e-6 s": "1 µs
 export function inspectCommand(): Command {
   return new Command("inspect")
     .description(
-      "Describes a capture: interfaces, link types, time span, flows, how well packets can be distinguished, timestamp precision.",
+      "Describes a capture: interfaces, link types, time span, flows, timestamp precision, and how well its packets can be told apart.",
     )
     .argument(
       "<file>",
-      "capture (pcap, pcapng, ERF; plain or gzip), - for standard input; FILE#0 or FILE#eth0 for one interface",
+      "capture: pcap, pcapng or ERF, plain or gzip; - is standard input, FILE#0 or FILE#eth0 one interface of a capture",
     )
     .option("--filter <expr>", "only packets that match this pcap-filter expression")
     .option("--inner", "use the packet inside GRE, VXLAN, Geneve, IP-in-IP and GTP-U")
-    .option("--json", "the description as JSON (format hoptime.inspect/1)")
+    .option("--json", "print the description as JSON (format hoptime.inspect/1)")
     .addHelpText(
       "after",
       `

@@ -501,7 +501,7 @@ describe("on the command line", () => {
     expect(report.notes.join()).toMatch(/sampled\.nf: the exporter sampled one in 100 packets/);
     const without = await compareCommand([]);
     await expect(run(() => without, [before, after, "--flow-records", records])).rejects.toThrow(
-      "--flow-records is for estimators",
+      "--flow-records needs --estimators",
     );
   });
 });
