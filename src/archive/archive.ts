@@ -69,7 +69,7 @@ export class RecordArchive {
       const inside = storage.below(directory, "records");
       throw new UsageError(
         "no-such-file",
-        `${directory}: no archive of records (neither ${MARKER} nor records in it)`,
+        `${directory}: contains no records of hoptime`,
         storage.text(storage.below(inside, MARKER)) !== null
           ? `the records are in ${inside}`
           : "give a directory that hoptime observe has written",

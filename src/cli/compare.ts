@@ -3,7 +3,7 @@ import { statSync } from "node:fs";
 import { Command, Option } from "commander";
 import { UsageError } from "../base/errors.ts";
 import { Kernels } from "../base/kernels.ts";
-import { formatCount } from "../base/quantity.ts";
+import { countOf, formatCount } from "../base/quantity.ts";
 import { formatDuration } from "../base/time.ts";
 import { pointsOf } from "../capture/points.ts";
 import { isStandardInput, parseCapturePath } from "../capture/source/capture-path.ts";
@@ -257,7 +257,7 @@ async function answer(
   else {
     const count = report.before.packets + report.after.packets;
     const rate = count / Math.max(seconds, 1e-3);
-    const spent = `\n${formatCount(count)} packets in ${formatDuration(seconds * 1e9)} (${formatCount(rate)} packets/s)\n`;
+    const spent = `\n${countOf(count, "packet")} in ${formatDuration(seconds * 1e9)} (${formatCount(rate)} packets/s)\n`;
     const text = formatCompare(report, { top: flags.top, sort: flags.sort, colours });
     await printText(text + (worst ? formatWorst(worst, colours) : "") + colours.dim(spent));
   }
@@ -269,6 +269,10 @@ async function answer(
   const failed = flags.failIf ? failures(comparison.view("all"), flags.failIf) : [];
   for (const line of failed) warn(`hoptime: failed: ${line}`);
   if (failed.length > 0) process.exitCode = 1;
+  if (report.before.ipPackets + report.after.ipPackets === 0) {
+    warn("hoptime: neither capture contains an IP packet; hoptime inspect FILE shows what it contains");
+    process.exitCode = 2;
+  }
   for (const capture of [report.before, report.after]) {
     if (capture.partial) {
       warn(`hoptime: ${capture.partial}; results cover the part that was read`);

@@ -154,7 +154,7 @@ async function readRequest(
     });
     if (!traffic) throw new UsageError("bad-option", `no packets in ${flags.capture}`);
     if (traffic.short)
-      notes.push("the capture is shorter than an epoch: a whole epoch would have more packets");
+      notes.push("the capture is shorter than an epoch: a full epoch would have more packets");
     packets ??= traffic.packets;
     flows ??= traffic.flowPackets.length;
     flowPackets = traffic.flowPackets;

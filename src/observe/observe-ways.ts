@@ -68,7 +68,7 @@ async function observeInKernel(
   const name = file === undefined ? null : interfaceOf(file);
   if (file !== undefined && name === null) refuseUnknown(file);
   if (name === null || more.length > 0)
-    throw new UsageError("bad-option", "is for interfaces, and a file is given", "leave it out", {
+    throw new UsageError("bad-option", "applies to interfaces, and a file is given", "leave it out", {
       parameter: "ebpf",
     });
   const lanes = planLanes(plan);

@@ -26,12 +26,12 @@ export function tapTrouble(
 ): TapTrouble | null {
   const bad = (text: string): TapTrouble => ({ state: "bad", text });
   const warn = (text: string): TapTrouble => ({ state: "warn", text });
-  if (!tap) return warn("not heard of since the collector started");
+  if (!tap) return warn("not heard from since the collector started");
   const { heardMs, spool, dropped, packets, clock, program } = tap;
   const quietMs = atMs - heardMs;
   if (quietMs > QUIET_MS) return bad(`silent for ${formatLasting(quietMs)}`);
   if (spool && spool.dropped > 0)
-    return bad(`gave up ${countOf(spool.dropped, "record")}: its spool was full`);
+    return bad(`${countOf(spool.dropped, "record")} dropped: its spool was full`);
   if (dropped !== null && dropped > 0)
     return warn(
       `its capture dropped ${formatShare(dropped / Math.max(1, packets + dropped))} of the packets`,

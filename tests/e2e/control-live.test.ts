@@ -133,6 +133,6 @@ test.skipIf(!existsSync(cli))("messages are sent from interfaces only, and with 
   };
   expect(run("--control-to", "127.0.0.1")).toMatch(/^2 .*--control-to needs --cut control/);
   expect(run("--control-to", "127.0.0.1", "--cut", "control")).toMatch(
-    /^2 .*--control-to.*an interface is observed/,
+    /^2 .*--control-to.*only while observing an interface/,
   );
 });

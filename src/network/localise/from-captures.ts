@@ -119,11 +119,11 @@ function clockNotes(localisation: Localisation, shifts: readonly bigint[], clock
   const notes: string[] = [];
   if (shifted.length > 0)
     notes.push(
-      `epochs at ${shifted.join(", ")} are off by more than half an epoch from those at ${localisation.points[0]}: they are aligned by the packets in them`,
+      `epochs at ${shifted.join(", ")} differ by more than half an epoch from those at ${localisation.points[0]}: they were aligned by their packets`,
     );
   if (negative.length > 0 && clock === "asis")
     notes.push(
-      `${negative.map((s) => `${s.from} → ${s.to}`).join(", ")}: negative delays: clocks differ, or points are out of order. Sums and spikes are right, delays of single segments are not; ‘clock relative’ gives them relative to their minimum`,
+      `${negative.map((s) => `${s.from} → ${s.to}`).join(", ")}: negative delays: clocks differ, or the points are out of order. Sums and spikes are right, delays of single segments are not; ‘clock relative’ shows them relative to their minimum`,
     );
   return notes;
 }
@@ -153,8 +153,8 @@ function nothingMatched(
     "no-records",
     "no packet was seen at two neighbouring points",
     filter === undefined
-      ? "are the files in path order, of the same time, and with headers kept (hoptime inspect FILE)?"
-      : "does ‘filter’ pass anything, and are the files in path order and of the same time?",
+      ? "check that the files are in path order, from the same time, and contain the headers (hoptime inspect FILE)"
+      : "check that ‘filter’ matches packets, and that the files are in path order and from the same time",
   );
 }
 

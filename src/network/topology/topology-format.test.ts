@@ -257,7 +257,7 @@ describe("hoptime.topology/1", () => {
 
 describe("any file", () => {
   it.each([
-    ["", "nothing in this file"],
+    ["", "the file is empty"],
     ["# only a comment\n", "only comments"],
     ["hello world", "not a map"],
     ["{ broken", "not valid JSON"],

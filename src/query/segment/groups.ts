@@ -51,7 +51,7 @@ export class FlowGroups {
     if (!includesKey(own, this.#spec)) {
       throw new UsageError(
         "bad-question",
-        `the flows were observed by ${observed}, which does not contain ${group}`,
+        `the flows were observed with key ${observed}, which does not contain ${group}`,
         "observe with a finer ‘key’, or group by a coarser one",
         { parameter: "group", value: group },
       );
