@@ -1,6 +1,6 @@
 /** `hoptime reference --to ADDR`: sends reference packets for RLI. */
 import { Command, Option } from "commander";
-import { formatCount, significant } from "../base/quantity.ts";
+import { countOf, formatCount, significant } from "../base/quantity.ts";
 import type { AdaptiveSettings } from "../delays/injection-rate.ts";
 import { readReferenceKey } from "../delays/reference-key.ts";
 import { type ReferenceSummary, sendReferences } from "../delays/reference-sender.ts";
@@ -140,7 +140,7 @@ function given(settings: Record<string, number | undefined>): Partial<AdaptiveSe
 
 function warningsOf({ sent, failed, packetsPerSecond, askedPerSecond }: ReferenceSummary): string[] {
   const out = Object.entries(failed).map(
-    ([code, n]) => `${formatCount(n)} references did not leave this host (${code})`,
+    ([code, n]) => `${countOf(n, "reference")} did not leave this host (${code})`,
   );
   if (askedPerSecond !== null && sent > 0 && packetsPerSecond < ENOUGH * askedPerSecond) {
     out.push(
@@ -152,5 +152,5 @@ function warningsOf({ sent, failed, packetsPerSecond, askedPerSecond }: Referenc
 
 function describe(s: ReferenceSummary): string {
   const busy = s.utilisation === null ? "" : `, utilisation ${(100 * s.utilisation).toFixed(1)} %`;
-  return `${formatCount(s.sent)} references to ${s.to} port ${s.port} in ${significant(s.seconds, 3)} s (${significant(s.packetsPerSecond, 4)} per second${busy})\n`;
+  return `${countOf(s.sent, "reference")} to ${s.to} port ${s.port} in ${significant(s.seconds, 3)} s (${significant(s.packetsPerSecond, 4)} per second${busy})\n`;
 }

@@ -3,7 +3,7 @@
 import { Command } from "commander";
 import { UsageError } from "../base/errors.ts";
 import { Kernels } from "../base/kernels.ts";
-import { formatBitRate, formatCount, formatShare } from "../base/quantity.ts";
+import { countOf, formatBitRate, formatCount, formatShare } from "../base/quantity.ts";
 import { formatDuration } from "../base/time.ts";
 import { encodeStamp } from "../delays/stamp.ts";
 import { type Injection as ReferenceInjection, referenceInjector } from "../evaluate/reference-injectors.ts";
@@ -294,10 +294,7 @@ function format(truth: TruthFile, flags: Flags): string {
   const t = truth.totals;
   const lines: string[] = [];
   const row = (name: string, text: string) => lines.push(`${colours.bold(name.padEnd(9))}${text}`);
-  row(
-    "sent",
-    `${formatCount(t.sent)} packets of ${formatCount(t.flows)} flows, ${formatCount(t.bytes)} bytes`,
-  );
+  row("sent", `${countOf(t.sent, "packet")} of ${countOf(t.flows, "flow")}, ${formatCount(t.bytes)} bytes`);
   row("lost", `${formatCount(t.lost)} (${t.sent > 0 ? formatShare(t.lost / t.sent) : "–"})`);
   const { meanNs, deviationNs, minNs, maxNs } = t;
   if (meanNs !== null && deviationNs !== null && minNs !== null && maxNs !== null) {
@@ -310,9 +307,9 @@ function format(truth: TruthFile, flags: Flags): string {
   for (const h of truth.hops.filter((x) => x.rateBps !== null))
     row(
       h.kind,
-      `${formatBitRate(h.rateBps ?? 0)}, longest ${formatCount(h.longest)} packets, ${formatCount(h.tailDrops + h.redDrops)} dropped`,
+      `${formatBitRate(h.rateBps ?? 0)}, longest ${countOf(h.longest, "packet")}, ${formatCount(h.tailDrops + h.redDrops)} dropped`,
     );
-  for (const f of truth.files) row(f.point, `${flags.out}/${f.file}: ${formatCount(f.packets)} packets`);
+  for (const f of truth.files) row(f.point, `${flags.out}/${f.file}: ${countOf(f.packets, "packet")}`);
   row("truth", `${flags.out}/truth.json${flags.packets ? `, ${flags.out}/packets.csv` : ""}`);
   return `${lines.join("\n")}\n`;
 }

@@ -228,5 +228,5 @@ function ppm(value: number, uncertainty: number): string {
 }
 
 function percent(share: number): string {
-  return `${Number((100 * share).toPrecision(2))} %`;
+  return `${significant(100 * share, 2)} %`;
 }

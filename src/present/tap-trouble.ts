@@ -1,5 +1,5 @@
 /** What is wrong with a tap, in words: on the page and on the command line. */
-import { countOf, formatCount, formatShare } from "../base/quantity.ts";
+import { countOf, formatShare } from "../base/quantity.ts";
 import { formatLasting } from "../base/time.ts";
 
 const QUIET_MS = 60_000;
@@ -38,7 +38,7 @@ export function tapTrouble(
     );
   if (missing > 0) return warn(`${countOf(missing, "record")} missing in the last hour`);
   if (spool && spool.waiting > WAITING)
-    return warn(`${formatCount(spool.waiting)} records wait in its spool`);
+    return warn(`${countOf(spool.waiting, "record")} waiting in its spool`);
   if (clock && !clock.synchronised) return warn("its clock is not synchronised");
   if (newest !== null && program !== newest) return warn(`runs ${program}, others ${newest}`);
   return null;
