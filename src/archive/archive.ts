@@ -7,6 +7,7 @@
  * Measured: 2.7 us per 64-byte read inside a record; a store costs one fdatasync, which groups of records share in parallel.
  */
 import { dirname, join } from "node:path";
+import { directoryFailure } from "../base/directory.ts";
 import { FormatError, UsageError } from "../base/errors.ts";
 import type { EpochRecord } from "../epoch/record.ts";
 import type { RecordLayout } from "../epoch/record-layout.ts";
@@ -93,8 +94,7 @@ export class RecordArchive {
       }
     } catch (cause) {
       if (cause instanceof UsageError) throw cause;
-      const why = (cause as Error).message;
-      throw new UsageError("not-writable", `${directory}: cannot be written (${why})`, undefined, { cause });
+      throw directoryFailure(directory, cause);
     }
     archive.#writer = new RecordWriter(directory, files);
     return archive;

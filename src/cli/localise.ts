@@ -1,7 +1,6 @@
 /** `hoptime localise P1 P2 P3 …`: which hop is to blame. */
 import { Command } from "commander";
 import { UsageError } from "../base/errors.ts";
-import { parseTime } from "../base/time.ts";
 import { CORRECTION_MODES, type CorrectionMode } from "../clock/correction.ts";
 import {
   absoluteTimes,
@@ -14,7 +13,7 @@ import { renderLocalisationHtml } from "../present/html/localise-html.ts";
 import { formatLocalisation } from "../present/text/localise-text.ts";
 import { isCollectorUrl } from "../transport/http/collector-url.ts";
 import { addCollectorOptions, type CollectorFlags, endpointOf } from "./collector-options.ts";
-import { choiceOption, durationOption, timeOption } from "./options.ts";
+import { choiceOption, durationOption, instantOption, timeOption } from "./options.ts";
 import { printJson, printText, warn } from "./output.ts";
 import { Progress } from "./terminal.ts";
 import { writeFile } from "./whole-file.ts";
@@ -47,8 +46,8 @@ export function localiseCommand(): Command {
     )
     .option("--path <a,b,…>", "with --records: the points in path order")
     .option("--estimator <name>", "with --records: use the answers of this estimator")
-    .option("--from <time>", "with --records: epochs from this time on", parseTime)
-    .option("--to <time>", "with --records: epochs before this time", parseTime)
+    .option("--from <time>", "with --records: epochs from this time on", instantOption("--from"))
+    .option("--to <time>", "with --records: epochs before this time", instantOption("--to"))
     .option(
       "--epoch <time>",
       "length of an epoch (default: 1/60 of the capture, between 10ms and 1s)",

@@ -184,6 +184,8 @@ async function follow(
 ): Promise<void> {
   const [point] = flags.point ?? [];
   const given = (name: string) => !["default", undefined].includes(self.getOptionValueSource(name));
+  if (!isRemote(flags.to) && /^[a-z][a-z0-9+.-]*:\/\//i.test(flags.to))
+    throw invalidValue("to", flags.to, "a directory, http://HOST:PORT or nats://HOST:PORT");
   const { ebpfSegment: ways } = flags;
   if (ways !== undefined) {
     const common = commonOptions(flags, table, endingSignal());

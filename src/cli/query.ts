@@ -5,7 +5,6 @@ import { isObjectUrl, readObjectPlace } from "../archive/objects/object-place.ts
 import { ObjectStorage } from "../archive/objects/object-storage.ts";
 import { invalidValue, oneOf, UsageError } from "../base/errors.ts";
 import { formatCount } from "../base/quantity.ts";
-import { parseTime } from "../base/time.ts";
 import { DEFAULT_CONFIDENCE } from "../collect/collector.ts";
 import type { Estimator } from "../estimators/estimator.ts";
 import { ESTIMATORS } from "../estimators/table.ts";
@@ -33,7 +32,7 @@ import { addCollectorOptions, type CollectorFlags, endpointOf } from "./collecto
 import { addEstimatorOptions, estimatorParameters, PARAMETER_HELP, splitNames } from "./estimator-options.ts";
 import { flagOf } from "./flags.ts";
 import { openFlowRecords } from "./flow-record-file.ts";
-import { choiceOption, integerOption, shareOption, timeOption } from "./options.ts";
+import { choiceOption, instantOption, integerOption, shareOption, timeOption } from "./options.ts";
 import { printJson, printText } from "./output.ts";
 import { LIST_NAMES, type ListFlags, runList } from "./query-list.ts";
 import { colours } from "./terminal.ts";
@@ -123,7 +122,7 @@ export function queryCommand(table: readonly Estimator[] = ESTIMATORS): Command 
       `order of flows: ${FLOW_ORDERS.join(", ")}; of segments: ${SEGMENT_ORDERS.join(", ")}`,
     )
     .option("--order <way>", "direction of --sort: up or down", choiceOption("--order", ["up", "down"]))
-    .option("--at <time>", "with --list segments: their state at this time", parseTime)
+    .option("--at <time>", "with --list segments: their state at this time", instantOption("--at"))
     .option("--point <name>", "for single packets: use the records of this point")
     .addOption(
       timeOption(
@@ -140,8 +139,8 @@ export function queryCommand(table: readonly Estimator[] = ESTIMATORS): Command 
     )
     .option("--top <n>", "show this many flows or groups, largest first", integerOption("--top", 1))
     .option("--group <key>", "group flows by host, prefix/24, dst, proto …")
-    .option("--from <time>", "only epochs from this time on", parseTime)
-    .option("--to <time>", "only epochs before this time", parseTime)
+    .option("--from <time>", "only epochs from this time on", instantOption("--from"))
+    .option("--to <time>", "only epochs before this time", instantOption("--to"))
     .option(
       "--confidence <share>",
       "confidence level of intervals",
@@ -180,6 +179,10 @@ function start(directory: string, flags: Flags, table: readonly Estimator[]): Pr
     return runList(directory, list, flags);
   }
   refuse(["state", "at"], "needs --list");
+  if (!isCollectorUrl(directory))
+    refuse(["tokenFile", "ca", "cert", "certKey"], "needs a collector: http://HOST:PORT");
+  if (between !== undefined)
+    refuse(["packet", "ipid", "capture", "point"], "cannot be combined with --between");
   if (between !== undefined) return run(directory, flags, table);
   refuse(["search", "sort", "order"], "needs --between or --list");
   return runPackets(directory, flags, table);

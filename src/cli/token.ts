@@ -1,6 +1,7 @@
 /** `hoptime token add|list|revoke`: who may send to a collector and ask it. */
-import { mkdirSync } from "node:fs";
+import { mkdirSync, statSync } from "node:fs";
 import { Command } from "commander";
+import { UsageError } from "../base/errors.ts";
 import { type Column, formatTable } from "../present/text/table.ts";
 import { SCOPES, type Scope, type TokenInfo, TokenStore, tokenFile } from "../server/tokens.ts";
 import { choiceOption } from "./options.ts";
@@ -28,6 +29,19 @@ Examples:
 
 export function tokenCommand(): Command {
   const store = ({ data }: Flags) => new TokenStore(tokenFile(data));
+  /** Of a collector that is there. */
+  const existing = (flags: Flags) => {
+    if (!statSync(flags.data, { throwIfNoEntry: false })?.isDirectory())
+      throw new UsageError(
+        "no-such-file",
+        `${flags.data}: no such directory`,
+        "give the collector's directory",
+        {
+          parameter: "data",
+        },
+      );
+    return store(flags);
+  };
   const command = new Command("token")
     .description("Creates, lists and revokes the tokens of a collector.")
     .addHelpText("after", EXAMPLES);
@@ -57,7 +71,7 @@ export function tokenCommand(): Command {
     .requiredOption("--data <dir>", "directory of the collector")
     .option("--json", "print the list as JSON")
     .action(async (flags: Flags) => {
-      const tokens = store(flags).list();
+      const tokens = existing(flags).list();
       if (flags.json) return await printJson(tokens);
       await printText(tokens.length === 0 ? "no tokens\n" : `${formatTable(COLUMNS, tokens)}\n`);
     });
@@ -67,7 +81,7 @@ export function tokenCommand(): Command {
     .argument("<id>", "id of the token, from hoptime token list")
     .requiredOption("--data <dir>", "directory of the collector")
     .action(async (id: string, flags: Flags) => {
-      const { scope, point } = await store(flags).revoke(id);
+      const { scope, point } = await existing(flags).revoke(id);
       warn(`hoptime: revoked token ${id}, scope ${scope}${point === undefined ? "" : ` for ${point}`}`);
     });
   return command;

@@ -4,7 +4,7 @@
  */
 
 import { UsageError } from "../../base/errors.ts";
-import { formatCount, significant } from "../../base/quantity.ts";
+import { countOf, formatCount, significant } from "../../base/quantity.ts";
 import type { SizeAnswer, SizePrediction, SizeRequest } from "../estimator.ts";
 import {
   COLATE_PARAMETERS,
@@ -130,7 +130,7 @@ function choose(request: SizeRequest, traffic: Traffic, loss: readonly number[])
     }
     throw new UsageError(
       "bad-parameter",
-      `${formatCount(request.memoryBytes ?? 0)} bytes are too few for COLATE`,
+      `${countOf(request.memoryBytes ?? 0, "byte")}: too little memory for COLATE`,
       `${CELL_BYTES} bytes per counter, and a few hundred counters at least`,
     );
   }

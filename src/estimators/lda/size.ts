@@ -6,7 +6,7 @@
 
 import { UsageError } from "../../base/errors.ts";
 import { lgamma } from "../../base/math/special.ts";
-import { formatCount, significant } from "../../base/quantity.ts";
+import { countOf, significant } from "../../base/quantity.ts";
 import type { SizeAnswer, SizePrediction, SizeRequest } from "../estimator.ts";
 import { completeLda, LDA_PARAMETERS, type LdaParameters } from "./parameters.ts";
 import { payloadBytes } from "./payload.ts";
@@ -54,7 +54,7 @@ function choose(request: SizeRequest, loss: readonly number[]): LdaParameters {
     if (rows < 2) {
       throw new UsageError(
         "bad-parameter",
-        `${formatCount(request.memoryBytes)} bytes are too few for an LDA`,
+        `${countOf(request.memoryBytes, "byte")}: too little memory for an LDA`,
         `two rows in each of ${loss.length} banks take ${2 * CELL_BYTES * loss.length}`,
       );
     }

@@ -5,7 +5,7 @@
  */
 
 import { UsageError } from "../../base/errors.ts";
-import { formatCount } from "../../base/quantity.ts";
+import { countOf, formatCount } from "../../base/quantity.ts";
 import { Random } from "../../base/random.ts";
 import type {
   ParameterSpec,
@@ -147,7 +147,7 @@ function choose<P extends SketchParameters>(wanted: Wanted<P>): P {
     if (columns < MIN_COLUMNS) {
       throw new UsageError(
         "bad-parameter",
-        `${formatCount(request.memoryBytes)} bytes are too few for a sketch of flows`,
+        `${countOf(request.memoryBytes, "byte")}: too little memory for a sketch of flows`,
         `${rows} rows of ${MIN_COLUMNS} cells take ${rows * MIN_COLUMNS * cellBytes}`,
       );
     }

@@ -158,7 +158,7 @@ function choose(request: SizeRequest, every: number, notes: string[]): RliParame
   if (maximum < 1)
     throw new UsageError(
       "bad-parameter",
-      `${formatCount(request.memoryBytes)} bytes are too few for an RLI`,
+      `${countOf(request.memoryBytes, "byte")}: too little memory for an RLI`,
       `its buffer alone takes ${BUFFERED_BYTES * parameters.buffer}`,
     );
   if (wanted !== null && request.flows !== null && maximum < wanted) {

@@ -7,6 +7,7 @@ import { basename } from "node:path";
 import { invalidValue, UsageError } from "../../base/errors.ts";
 import { Kernels } from "../../base/kernels.ts";
 import { entryAt } from "../../base/lists.ts";
+import { countOf } from "../../base/quantity.ts";
 import { earlier, formatDuration } from "../../base/time.ts";
 import { CaptureReader } from "../../capture/reader.ts";
 import type { CorrectionMode } from "../../clock/correction.ts";
@@ -162,7 +163,7 @@ function pointNames(files: string[], names: string[] | undefined): string[] {
   if (names && names.length !== files.length) {
     throw new UsageError(
       "bad-option",
-      `${names.length} names for ${files.length} captures`,
+      `${countOf(names.length, "name")} for ${files.length} captures`,
       "give one name per capture",
       { parameter: "names", value: names },
     );

@@ -128,7 +128,7 @@ export class PacketGroups {
   constructor(observed: string, grouping: Grouping, keep: number) {
     const own = FlowKeySpec.parse(observed);
     this.#grouping = grouping;
-    this.#spec = grouping.key === undefined ? own : FlowKeySpec.parse(grouping.key);
+    this.#spec = grouping.key === undefined ? own : FlowKeySpec.parse(grouping.key, "group");
     const [kept, wanted] = [own.maskWords(), this.#spec.maskWords()];
     if (wanted.some((mask, i) => (mask & ~(kept[i] ?? 0n)) !== 0n)) {
       throw new UsageError(

@@ -47,7 +47,9 @@ export class FlowGroups {
   constructor(observed: string, group: string | undefined) {
     const own = FlowKeySpec.parse(observed);
     this.#spec =
-      group === undefined || group === "flow" ? own : FlowKeySpec.parse(group === "host" ? "hosts" : group);
+      group === undefined || group === "flow"
+        ? own
+        : FlowKeySpec.parse(group === "host" ? "hosts" : group, "group");
     if (!includesKey(own, this.#spec)) {
       throw new UsageError(
         "bad-question",
