@@ -83,6 +83,7 @@ Examples:
 
 const collect = (text: string, before: string[] | undefined) => [...(before ?? []), text];
 
+// long: one call for each option, in the order of --help.
 export function observeCommand(table: readonly Estimator[] = ESTIMATORS): Command {
   const command = new Command("observe")
     .description(

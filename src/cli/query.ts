@@ -83,6 +83,7 @@ Examples:
   hoptime query records --between A B --group prefix/24 --from 2026-11-15T04:00:00Z --to 2026-11-15T05:00:00Z
 `;
 
+// long: one call for each option, in the order of --help.
 export function queryCommand(table: readonly Estimator[] = ESTIMATORS): Command {
   const command = new Command("query")
     .description(

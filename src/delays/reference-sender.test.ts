@@ -108,7 +108,9 @@ test("an interface that is not there is named", async () => {
 
 test("two paces at once are refused", async () => {
   const both = { packetsPerSecond: 10, device: "lo", every: 10 };
-  await expect(sendReferences({ to: "127.0.0.1", durationNs: 1e6, ...both })).rejects.toThrow(/exactly one rate/);
+  await expect(sendReferences({ to: "127.0.0.1", durationNs: 1e6, ...both })).rejects.toThrow(
+    /exactly one rate/,
+  );
 });
 
 test("what is counted left this host, even if no one listens at the far end", async () => {
