@@ -69,8 +69,7 @@ export function FlowLoss({ flow }: { flow: Pick<FlowSummary, "packets" | "lost" 
     </span>
   );
 }
-const SHARED =
-  "in some epochs the packets that are missing may just as well be of other flows in the same cells";
+const SHARED = "in some epochs the missing packets may belong to other flows in the same cells";
 
 export function FlowTable({
   segment,

@@ -75,7 +75,7 @@ export function Clocks({ clockNs }: { clockNs: number | null | undefined }) {
   );
 }
 export const CLOCKS_UNKNOWN =
-  "the taps say nothing of their clocks (live taps do): delays include what these are apart";
+  "the taps do not report their clocks (live taps do): delays include the clock offset";
 
 export function Time({ ms, precise = false }: { ms: number; precise?: boolean }) {
   return (
