@@ -60,8 +60,8 @@ export interface SegmentEstimate {
   packetsUsed: number;
   coverage: number;
   /**
-   * Aligned cuts: the delay of packets that were in flight at one, which no cell can be used for (cells/edge.ts has the model). They are in the list of the
-   * receiver alone, or in an epoch that the receiver alone has.
+   * The delay of packets that were in flight at an aligned cut, or that overtook a delimiter or were overtaken by it, which no cell can be used for (cells/edge.ts has the model). They are
+   * in the list of the receiver alone, or in an epoch that the receiver alone has.
    */
   inFlight?: Interval;
   /** By about so much the mean is too low, where packets that were in flight when the epoch began are far slower than the others; its interval reaches up for it. */
