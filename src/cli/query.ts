@@ -128,7 +128,7 @@ export function queryCommand(table: readonly Estimator[] = ESTIMATORS): Command 
     .addOption(
       timeOption(
         "--slack <time>",
-        "with --capture: also ask the next epoch for packets this close to the edge",
+        "with --capture: also ask the next epoch for packets this close to the edge; epochs with longer delays are asked as far as those reach",
         DEFAULT_SLACK_NS,
       ),
     )
