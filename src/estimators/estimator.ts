@@ -12,6 +12,7 @@
  * Past 400 lines: the contract is one file.
  */
 import type { Kernels } from "../base/kernels.ts";
+import type { LogHistogram } from "../base/math/log-histogram.ts";
 import type { PacketBatch } from "../capture/batch.ts";
 import type { KernelKept, KernelPart, KernelPlaces } from "../capture/ebpf/kernel-plan.ts";
 
@@ -91,6 +92,8 @@ export interface FlowEstimate {
   bytes?: number;
   /** Where the estimator keeps them: the value that this share of the flow's packets does not exceed. */
   quantiles?: { share: number; valueNs: number }[];
+  /** The distribution that those are of, by which epochs are put together. */
+  delays?: LogHistogram;
 }
 
 /** Flows whose estimates are asked for, with what is known of them (a flow table at one end, NetFlow, the question). */

@@ -109,7 +109,7 @@ export class FlowGroups {
     tally.low += Number.isNaN(low) ? 0 : low;
     if (tally.high !== null) tally.high = Number.isNaN(high) ? null : tally.high + high;
     tally.combination.add(contribution, epoch, flow);
-    tally.quantiles.add(estimate.quantiles, contribution.packets);
+    tally.quantiles.add(estimate, contribution.packets);
   }
 
   /** A flow that was asked for has a place in the answer even where it was never seen. */
