@@ -101,7 +101,10 @@ describe("drawFigure", () => {
       const svg = drawFigure({
         ...{ title: "t", x: { label: "x", scale: "log", quantity: "share" }, y: { label: "y" } },
         series: [
-          { name: "a long name that leaves little room, half of the picture", points: [low, high].map((x) => ({ x, y: 1 })) },
+          {
+            name: "a long name that leaves little room, half of the picture",
+            points: [low, high].map((x) => ({ x, y: 1 })),
+          },
         ],
       });
       const found = svg.matchAll(/x="([\d.]+)" y="270" text-anchor="middle"[^>]*>([^<]+)/g);
