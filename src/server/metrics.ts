@@ -226,7 +226,7 @@ function alertMetrics(out: MetricSink, alerts: Parts["alerts"]): void {
   );
 }
 
-function tapMetrics(out: MetricSink, taps: Record<string, TapState>): void {
+export function tapMetrics(out: MetricSink, taps: Record<string, TapState>): void {
   const all = Object.entries(taps).slice(0, MAX_LABELLED);
   const each = (value: (tap: TapState) => number | null) =>
     all.map(([point, tap]): [Labels, number | null] => [{ point }, value(tap)]);
@@ -277,6 +277,36 @@ function tapMetrics(out: MetricSink, taps: Record<string, TapState>): void {
     "gauge",
     "records that the tap dropped because its spool was full",
     each((t) => t.spool?.dropped ?? null),
+  );
+  out.add(
+    "hoptime_tap_cpu_ratio",
+    "gauge",
+    "processors that observing took in its newest live epoch",
+    each((t) => t.cpuShare),
+  );
+  out.add(
+    "hoptime_tap_queue_records",
+    "gauge",
+    "records that waited in the tap when that epoch was sealed",
+    each((t) => t.queue),
+  );
+  out.add(
+    "hoptime_tap_clock_synchronised",
+    "gauge",
+    "1 where the clock of that epoch is synchronised",
+    each((t) => (t.clock ? Number(t.clock.synchronised) : null)),
+  );
+  out.add(
+    "hoptime_tap_clock_estimated_error_seconds",
+    "gauge",
+    "error of that clock, as its kernel estimates it",
+    each((t) => (t.clock ? t.clock.estimatedErrorNs / 1e9 : null)),
+  );
+  out.add(
+    "hoptime_tap_clock_maximum_error_seconds",
+    "gauge",
+    "the largest error that its kernel thinks possible",
+    each((t) => (t.clock ? t.clock.maximumErrorNs / 1e9 : null)),
   );
 }
 
