@@ -2,6 +2,7 @@
  * Metrics for Prometheus, in base units (seconds, bytes). Labels are routes, points and segments, of which there are at most so many here; never flows. Those beyond are counted, not named.
  */
 import type { EpochLoss } from "../collect/epoch-losses.ts";
+import { withoutSuperseded } from "../epoch/direction-label.ts";
 import type { SegmentRow } from "../results/rows.ts";
 import type { ClusterState } from "./cluster/cluster-part.ts";
 import type { LatestRow } from "./latest-rows.ts";
@@ -278,6 +279,14 @@ export function tapMetrics(out: MetricSink, taps: Record<string, TapState>): voi
     "records that the tap dropped because its spool was full",
     each((t) => t.spool?.dropped ?? null),
   );
+  tapEffortMetrics(out, each);
+}
+
+/** What taps say of themselves in their records. */
+function tapEffortMetrics(
+  out: MetricSink,
+  each: (value: (tap: TapState) => number | null) => [Labels, number | null][],
+): void {
   out.add(
     "hoptime_tap_cpu_ratio",
     "gauge",
@@ -311,7 +320,9 @@ export function tapMetrics(out: MetricSink, taps: Record<string, TapState>): voi
 }
 
 function segmentMetrics(out: MetricSink, latest: Iterable<LatestRow>): void {
-  const all = [...latest];
+  const all = withoutSuperseded(
+    [...latest].map((own) => ({ ...own, ...own.row.segment, lastNs: own.row.endNs })),
+  );
   const rows = all.slice(0, MAX_LABELLED).map(({ row, loss }) => ({ row, loss: loss() }));
   const each = (value: (row: SegmentRow, loss: EpochLoss | null) => number | null) =>
     rows.map(({ row, loss }): [Labels, number | null] => {

@@ -1,6 +1,7 @@
 /** What a collector says as it comes, row by row: the newest of each segment as a table, and incidents as lines. */
 import { formatCount, formatPercent } from "../../base/quantity.ts";
 import { formatInstant, formatNs } from "../../base/time.ts";
+import { isWhole, parseDirectionLabel } from "../../epoch/direction-label.ts";
 import type { Palette } from "./palette.ts";
 import { type Column, formatTable } from "./table.ts";
 
@@ -35,6 +36,11 @@ export interface IncidentEvent {
   confidence: number;
 }
 
+/** With its label where that says more than the points. */
+function segmentText({ from, to, label }: EpochEvent): string {
+  return `${from} → ${to}${isWhole(label, from, to) ? "" : ` ${label}`}`;
+}
+
 const ns = (value: number) => formatNs(value, 3);
 const dash = "–";
 
@@ -61,7 +67,7 @@ export class SegmentBoard {
 
   table(c: Palette): string {
     const columns: Column<EpochEvent>[] = [
-      { title: "segment", align: "left", value: (r) => `${r.from} → ${r.to}${r.label ? ` ${r.label}` : ""}` },
+      { title: "segment", align: "left", value: segmentText },
       { title: "estimator", align: "left", value: (r) => r.estimator },
       { title: "epoch", value: (r) => formatInstant(BigInt(r.startNs), 1).slice(11, 21) },
       { title: "packets", value: (r) => (r.sent === null ? dash : formatCount(r.sent)) },
@@ -83,15 +89,17 @@ export class SegmentBoard {
     const parts = this.rows.map((r) => {
       const loss = r.lossRate ? `, ${formatPercent(r.lossRate)} lost` : "";
       const by = several ? ` (${r.estimator})` : "";
-      return `${r.from} → ${r.to} ${r.latency ? ns(r.latency.meanNs) : dash}${loss}${by}`;
+      return `${segmentText(r)} ${r.latency ? ns(r.latency.meanNs) : dash}${loss}${by}`;
     });
     return parts.join("   ");
   }
 
   #row(row: EpochEvent): void {
     if (this.#estimator !== null && row.estimator !== this.#estimator) return;
-    const key = [row.from, row.to, row.label, row.estimator].join("\n");
+    const keyOf = (label: string) => [row.from, row.to, label, row.estimator].join("\n");
+    const key = keyOf(row.label);
     const known = this.#rows.get(key);
+    if (parseDirectionLabel(row.label) !== null) this.#rows.delete(keyOf(""));
     // A late end improves an epoch that is no longer the newest.
     if (!known || BigInt(known.startNs) <= BigInt(row.startNs)) this.#rows.set(key, row);
   }

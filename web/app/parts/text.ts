@@ -1,6 +1,7 @@
 /** Numbers and times as the page writes them: `18.6 ms ±0.1`, three significant digits, the viewer's zone or UTC. */
 import { formatCount, formatShare, significant, THIN_SPACE } from "../../../src/base/quantity.ts";
 import { formatLasting } from "../../../src/base/time.ts";
+import { isWhole } from "../../../src/epoch/direction-label.ts";
 import type { MeanLatency, SegmentName } from "../api/types.ts";
 import { utc } from "../state/settings.ts";
 
@@ -123,7 +124,7 @@ export function agoText(ms: number, nowMs = Date.now()): string {
 
 /** A → B, with its label where that says more. */
 export function segmentText({ from, to, label }: SegmentName): string {
-  return `${from} → ${to}${label === "" || label === `${from}:${to}` ? "" : ` (${label})`}`;
+  return `${from} → ${to}${isWhole(label, from, to) ? "" : ` (${label})`}`;
 }
 
 /** `code: sentence` as the sentence. */
