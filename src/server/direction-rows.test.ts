@@ -16,9 +16,10 @@ const { from, to } = POINTS;
 const PAIR = `from=${from}&to=${to}`;
 const CONFIG = `
 data: ${join(root, "data")}
-segments: ["${from}:${to}", "${from}:${to}=${DIRECTION}"]
+segments: ["${from}:${to}", "${from}:${to}=${DIRECTION}", "${from}:${to}=gold"]
 alerts:
   - {name: slow, when: mean > 2ms, segment: "${from}:${to}", for: 2s}
+  - {name: any, when: mean > 2ms, for: 2s}
 `;
 
 it("a segment without a label is its direction once that has rows, and the time before stays there", async () => {
@@ -33,7 +34,8 @@ it("a segment without a label is its direction once that has rows, and the time 
   });
   try {
     const said = records.map((r) => (r.epoch.startNs < separatedNs ? r : { ...r, segment: DIRECTION }));
-    for (const part of [said.filter((r) => r.segment === ""), said.filter((r) => r.segment !== "")]) {
+    const gold = records.map((r) => ({ ...r, segment: "gold" }));
+    for (const part of [said.filter((r) => r.segment === ""), said.filter((r) => r.segment !== ""), gold]) {
       await server.service.ingest(message(part), null, null);
       await server.service.settle();
     }
@@ -42,7 +44,10 @@ it("a segment without a label is its direction once that has rows, and the time 
       segments: { label: string }[];
     }
     for (const list of ["segments", "overview"])
-      expect((await ask<Listed>(`/v1/${list}`)).segments.map((s) => s.label)).toEqual([DIRECTION]);
+      expect((await ask<Listed>(`/v1/${list}`)).segments.map((s) => s.label).sort()).toEqual([
+        DIRECTION,
+        "gold",
+      ]);
     for (const route of ["latency", "flows"])
       expect(await ask<{ label: string }>(`/v1/${route}?${PAIR}`)).toMatchObject({ label: DIRECTION });
     expect(await ask(`/v1/latency?${PAIR}&label=`)).toMatchObject({ label: "" });
@@ -52,10 +57,13 @@ it("a segment without a label is its direction once that has rows, and the time 
       alerts: { name: string; target: string }[];
     }
     const { alerts } = await ask<Alerts>("/v1/alerts?state=open");
-    expect(alerts).toMatchObject([{ name: "slow", target: `${from}:${to}` }]);
+    // A class of traffic is judged beside the whole, where a rule is for all.
+    expect(alerts.map(({ name, target }) => `${name} ${target}`).sort()).toEqual([
+      ...[`any ${from}:${to}`, `any ${from}:${to}=gold`, `slow ${from}:${to}`],
+    ]);
     const metrics = await (await fetch(`${server.url}/metrics`)).text();
     const labels = [...metrics.matchAll(/^hoptime_segment_delay_seconds\{.*label="([^"]*)"/gm)];
-    expect(new Set(labels.map((m) => m[1]))).toEqual(new Set([DIRECTION]));
+    expect(new Set(labels.map((m) => m[1]))).toEqual(new Set([DIRECTION, "gold"]));
   } finally {
     await server.close();
   }

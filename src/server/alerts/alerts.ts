@@ -130,7 +130,7 @@ export class Alerts implements RowFollower {
       if (condition.kind !== "threshold" || condition.quantity === "silent") continue;
       const choice = this.#choiceOf(rule.name);
       for (const row of sorted) {
-        if (!isAbout(rule, row.segment) || !choice.accepts(row, rule.estimator ?? undefined)) continue;
+        if (!isAbout(rule, row.segment) || !choice.accepts(row, rule.estimator ?? undefined, true)) continue;
         const { from, to, label } = row.segment;
         const target = isWhole(label, from, to) ? `${from}:${to}` : `${from}:${to}=${label}`;
         await this.#push(rule, target, measuredIn(row, condition.quantity), row.startNs, row.endNs);

@@ -15,11 +15,12 @@ interface Chosen {
 export class SegmentChoice {
   readonly #chosen = new Map<string, Chosen>();
 
-  /** Does the row count? `only`: the estimator that was asked for. */
-  accepts(row: SegmentRow, only?: string | undefined): boolean {
+  /** Does the row count? `only`: the estimator that was asked for. `classes`: traffic classes count beside the whole, each for itself. */
+  accepts(row: SegmentRow, only?: string | undefined, classes = false): boolean {
     const { segment, estimator, startNs, endNs } = row;
     if (only !== undefined && estimator !== only) return false;
-    const key = `${segment.from}\n${segment.to}`;
+    const { from, to, label } = segment;
+    const key = classes && !isWhole(label, from, to) ? `${from}\n${to}\n${label}` : `${from}\n${to}`;
     const name = `${segment.label}\n${estimator}`;
     const known = this.#chosen.get(key);
     const rank = rankOf(row);
