@@ -11,5 +11,5 @@ test("the direction of a segment takes the place of what was not separated befor
   board.take("epoch", row("", "1", 8000));
   board.take("epoch", row("from 10.1.0.0/16", "2", 3e6));
   board.take("epoch", row("gold", "2", 5e6));
-  expect(board.line().replaceAll("\u202f", " ")).toBe("A → B 3 ms   A → B gold 5 ms");
+  expect(board.line().replaceAll("\u202f", " ")).toBe("A → B 3 ms   A → B (gold) 5 ms");
 });

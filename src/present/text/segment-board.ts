@@ -1,8 +1,9 @@
 /** What a collector says as it comes, row by row: the newest of each segment as a table, and incidents as lines. */
 import { formatCount, formatPercent } from "../../base/quantity.ts";
 import { formatInstant, formatNs } from "../../base/time.ts";
-import { isWhole, parseDirectionLabel } from "../../epoch/direction-label.ts";
+import { parseDirectionLabel } from "../../epoch/direction-label.ts";
 import type { Palette } from "./palette.ts";
+import { segmentText } from "./segment-name.ts";
 import { type Column, formatTable } from "./table.ts";
 
 /** Of an `epoch` event. */
@@ -34,11 +35,6 @@ export interface IncidentEvent {
   peak: number;
   now: number | null;
   confidence: number;
-}
-
-/** With its label where that says more than the points. */
-function segmentText({ from, to, label }: EpochEvent): string {
-  return `${from} → ${to}${isWhole(label, from, to) ? "" : ` ${label}`}`;
 }
 
 const ns = (value: number) => formatNs(value, 3);
