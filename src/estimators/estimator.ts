@@ -12,6 +12,7 @@
  * Past 400 lines: the contract is one file.
  */
 import type { Kernels } from "../base/kernels.ts";
+import type { LogHistogram } from "../base/math/log-histogram.ts";
 import type { PacketBatch } from "../capture/batch.ts";
 import type { KernelKept, KernelPart, KernelPlaces } from "../capture/ebpf/kernel-plan.ts";
 
@@ -60,8 +61,8 @@ export interface SegmentEstimate {
   packetsUsed: number;
   coverage: number;
   /**
-   * Aligned cuts: the delay of packets in flight at a cut, for which no cell can be used (cells/edge.ts has the model). Only the receiver's list has them,
-   * or an epoch that only the receiver has.
+   * The delay of packets in flight at an aligned cut, or that overtook a delimiter or were overtaken by it: no cell can be used for them (cells/edge.ts has the model). Only the
+   * receiver's list has them, or an epoch that only the receiver has.
    */
   inFlight?: Interval;
   /** How much too low the mean is, approximately, because packets in flight when the epoch began are far slower than the others; its interval is extended upwards for it. */
@@ -91,6 +92,8 @@ export interface FlowEstimate {
   bytes?: number;
   /** If the estimator keeps them: the value that this share of the flow's packets does not exceed. */
   quantiles?: { share: number; valueNs: number }[];
+  /** The distribution behind them: epochs are combined by it. */
+  delays?: LogHistogram;
 }
 
 /** Flows whose estimates are asked for, with what is known of them (a flow table at one end, NetFlow, the question). */

@@ -151,7 +151,7 @@ describe("the command line", () => {
       const observe = ["observe", DEMO.before, "--point", "A", "--estimators", "lds", "--to", "limited"];
       expect(limited(observe)).toEqual({
         status: 2,
-        err: "hoptime: limited: cannot be written: file too large; the records written so far are complete: free some space and repeat\n",
+        err: "hoptime: limited: cannot be written: file too large; the records written so far are complete: free some space, or make it writable, and repeat\n",
       });
       const left = readdirSync(join(scratch, "limited"), { recursive: true, withFileTypes: true });
       expect(left.filter((f) => f.isFile()).map((f) => f.name)).toEqual(["archive.json"]);
