@@ -177,7 +177,7 @@ export class CollectorService {
     }
     cluster?.attach({
       ...{ archive, pairing, latenessNs: this.#options.latenessNs ?? LATENESS_NS },
-      store: (message) => this.#ingest.take(message, null),
+      store: (message, places) => this.#ingest.take(message, null, places),
       take: (message, arrival) => this.#take(message, null, arrival),
       adoptPlan: (state) => this.#plans.adopt(state),
       ...{ problem: onProblem, log: onLog },
@@ -192,7 +192,7 @@ export class CollectorService {
   }
 
   async #take(message: Uint8Array, point: string | null, from: string | null | Arrival): Promise<Ingested> {
-    const ingested = await this.#ingest.take(message, point);
+    const ingested = await this.#ingest.take(message, point, typeof from === "string" ? [] : from?.places);
     const heads = ingested.accepted.map((a) => a.head);
     await this.#journal?.add(heads);
     this.#copies?.add(heads);
