@@ -128,7 +128,7 @@ export function queryCommand(table: readonly Estimator[] = ESTIMATORS): Command 
     .addOption(
       timeOption(
         "--slack <time>",
-        "with --capture: also look in the neighbouring epoch for packets this close to its edge",
+        "with --capture: also look in the neighbouring epoch for packets this close to its edge; further if its delays are longer",
         DEFAULT_SLACK_NS,
       ),
     )

@@ -245,6 +245,7 @@ function oneFlow(flow: number, flows: RliFlows, i: number, link: Link, confidenc
       const valueNs = histogram.quantile(share);
       return valueNs === null ? [] : [{ share, valueNs }];
     });
+    out.delays = histogram;
   }
   return out;
 }

@@ -84,6 +84,42 @@ describe("an answer over several epochs", () => {
     expect(answer.notes.join()).toMatch(/no answer in 1 epoch: the mean of robust is used there/);
   });
 
+  it("knows by another estimator's mean how many packets were still in flight behind the last epoch", () => {
+    const store = records([{ at: 0, packets: 900, delayNs: 1e6 }]);
+    // Of the second epoch 20 arrive in the third, and of that one 30 behind it.
+    const counts = { A: [900, 920, 100], B: [900, 900, 90, 30] };
+    for (const [point, list] of Object.entries(counts))
+      for (const [at, packets] of list.entries()) {
+        const place = { startNs: START + BigInt(at) * SECOND, lengthNs: SECOND };
+        const record = countedRecord({ point, ...place, packets, delayNs: 90e6 });
+        if (at > 0) store.add(record);
+        if (at < 3) store.add({ ...record, estimator: "robust" });
+      }
+    const answer = counting(ask(store, {}, [countingEstimator, robust]));
+    expect(answer).toMatchObject({ sent: 1920, received: 1920, lost: 0 });
+  });
+
+  it("takes packets of a flow that overtook a delimiter for those that the epoch before lacks", () => {
+    const inFlight = { valueNs: 1e6, lowNs: 0, highNs: 2e6 };
+    const crossing: Estimator = {
+      ...countingEstimator,
+      estimate(input) {
+        const answer = countingEstimator.estimate(input);
+        return { ...answer, segment: answer.segment && { ...answer.segment, inFlight } };
+      },
+    };
+    const store = new MemoryRecords();
+    const ids = [0n, 5n, 6n, 0n];
+    for (const [point, list] of Object.entries({ A: [7, 5, 0], B: [7, 3, 2] }))
+      for (const [n, packets] of list.entries()) {
+        const place = { startNs: START + BigInt(n) * SECOND, lengthNs: SECOND };
+        const cut = { mode: "delimited" as const, referenceNs: START, startId: ids[n]!, endId: ids[n + 1]! };
+        store.add(countedRecord({ point, ...place, packets, delayNs: 1e6, epoch: cut }));
+      }
+    const [flow] = ask(store, { top: 1 }, [crossing]).groups;
+    expect(flow).toMatchObject({ packets: 12, lost: 0, epochs: 3 });
+  });
+
   it("is none where the estimator has none in any epoch, whatever others know", () => {
     const store = records([
       { at: 0, packets: 100, delayNs: 90e6, lost: 1 },
