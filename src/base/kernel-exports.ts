@@ -199,6 +199,7 @@ export interface KernelExports {
   matchCorrectEarly(p: number): void;
   matchLost(p: number, time: number, change: number): void;
   matchOnlyCount(p: number): number;
+  matchWithout(p: number, time: number, packets: number): void;
   // kernels/match/thin.ts
   thinNew(): number;
   thinTake(p: number, times: number, values: number, n: number, sign: number, whole: number, out: number): number;
