@@ -285,7 +285,9 @@ function correctedPlan(
   const settled = { ...plan.settled, corrections: plan.settled.corrections + 1 };
   // The ways are those that the delays as captured have shown: with them the correction was found.
   const ways: Ways =
-    directions.twoWay && !directions.open && plan.ways.kind !== "known" ? { kind: "known", flows: knownWays() } : plan.ways;
+    directions.twoWay && !directions.open && plan.ways.kind !== "known"
+      ? { kind: "known", flows: knownWays() }
+      : plan.ways;
   return {
     kind: "again",
     plan: { ...plan, ways, correction: { kind: "line", ...line }, settled },

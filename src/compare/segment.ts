@@ -112,7 +112,8 @@ export function settle(
 }
 
 export function noMatchReason(sent: number, received: number, matched: number): string {
-  if (matched > 0) return "none of the packets seen at both points has a delay of its own: they look alike, or were merged";
+  if (matched > 0)
+    return "none of the packets seen at both points has a delay of its own: they look alike, or were merged";
   if (sent === 0 && received === 0) return "no packets at either point";
   if (sent === 0) return "no packets at the first point";
   if (received === 0) return "no packets at the second point";

@@ -108,11 +108,7 @@ function namesBefore(matcher: ExactMatcher): Map<number, number> {
 }
 
 /** The way of the flow that answers this one; 0 where none was matched. */
-function wayOfAnswer(
-  matcher: ExactMatcher,
-  id: number,
-  namesBefore: ReadonlyMap<number, number>,
-): 0 | 1 | 2 {
+function wayOfAnswer(matcher: ExactMatcher, id: number, namesBefore: ReadonlyMap<number, number>): 0 | 1 | 2 {
   const answer = matcher.reverseOf(id);
   const other = namesBefore.get(answer) ?? answer;
   return other >= 0 && matcher.flows.matched(other) > 0 ? matcher.flows.direction(other) : 0;

@@ -284,7 +284,9 @@ export class ExactMatcher {
   }
 
   /** Which way each flow goes, as this matcher has it or as `ways` say. */
-  knownWays(ways: Uint8Array = Uint8Array.from({ length: this.flowCount }, (_, id) => this.flows.direction(id))): KnownWays {
+  knownWays(
+    ways: Uint8Array = Uint8Array.from({ length: this.flowCount }, (_, id) => this.flows.direction(id)),
+  ): KnownWays {
     const keys = new Uint32Array(KEY_WORDS * ways.length);
     for (let id = 0; id < ways.length; id++) {
       const { words, at } = this.keyWords(id);

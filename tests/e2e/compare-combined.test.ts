@@ -49,11 +49,7 @@ function ordinary(before: Frame[], after: Frame[], names: readonly [Name, Name])
   for (let i = 0; i < 300; i++) {
     const frame = ({ src, sport }: Name) =>
       p.stack(
-        [
-          p.ethernet(0x0800),
-          p.ipv4({ proto: 17, id: i, src }),
-          p.udp({ sport: sport + 1, dport: 9 }),
-        ],
+        [p.ethernet(0x0800), p.ipv4({ proto: 17, id: i, src }), p.udp({ sport: sport + 1, dport: 9 })],
         data(i * 7, 80),
       );
     before.push({ us: i * 900, frame: frame(names[0]) });
@@ -193,4 +189,55 @@ test("packets that all look alike are matched without delays, and the intervals 
   expect(report.segment.matched).toBeGreaterThan(380);
   expect(report.direction.order).toBe("unclear");
   expectSums(report);
+});
+
+test("packets that look alike count for their flow as the first point names it, where addresses are translated", async () => {
+  const [before, after]: [Frame[], Frame[]] = [[], []];
+  ordinary(before, after, [INSIDE, OUTSIDE]);
+  const beat = ({ src, sport }: Name) =>
+    p.stack(
+      [p.ethernet(0x0800), p.ipv4({ proto: 17, id: 0, src }), p.udp({ sport, dport: 8125 })],
+      data(1, 9),
+    );
+  for (let i = 0; i < 60; i++) {
+    before.push({ us: i * 4000, frame: beat(INSIDE) });
+    // One in ten is lost, and one comes twice.
+    if (i % 10 === 3) continue;
+    after.push({ us: i * 4000 + 300, frame: beat(OUTSIDE) });
+    if (i % 10 === 7) after.push({ us: i * 4000 + 350, frame: beat(OUTSIDE) });
+  }
+  const { flows } = await compare(before, after, { nat: true });
+  expect(flows).toHaveLength(2);
+  const flow = flows.find((f) => f.key.dport === 8125);
+  expect(flow).toMatchObject({ sent: 60, received: 60, matched: 54, lost: 6, appeared: 0, duplicates: 6 });
+});
+
+test("a mirror at the far side of a translation doubles what comes from there: that is no loss", async () => {
+  const [before, after]: [Frame[], Frame[]] = [[], []];
+  ordinary(before, after, [INSIDE, OUTSIDE]);
+  const server = Uint8Array.of(192, 168, 9, 8);
+  for (let i = 0; i < 200; i++) {
+    const frame = ({ src, sport }: Name) =>
+      p.stack(
+        [
+          p.ethernet(0x0800),
+          p.ipv4({ proto: 17, id: 5000 + i, src: server, dst: src }),
+          p.udp({ sport: 9, dport: sport + 1 }),
+        ],
+        data(i * 9, 60),
+      );
+    const us = 500 + i * 1200;
+    after.push({ us, frame: frame(OUTSIDE) }, { us: us + 20, frame: frame(OUTSIDE) });
+    if (i % 20 !== 0) before.push({ us: us + 300, frame: frame(INSIDE) });
+  }
+  const { reverse, reverseFlows } = await compare(before, after, { nat: true });
+  expect(reverse).toMatchObject({
+    sent: 400,
+    received: 190,
+    matched: 190,
+    lost: 10,
+    mirrored: 200,
+    duplicates: 0,
+  });
+  expect(reverseFlows).toHaveLength(1);
 });

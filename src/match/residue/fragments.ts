@@ -251,11 +251,7 @@ function nearest(
 }
 
 /** Whether a fragment bears some of a packet, and contradicts none of it. */
-function isPartOf(
-  part: LonePacket,
-  { whole, from, to, identification }: Candidate,
-  flowOf: FlowOf,
-): boolean {
+function isPartOf(part: LonePacket, { whole, from, to, identification }: Candidate, flowOf: FlowOf): boolean {
   if (!part.fragment || (identification !== null && part.identification !== identification)) return false;
   const { offset, more } = part.fragment;
   const end = offset + part.transportBytes;

@@ -174,7 +174,10 @@ class Resolution {
     const sender = this.#sender(flow);
     this.#clamped(flow, sender, sides);
     // Packets outside the other capture are parts of something only where segments were merged.
-    const [longest, other] = sides.map((side) => side.reduce((n, p) => Math.max(n, p.payload), 0)) as [number, number];
+    const [longest, other] = sides.map((side) => side.reduce((n, p) => Math.max(n, p.payload), 0)) as [
+      number,
+      number,
+    ];
     const long =
       [...sides[0], ...sides[1]].some((p) => p.length > LONGEST_ORDINARY) ||
       Math.max(longest, other) >= MERGED * Math.max(1, Math.min(longest, other));
