@@ -81,7 +81,7 @@ const LARGE_OFFSET_NS = 1e9;
 const FEW_MATCHED = 24;
 
 const ONLY_THERE =
-  "of the packets that go from the second point to the first, none was seen at both: 'reverse' has counts without a delay, and how many of them were lost is not measurable";
+  "no packet from the second point to the first was seen at both points: 'reverse' has counts but no delay, and its loss is not measurable";
 
 /** Two captures compared, with the records that its flows are read from. */
 export interface Comparison {

@@ -416,7 +416,7 @@ describe("the commands", () => {
       expect(values).toEqual([...values].sort((x, y) => y - x));
       expect(notes.join()).toContain("p99 of flows: from records of packets (maple)");
       await expect(query("--packet", digests[0]!, "--flow", "x")).rejects.toThrow(/two questions/);
-      await expect(query()).rejects.toThrow(/no question was asked/);
+      await expect(query()).rejects.toThrow(/what to report is missing/);
     } finally {
       write.mockRestore();
     }

@@ -152,7 +152,7 @@ export function leaning(mean: Interval, evidence: EdgeEvidence): { leansNs?: num
 }
 
 export const LEANING_NOTE =
-  "packets in flight when an epoch began are far slower than those that both ends have in it: its mean is rather too low (leansNs), and the interval reaches up for it; longer epochs, or epochs cut by packets (delimited), are free of it";
+  "packets in flight when an epoch began are far slower than those that both ends counted in it: its mean tends to be too low (leansNs), and the interval is extended upwards; longer epochs, or epochs cut by packets (delimited), avoid this";
 
 /**
  * Packets that overtook a delimiter, or were overtaken by it, are in no cell that can be used either. Those that appear came over one of the cuts; of those that are missing, which may be lost, no

@@ -187,7 +187,7 @@ function estimateSegment(
     ...leans,
     stdev: {
       reason: "not-supported",
-      text: "cells group packets by flow; use lda for the standard deviation of all packets",
+      text: "standard deviation not measurable: cells group packets by flow; use lda for it",
     },
     sent: sender?.packets ?? null,
     received,
@@ -332,7 +332,7 @@ function believe(
   const beliefs = propagateBeliefs(sketch, flows, background, rounds);
   if (beliefs.settled) return beliefs;
   notes.push(
-    `belief propagation did not settle in ${beliefs.rounds} rounds: flows were decoded one by one (decoder background)`,
+    `belief propagation did not converge in ${beliefs.rounds} rounds: flows were decoded one by one (decoder background)`,
   );
   return null;
 }

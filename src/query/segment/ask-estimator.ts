@@ -361,10 +361,10 @@ export class EstimatorQuestion {
     const notes: string[] = [];
     if (this.#parameters.size > 1)
       notes.push(
-        `its parameters changed between epochs (${this.#parameters.size} settings): each epoch is answered by its own`,
+        `its parameters changed between epochs (${this.#parameters.size} settings): each epoch uses its own`,
       );
     for (const [estimator, epochs] of this.#borrowed)
-      notes.push(`in ${countOf(epochs, "epoch")} it has no answer: the mean of ${estimator} counts there`);
+      notes.push(`no answer in ${countOf(epochs, "epoch")}: the mean of ${estimator} is used there`);
     return notes;
   }
 

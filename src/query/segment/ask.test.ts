@@ -81,7 +81,7 @@ describe("an answer over several epochs", () => {
     expect(answer.latency!.meanNs).toBeCloseTo((900 * 1e6 + 99 * 90e6) / 999, 0);
     expect(answer.latency!.highNs - answer.latency!.lowNs).toBeLessThan(1e6);
     expect(answer.answered.share).toBeCloseTo(900 / 999, 6);
-    expect(answer.notes.join()).toMatch(/in 1 epoch it has no answer: the mean of robust counts there/);
+    expect(answer.notes.join()).toMatch(/no answer in 1 epoch: the mean of robust is used there/);
   });
 
   it("is none where the estimator has none in any epoch, whatever others know", () => {
@@ -140,7 +140,7 @@ describe("records of several settings", () => {
     expect(answer.epochs.overlapping).toMatchObject([
       { estimator: "counting", cut: "aligned", epochs: 2, packets: 198 },
     ]);
-    expect(answer.notes.join()).toMatch(/2 epochs of another cut or other settings cover the same time/);
+    expect(answer.notes.join()).toMatch(/2 epochs with another cut or other settings cover the same time/);
     expect(answer.epochs.missing).toEqual([]);
   });
 
@@ -165,7 +165,7 @@ describe("records of several settings", () => {
     const answer = ask(store, { top: 5 });
     expect(counting(answer)).toMatchObject({ sent: 60, epochs: 6 });
     expect(answer.groups.map((g) => [g.packets, g.epochs])).toEqual([[50, 5]]);
-    expect(answer.notes.join()).toMatch(/flows of 1 epoch are left out: they were observed by hosts/);
+    expect(answer.notes.join()).toMatch(/flows of 1 epoch are left out: they were observed with key hosts/);
     // Under a key that both contain, all of them count.
     expect(ask(store, { group: "host" }).groups.map((g) => g.packets)).toEqual([60]);
   });

@@ -47,11 +47,13 @@ export class FlowGroups {
   constructor(observed: string, group: string | undefined) {
     const own = FlowKeySpec.parse(observed);
     this.#spec =
-      group === undefined || group === "flow" ? own : FlowKeySpec.parse(group === "host" ? "hosts" : group);
+      group === undefined || group === "flow"
+        ? own
+        : FlowKeySpec.parse(group === "host" ? "hosts" : group, "group");
     if (!includesKey(own, this.#spec)) {
       throw new UsageError(
         "bad-question",
-        `the flows were observed by ${observed}, which does not contain ${group}`,
+        `the flows were observed with key ${observed}, which does not contain ${group}`,
         "observe with a finer ‘key’, or group by a coarser one",
         { parameter: "group", value: group },
       );
