@@ -120,17 +120,35 @@ function besideEqual(segments: readonly Segment[]): Set<Segment> {
   return copies;
 }
 
-/** Segments of which no byte met a partner, equal to one of which some did no longer before. */
+/** Segments of which no byte met a partner, while all of their bytes did in others of that time. */
 function copiesIn(segments: readonly Segment[], withinNs: number): Set<Segment> {
-  const last = new Map<number, Segment>();
+  const met = segments.filter((s) => s.met > 0).sort((a, b) => a.from - b.from);
+  const longest = met.reduce((n, s) => Math.max(n, s.to - s.from), 0);
   const copies = new Set<Segment>();
   for (const s of segments) {
-    const before = last.get(s.mark);
-    const again = before?.from === s.from && before.to === s.to && s.timeNs - before.timeNs <= withinNs;
-    if (s.met === 0 && again) copies.add(s);
-    else if (s.met > 0) last.set(s.mark, s);
+    if (s.met > 0) continue;
+    let missing: Range[] = [[s.from, s.to]];
+    for (let i = firstFrom(met, s.from - longest); missing.length > 0; i++) {
+      const other = met[i];
+      if (!other || other.from >= s.to) break;
+      if (Math.abs(other.timeNs - s.timeNs) <= withinNs)
+        missing = subtract(missing, [[other.from, other.to]]);
+    }
+    if (missing.length === 0) copies.add(s);
   }
   return copies;
+}
+
+/** The first of those, in order of place, that begins there or behind. */
+function firstFrom(byPlace: readonly Segment[], from: number): number {
+  let low = 0;
+  let high = byPlace.length;
+  while (low < high) {
+    const mid = (low + high) >> 1;
+    if ((byPlace[mid]?.from ?? 0) < from) low = mid + 1;
+    else high = mid;
+  }
+  return low;
 }
 
 /** Packets on the wire that the bytes of it which met their partner were in. */
@@ -177,15 +195,8 @@ function join(sent: Segment[], arrived: Segment[], windowNs: number): Overlap[] 
   const byPlace = [...sent].sort((a, b) => a.from - b.from);
   const longest = sent.reduce((n, s) => Math.max(n, s.to - s.from), 0);
   for (const a of arrived) {
-    let low = 0;
-    let high = byPlace.length;
-    while (low < high) {
-      const mid = (low + high) >> 1;
-      if ((byPlace[mid]?.from ?? 0) < a.from - longest) low = mid + 1;
-      else high = mid;
-    }
     const overlapping: Segment[] = [];
-    for (let i = low; i < byPlace.length; i++) {
+    for (let i = firstFrom(byPlace, a.from - longest); i < byPlace.length; i++) {
       const s = byPlace[i];
       if (!s || s.from >= a.to) break;
       // The same bytes in a packet of the same length were not merged: it is another sending of them.
