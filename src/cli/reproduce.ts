@@ -51,7 +51,7 @@ export function reproduceCommand(): Command {
     .description(
       "Repeats the tables and figures of the papers on simulated traffic: what each paper claims, what its algorithm gives as written, what hoptime's gives.",
     )
-    .argument("[id...]", "experiments, papers, or all (hoptime reproduce --list names them)")
+    .argument("[id...]", "experiments or papers; hoptime reproduce --list names them (default: all)")
     .option("-o, --out <dir>", "directory of the report", "reproduction")
     .option(
       "--scale <size>",

@@ -1,7 +1,7 @@
 /** `hoptime simulate --out DIR`. */
 
 import { Command } from "commander";
-import { UsageError } from "../base/errors.ts";
+import { invalidValue, UsageError } from "../base/errors.ts";
 import { Kernels } from "../base/kernels.ts";
 import { countOf, formatBitRate, formatCount, formatShare } from "../base/quantity.ts";
 import { formatDuration } from "../base/time.ts";
@@ -104,8 +104,10 @@ export function simulateCommand(): Command {
       choiceOption("--queue", ["red", "droptail", "none"]),
       "red",
     )
-    .option("--utilisation <share>", "load of the queue, which sets its drain rate (default: 80%)", (t) =>
-      parseQuantity(t.endsWith("%") ? String(Number(t.slice(0, -1)) / 100) : t, "utilisation"),
+    .option(
+      "--utilisation <share>",
+      "load of the queue, which sets its drain rate (default: 80%)",
+      parseUtilisation,
     )
     .option("--drain <bit/s>", "drain rate of the queue, instead of --utilisation", (t) =>
       parseQuantity(t, "drain"),
@@ -194,6 +196,14 @@ Examples:
       const { flows: _, ...head } = truth;
       await (flags.json ? printJson(head) : printText(format(truth, flags)));
     });
+}
+
+/** Of an overloaded queue it is above 1. */
+function parseUtilisation(text: string): number {
+  const match = /^(\d+(?:\.\d+)?)(%?)$/.exec(text.trim());
+  const share = match ? Number(match[1]) / (match[2] === "%" ? 100 : 1) : Number.NaN;
+  if (!(share > 0)) throw invalidValue("utilisation", text, "a share above 0, e.g. 88% or 0.88");
+  return share;
 }
 
 const DEFAULT_PPS = 100_000;

@@ -55,7 +55,7 @@ function choose(request: SizeRequest, loss: readonly number[]): LdaParameters {
       throw new UsageError(
         "bad-parameter",
         `${countOf(request.memoryBytes, "byte")}: too little memory for an LDA`,
-        `two rows in each of ${loss.length} banks take ${2 * CELL_BYTES * loss.length}`,
+        `two rows in each of ${loss.length} banks take ${2 * CELL_BYTES * loss.length} bytes`,
       );
     }
     return withRows(Math.min(rows, MAX_ROWS));

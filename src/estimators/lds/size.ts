@@ -148,7 +148,7 @@ function choose<P extends SketchParameters>(wanted: Wanted<P>): P {
       throw new UsageError(
         "bad-parameter",
         `${countOf(request.memoryBytes, "byte")}: too little memory for a sketch of flows`,
-        `${rows} rows of ${MIN_COLUMNS} cells take ${rows * MIN_COLUMNS * cellBytes}`,
+        `${rows} rows of ${MIN_COLUMNS} cells take ${formatCount(rows * MIN_COLUMNS * cellBytes)} bytes`,
       );
     }
     return at(columns);

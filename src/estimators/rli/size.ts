@@ -159,7 +159,7 @@ function choose(request: SizeRequest, every: number, notes: string[]): RliParame
     throw new UsageError(
       "bad-parameter",
       `${countOf(request.memoryBytes, "byte")}: too little memory for an RLI`,
-      `its buffer alone takes ${BUFFERED_BYTES * parameters.buffer}`,
+      `its buffer alone takes ${formatCount(BUFFERED_BYTES * parameters.buffer)} bytes`,
     );
   if (wanted !== null && request.flows !== null && maximum < wanted) {
     const share = significant(maximum / request.flows, 2);
