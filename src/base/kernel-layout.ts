@@ -162,6 +162,11 @@ export const ringPacketConstants = {
   TAG_BYTES: 4,
 } as const;
 
+/** Constants of kernels/decode/row-plain.ts. */
+export const rowPlainConstants = {
+  TYPE_IPV4: 4521992,
+} as const;
+
 /** Interface of kernels/decode/walk.ts. */
 export const InterfaceLayout = {
   link: 0,
@@ -177,9 +182,9 @@ export const walkConstants = {
   SHORT_SIZES: 1536,
 } as const;
 
-/** Constants of kernels/decode/walk-plain.ts. */
-export const walkPlainConstants = {
-  PLAIN_COVER: 64,
+/** Constants of kernels/decode/walk-plain-pcap.ts. */
+export const walkPlainPcapConstants = {
+  PLAIN_RECORD: 16,
 } as const;
 
 /** Constants of kernels/decode/walk-ring.ts. */
