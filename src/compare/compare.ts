@@ -261,6 +261,7 @@ function evidenceOf({ options, wishes }: Run, result: PassResult, plan: PassPlan
     rereadable: result.rereadable,
     limited: result.limited,
     alignment: { kind: "not-sampled" },
+    knownWays: () => result.matcher.knownWays(),
     opening: () => expectedOpening(result.matcher, result.originNs, plan.alignNs),
     verdict: () => {
       verdict ??= diagnose({ observer: result.observer, ...result.quality, mode: wishes.mode, oneClock });

@@ -3,6 +3,7 @@ import { countOf, formatCount, formatPercent } from "../../base/quantity.ts";
 import { formatInstant, formatNs } from "../../base/time.ts";
 import { parseDirectionLabel } from "../../epoch/direction-label.ts";
 import type { Palette } from "./palette.ts";
+import { plainReason } from "./reason.ts";
 import { segmentText } from "./segment-name.ts";
 import { type Column, formatTable } from "./table.ts";
 
@@ -72,7 +73,8 @@ export class SegmentBoard {
       { title: "mean", value: (r) => (r.latency ? ns(r.latency.meanNs) : dash) },
       {
         title: "95 %",
-        value: (r) => (r.latency ? `${ns(r.latency.lowNs)} … ${ns(r.latency.highNs)}` : (r.reason ?? dash)),
+        value: (r) =>
+          r.latency ? `${ns(r.latency.lowNs)} … ${ns(r.latency.highNs)}` : plainReason(r.reason ?? dash),
         maxWidth: 30,
       },
       { title: "", align: "left", value: (r) => this.#state(r) },

@@ -122,4 +122,4 @@ export function agoText(ms: number, nowMs = Date.now()): string {
 }
 
 /** `code: sentence` as the sentence. */
-export const reasonText = (reason: string): string => reason.replace(/^[a-z-]+: /, "");
+export { plainReason as reasonText } from "../../../src/present/text/reason.ts";
