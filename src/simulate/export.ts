@@ -15,7 +15,7 @@ import { type Offered, type Simulation, simulate } from "./simulate.ts";
 import type { HopStatistics } from "./stage.ts";
 import { FlowTruthTable } from "./truth.ts";
 
-export const TRUTH_FORMAT = "hoptime.truth/1";
+const TRUTH_FORMAT = "hoptime.truth/1";
 
 export interface TruthFile {
   format: typeof TRUTH_FORMAT;

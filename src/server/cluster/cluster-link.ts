@@ -40,7 +40,7 @@ export interface ClusterLink extends NatsLink {
   lagOf(partitions: readonly number[]): Promise<number>;
 }
 
-export const DEFAULT_LEASE_MS = 10_000;
+const DEFAULT_LEASE_MS = 10_000;
 const SEGMENTS_KEY = "segments";
 const ATTEMPTS = 20;
 

@@ -74,7 +74,7 @@ export function Clocks({ clockNs }: { clockNs: number | null | undefined }) {
     </span>
   );
 }
-export const CLOCKS_UNKNOWN =
+const CLOCKS_UNKNOWN =
   "the taps say nothing of their clocks (live taps do): delays include what these are apart";
 
 export function Time({ ms, precise = false }: { ms: number; precise?: boolean }) {
