@@ -8,7 +8,7 @@ import { describe, expect, it } from "vitest";
 import { type HostileRow, hostileRows, toBatches, withReferences } from "../../tests/support/hostile-rows.ts";
 import { rounds } from "../../tests/support/rounds.ts";
 import { FormatError, UsageError } from "../base/errors.ts";
-import { Kernels } from "../base/kernels.ts";
+import { Kernels, MemoryError, memoryError } from "../base/kernels.ts";
 import { binomialCdf } from "../base/math/special.ts";
 import { type BothEnds, runBothEnds } from "../evaluate/both-ends.ts";
 import type { Scenario } from "../simulate/scenario.ts";
@@ -130,6 +130,8 @@ const RUNS = rounds(50, 150);
 const DAMAGED = rounds(48, 200);
 const SEED = 0x5eed_5eed_5eed_5eedn;
 const kernels = new Kernels();
+/** Its memory is filled up: one is enough, of 4 GiB that are never written. */
+const scarce = new Kernels();
 
 function settingOf(estimator: Estimator): Setting {
   const setting = SETTINGS[estimator.name];
@@ -163,6 +165,23 @@ function feed(
     tap.update(batch, 0, batch.count);
     batch.free();
   }
+}
+
+/** Of the kernels' memory no more than a block of so many bytes is free, until what this returns is called. Nothing is written: the pages are never there. */
+function leaveOnly(kernels: Kernels, bytes: number): () => void {
+  const spared = kernels.alloc(bytes);
+  const held: number[] = [];
+  for (let size = 2 ** 29; size >= 16; size /= 2) {
+    try {
+      for (;;) held.push(kernels.alloc(size));
+    } catch (error) {
+      expect(error).toBeInstanceOf(MemoryError);
+    }
+  }
+  kernels.free(spared);
+  return () => {
+    for (const address of held) kernels.free(address);
+  };
 }
 
 function same(a: SealedEpoch, b: SealedEpoch): void {
@@ -285,6 +304,39 @@ describe.each(ESTIMATORS.map((e) => [e.name, e] as const))("%s", (_, estimator) 
     batch!.free();
     same(tap.seal(), sketch(estimator, small, rows, { role }));
     tap.free();
+  });
+
+  /** Failures within a kernel that builds what is sealed leave its scratch behind, and the memory is then dropped as a whole; taps as such leave nothing. */
+  it("gives everything back, and fails by the name of the memory where there is too little", () => {
+    for (const role of roles) {
+      const own = scarce;
+      const batches = toBatches(own, rows, 300);
+      const run = () => {
+        const tap = estimator.createTap({ kernels: own, role, seed: SEED }, small);
+        try {
+          tap.begin(0);
+          for (const batch of batches) tap.update(batch, 0, batch.count);
+          tap.seal();
+        } finally {
+          tap.free();
+        }
+      };
+      run();
+      for (const left of [1 << 17, 1 << 14, 1 << 10]) {
+        const release = leaveOnly(own, left);
+        for (let i = 0; i < 3; i++) {
+          try {
+            run();
+          } catch (error) {
+            expect(memoryError(error), `${left} bytes left`).toBeInstanceOf(MemoryError);
+          }
+          // It is one block again; the allocator finds a sixteenth less for certain.
+          own.free(own.alloc(left - (left >> 3)));
+        }
+        release();
+      }
+      for (const batch of batches) batch.free();
+    }
   });
 
   it("refuses bytes that are cut or too many, and never fails on others but by name", () => {
