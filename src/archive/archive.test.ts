@@ -372,7 +372,7 @@ describe("the archive", () => {
       expect.objectContaining({ hint: `the records are in ${directory}` }),
     );
     mkdirSync(join(root, "a", "b", "c", "d"), { recursive: true });
-    expect(() => RecordArchive.open(join(root, "a"))).toThrow(/no archive of records/);
+    expect(() => RecordArchive.open(join(root, "a"))).toThrow(/contains no records of hoptime/);
     // A part that was copied without the marker is still one.
     rmSync(join(directory, "archive.json"));
     expect(RecordArchive.open(directory).list().entries).toHaveLength(1);

@@ -7,6 +7,7 @@
  * Measured: 2.7 us per 64-byte read inside a record; a store costs one fdatasync, which groups of records share in parallel.
  */
 import { dirname, join } from "node:path";
+import { directoryFailure } from "../base/directory.ts";
 import { FormatError, UsageError } from "../base/errors.ts";
 import type { EpochRecord } from "../epoch/record.ts";
 import type { RecordLayout } from "../epoch/record-layout.ts";
@@ -69,7 +70,7 @@ export class RecordArchive {
       const inside = storage.below(directory, "records");
       throw new UsageError(
         "no-such-file",
-        `${directory}: no archive of records (neither ${MARKER} nor records in it)`,
+        `${directory}: contains no records of hoptime`,
         storage.text(storage.below(inside, MARKER)) !== null
           ? `the records are in ${inside}`
           : "give a directory that hoptime observe has written",
@@ -93,8 +94,7 @@ export class RecordArchive {
       }
     } catch (cause) {
       if (cause instanceof UsageError) throw cause;
-      const why = (cause as Error).message;
-      throw new UsageError("not-writable", `${directory}: cannot be written (${why})`, undefined, { cause });
+      throw directoryFailure(directory, cause);
     }
     archive.#writer = new RecordWriter(directory, files);
     return archive;

@@ -56,10 +56,11 @@ export const FILES: RecordStorage = {
   sizeOf: (file) => statSync(file, { throwIfNoEntry: false })?.size ?? 0,
   text: (file) => (existsSync(file) ? readFileSync(file, "utf8") : null),
   check: (root) => {
-    if (!existsSync(root) || !statSync(root).isDirectory())
+    const found = statSync(root, { throwIfNoEntry: false });
+    if (!found?.isDirectory())
       throw new UsageError(
         "no-such-file",
-        `${root}: no such directory`,
+        `${root}: ${found ? "is not a directory" : "no such directory"}`,
         "give a directory that hoptime observe has written",
       );
   },

@@ -34,11 +34,22 @@ export function makeDirectory(path: string): string | undefined {
   }
 }
 
+/** The same for a folder that could not be made, or is none. */
+export function directoryFailure(path: string, cause: unknown): unknown {
+  const { code } = cause as NodeJS.ErrnoException;
+  return code === "EEXIST" || code === "ENOTDIR"
+    ? new UsageError("not-writable", `${path}: is not a directory`, "give a directory", { cause })
+    : writeFailure(path, cause, "give a directory that can be written");
+}
+
 /** How a failed write is reported: the place and the reason in one line. What is no answer of the system stays as it is. */
 export function writeFailure(path: string, cause: unknown, hint?: string): unknown {
   const { code, syscall, message } = cause as NodeJS.ErrnoException;
   if (cause instanceof UsageError || typeof code !== "string" || syscall === undefined) return cause;
-  // "no space left on device" of "ENOSPC: no space left on device, write".
-  const reason = /^[A-Z0-9]+: ([^,]+)/.exec(message)?.[1] ?? message;
-  return new UsageError("not-writable", `${path}: cannot be written: ${reason}`, hint, { cause });
+  return new UsageError("not-writable", `${path}: cannot be written: ${reasonOf(message)}`, hint, { cause });
+}
+
+/** "no space left on device" of "ENOSPC: no space left on device, write". */
+export function reasonOf(message: string): string {
+  return /^[A-Z0-9]+: ([^,]+)/.exec(message)?.[1] ?? message;
 }

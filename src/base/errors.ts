@@ -1,5 +1,5 @@
 /**
- * The two kinds of failure that are not our bug, and their codes. A plain `Error` anywhere else is a bug of ours.
+ * The two kinds of failure that are not a bug of hoptime, and their codes. A plain `Error` anywhere else is a bug.
  *
  * UsageError: the caller's fault (option, question, request): CLI exit 2 with one line, HTTP 4xx.
  * FormatError: bytes that are not what they claim to be, with the file and the offset where it showed.

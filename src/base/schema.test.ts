@@ -9,8 +9,9 @@ import {
   Union,
 } from "typebox";
 import { describe, expect, it } from "vitest";
+import { closest } from "./closest.ts";
 import { UsageError } from "./errors.ts";
-import { checkedValue, closest } from "./schema.ts";
+import { checkedValue } from "./schema.ts";
 
 const closed = { additionalProperties: false };
 const SHAPE = Union([

@@ -1,10 +1,11 @@
 /**
- * Values from outside (scenario files, maps, HTTP bodies) against a schema (TypeBox: JSON Schema with static types, docs/decisions/0013-one-schema-validator.md).
+ * Values from outside (scenario files, maps, HTTP bodies) against a schema (TypeBox: JSON Schema with static types, docs/decisions/0021-one-schema-validator.md).
  * The first fault is reported in one line: where the value came from, the path of the field, what is wrong with it, and for a misspelt name what may have been meant.
  */
 import type { Static, TSchema } from "typebox";
 import { Check, Errors } from "typebox/schema";
 import { Settings } from "typebox/system";
+import { closest } from "./closest.ts";
 import { type UsageCode, UsageError } from "./errors.ts";
 
 // Each of the kinds of a union is tried and adds its own faults; the default of 8 would hide those of the kind that is meant.
@@ -298,35 +299,4 @@ function meantField(name: string, fields: readonly string[]): string {
   return near === undefined
     ? `fields: ${fields.join(", ")}`
     : `did you mean ${near}? Fields: ${fields.join(", ")}`;
-}
-
-/** The name that is a slip or two away, if any is. */
-export function closest(name: string, names: readonly string[]): string | undefined {
-  const allowed = Math.max(1, Math.floor(name.length / 3));
-  let best: string | undefined;
-  let minimum = allowed + 1;
-  for (const candidate of names) {
-    const slips = editDistance(name.toLowerCase(), candidate.toLowerCase());
-    if (slips < minimum) [best, minimum] = [candidate, slips];
-  }
-  return best;
-}
-
-/** Letters put in, left out, changed, or swapped with their neighbour. */
-function editDistance(a: string, b: string): number {
-  if (a.length > 64 || b.length > 64) return Number.POSITIVE_INFINITY;
-  let before: number[] = [];
-  let row = Array.from({ length: b.length + 1 }, (_, j) => j);
-  for (let i = 1; i <= a.length; i++) {
-    const next = [i];
-    for (let j = 1; j <= b.length; j++) {
-      const changed = a[i - 1] === b[j - 1] ? 0 : 1;
-      let minimum = Math.min((next[j - 1] ?? 0) + 1, (row[j] ?? 0) + 1, (row[j - 1] ?? 0) + changed);
-      if (i > 1 && j > 1 && a[i - 1] === b[j - 2] && a[i - 2] === b[j - 1])
-        minimum = Math.min(minimum, (before[j - 2] ?? 0) + 1);
-      next.push(minimum);
-    }
-    [before, row] = [row, next];
-  }
-  return row[b.length] ?? 0;
 }

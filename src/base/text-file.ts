@@ -1,4 +1,5 @@
 import { readFileSync } from "node:fs";
+import { reasonOf } from "./directory.ts";
 import { UsageError } from "./errors.ts";
 
 /** A text that a parameter names the file of: a certificate, a token, credentials. */
@@ -6,7 +7,9 @@ export function readTextFile(parameter: string, file: string): string {
   try {
     return readFileSync(file, "utf8");
   } catch (cause) {
-    throw new UsageError("no-such-file", `${file}: cannot be read`, undefined, {
+    const { code, message } = cause as NodeJS.ErrnoException;
+    const why = code === "ENOENT" ? "no such file" : `cannot be read: ${reasonOf(message)}`;
+    throw new UsageError("no-such-file", `${file}: ${why}`, undefined, {
       parameter,
       value: file,
       cause,

@@ -53,17 +53,18 @@ interface Flags {
 }
 
 const EXAMPLES = `
-Records are acknowledged when they are on disk, in DIR/records, which hoptime query reads too. One
-collector runs per directory. Without tokens (hoptime token) it answers on the loopback interface only.
-docs/collect.md and docs/security.md describe it, docs/config.md its configuration; /docs lists its HTTP API.
-Results (delay, loss, coverage and largest flows per epoch, minute and hour) are in DIR/results.duckdb,
-or in ClickHouse, where several collectors can share them.
+Without tokens (hoptime token) it listens on the loopback interface only. One collector runs per
+directory. Records are acknowledged once they are on disk in DIR/records, which hoptime query can
+read too. Results (delay, loss, coverage and largest flows per epoch, minute and hour) are in
+DIR/results.duckdb, or in ClickHouse, where several collectors can share them.
+
+Described in docs/collect.md, docs/config.md (settings) and docs/security.md; HTTP API: /docs.
 
 Examples:
   hoptime collect --data /var/lib/hoptime --segment A:B
   hoptime observe ingress.pcap --point A --to http://127.0.0.1:8787
   hoptime query http://127.0.0.1:8787 --between A B
-  hoptime collect --config /etc/hoptime.yaml            # paths, alerts, retention …; SIGHUP reads it again
+  hoptime collect --config /etc/hoptime.yaml     # paths, alerts, retention …; SIGHUP reloads it
   hoptime collect --data /var/lib/hoptime --clickhouse http://hoptime@clickhouse:8123/hoptime
   hoptime collect --data /var/lib/hoptime --keep-records 1d --records s3://hoptime/records --s3-endpoint http://minio:9000
   hoptime collect --data /var/lib/hoptime --nats nats://n1:4222,n2:4222 --group main   # one of many workers
@@ -73,23 +74,20 @@ Examples:
 export function collectCommand(): Command {
   const command = new Command("collect")
     .description(
-      "Collects the records of many points over HTTP, keeps them, and answers questions about them.",
+      "Runs a collector: takes the records of many points over HTTP, stores them, answers questions about them and serves a web page.",
     )
-    .option("--config <file>", "settings (hoptime.yaml); options given here override it")
+    .option("--config <file>", "read settings from this file (hoptime.yaml); options override it")
     .option("--check", "check the settings and exit")
-    .option("--settings", "print all settings that --config takes")
-    .option("--data <dir>", "directory of the collector, made where it is missing")
+    .option("--settings", "print all settings of --config and exit")
+    .option("--data <dir>", "directory of the collector, created if missing")
     .addOption(text("--listen <address>", "HOST:PORT to listen on", "listen", DEFAULT_LISTEN))
-    .option("--tls-cert <file>", "certificate chain, PEM: HTTPS")
-    .option("--tls-key <file>", "its private key, PEM")
-    .option("--client-ca <file>", "with TLS: only clients with a certificate of this authority, PEM")
-    .option(
-      "--insecure",
-      "listen for other hosts without TLS: records, answers and tokens can be read on the way",
-    )
+    .option("--tls-cert <file>", "serve HTTPS with this certificate chain, PEM")
+    .option("--tls-key <file>", "private key of --tls-cert, PEM")
+    .option("--client-ca <file>", "with TLS: only accept clients with a certificate of this authority, PEM")
+    .option("--insecure", "allow other hosts without TLS: records, answers and tokens can be read on the way")
     .option(
       "--segment <A:B[=label]>",
-      "keep results of this segment (repeatable); segments of records labelled A:B are found without it",
+      "keep results of this segment (repeatable); not needed for records labelled A:B",
       (value: string, before: string[] | undefined) => {
         READINGS.segment(value, "segment");
         return [...(before ?? []), value];
@@ -99,32 +97,32 @@ export function collectCommand(): Command {
     .addOption(
       text(
         "--keep-records <time>",
-        "remove records of a point that ended longer than this before its newest",
+        "remove records of a point older than this, counted from its newest",
         "duration",
       ),
     )
-    .addOption(text("--max-size <bytes>", "remove the oldest records beyond this: 500MB, 10GB", "size"))
+    .addOption(text("--max-size <bytes>", "remove the oldest records beyond this size, e.g. 10GB", "size"))
     .addOption(text("--keep-epochs <time>", "keep results of single epochs this long", "duration", "7d"))
     .addOption(text("--keep-minutes <time>", "keep results of minutes this long", "duration", "90d"))
     .addOption(text("--keep-hours <time>", "keep results of hours this long", "duration", "1825d"))
-    .addOption(text("--question-time <time>", "longest time of one question", "duration", "30s"))
+    .addOption(text("--question-time <time>", "time limit of one question", "duration", "30s"))
     .option("--topology <file>", "map of the network, in any format that hoptime plan reads")
     .option(
       "--station [address]",
       `with --topology: run the monitoring station of its m-routers, on UDP HOST:PORT (default: ${DEFAULT_STATION})`,
     )
-    .option("--station-key <file>", "with --station: packets must be authenticated by this key")
+    .option("--station-key <file>", "with --station: only accept packets authenticated by this key")
     .addOption(
       text(
         "--station-hold <time>",
-        "with --station: how long a silent m-router counts, and a segment that is no longer needed is kept",
+        "with --station: how long to keep a silent m-router, and a segment that is no longer needed",
         "duration",
         "3m",
       ),
     )
     .option(
       "--probe <A:B=address>",
-      "with --station: probe this segment from here while it needs probing (repeatable)",
+      "with --station: probe this segment from this host while it needs probing (repeatable)",
       (value: string, before: string[] | undefined) => {
         READINGS.probe(value, "probe");
         return [...(before ?? []), value];
@@ -142,21 +140,25 @@ function addStoreOptions(command: Command): Command {
     .addOption(
       text(
         "--clickhouse <url>",
-        "keep results in ClickHouse: http://USER@HOST:8123/DATABASE, https:// for TLS; password: HOPTIME_CLICKHOUSE_PASSWORD",
+        "keep results in ClickHouse: http://USER@HOST:8123/DATABASE (or https); password in $HOPTIME_CLICKHOUSE_PASSWORD",
         "clickhouse",
       ),
     )
     .option("--clickhouse-ca <file>", "with https: certificate authority, PEM")
-    .option("--clickhouse-cluster <name>", "spread rows over the shards of this cluster of the server")
+    .option("--clickhouse-cluster <name>", "spread rows over the shards of this ClickHouse cluster")
     .addOption(
       text(
         "--records <s3://bucket/prefix>",
-        "copy records to an S3 object store, and read there what DIR has no longer; keys: AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY",
+        "copy records to an S3 object store, and read from it what DIR no longer has; keys in $AWS_ACCESS_KEY_ID and $AWS_SECRET_ACCESS_KEY",
         "objects",
       ),
     )
     .addOption(
-      text("--s3-endpoint <url>", "address of the object store (default: $AWS_ENDPOINT_URL_S3)", "url"),
+      text(
+        "--s3-endpoint <url>",
+        "with --records: address of the object store (default: $AWS_ENDPOINT_URL_S3)",
+        "url",
+      ),
     );
 }
 
@@ -166,7 +168,7 @@ function addNatsOptions(command: Command): Command {
     .addOption(
       text(
         "--nats <url>",
-        "take records from a NATS cluster, nats://HOST:4222[,HOST:4222], shared with other workers",
+        "take records from a NATS cluster, shared with other workers: nats://HOST:4222[,HOST:4222]",
         "nats",
       ),
     )
@@ -270,12 +272,12 @@ async function reloaded(
 function settingsIn(flags: Flags): Settings {
   const { tlsCert, tlsKey, clientCa } = flags;
   if (tlsCert === undefined && tlsKey === undefined && clientCa !== undefined && flags.config === undefined)
-    throw new UsageError("bad-option", "--client-ca goes with --tls-cert and --tls-key");
+    throw new UsageError("bad-option", "--client-ca needs --tls-cert and --tls-key");
   const tls = { certificate: tlsCert, key: tlsKey, clientCa };
   const { topology, station, stationKey, stationHold, probe } = flags;
   if (station === undefined && flags.config === undefined) {
     const given = stationKey !== undefined ? "--station-key" : probe ? "--probe" : null;
-    if (given) throw new UsageError("bad-option", `${given} goes with --station`);
+    if (given) throw new UsageError("bad-option", `${given} needs --station`);
   }
   const stationSettings = {
     ...{ listen: station === true ? undefined : station, key: stationKey, hold: stationHold, probes: probe },
@@ -288,7 +290,7 @@ function settingsIn(flags: Flags): Settings {
         : clickhouseCluster !== undefined
           ? "--clickhouse-cluster"
           : null;
-    if (given) throw new UsageError("bad-option", `${given} goes with --clickhouse`);
+    if (given) throw new UsageError("bad-option", `${given} needs --clickhouse`);
   }
   const clickhouseSettings = { url: clickhouse, ca: clickhouseCa, cluster: clickhouseCluster };
   const hasClickhouse = Object.values(clickhouseSettings).some((v) => v !== undefined);
@@ -320,7 +322,7 @@ function settingsIn(flags: Flags): Settings {
 
 function objectSettings({ records: url, s3Endpoint: endpoint, config }: Flags) {
   if (url === undefined && endpoint !== undefined && config === undefined)
-    throw new UsageError("bad-option", "--s3-endpoint goes with --records s3://BUCKET/PREFIX");
+    throw new UsageError("bad-option", "--s3-endpoint needs --records s3://BUCKET/PREFIX");
   return url === undefined && endpoint === undefined ? undefined : { url, endpoint };
 }
 

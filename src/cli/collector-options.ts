@@ -22,8 +22,8 @@ export function isRemote(text: string): boolean {
 /** Those of the client's own certificate are described in docs/collect.md: few need them, and help has to fit. */
 export function addCollectorOptions(command: Command): Command {
   return command
-    .option("--token-file <file>", "token of the collector (default: $HOPTIME_TOKEN)")
-    .option("--ca <file>", "with https: authority of the collector's certificate, PEM")
+    .option("--token-file <file>", "with a collector: file with the token (default: $HOPTIME_TOKEN)")
+    .option("--ca <file>", "with https: certificate authority of the collector, PEM")
     .addOption(new Option("--cert <file>", "with https: certificate of this client, PEM").hideHelp())
     .addOption(
       new Option("--cert-key <file>", "with https: key of this client's certificate, PEM").hideHelp(),

@@ -3,7 +3,7 @@ import { statSync } from "node:fs";
 import { Command, Option } from "commander";
 import { UsageError } from "../base/errors.ts";
 import { Kernels } from "../base/kernels.ts";
-import { formatCount } from "../base/quantity.ts";
+import { countOf, formatCount } from "../base/quantity.ts";
 import { formatDuration } from "../base/time.ts";
 import { pointsOf } from "../capture/points.ts";
 import { isStandardInput, parseCapturePath } from "../capture/source/capture-path.ts";
@@ -67,17 +67,18 @@ interface Flags {
 export async function compareCommand(args: readonly string[]): Promise<Command> {
   const command = new Command("compare")
     .description(
-      "Matches the packets of two captures and reports one-way delay, loss, reordering and duplicates, per flow and over time, and whether the clocks can be trusted. Reads pcap, pcapng and ERF, plain or gzip. - is standard input. FILE#0 or FILE#eth0 is one interface of a capture.",
+      "Matches the packets of two captures and reports one-way delay, loss, reordering and duplicates, per flow and over time, and whether the clocks can be trusted.",
     )
-    .argument("<before>", "capture at the first point")
-    .argument("[after]", "capture at the second point; left out where <before> holds the two points")
+    .argument(
+      "<before>",
+      "capture at the first point: pcap, pcapng or ERF, plain or gzip; - is standard input, FILE#0 or FILE#eth0 one interface of a capture",
+    )
+    .argument("[after]", "capture at the second point; omit it if <before> contains both points")
     .optionsGroup("Packets:")
     .option("--filter <expr>", "only packets that match this pcap-filter expression")
     .option("--inner", "use the packet inside GRE, VXLAN, Geneve, IP-in-IP and GTP-U")
-    .option("--nat", "match without addresses and ports: they are translated between the points")
-    .addOption(
-      timeOption("--window <time>", "longest delay a packet may have to be matched", DEFAULT_WINDOW_NS),
-    )
+    .option("--nat", "match without addresses and ports, which are translated between the points")
+    .addOption(timeOption("--window <time>", "longest delay that is matched", DEFAULT_WINDOW_NS))
     .addOption(
       new Option("--cover <bytes>", "match on this many bytes from the IP header on")
         .argParser(integerOption("--cover", 20, 1500))
@@ -112,24 +113,27 @@ export async function compareCommand(args: readonly string[]): Promise<Command> 
     .option("--csv", "all flows as CSV")
     .option("--html <file>", "write an HTML report")
     .option("--packets <file>", "write every packet: .csv, .jsonl or .parquet", packetFileOption)
-    .option("--annotate <file>", "write <before> as pcapng with each packet's delay or 'lost' as its comment")
-    .option("--annotate-after <file>", "the same of <after>")
+    .option(
+      "--annotate <file>",
+      "write a copy of <before> as pcapng, with each packet's delay or 'lost' as comment",
+    )
+    .option("--annotate-after <file>", "the same for <after>")
     .option("--prometheus <file>", "write metrics for node_exporter's textfile collector")
     .option(
       "--fail-if <condition>",
-      "exit with code 1 if it holds: 'p99>20ms', 'loss>1%', 'flow.p99>20ms', 'reverse.loss>1%' (repeatable)",
+      "exit with code 1 if this holds: 'p99>20ms', 'loss>1%', 'flow.p99>20ms', 'reverse.loss>1%' (repeatable)",
       (text: string, before: Condition[] = []) => [...before, parseCondition(text)],
     )
     .optionsGroup("Estimators:")
     .option("--confidence <share>", "confidence level of intervals", shareOption("--confidence"), 0.95)
     .option(
       "--flow-records <file>",
-      "packets per flow from NetFlow v5 or v9, IPFIX, a capture of those, or CSV, instead of counting them",
+      "read packets per flow from NetFlow v5 or v9, IPFIX, a capture of those, or CSV, instead of counting them",
     );
   const table = asksEstimators(command, args) ? (await import("../estimators/table.ts")).ESTIMATORS : [];
   command.option(
     "--estimators <names>",
-    `estimators to compare with the exact match, joined with commas: ${table.map((e) => e.name).join(", ")}`,
+    `show these estimators beside the exact values, joined with commas: ${table.map((e) => e.name).join(", ")}`,
   );
   return addEstimatorOptions(command, table)
     .addHelpText(
@@ -176,12 +180,16 @@ async function twoPoints(file: string): Promise<[string, string]> {
 
 async function run(before: string, after: string, flags: Flags, table: readonly Estimator[]): Promise<void> {
   if (isStandardInput(before) && isStandardInput(after)) {
-    throw new UsageError("bad-option", "both captures are '-': standard input can only be one of them");
+    throw new UsageError(
+      "bad-option",
+      "standard input can only be one of the captures",
+      "give a file for the other",
+    );
   }
   if (flags.json && flags.csv) throw new UsageError("bad-option", "--json and --csv exclude each other");
   const plans = chosenEstimators({ ...flags }, table);
   if (flags.flowRecords !== undefined && plans.length === 0)
-    throw new UsageError("bad-option", "--flow-records is for estimators", "name them: --estimators colate");
+    throw new UsageError("bad-option", "--flow-records needs --estimators", "name them: --estimators colate");
   refuseOverwriting(before, after, flags);
   const progress = new Progress("comparing");
   const options: CompareOptions = {
@@ -249,7 +257,7 @@ async function answer(
   else {
     const count = report.before.packets + report.after.packets;
     const rate = count / Math.max(seconds, 1e-3);
-    const spent = `\n${formatCount(count)} packets in ${formatDuration(seconds * 1e9)} (${formatCount(rate)} packets/s)\n`;
+    const spent = `\n${countOf(count, "packet")} in ${formatDuration(seconds * 1e9)} (${formatCount(rate)} packets/s)\n`;
     const text = formatCompare(report, { top: flags.top, sort: flags.sort, colours });
     await printText(text + (worst ? formatWorst(worst, colours) : "") + colours.dim(spent));
   }
@@ -261,6 +269,10 @@ async function answer(
   const failed = flags.failIf ? failures(comparison.view("all"), flags.failIf) : [];
   for (const line of failed) warn(`hoptime: failed: ${line}`);
   if (failed.length > 0) process.exitCode = 1;
+  if (report.before.ipPackets + report.after.ipPackets === 0) {
+    warn("hoptime: neither capture contains an IP packet; hoptime inspect FILE shows what it contains");
+    process.exitCode = 2;
+  }
   for (const capture of [report.before, report.after]) {
     if (capture.partial) {
       warn(`hoptime: ${capture.partial}; results cover the part that was read`);

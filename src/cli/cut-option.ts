@@ -2,6 +2,7 @@
 import { invalidValue, UsageError } from "../base/errors.ts";
 import { parseDuration } from "../base/time.ts";
 import type { CutChoice } from "../observe/lane.ts";
+import { named } from "./options.ts";
 
 export const CUTS = ["aligned", "control", "delimited"] as const;
 export type Cut = (typeof CUTS)[number];
@@ -15,7 +16,7 @@ export function parseCut(epoch: string | undefined, cut: Cut | undefined, contro
   const packets = epoch === undefined ? null : /^(\d+)p$/.exec(epoch.trim());
   const mode = cut ?? (packets ? "delimited" : "aligned");
   if (controlTo !== undefined && mode !== "control")
-    throw new UsageError("bad-option", "--control-to goes with --cut control");
+    throw new UsageError("bad-option", "--control-to needs --cut control");
   if (mode === "control") {
     if (controlTo !== undefined && !packets)
       return { mode, send: { to: controlTo, lengthNs: lengthOf(epoch) } };
@@ -39,7 +40,7 @@ export function parseCut(epoch: string | undefined, cut: Cut | undefined, contro
 }
 
 function lengthOf(epoch = "1s"): bigint {
-  const ns = parseDuration(epoch);
+  const ns = named("--epoch", epoch, parseDuration);
   if (!(ns >= MIN_EPOCH_NS)) throw invalidValue("epoch", epoch, "at least 1ms", { code: "bad-time" });
   return BigInt(ns);
 }

@@ -19,15 +19,18 @@ interface Flags extends LiveDemoFlags {
 export function demoCommand(): Command {
   return new Command("demo")
     .description(
-      "Compares a small real capture pair (a Linux router under load, captured before and after its 60 Mbit/s queue) and writes the HTML report.",
+      "Compares two captures that come with the program, of a Linux router under load before and after its 60 Mbit/s queue, and writes the HTML report.",
     )
     .option("--html <file>", "where to write the report", "hoptime-report.html")
-    .option("--live", "run a simulated network in real time instead, with taps, a collector and an incident")
-    .option("--for <time>", "with --live: end after this time: 60s", durationOption("--for"))
+    .option(
+      "--live",
+      "run a simulated network in real time instead: taps, a collector with its page, an incident",
+    )
+    .option("--for <time>", "with --live: end after this time, e.g. 60s", durationOption("--for"))
     .option("--listen <address>", "with --live: HOST:PORT of the collector", "127.0.0.1:0")
     .option(
       "--json",
-      "the comparison as JSON (format hoptime.compare/1); with --live: lines (hoptime.demo/1)",
+      "print the comparison as JSON (format hoptime.compare/1); with --live: lines of JSON (hoptime.demo/1)",
     )
     .addHelpText(
       "after",

@@ -13,8 +13,8 @@ export function estimatorsCommand(table: readonly Estimator[] = ESTIMATORS): Com
     .description(
       "Lists the estimators, or describes one: what it answers, needs and costs, and its parameters.",
     )
-    .argument("[name]", "an estimator")
-    .option("--json", "the description as JSON")
+    .argument("[name]", "the estimator to describe")
+    .option("--json", "print the description as JSON")
     .addHelpText(
       "after",
       `

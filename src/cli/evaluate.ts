@@ -47,23 +47,23 @@ const INJECTED_BITS = 8 * 64;
 export function evaluateCommand(): Command {
   const command = new Command("evaluate")
     .description(
-      "Races all estimators on your own traffic at equal memory, bits on the wire or bits stored: error by flow size and delay, how often intervals hold, what is answered and exchanged, CPU.",
+      "Races all estimators on your own traffic, at equal memory, bits on the wire or bits stored, and recommends one. Shows error by flow size and delay, how often intervals hold, what is answered and exchanged, and CPU time.",
     )
-    .argument("[capture]", "capture whose packets are sent (arrival times, sizes and flows)")
-    .argument("[after]", "capture of the same packets behind the segment: their exact match is the truth")
+    .argument("[capture]", "capture whose traffic is used: arrival times, sizes and flows")
+    .argument("[after]", "capture of the same packets after the segment: the exact match is then the truth")
     .option("--scenario <file>", "traffic and path of a scenario instead (hoptime simulate)")
-    .option("--memory <bytes>", "memory of one tap: 64kB, 1MB", sizeOption("memory"))
+    .option("--memory <bytes>", "memory of one tap, e.g. 64kB or 1MB", sizeOption("memory"))
     .option(
       "--wire <bits>",
-      "bits per packet that cross the network: records, and packets sent for it",
+      "bits per packet that cross the network: records, references and probes",
       positiveOption("--wire"),
     )
     .option(
       "--stored <bits>",
-      "bits per packet that are kept: records of both ends",
+      "bits per packet that are stored: records of both ends",
       positiveOption("--stored"),
     )
-    .option("--count-list", "with --wire or --stored: the list of flows counts, for those that need one")
+    .option("--count-list", "with --wire or --stored: count the list of flows for estimators that need one")
     .option("--estimators <names>", "estimators, joined with commas, or all", "all")
     .option(
       "--utilisation <share>",
@@ -72,27 +72,28 @@ export function evaluateCommand(): Command {
     )
     .option(
       "--loss <model>",
-      "loss besides the queue's: 1%, or 1%:100 in bursts of 100 packets on average",
+      "loss besides the queue's, e.g. 1%, or 1%:100 in bursts of 100 packets on average",
       parseLoss,
     )
     .option(
       "--clock-error <settings>",
-      "receiver's clock minus the sender's: offset=10us,skew=5,wander=2us,period=10s (skew in ppm)",
+      "receiver's clock minus the sender's, e.g. offset=10us,skew=5,wander=2us,period=10s (skew in ppm)",
       parseClockError,
     )
     .option(
       "--references <n>",
-      `one reference packet, and one probe, in so many, for estimators that use them (default: ${INJECT_EVERY}; with --wire as many as take half of it)`,
+      `send one reference and one probe per n packets, for estimators that use them (default: ${INJECT_EVERY}; with --wire so many that they take half of it)`,
       integerOption("--references", 2),
     )
     .option("--seed <n>", "seed of delays and loss", integerOption("--seed", 1), 1)
-    .option("--json", "the results as JSON (format hoptime.evaluation/2)")
+    .option("--json", "print the results as JSON (format hoptime.evaluation/2)")
     .addHelpText(
       "after",
       `
-One capture passes two simulated paths: one queue, where packets near in time are delayed alike, and latencies
-of each flow's own, where they are not (priorities, several paths, fabrics). Of two captures the exact match is the truth.
-Several budgets are raced one after the other; without one, each estimator runs at its usual size.
+One capture is sent over two simulated paths: a queue, where packets close in time have similar
+delays, and a latency per flow, where they do not (priorities, several paths, fabrics). With two
+captures, the exact match is the truth. Several budgets are raced one after the other; without one,
+each estimator runs at its usual size.
 ${PARAMETER_HELP}
 Examples:
   hoptime evaluate a.pcap --memory 64kB
@@ -144,7 +145,7 @@ async function run(capture: string | undefined, after: string | undefined, flags
 
 function checkInput(capture: string | undefined, after: string | undefined, flags: Flags): void {
   if ((capture === undefined) === (flags.scenario === undefined))
-    throw new UsageError("bad-option", "give a capture, two captures, or --scenario, one of them");
+    throw new UsageError("bad-option", "give a capture, two captures, or --scenario");
   const { utilisation, loss, clockError, references, scenario } = flags;
   const simulated = { "--utilisation": utilisation, "--loss": loss };
   const inRace = { "--clock-error": clockError, "--references": references };

@@ -22,9 +22,9 @@ interface Flags {
 }
 
 const EXAMPLES = `
-Rows of all steps: step_s is 0 for epochs, 60 for minutes, 3600 for hours. Times are nanoseconds since
-1970, delays nanoseconds. docs/collect.md describes the columns. The collector must not be running on the directory;
-with --clickhouse it may.
+The file has rows of all steps: step_s is 0 for epochs, 60 for minutes, 3600 for hours. Times are
+nanoseconds since 1970, delays are nanoseconds. docs/collect.md describes the columns. Stop the
+collector of the directory first; with --clickhouse it may be running.
 
 Examples:
   hoptime export --data /var/lib/hoptime --parquet results.parquet
@@ -34,18 +34,18 @@ Examples:
 
 export function exportCommand(): Command {
   return new Command("export")
-    .description("Writes the results of a collector as one file.")
+    .description("Writes the results of a collector to a file.")
     .option("--data <dir>", "directory of the collector")
     .option(
       "--clickhouse <url>",
-      "its results are in ClickHouse: http://USER@HOST:8123/DATABASE; password: HOPTIME_CLICKHOUSE_PASSWORD",
+      "read results from ClickHouse: http://USER@HOST:8123/DATABASE; password in $HOPTIME_CLICKHOUSE_PASSWORD",
     )
     .option("--clickhouse-ca <file>", "with https: certificate authority, PEM")
-    .option("--parquet <file>", "write Parquet")
-    .option("--csv <file>", "write CSV")
+    .option("--parquet <file>", "write this Parquet file")
+    .option("--csv <file>", "write this CSV file")
     .option(
       "--table <which>",
-      "segments or flows",
+      "rows to write: segments or flows",
       choiceOption("--table", ["segments", "flows"] as const),
       "segments",
     )
@@ -55,7 +55,7 @@ export function exportCommand(): Command {
       const { table, parquet, csv } = flags;
       const [file, format] = parquet === undefined ? [csv, "csv" as const] : [parquet, "parquet" as const];
       if (file === undefined || (parquet !== undefined && csv !== undefined))
-        throw new UsageError("bad-option", "give --parquet or --csv, one of the two");
+        throw new UsageError("bad-option", "exactly one of --parquet and --csv is needed");
       const store = await opened(flags);
       try {
         await writeWhole(file, (to) => store.export(table, to, format));
@@ -69,9 +69,9 @@ export function exportCommand(): Command {
 
 async function opened({ data, clickhouse, clickhouseCa }: Flags): Promise<ResultsStore> {
   if ((data === undefined) === (clickhouse === undefined))
-    throw new UsageError("bad-option", "give --data or --clickhouse, one of the two");
+    throw new UsageError("bad-option", "exactly one of --data and --clickhouse is needed");
   if (clickhouseCa !== undefined && clickhouse === undefined)
-    throw new UsageError("bad-option", "--clickhouse-ca goes with --clickhouse");
+    throw new UsageError("bad-option", "--clickhouse-ca needs --clickhouse");
   const place = clickhouse === undefined ? {} : { clickhouse: { url: clickhouse, ca: clickhouseCa } };
   const options = clickhouseOptions(place, {});
   if (options) return await ClickhouseStore.open({ ...options, keepS: undefined, onlyRead: true });
@@ -79,8 +79,8 @@ async function opened({ data, clickhouse, clickhouseCa }: Flags): Promise<Result
   if (!existsSync(path))
     throw new UsageError(
       "no-such-file",
-      `${data}: no results`,
-      "give the directory of hoptime collect --data, or --clickhouse where results are there",
+      `${data}: contains no results`,
+      "give the directory of hoptime collect --data, or --clickhouse",
     );
   return await DuckdbStore.open(path);
 }

@@ -1,7 +1,7 @@
 /** `hoptime inspect FILE`. */
 
 import { Command } from "commander";
-import { formatBitRate, formatCount, formatPercent } from "../base/quantity.ts";
+import { countOf, formatBitRate, formatCount, formatPercent } from "../base/quantity.ts";
 import { formatDuration, formatTime } from "../base/time.ts";
 import { protocolName } from "../capture/flow/flow-text.ts";
 import { type InspectReport, inspectCapture } from "../inspect/inspect.ts";
@@ -16,15 +16,15 @@ const RESOLUTIONS: Record<string, string> = { "1e-9 s": "1 ns", "1e-6 s": "1 µs
 export function inspectCommand(): Command {
   return new Command("inspect")
     .description(
-      "Describes a capture: interfaces, link types, time span, flows, how well packets can be distinguished, timestamp precision.",
+      "Describes a capture: interfaces, link types, time span, flows, timestamp precision, and how well its packets can be told apart.",
     )
     .argument(
       "<file>",
-      "capture (pcap, pcapng, ERF; plain or gzip), - for standard input; FILE#0 or FILE#eth0 for one interface",
+      "capture: pcap, pcapng or ERF, plain or gzip; - is standard input, FILE#0 or FILE#eth0 one interface of a capture",
     )
     .option("--filter <expr>", "only packets that match this pcap-filter expression")
     .option("--inner", "use the packet inside GRE, VXLAN, Geneve, IP-in-IP and GTP-U")
-    .option("--json", "the description as JSON (format hoptime.inspect/1)")
+    .option("--json", "print the description as JSON (format hoptime.inspect/1)")
     .addHelpText(
       "after",
       `
@@ -76,7 +76,7 @@ function format(r: InspectReport): string {
   if (r.rates) {
     row(
       "rate",
-      `${formatCount(Math.round(r.rates.packetsPerSecond))} packets/s, ${formatBitRate(r.rates.bitsPerSecond)}`,
+      `${countOf(Math.round(r.rates.packetsPerSecond), "packet")}/s, ${formatBitRate(r.rates.bitsPerSecond)}`,
     );
   }
   const skipped = skipText(r.skipped);
@@ -86,14 +86,16 @@ function format(r: InspectReport): string {
     const name = p.name === null ? "" : ` ${p.name}`;
     row(
       "point",
-      `${p.index}${name}: ${p.link}, ${p.snapLength === 0 ? "no snap length" : `snap length ${p.snapLength}`}, timestamps in ${RESOLUTIONS[p.resolution] ?? p.resolution}, ${formatCount(p.packets)} IP packets`,
+      `${p.index}${name}: ${p.link}, ${p.snapLength === 0 ? "no snap length" : `snap length ${formatCount(p.snapLength)}`}, timestamps in ${RESOLUTIONS[p.resolution] ?? p.resolution}, ${countOf(p.packets, "IP packet")}`,
     );
   }
   const example = betweenPoints(r);
   if (example !== null) row("compare", `these points: ${example}`);
   row(
     "flows",
-    `${formatCount(r.flows.fiveTuples)} 5-tuples between ${formatCount(r.flows.hostPairs)} host pairs; largest ${formatCount(r.flows.largestPackets)} packets, ${formatCount(r.flows.singlePackets)} of one packet`,
+    r.flows.fiveTuples === 0
+      ? "none"
+      : `${countOf(r.flows.fiveTuples, "5-tuple")} between ${countOf(r.flows.hostPairs, "host pair")}; the largest has ${countOf(r.flows.largestPackets, "packet")}, ${formatCount(r.flows.singlePackets)} ${r.flows.singlePackets === 1 ? "has" : "have"} one packet`,
   );
   row(
     "protocols",
@@ -115,10 +117,11 @@ function format(r: InspectReport): string {
     );
   }
   const t = r.timestamps;
-  const unit = t.resolutionNs === null ? "unknown" : formatDuration(t.resolutionNs);
+  const steps =
+    t.resolutionNs === null ? "unknown" : `timestamps in steps of ${formatDuration(t.resolutionNs)}`;
   row(
     "precision",
-    `timestamps in steps of ${unit}, ${formatCount(t.backward.count)} steps backward${t.backward.count > 0 ? ` (by up to ${formatDuration(t.backward.largestNs)})` : ""}, ${formatPercent(t.batched.equalShare, 1)} share their timestamp with a neighbour`,
+    `${steps}, ${countOf(t.backward.count, "step")} backward${t.backward.count > 0 ? ` (by up to ${formatDuration(t.backward.largestNs)})` : ""}, ${formatPercent(t.batched.equalShare, 1)} share their timestamp with a neighbour`,
   );
   for (const w of r.warnings) row("warning", withFlags(w));
   return `${lines.join("\n")}\n`;

@@ -24,17 +24,17 @@ export function addInterfaceOptions(command: Command): void {
   command
     .option(
       "--direction <way>",
-      `interface: ${DIRECTIONS.join(", ")}; of several, one each: in,out`,
+      `interface: packets to observe: ${DIRECTIONS.join(", ")}; of several interfaces, one each: in,out`,
       directionOption,
     )
-    .option("--promiscuous", "interface: packets for other hosts too (mirror port)")
+    .option("--promiscuous", "interface: also packets for other hosts (mirror port)")
     .option("--snap <bytes>", "interface: bytes captured of each packet", integerOption("--snap", 64, 65_535))
     .option(
       "--timestamps <kind>",
-      `interface: ${TIMESTAMPS.join(" or ")} (of the card)`,
+      `interface: ${TIMESTAMPS.join(" or ")} (by the network card)`,
       choiceOption("--timestamps", TIMESTAMPS),
     )
-    .option("--speed <n>", "replay captures in real time (1), faster (10) or max", speedOption);
+    .option("--speed <n>", "captures: replay in real time (1), faster (10) or max", speedOption);
 }
 
 /** Of each of `count` interfaces. What is observed is said on standard error when it begins. */
@@ -44,7 +44,7 @@ export function interfaceOptions(flags: InterfaceFlags, count = 1): InterfaceOpt
     throw new UsageError(
       "bad-option",
       `${direction.length} directions for ${countOf(count, "interface")}`,
-      "give one, or one each",
+      "give one for all, or one each",
       { parameter: "direction" },
     );
   const common = {

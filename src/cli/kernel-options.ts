@@ -13,17 +13,17 @@ export interface KernelFlags {
 
 export function addKernelOptions(command: Command): void {
   command
-    .option("--ebpf", "interface: sketch packets in the kernel (lda, lds, colate, flows), copying none")
+    .option("--ebpf", "interface: count in the kernel (lda, lds, colate, flows), without copying packets")
     .option(
       "--at <place>",
-      `with --ebpf: ${PLACES.join(", ")} (default: xdp for packets received, else what works)`,
+      `with --ebpf: where to attach: ${PLACES.join(", ")} (default: xdp for received packets, else what works)`,
       choiceOption("--at", PLACES),
     );
 }
 
 export function kernelOptions({ ebpf, at }: KernelFlags): Pick<ObservePointOptions, "ebpf"> {
   if (!ebpf) {
-    if (at !== undefined) throw new UsageError("bad-option", "--at goes with --ebpf");
+    if (at !== undefined) throw new UsageError("bad-option", "--at needs --ebpf");
     return {};
   }
   return { ebpf: { place: at, onFallback: (text) => warn(`hoptime: ${text}`) } };

@@ -1,7 +1,6 @@
 /** `hoptime localise P1 P2 P3 …`: which hop is to blame. */
 import { Command } from "commander";
 import { UsageError } from "../base/errors.ts";
-import { parseTime } from "../base/time.ts";
 import { CORRECTION_MODES, type CorrectionMode } from "../clock/correction.ts";
 import {
   absoluteTimes,
@@ -14,7 +13,7 @@ import { renderLocalisationHtml } from "../present/html/localise-html.ts";
 import { formatLocalisation } from "../present/text/localise-text.ts";
 import { isCollectorUrl } from "../transport/http/collector-url.ts";
 import { addCollectorOptions, type CollectorFlags, endpointOf } from "./collector-options.ts";
-import { choiceOption, durationOption, timeOption } from "./options.ts";
+import { choiceOption, durationOption, instantOption, timeOption } from "./options.ts";
 import { printJson, printText, warn } from "./output.ts";
 import { Progress } from "./terminal.ts";
 import { writeFile } from "./whole-file.ts";
@@ -38,23 +37,23 @@ interface Flags extends CollectorFlags {
 export function localiseCommand(): Command {
   const command = new Command("localise")
     .description(
-      "Splits the delay and loss of a path by segment and epoch, and names the segment that caused a spike of delay or loss. Takes captures of the same packets at two or more points, in path order.",
+      "Finds the hop that causes delay or loss. Splits the delay and loss of a path by segment and epoch, from captures of the same packets at two or more points, and names the segment behind each spike.",
     )
-    .argument("[captures...]", "captures at the points of the path, in order")
+    .argument("[captures...]", "captures at the points of the path, in path order")
     .option(
       "--records <dir>",
-      "records of the points instead of captures (hoptime observe), or a collector: http://HOST:PORT",
+      "use the points' records (hoptime observe --to DIR) or a collector (http://HOST:PORT) instead of captures",
     )
     .option("--path <a,b,…>", "with --records: the points in path order")
-    .option("--estimator <name>", "with --records: use this estimator's answers")
-    .option("--from <time>", "with --records: epochs from this time on", parseTime)
-    .option("--to <time>", "with --records: epochs before this time", parseTime)
+    .option("--estimator <name>", "with --records: use the answers of this estimator")
+    .option("--from <time>", "with --records: epochs from this time on", instantOption("--from"))
+    .option("--to <time>", "with --records: epochs before this time", instantOption("--to"))
     .option(
       "--epoch <time>",
       "length of an epoch (default: 1/60 of the capture, between 10ms and 1s)",
       durationOption("--epoch"),
     )
-    .addOption(timeOption("--window <time>", "longest delay a packet may have to be matched", 10e9))
+    .addOption(timeOption("--window <time>", "longest delay that is matched", 10e9))
     .option("--filter <expr>", "only packets that match this pcap-filter expression")
     .option("--inner", "use the packet inside GRE, VXLAN, Geneve, IP-in-IP and GTP-U")
     .option("--names <a,b,…>", "names of the points (default: the file names)")
@@ -64,7 +63,7 @@ export function localiseCommand(): Command {
       choiceOption("--clock", CORRECTION_MODES),
       "asis",
     )
-    .option("--json", "the result as JSON (format hoptime.localise/1)")
+    .option("--json", "print the result as JSON (format hoptime.localise/1)")
     .option("--html <file>", "write an HTML report with the path and the time series");
   return addCollectorOptions(command)
     .addHelpText(
@@ -89,11 +88,7 @@ Examples:
       }
       for (const flag of ["path", "estimator", "from", "to"] as const)
         if (flags[flag] !== undefined)
-          throw new UsageError(
-            "bad-option",
-            `--${flag} goes with --records`,
-            "captures are given in path order",
-          );
+          throw new UsageError("bad-option", `--${flag} needs --records`, "captures are given in path order");
       await fromCaptures(files, flags);
     });
 }
@@ -135,7 +130,11 @@ async function fromRecords(directory: string, files: string[], flags: Flags): Pr
   if (files.length > 0) throw new UsageError("bad-option", "give captures or --records, not both");
   for (const flag of ["epoch", "filter", "names", "inner"] as const)
     if (flags[flag] !== undefined)
-      throw new UsageError("bad-option", `--${flag} goes with captures`, "records were made with theirs");
+      throw new UsageError(
+        "bad-option",
+        `--${flag} applies to captures only`,
+        "records have their own: leave it out",
+      );
   if (flags.path === undefined)
     throw new UsageError("bad-option", "--records needs --path", "--path A,B,C: the points in path order");
   const { estimator, from, to } = flags;

@@ -1,6 +1,8 @@
 #!/usr/bin/env node
 /** The command line: finds the command, runs it, turns failures into one line and an exit code. Commands are loaded only when asked for. */
+import { existsSync } from "node:fs";
 import type { Command } from "commander";
+import { closest } from "../base/closest.ts";
 import { FormatError, oneOf, UsageError } from "../base/errors.ts";
 import { memoryError } from "../base/kernels.ts";
 import { VERSION } from "../base/version.ts";
@@ -20,7 +22,7 @@ interface Entry {
 const COMMANDS: readonly Entry[] = [
   {
     name: "demo",
-    summary: "compare two captures that come with the program; --live: a network in real time",
+    summary: "see it work: compare two captures that come with the program",
     load: async () => (await import("./demo.ts")).demoCommand(),
   },
   {
@@ -38,7 +40,7 @@ const COMMANDS: readonly Entry[] = [
   },
   {
     name: "page",
-    summary: "compare two captures in the browser: serves the page for it",
+    summary: "serve a page that compares two captures in the browser",
     load: async () => (await import("./page.ts")).pageCommand(),
   },
   {
@@ -51,22 +53,22 @@ const COMMANDS: readonly Entry[] = [
   },
   {
     name: "top",
-    summary: "watch delay, loss and flows between two interfaces, each second",
+    summary: "watch delay, loss and flows between two interfaces, every second",
     load: async () => (await import("./top.ts")).topCommand(),
   },
   {
     name: "observe",
-    summary: "turn the captures of one point into records (kilobytes instead of packets)",
+    summary: "turn the packets of one point into records: kilobytes instead of packets",
     load: async () => (await import("./observe.ts")).observeCommand(),
   },
   {
     name: "query",
-    summary: "delay and loss between two points, from their records",
+    summary: "report delay and loss between two points, from their records",
     load: async () => (await import("./query.ts")).queryCommand(),
   },
   {
     name: "collect",
-    summary: "collect records of many points over HTTP, keep them, and answer questions about them",
+    summary: "run a collector: records of many points over HTTP, questions, a web page",
     load: async () => {
       // Each record is synced to disk in one of Node's threads, which wait and do not compute: four are too few. Read when the first is needed.
       process.env["UV_THREADPOOL_SIZE"] ??= "32";
@@ -80,7 +82,7 @@ const COMMANDS: readonly Entry[] = [
   },
   {
     name: "token",
-    summary: "make, list and revoke the tokens of a collector",
+    summary: "create, list and revoke the tokens of a collector",
     load: async () => (await import("./token.ts")).tokenCommand(),
   },
   {
@@ -158,7 +160,7 @@ function leaveProcessorsAlone(): void {
 function usage(): string {
   const width = Math.max(...COMMANDS.map((c) => c.name.length));
   return [
-    `hoptime ${VERSION}: one-way delay and loss between two points of a network`,
+    `hoptime ${VERSION}: one-way delay, loss and reordering between two points of a network`,
     "",
     "Usage: hoptime COMMAND [options]",
     "",
@@ -169,11 +171,31 @@ function usage(): string {
     "  hoptime --version",
     "",
     "Examples:",
-    "  hoptime demo",
+    "  hoptime demo                              # start here",
     "  hoptime compare before.pcap after.pcap",
     "  hoptime compare before.pcap.gz after.pcap.gz --filter 'tcp port 443' --html report.html",
     "",
   ].join("\n");
+}
+
+/** With what was probably meant. */
+function unknownCommand(name: string, rest: readonly string[]): UsageError {
+  const lists = "'hoptime --help' lists the commands";
+  if (name.startsWith("-"))
+    return new UsageError(
+      "bad-option",
+      `${name}: a command comes first`,
+      `hoptime COMMAND ${name}; ${lists}`,
+    );
+  if (existsSync(name)) {
+    const command = rest.length > 0 ? `compare ${name} ${rest[0]}` : `inspect ${name}`;
+    return new UsageError("bad-option", `'${name}' is a file, not a command`, `hoptime ${command}`);
+  }
+  const names = COMMANDS.map((c) => c.name);
+  const starts = names.filter((n) => n.startsWith(name));
+  const near = starts.length > 0 ? starts : [closest(name, names)].filter((n) => n !== undefined);
+  const meant = near.length > 0 ? `did you mean ${oneOf(near)}? ` : "";
+  return new UsageError("bad-option", `there is no command '${name}'`, `${meant}${lists}`);
 }
 
 /** One line for people; the stack only for bugs of ours. */
@@ -211,12 +233,14 @@ function plainHelp(command: Command): Command {
     getOutHelpWidth: () => Math.min(process.stdout.columns ?? HELP_WIDTH, HELP_WIDTH),
   });
   return command.configureHelp({
+    // Wrapped on 60 columns too.
+    minWidthToWrap: 24,
     optionDescription: ({ description, argChoices, defaultValue, defaultValueDescription }) => {
+      const none = defaultValue === undefined || defaultValue === false || defaultValue === "";
+      const shown = defaultValueDescription ?? (none ? undefined : defaultValue);
       const more = [
         ...(argChoices ? [`choices: ${argChoices.join(", ")}`] : []),
-        ...(defaultValue === undefined || defaultValue === false || defaultValue === ""
-          ? []
-          : [`default: ${defaultValueDescription ?? defaultValue}`]),
+        ...(shown === undefined ? [] : [`default: ${shown}`]),
       ];
       return more.length > 0 ? `${description} (${more.join("; ")})` : description;
     },
@@ -235,21 +259,16 @@ async function main(argv: string[]): Promise<number> {
     process.stdout.write(`${VERSION}\n`);
     return 0;
   }
+  // `hoptime help compare` is `hoptime compare --help`.
+  if (name === "help" && rest[0] !== undefined && !rest[0].startsWith("-"))
+    return await main([rest[0], "--help"]);
   if (name === undefined || name === "--help" || name === "-h" || name === "help") {
     watchOutput();
     process.stdout.write(usage());
     return 0;
   }
   const entry = COMMANDS.find((c) => c.name === name);
-  if (!entry) {
-    const near = COMMANDS.filter((c) => c.name.startsWith(name[0] ?? "") || c.name.includes(name));
-    const meant = near.length > 0 ? `did you mean ${near.map((c) => c.name).join(" or ")}? ` : "";
-    throw new UsageError(
-      "bad-option",
-      `there is no command '${name}'`,
-      `${meant}'hoptime --help' lists them`,
-    );
-  }
+  if (!entry) throw unknownCommand(name, rest);
   const loaded = await entry.load(rest);
   watchOutput();
   const command = plainHelp(loaded.name(`hoptime ${name}`));

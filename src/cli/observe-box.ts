@@ -19,7 +19,7 @@ export const SEGMENT_EXAMPLES = `
 export function addObserveBoxOptions(command: Command): void {
   command.option(
     "--ebpf-segment <in:out>",
-    "forwarded packets of this box, timed in its kernel from interface to interface: eth0:eth1, with --segment A:B",
+    "observe the packets this host forwards from one interface to the other, e.g. eth0:eth1, timed in its kernel; with --segment A:B",
     wayOption("--ebpf-segment"),
   );
   addSegmentOptions(command);
@@ -51,22 +51,26 @@ export async function observeBox({
 }: BoxRun): Promise<ObservationReport[]> {
   const [way, more] = ways;
   if (!way || more)
-    throw new UsageError("bad-option", "one way at a time", "start hoptime once for each", {
+    throw new UsageError("bad-option", "takes one direction", "start hoptime once for each direction", {
       parameter: "ebpfSegment",
     });
   if (files.length > 0)
     throw new UsageError(
       "bad-option",
-      `${files[0]}: --ebpf-segment names the interfaces`,
-      "give it alone, without files or interfaces",
+      `${files[0]}: --ebpf-segment already names the interfaces`,
+      "leave it out",
     );
   const wrong = NOT_HERE.find(given);
   if (wrong !== undefined)
-    throw new UsageError("bad-option", `${flagOf(wrong)} does not go with --ebpf-segment`, "leave it out");
+    throw new UsageError(
+      "bad-option",
+      `${flagOf(wrong)} cannot be combined with --ebpf-segment`,
+      "leave it out",
+    );
   const [text, another] = flags.segment ?? [];
   const match = /^([^:=]+):([^:=]+)(=[\s\S]*)?$/.exec(text ?? "");
   if (!match || another !== undefined)
-    throw new UsageError("bad-option", "--ebpf-segment takes the names of its two ends", "--segment A:B");
+    throw new UsageError("bad-option", "--ebpf-segment needs the names of both ends", "add --segment A:B");
   const { role: _, ...rest } = common;
   return await observeSegment({
     ...rest,

@@ -25,14 +25,14 @@ export interface StorageFlags extends CollectorFlags {
 /** What becomes of records: how long a directory keeps them, how they reach a collector. */
 export function addStorageOptions(command: Command): void {
   command
-    .option("--keep <time>", "remove records that are older than this: 7d", durationOption("--keep"))
+    .option("--keep <time>", "remove records older than this, e.g. 7d", durationOption("--keep"))
     .option(
       "--max-size <bytes>",
-      "remove the oldest records beyond this: 500MB, 10GB",
+      "remove the oldest records beyond this size, e.g. 10GB",
       sizeOption("max-size"),
     );
   addCredentialsOption(addCollectorOptions(command))
-    .option("--spool <dir>", "directory where records wait for the collector")
+    .option("--spool <dir>", "with a collector: directory where records wait until they are sent")
     .addOption(
       new Option("--spool-size <bytes>", "remove the oldest from the spool beyond this (default: 1GB)")
         .argParser(sizeOption("spool-size"))
@@ -46,18 +46,15 @@ export function collectorOf(flags: StorageFlags, point: string): Pick<ObservePoi
   if (!isRemote(to)) {
     for (const flag of ["tokenFile", "spool", "ca", "cert", "certKey", "creds"] as const)
       if (flags[flag] !== undefined)
-        throw new UsageError(
-          "bad-option",
-          `${flagOf(flag)} goes with --to http://HOST:PORT or nats://HOST:PORT`,
-        );
+        throw new UsageError("bad-option", `${flagOf(flag)} needs --to http://HOST:PORT or nats://HOST:PORT`);
     return {};
   }
   for (const flag of ["keep", "maxSize"] as const)
     if (flags[flag] !== undefined)
       throw new UsageError(
         "bad-option",
-        `${flagOf(flag)} goes with a directory`,
-        "the collector decides what it keeps",
+        `${flagOf(flag)} applies to directories only`,
+        "leave it out: the collector decides what it keeps",
       );
   const { url: _, ...endpoint } = endpointOf(to, flags);
   return {

@@ -13,13 +13,13 @@ export function formatObservation(report: ObservationReport, verbose: boolean): 
     const rest = skipText(skipped);
     const unused = rest === "" ? "" : `; not used: ${rest}`;
     lines.push(
-      `${c.bold(report.point)} ${file}: ${formatCount(packets)} packets (${formatCount(ipPackets)} IP)${unused}`,
+      `${c.bold(report.point)} ${file}: ${countOf(packets, "packet")} (${formatCount(ipPackets)} IP)${unused}`,
     );
   }
   for (const lane of report.lanes) {
     if (lane.segment === "" && lane.filter === "") continue;
     const name = lane.segment === "" ? "filter" : lane.segment;
-    lines.push(`${c.bold(name)} ${lane.filter}: ${formatCount(lane.packets)} packets, ${lane.role}`);
+    lines.push(`${c.bold(name)} ${lane.filter}: ${countOf(lane.packets, "packet")}, ${lane.role}`);
   }
   const { stored, unchanged, replaced, merged, refused, bytes, removed } = report.records;
   const other = [

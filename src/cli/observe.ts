@@ -56,9 +56,9 @@ interface Flags extends InterfaceFlags, KernelFlags, StorageFlags, ObserveBoxFla
 }
 
 const EXAMPLES = `
-Observe both points with the same estimators, parameters, --epoch, --cut, --key, --cover and --seed.
-Their records may share a directory, or be copied into one. Existing records are kept: an
-interrupted run can be repeated.
+Both points need the same estimators, parameters, --epoch, --cut, --key, --cover and --seed. Their
+records may share a directory, or be copied into one. Existing records are kept, so an interrupted
+run can be repeated.
 
 Examples:
   hoptime observe ingress.pcap --point A --estimators lda,lds --epoch 1s --to records
@@ -69,9 +69,9 @@ Examples:
   hoptime observe a.pcap --point A --epoch 65536p --to records   # cut by packets, not by clocks
   hoptime observe a-*.pcap --point A --to records --keep 7d
   hoptime observe eth1 --direction in --point A --to records --keep 7d   # until interrupted
-  hoptime observe eth1 --ebpf --point A --to records   # sketched in the kernel: no packet is copied
+  hoptime observe eth1 --ebpf --point A --to records   # in the kernel: no packet is copied
   hoptime observe eth2 --ebpf --at tc-egress --point B --to records   # before the queue
-  hoptime observe eth1 eth2 --segment A:B --estimators maple --to records   # two of one router
+  hoptime observe eth1 eth2 --segment A:B --estimators maple --to records   # both ends, one host
   tcpdump -i eth0 -s 96 -w - | hoptime observe - --point A --to records --keep 7d
   hoptime observe a.pcap --point A --to http://collector:8787 --token-file A.token
   hoptime observe eth1 --point A --to nats://n1:4222,n2:4222 --creds A.creds   # docs/cluster.md
@@ -83,16 +83,17 @@ Examples:
 
 const collect = (text: string, before: string[] | undefined) => [...(before ?? []), text];
 
+// long: one call for each option, in the order of --help.
 export function observeCommand(table: readonly Estimator[] = ESTIMATORS): Command {
   const command = new Command("observe")
     .description(
-      "Reads the captures of one point and writes one record per epoch and estimator: kilobytes that two points exchange instead of packets. hoptime query reads them.",
+      "Turns the packets of one point into records, one per epoch and estimator: kilobytes that two points exchange instead of packets. hoptime query reads them.",
     )
     .argument(
       "[file...]",
-      "captures of the point, oldest first, - for standard input, FILE#eth0 for one interface of a file; or interfaces of this host: eth1, iface:eth1",
+      "captures of the point, oldest first (- is standard input, FILE#eth0 one interface of a capture), or interfaces of this host: eth1, iface:eth1",
     )
-    .option("--point <name>", "name of the point; one each for several interfaces", collect)
+    .option("--point <name>", "name of the point; of several interfaces, one each", collect)
     .requiredOption(
       "--to <where>",
       "directory for records, http://HOST:PORT, or nats://HOST:PORT[,HOST:PORT]",
@@ -104,54 +105,61 @@ export function observeCommand(table: readonly Estimator[] = ESTIMATORS): Comman
     )
     .option(
       "--epoch <length>",
-      "length of an epoch: 1s, 250ms; or 65536p, this many packets on average (default: 1s)",
+      "length of an epoch: a time (1s, 250ms) or an average number of packets (65536p) (default: 1s)",
     )
     .option(
       "--cut <how>",
-      "how epochs are cut: aligned (by the clock), delimited (by packets both points see), control (by Start and End messages)",
+      "how epochs are cut: aligned (by the clock), delimited (by packets that both points see), control (by Start and End messages)",
       choiceOption("--cut", CUTS),
     )
     .option(
       "--control-to <address>",
-      "with --cut control, at the sender: send Start and End messages to this address behind the receiver, every --epoch",
+      "with --cut control, at the sender: send a Start and an End message per --epoch to this address behind the receiver",
     )
-    .option("--role <end>", `end of the segment: ${ROLES.join(", ")}`, choiceOption("--role", ROLES), "both")
+    .option(
+      "--role <end>",
+      `which end of the segment this point is: ${ROLES.join(", ")}`,
+      choiceOption("--role", ROLES),
+      "both",
+    )
     .option("--filter <expr>", "only packets that match this pcap-filter expression; the same at both points")
     .option(
       "--segment <A:B=expr>",
-      "packets from A to B, one of them here (repeatable); A:B alone: of two interfaces",
+      "records of these packets from A to B; this point is one of them (repeatable). A:B alone: with two interfaces",
       collect,
     )
-    .option("--class <name=expr>", "a traffic class with records of its own (repeatable)", collect)
+    .option("--class <name=expr>", "separate records for this traffic class (repeatable)", collect)
     .option("--key <fields>", "flow key: 5tuple, hosts, src/24, prefix/24, dscp …", "5tuple")
     .option(
       "--cover <bytes>",
-      "identify packets by this many bytes from the IP header on",
+      "match on this many bytes from the IP header on",
       integerOption("--cover", 20, 1500),
       64,
     )
-    .option("--inner", "use the packet inside GRE, VXLAN, Geneve, IPIP, GTP-U")
+    .option("--inner", "use the packet inside GRE, VXLAN, Geneve, IP-in-IP and GTP-U")
     .option("--seed <n>", "seed of all hashes; the same at both points", seedOption)
     .option(
       "--sender <file>",
-      "capture of the sender, for estimators that need each packet's delay (repeatable)",
+      "the sender's capture, for estimators that need each packet's delay (repeatable)",
       collect,
     )
-    .addOption(timeOption("--window <time>", "with --sender: longest delay of a packet", SENDER_WINDOW_NS))
+    .addOption(
+      timeOption("--window <time>", "with --sender: longest delay that is matched", SENDER_WINDOW_NS),
+    )
     .option(
       "--delays <how>",
-      `each packet's delay, for maple and sds: rli from reference packets in the captures; ${PACKET_TIME_LAYOUTS.join(", ")} from timestamps that a capture switch wrote into the packets`,
+      `source of each packet's delay, for maple and sds: rli (reference packets in the captures), or timestamps written by capture switches: ${PACKET_TIME_LAYOUTS.join(", ")}`,
       choiceOption("--delays", DELAYS),
     )
     .option("--reference-key <file>", "use only reference packets made with this key")
-    .option("--drain <rate>", "with --delays rli: drain rate of the queue: 60mbit", rateOption)
-    .option("--with-flows", "keep a flow table too")
-    .option("--both-ways", "count both directions together; otherwise they are separated, or refused")
+    .option("--drain <rate>", "with --delays rli: drain rate of the queue, e.g. 60mbit", rateOption)
+    .option("--with-flows", "also keep a flow table")
+    .option("--both-ways", "count both directions together instead of separating them")
     .option(
       "--follow",
-      "until interrupted, read on: FILE as it grows, 'DIR/*.pcap' or DIR as a capture rotates through them",
+      "keep reading until interrupted: FILE as it grows, or 'DIR/*.pcap' or DIR as a capture rotates through files",
     )
-    .option("--verbose", "print the parameters of the estimators too")
+    .option("--verbose", "also print the estimators' parameters")
     .option("--json", "print a summary as JSON (format hoptime.observation/1)");
   addObserveBoxOptions(command);
   addInterfaceOptions(command);
@@ -177,6 +185,8 @@ async function follow(
 ): Promise<void> {
   const [point] = flags.point ?? [];
   const given = (name: string) => !["default", undefined].includes(self.getOptionValueSource(name));
+  if (!isRemote(flags.to) && /^[a-z][a-z0-9+.-]*:\/\//i.test(flags.to))
+    throw invalidValue("to", flags.to, "a directory, http://HOST:PORT or nats://HOST:PORT");
   const { ebpfSegment: ways } = flags;
   if (ways !== undefined) {
     const common = commonOptions(flags, table, endingSignal());
@@ -187,8 +197,8 @@ async function follow(
   if (files.length === 0)
     throw new UsageError(
       "bad-option",
-      "no capture and no interface is given",
-      "hoptime observe FILE..., eth1, or --ebpf-segment eth0:eth1",
+      "captures or an interface are missing",
+      "hoptime observe FILE... or hoptime observe eth1",
     );
   if (!isRemote(flags.to) || point === undefined) {
     await run(files, flags, table);
@@ -209,7 +219,7 @@ async function follow(
       const others = (of: string) => plan.networksOfOthers(of);
       await run(files, { ...flags, ...Object.fromEntries(planned) }, table, signal, others).finally(unwatch);
       if (ending.aborted || !change.signal.aborted) return;
-      warn("hoptime: the collector's plan has changed: going on as it says");
+      warn("hoptime: the collector's plan has changed; following the new plan");
     }
   } finally {
     await plan.close();
@@ -234,7 +244,7 @@ async function run(
   if (point === undefined)
     throw new UsageError("bad-option", "is missing", "name the point: ‘point A’", { parameter: "point" });
   if (more !== undefined)
-    throw new UsageError("bad-option", `'${more}' is a second name of one point`, "give one", {
+    throw new UsageError("bad-option", `'${more}' is a second name for one point`, "give one name", {
       parameter: "point",
     });
   const [own] = interfaceOptions(flags);
@@ -261,15 +271,15 @@ async function runInterfaces(
 ): Promise<void> {
   const ends = segmentEnds(names, flags);
   if (flags.spool !== undefined)
-    throw new UsageError("bad-option", "is for one point", "leave it out: each point has its own", {
+    throw new UsageError("bad-option", "applies to a single point", "leave it out: each point has its own", {
       parameter: "spool",
     });
   const points = ends ?? flags.point ?? [];
   if (points.length !== names.length)
     throw new UsageError(
       "bad-option",
-      `${names.length} interfaces and ${countOf(points.length, "name")} of points`,
-      "name each: ‘point A’ ‘point B’; or the ends of a segment: ‘segment A:B’",
+      `${names.length} interfaces but ${countOf(points.length, "name")}`,
+      "name each (‘point A’ ‘point B’), or both ends of a segment (‘segment A:B’)",
       { parameter: "point" },
     );
   const way = ends && flags.direction === undefined ? { direction: ["in" as const, "out" as const] } : {};
@@ -305,9 +315,14 @@ function segmentEnds(names: readonly string[], { segment, point }: Flags): [stri
   const match = /^([^:=]+):([^:=]+)(?:=|$)/.exec(text ?? "");
   if (!match || point !== undefined || names.length !== 2) return null;
   if (others.length > 0)
-    throw new UsageError("bad-option", "two interfaces are the ends of one segment", "give one", {
-      parameter: "segment",
-    });
+    throw new UsageError(
+      "bad-option",
+      "two interfaces are the ends of one segment",
+      "give one ‘segment A:B’",
+      {
+        parameter: "segment",
+      },
+    );
   return [match[1]?.trim() ?? "", match[2]?.trim() ?? ""];
 }
 
@@ -351,7 +366,7 @@ function waysOf(point: string, ofOthers?: NetworksOfOthers): WaysPlan {
     ...(ofOthers ? { networksOfOthers: () => ofOthers(point) } : {}),
     onSeparated: (networks) =>
       warn(
-        `hoptime: ${point}: packets go both ways; each direction has its records, by the networks of one side (${networks.join(", ")})`,
+        `hoptime: ${point}: packets go both ways: separate records per direction, by the networks of one side (${networks.join(", ")})`,
       ),
   };
 }

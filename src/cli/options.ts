@@ -2,7 +2,7 @@
 import { Option } from "commander";
 import { invalidValue, oneOf, type UsageCode, UsageError } from "../base/errors.ts";
 import { formatCount, parseBitRate, parseSize } from "../base/quantity.ts";
-import { formatDuration, parseDuration } from "../base/time.ts";
+import { formatDuration, parseDuration, parseTime } from "../base/time.ts";
 
 /** For commander: `--window 250ms` to ns. */
 export function durationOption(flag: string): (text: string) => number {
@@ -11,6 +11,11 @@ export function durationOption(flag: string): (text: string) => number {
     if (!(ns > 0)) throw invalid(flag, text, "a time above 0, e.g. 1s, 250ms or 10us", "bad-time");
     return ns;
   };
+}
+
+/** For commander: an instant, such as `--from 2026-11-15T04:00:00Z`. */
+export function instantOption(flag: string): (text: string) => bigint {
+  return (text) => named(flag, text, parseTime);
 }
 
 /** An option that takes a time, with its default as one would type it. */
@@ -24,9 +29,12 @@ export function typed(ns: number): string {
   return formatDuration(ns).replace(" ", "").replace("µ", "u");
 }
 
-function parse(flag: string, text: string): number {
+const parse = (flag: string, text: string): number => named(flag, text, parseDuration);
+
+/** What is wrong with the text is said of the flag. */
+export function named<T>(flag: string, text: string, read: (text: string) => T): T {
   try {
-    return parseDuration(text);
+    return read(text);
   } catch (cause) {
     if (!(cause instanceof UsageError)) throw cause;
     const { problem, hint } = cause;
@@ -77,11 +85,14 @@ export function shareOption(flag: string, { zero = false } = {}): (text: string)
   };
 }
 
+/** Beyond this numbers are not exact, and no amount of anything here. */
+const MAX_POSITIVE = 1e15;
+
 /** A number above 0, also as 5e6. */
 export function positiveOption(flag: string): (text: string) => number {
   return (text) => {
     const n = text.trim() === "" ? Number.NaN : Number(text);
-    if (!(Number.isFinite(n) && n > 0)) throw invalid(flag, text, "a number above 0");
+    if (!(n > 0 && n <= MAX_POSITIVE)) throw invalid(flag, text, "a number above 0, at most 1e15");
     return n;
   };
 }

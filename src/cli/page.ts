@@ -9,16 +9,16 @@ const DEFAULT_LISTEN = "127.0.0.1:8780";
 export function pageCommand(): Command {
   return new Command("page")
     .description(
-      "Serves a page that compares two captures in the browser. Drop the files on it: they never leave the browser. The same page is one file, dist/web/compare/index.html, to host anywhere or open from disk.",
+      "Serves a page that compares two captures in the browser: drop the files on it. They stay in the browser. The page is also a single file, dist/web/compare/index.html, to host anywhere or open from disk.",
     )
-    .option("--listen <address>", "HOST:PORT to listen on; port 0: any that is free", DEFAULT_LISTEN)
+    .option("--listen <address>", "HOST:PORT to listen on; port 0 picks a free one", DEFAULT_LISTEN)
     .option("--json", "print the address as a line of JSON: { url }")
     .addHelpText(
       "after",
       `
 Examples:
   hoptime page                         # until Ctrl-C
-  hoptime page --listen 0.0.0.0:8780   # for others, too: anybody may open the page; captures stay in their browser`,
+  hoptime page --listen 0.0.0.0:8780   # for others too; their captures stay in their browsers`,
     )
     .action(async (flags: { listen: string; json?: boolean }) => {
       const signal = endingSignal();

@@ -41,7 +41,7 @@ Examples:
 export function planCommand(): Command {
   return new Command("plan")
     .description(
-      "Chooses the routers to upgrade first, and shows how much probing and path length each upgrade saves.",
+      "Chooses which routers of a network to upgrade first, and shows how much probing and segment length each upgrade saves.",
     )
     .argument("<topology>", "file with the network map")
     .option("-n, --upgrade <n>", "upgrade at most this many routers", integerOption("--upgrade", 0), 10)
@@ -52,12 +52,12 @@ export function planCommand(): Command {
       "greedy",
     )
     .option("--latencies <file>", "Rocketfuel: the latencies file that belongs to the weights")
-    .option("--demands <file>", "traffic between routers: 'from,to,volume' lines or Repetita's .demands")
-    .option("--costs <file>", "cost of upgrading a router: 'router,cost' lines; routers not listed cost 1")
+    .option("--demands <file>", "traffic between routers: lines of 'from,to,volume', or Repetita's .demands")
+    .option("--costs <file>", "cost of upgrading a router: lines of 'router,cost'; others cost 1")
     .option("--budget <cost>", "spend at most this much", amount)
-    .option("--seed <n>", "random: the first seed", integerOption("--seed", 0), 1)
-    .option("--repeat <n>", "random: number of runs", integerOption("--repeat", 1), 10)
-    .option("--json", "the plan as JSON (format hoptime.plan/1)")
+    .option("--seed <n>", "with --strategy random: the first seed", integerOption("--seed", 0), 1)
+    .option("--repeat <n>", "with --strategy random: number of runs", integerOption("--repeat", 1), 10)
+    .option("--json", "print the plan as JSON (format hoptime.plan/1)")
     .option("--svg <file>", "write the map and the curves as a picture")
     .option("--html <file>", "write an HTML report with picture and table")
     .addHelpText("after", EXAMPLES)

@@ -5,7 +5,6 @@ import { isObjectUrl, readObjectPlace } from "../archive/objects/object-place.ts
 import { ObjectStorage } from "../archive/objects/object-storage.ts";
 import { invalidValue, oneOf, UsageError } from "../base/errors.ts";
 import { formatCount } from "../base/quantity.ts";
-import { parseTime } from "../base/time.ts";
 import { DEFAULT_CONFIDENCE } from "../collect/collector.ts";
 import type { Estimator } from "../estimators/estimator.ts";
 import { ESTIMATORS } from "../estimators/table.ts";
@@ -33,7 +32,7 @@ import { addCollectorOptions, type CollectorFlags, endpointOf } from "./collecto
 import { addEstimatorOptions, estimatorParameters, PARAMETER_HELP, splitNames } from "./estimator-options.ts";
 import { flagOf } from "./flags.ts";
 import { openFlowRecords } from "./flow-record-file.ts";
-import { choiceOption, integerOption, timeOption } from "./options.ts";
+import { choiceOption, instantOption, integerOption, shareOption, timeOption } from "./options.ts";
 import { printJson, printText } from "./output.ts";
 import { LIST_NAMES, type ListFlags, runList } from "./query-list.ts";
 import { colours } from "./terminal.ts";
@@ -60,14 +59,14 @@ interface Flags extends CollectorFlags, Omit<ListFlags, keyof CollectorFlags> {
 }
 
 const EXAMPLES = `
-Times: 2026-11-15T04:00:00Z, seconds with a decimal point (1700000000.5) or nanoseconds. An epoch that
-overlaps --from or --to counts as a whole.
+Times: 2026-11-15T04:00:00Z, seconds with a decimal point (1700000000.5) or nanoseconds. An epoch
+that overlaps --from or --to counts as a whole.
 
---group: host (pairs of hosts), prefix/N (pairs of prefixes) or any flow key (src, dst/24, proto, dscp …);
-for packets also packet, subflow/N and all.
+--group: host (pairs of hosts), prefix/N (pairs of prefixes) or any flow key (src, dst/24, proto …);
+for single packets also packet, subflow/N and all.
 
-Without --between: single packets, from records of maple: by --packet, --flow or --capture, or those of all
-flows. --ipid and all flows need records observed with --maple identity=both,index=true.
+Single packets need records of maple. Choose them by --packet, --flow or --capture, or --group alone
+for all flows. --ipid and all flows need records observed with --maple identity=both,index=true.
 
 Examples:
   hoptime query records --between A B
@@ -84,72 +83,78 @@ Examples:
   hoptime query records --between A B --group prefix/24 --from 2026-11-15T04:00:00Z --to 2026-11-15T05:00:00Z
 `;
 
+// long: one call for each option, in the order of --help.
 export function queryCommand(table: readonly Estimator[] = ESTIMATORS): Command {
   const command = new Command("query")
     .description(
-      "Reports delay and loss between two points from their records, with confidence intervals; without --between, what a point knows about single packets.",
+      "Reports delay and loss between two points from their records, with confidence intervals. Without --between: what a point knows about single packets.",
     )
     .argument(
       "<dir>",
-      "directory of records (hoptime observe --to DIR), a collector: http://HOST:PORT, or s3://BUCKET/PREFIX",
+      "records: a directory (hoptime observe --to DIR), a collector (http://HOST:PORT) or s3://BUCKET/PREFIX",
     )
     .option(
       "--list <what>",
-      `of a collector, as on its page: ${LIST_NAMES.join(", ")}`,
+      `print a list of a collector, as on its page: ${LIST_NAMES.join(", ")}`,
       choiceOption("--list", LIST_NAMES),
     )
-    .option("--between <points...>", "sender and receiver: A B")
-    .option("--segment <label>", "records of this segment")
-    .option("--class <name>", "records of this traffic class")
+    .option("--between <points...>", "sender and receiver, e.g. A B")
+    .option("--segment <label>", "use the records of this segment")
+    .option("--class <name>", "use the records of this traffic class")
     .option("--estimator <names>", "only these estimators (default: all with records)")
-    .option("--flow <key...>", "these flows: 'tcp 10.0.0.1:443 > 10.0.0.9:51000'")
-    .option("--packet <digest...>", "these packets, by their digests (16 hexadecimal digits)")
+    .option("--flow <key...>", "these flows, e.g. 'tcp 10.0.0.1:443 > 10.0.0.9:51000'")
+    .option("--packet <digest...>", "these packets, by digest (16 hexadecimal digits)")
     .option(
       "--ipid <ranges>",
-      "with --flow: packets with these IPIDs: 100-250,300 (default: those that the records list)",
+      "with --flow: packets with these IPIDs, e.g. 100-250,300 (default: those listed in the records)",
     )
     .option("--capture <file>", "the packets of this capture")
     .option(
       "--filter <expr>",
-      "only packets of --capture, or flows listed, that match this pcap-filter expression",
+      "only packets of --capture, or listed flows, that match this pcap-filter expression",
     )
-    .option("--search <text>", "only flows or rows of --list that have this in their name")
+    .option("--search <text>", "only flows, or rows of --list, with this in their name")
     .option(
       "--state <state>",
-      "with --list: slow, loss, silent, unmeasured, fine; open, closed; active, ended",
+      "with --list, by state: segments slow, loss, silent, unmeasured, fine; incidents open, closed; alerts active, ended",
     )
     .option(
       "--sort <by>",
       `order of flows: ${FLOW_ORDERS.join(", ")}; of segments: ${SEGMENT_ORDERS.join(", ")}`,
     )
-    .option("--order <way>", "up or down", choiceOption("--order", ["up", "down"]))
-    .option("--at <time>", "with --list segments: as the map shows them at this time", parseTime)
-    .option("--point <name>", "for packets: use the records of this point")
+    .option("--order <way>", "direction of --sort: up or down", choiceOption("--order", ["up", "down"]))
+    .option("--at <time>", "with --list segments: their state at this time", instantOption("--at"))
+    .option("--point <name>", "for single packets: use the records of this point")
     .addOption(
       timeOption(
         "--slack <time>",
-        "with --capture: also ask the next epoch for packets this close to the edge",
+        "with --capture: also look in the neighbouring epoch for packets this close to its edge; further if its delays are longer",
         DEFAULT_SLACK_NS,
       ),
     )
     .option(
       "--worst <n>",
-      "list this many of the slowest packets of each group",
+      "for single packets: list this many of the slowest of each group",
       integerOption("--worst", 0),
       DEFAULT_WORST,
     )
-    .option("--top <n>", "number of flows or groups, largest first", integerOption("--top", 1))
-    .option("--group <key>", "group flows by: host, prefix/24, dst, proto …")
-    .option("--from <time>", "from this time on", parseTime)
-    .option("--to <time>", "before this time", parseTime)
-    .option("--confidence <share>", "confidence level of the intervals", Number, DEFAULT_CONFIDENCE)
+    .option("--top <n>", "show this many flows or groups, largest first", integerOption("--top", 1))
+    .option("--group <key>", "group flows by host, prefix/24, dst, proto …")
+    .option("--from <time>", "only epochs from this time on", instantOption("--from"))
+    .option("--to <time>", "only epochs before this time", instantOption("--to"))
+    .option(
+      "--confidence <share>",
+      "confidence level of intervals",
+      shareOption("--confidence"),
+      DEFAULT_CONFIDENCE,
+    )
     .option(
       "--flow-records <file>",
-      "packets per flow from NetFlow v5 or v9, IPFIX, a capture of those, or CSV",
+      "read packets per flow from NetFlow v5 or v9, IPFIX, a capture of those, or CSV",
     )
-    .option("--series [n]", "show the epochs one by one (the first n)", integerOption("--series", 1))
-    .option("--verbose", "print the parameters of the estimators and all their notes")
-    .option("--json", "the whole answer as JSON")
+    .option("--series [n]", "also show each epoch (the first n)", integerOption("--series", 1))
+    .option("--verbose", "also print the estimators' parameters and all notes")
+    .option("--json", "print the whole answer as JSON (docs/formats/answer.md)")
     .addOption(
       new Option(
         "--s3-endpoint <url>",
@@ -167,16 +172,20 @@ function start(directory: string, flags: Flags, table: readonly Estimator[]): Pr
   const { list, between } = flags;
   const refuse = (names: readonly (keyof Flags)[], goes: string) => {
     for (const name of names)
-      if (flags[name] !== undefined) throw new UsageError("bad-option", `${flagOf(name)} goes with ${goes}`);
+      if (flags[name] !== undefined) throw new UsageError("bad-option", `${flagOf(name)} ${goes}`);
   };
   if (list !== undefined) {
-    refuse(["between", "flow", "packet", "capture", "group", "filter"], "questions, not with --list");
-    refuse(list === "segments" ? [] : ["at"], "--list segments");
+    refuse(["between", "flow", "packet", "capture", "group", "filter"], "cannot be combined with --list");
+    refuse(list === "segments" ? [] : ["at"], "needs --list segments");
     return runList(directory, list, flags);
   }
-  refuse(["state", "at"], "--list");
+  refuse(["state", "at"], "needs --list");
+  if (!isCollectorUrl(directory))
+    refuse(["tokenFile", "ca", "cert", "certKey"], "needs a collector: http://HOST:PORT");
+  if (between !== undefined)
+    refuse(["packet", "ipid", "capture", "point"], "cannot be combined with --between");
   if (between !== undefined) return run(directory, flags, table);
-  refuse(["search", "sort", "order"], "--between, or --list");
+  refuse(["search", "sort", "order"], "needs --between or --list");
   return runPackets(directory, flags, table);
 }
 
@@ -229,23 +238,24 @@ function askedPackets({ packet, flow, ipid, capture, filter, group, top }: Flags
   const bad = (message: string, hint: string) => new UsageError("bad-question", message, hint);
   const named = [packet && "--packet", flow && "--flow", capture && "--capture"].filter((f) => f);
   if (named.length > 1) throw bad(`${named.join(" and ")} are two questions`, "ask one after the other");
-  if (ipid !== undefined && !flow) throw bad("--ipid needs --flow", "IPIDs are those of a flow's packets");
+  if (ipid !== undefined && !flow)
+    throw bad("--ipid needs --flow", "IPIDs select among the packets of a flow");
   if (filter !== undefined && !capture)
-    throw bad("--filter needs --capture", "it chooses among the packets of a capture");
+    throw bad("--filter needs --capture or --between", "it selects packets of a capture, or listed flows");
   if (packet) return { by: "digest", digests: packet };
   if (flow) return { by: "flow", flows: flow, ipids: ipid === undefined ? null : parseIpids(ipid) };
   if (capture !== undefined) return { by: "capture", file: capture, filter };
   if (group !== undefined || top !== undefined) return { by: "listed" };
   throw bad(
-    "no question was asked",
-    "--between A B, packets by --packet, --flow, --capture or --group, or --list",
+    "what to report is missing",
+    "give --between A B; for single packets --packet, --flow, --capture or --group; for a collector's lists --list",
   );
 }
 
 async function run(directory: string, flags: Flags, table: readonly Estimator[]): Promise<void> {
   const [from, to, ...more] = flags.between ?? [];
   if (from === undefined || to === undefined || more.length > 0) {
-    throw new UsageError("bad-question", "--between needs two points", "such as --between A B");
+    throw new UsageError("bad-question", "--between needs two points", "for example: --between A B");
   }
   const question: Question = {
     between: [from, to],
@@ -298,8 +308,8 @@ async function askUrl(url: string, { fromNs, toNs, ...rest }: Question, flags: F
   if (flowRecords && flowRecords.length > MAX_FLOW_ROWS)
     throw new UsageError(
       "not-supported",
-      `${flags.flowRecords}: ${formatCount(flowRecords.length)} flow records are more than a collector takes (${formatCount(MAX_FLOW_ROWS)})`,
-      "give those of the time asked for, or ask the directory of records",
+      `${flags.flowRecords}: ${formatCount(flowRecords.length)} flow records, more than a collector accepts (${formatCount(MAX_FLOW_ROWS)})`,
+      "give only those of the time asked for, or query the directory of records",
     );
   const json = {
     ...rest,

@@ -1,6 +1,6 @@
 /** `hoptime reference --to ADDR`: sends reference packets for RLI. */
 import { Command, Option } from "commander";
-import { formatCount, significant } from "../base/quantity.ts";
+import { countOf, formatCount, significant } from "../base/quantity.ts";
 import type { AdaptiveSettings } from "../delays/injection-rate.ts";
 import { readReferenceKey } from "../delays/reference-key.ts";
 import { type ReferenceSummary, sendReferences } from "../delays/reference-sender.ts";
@@ -41,15 +41,15 @@ export function referenceCommand(): Command {
     .requiredOption("--to <address>", "destination: an address behind the receiving point")
     .option("--port <n>", "UDP port", integerOption("--port", 1, 65_535), STAMP_PORT)
     .option("--rate <n>", "references per second", integerOption("--rate", 1, 100_000))
-    .option("--interface <name>", "with --every or --drain: interface whose packets set the rate")
+    .option("--interface <name>", "with --every or --drain: interface whose traffic sets the rate")
     .option(
       "--every <n>",
-      "one reference for every n packets of --interface",
+      "send one reference per n packets of --interface",
       integerOption("--every", 1, 1_000_000),
     )
     .option(
       "--drain <rate>",
-      "drain rate of the queue of --interface, e.g. 60mbit: many references on an idle link, few on a full one",
+      "follow the utilisation of --interface, whose queue drains at this rate, e.g. 60mbit: many references on an idle link, few on a full one",
       rateOption,
     )
     .option(
@@ -83,14 +83,17 @@ export function referenceCommand(): Command {
       share("--smoothing"),
     )
     .addOption(
-      new Option("--for <time>", "duration; Ctrl-C stops earlier and prints the summary")
+      new Option("--for <time>", "stop after this time; Ctrl-C stops earlier and prints the summary")
         .argParser(durationOption("--for"))
         .default(10e9, "10s"),
     )
-    .option("--session <n>", "session id in the packets", integerOption("--session", 0, 65_535), 1)
+    .option("--session <n>", "session id of the packets", integerOption("--session", 0, 65_535), 1)
     .option("--bytes <n>", "size of the UDP payload", integerOption("--bytes", 44, 1400), 44)
-    .option("--key <file>", "authenticated mode: file with the key, the same as at the receiving point")
-    .option("--json", "the summary as JSON (format hoptime.reference/1)")
+    .option(
+      "--key <file>",
+      "authenticate packets with the key in this file, the same as at the receiving point",
+    )
+    .option("--json", "print the summary as JSON (format hoptime.reference/1)")
     .addHelpText(
       "after",
       `
@@ -137,7 +140,7 @@ function given(settings: Record<string, number | undefined>): Partial<AdaptiveSe
 
 function warningsOf({ sent, failed, packetsPerSecond, askedPerSecond }: ReferenceSummary): string[] {
   const out = Object.entries(failed).map(
-    ([code, n]) => `${formatCount(n)} references did not leave this host (${code})`,
+    ([code, n]) => `${countOf(n, "reference")} did not leave this host (${code})`,
   );
   if (askedPerSecond !== null && sent > 0 && packetsPerSecond < ENOUGH * askedPerSecond) {
     out.push(
@@ -149,5 +152,5 @@ function warningsOf({ sent, failed, packetsPerSecond, askedPerSecond }: Referenc
 
 function describe(s: ReferenceSummary): string {
   const busy = s.utilisation === null ? "" : `, utilisation ${(100 * s.utilisation).toFixed(1)} %`;
-  return `${formatCount(s.sent)} references to ${s.to} port ${s.port} in ${significant(s.seconds, 3)} s (${significant(s.packetsPerSecond, 4)} per second${busy})\n`;
+  return `${countOf(s.sent, "reference")} to ${s.to} port ${s.port} in ${significant(s.seconds, 3)} s (${significant(s.packetsPerSecond, 4)} per second${busy})\n`;
 }

@@ -49,9 +49,9 @@ const SCALES = ["quick", "full"] as const;
 export function reproduceCommand(): Command {
   return new Command("reproduce")
     .description(
-      "Repeats the tables and figures of the papers on simulated traffic: what each claims, what the algorithm as written gives, what ours gives.",
+      "Repeats the tables and figures of the papers on simulated traffic: what each paper claims, what its algorithm gives as written, what hoptime's gives.",
     )
-    .argument("[id...]", "experiments, papers, or all (hoptime reproduce --list names them)")
+    .argument("[id...]", "experiments or papers; hoptime reproduce --list names them (default: all)")
     .option("-o, --out <dir>", "directory of the report", "reproduction")
     .option(
       "--scale <size>",
@@ -62,19 +62,19 @@ export function reproduceCommand(): Command {
     .option("--seed <n>", "seed of all traffic", integerOption("--seed", 1), 1)
     .option(
       "--seeds <n>",
-      "this many runs with seeds from --seed on; exit code 1 where a level is reached in fewer than nine of ten",
+      "repeat everything with this many seeds, from --seed on; exit code 1 if a level is reached in fewer than nine of ten runs",
       integerOption("--seeds", 2, 1000),
     )
-    .option("--map <file>", "map of a network for MPLANE's plans, such as Rocketfuel's 1239.weights.intra")
+    .option("--map <file>", "network map for MPLANE's plans, e.g. Rocketfuel's 1239.weights.intra")
     .option(
       "--jobs <n>",
-      "studies that run side by side",
+      "number of studies to run in parallel",
       integerOption("--jobs", 1),
       Math.min(4, availableParallelism()),
     )
     .option("--again", "repeat studies that already have a result")
     .option("--list", "list the experiments and exit")
-    .option("--part", "run, and write no report")
+    .option("--part", "run the studies without writing the report")
     .option("--json", "print the findings as JSON (format hoptime.reproduction/1)")
     .addHelpText(
       "after",

@@ -3,7 +3,7 @@ import { closeSync, openSync, writeSync } from "node:fs";
 import { setTimeout as sleep } from "node:timers/promises";
 import { writeFailure } from "../base/directory.ts";
 import { UsageError } from "../base/errors.ts";
-import { formatCount } from "../base/quantity.ts";
+import { countOf, formatCount } from "../base/quantity.ts";
 import { type EpochTruth, runNetwork } from "../evaluate/network-run.ts";
 import { type NetworkLink, readNetwork } from "../network/traffic/network-file.ts";
 import { DirectorySink } from "../observe/directory-sink.ts";
@@ -61,7 +61,7 @@ export async function simulateNetwork(file: string, flags: NetworkFlags): Promis
       onEpochs: (link, epochs) => truth?.add(link, epochs),
       onProgress: (links, of, { records }) =>
         process.stderr.write(
-          `${formatCount(links)} of ${formatCount(of)} segments simulated, ${formatCount(records)} records so far\n`,
+          `${formatCount(links)} of ${countOf(of, "segment")} simulated, ${countOf(records, "record")} so far\n`,
         ),
     });
     if ("counts" in sink) await whenSent(sink, signal);
@@ -106,7 +106,7 @@ function checkSent(to: string, { counts, refusals }: Pick<HttpSink, "counts" | "
   if (waiting + refused + dropped === 0) return;
   throw new UsageError(
     "not-writable",
-    `${to}: ${formatCount(waiting)} records were not sent in time, ${formatCount(refused)} refused, ${formatCount(dropped)} dropped`,
+    `${to}: ${countOf(waiting, "record")} were not sent in time, ${formatCount(refused)} refused, ${formatCount(dropped)} dropped`,
     refusals[0] ?? "is the collector running, and is its disk full?",
   );
 }
@@ -162,5 +162,5 @@ function text(report: {
 }): string {
   const { points, segments, packets, records, bytes, seconds, durationS, to, complete } = report;
   const early = complete ? "" : "ended early, what was simulated until then: ";
-  return `${early}${formatCount(points)} points, ${formatCount(segments)} segments, ${durationS} s: ${formatCount(packets)} packets, ${formatCount(records)} records (${formatCount(Math.round(bytes / 1e6))} MB) to ${to} in ${seconds.toFixed(1)} s\n`;
+  return `${early}${countOf(points, "point")}, ${countOf(segments, "segment")}, ${durationS} s: ${countOf(packets, "packet")}, ${countOf(records, "record")} (${formatCount(Math.round(bytes / 1e6))} MB) to ${to} in ${seconds.toFixed(1)} s\n`;
 }

@@ -92,7 +92,9 @@ describe("hoptime simulate", () => {
 
   it("refuses references without a pace", async () => {
     const out = join(directory, "none");
-    await expect(run("--out", out, "--references", "often")).rejects.toThrow(/is no scheme/);
+    await expect(run("--out", out, "--references", "often")).rejects.toThrow(
+      /invalid value .often. .expected adaptive/,
+    );
     await expect(
       run("--out", out, "--queue", "none", "--delay", "constant:1ms", "--references", "adaptive"),
     ).rejects.toThrow(/needs a queue/);

@@ -1,9 +1,9 @@
 /** `hoptime simulate --out DIR`. */
 
 import { Command } from "commander";
-import { UsageError } from "../base/errors.ts";
+import { invalidValue, UsageError } from "../base/errors.ts";
 import { Kernels } from "../base/kernels.ts";
-import { formatBitRate, formatCount, formatShare } from "../base/quantity.ts";
+import { countOf, formatBitRate, formatCount, formatShare } from "../base/quantity.ts";
 import { formatDuration } from "../base/time.ts";
 import { encodeStamp } from "../delays/stamp.ts";
 import { type Injection as ReferenceInjection, referenceInjector } from "../evaluate/reference-injectors.ts";
@@ -60,23 +60,23 @@ interface Flags {
 export function simulateCommand(): Command {
   return new Command("simulate")
     .description(
-      "Sends traffic through queues, delays and loss of your choice and writes what each point would capture (nanosecond pcap) beside the truth: truth.json per flow, and with --packets packets.csv per packet.",
+      "Sends traffic through queues, delays and loss of your choice. Writes what each point would capture (nanosecond pcap), and the truth: truth.json per flow, with --packets also packets.csv per packet.",
     )
     .option("--out <dir>", "directory for sender.pcap, receiver.pcap, truth.json")
     .option(
       "--network <file>",
-      "a whole network: a map in any format of hoptime plan, or hoptime.network/1 (docs/simulate.md); its taps' records go to --to",
+      "simulate a whole network and send its taps' records to --to: a map in any format of hoptime plan, or hoptime.network/1 (docs/simulate.md)",
     )
     .option("--to <where>", "with --network: directory for records, http://HOST:PORT, or nats://HOST:PORT")
     .option(
       "--truth <file>",
-      "with --network: write delay and loss of each link and epoch, a line of JSON each",
+      "with --network: write the true delay and loss of each link and epoch as lines of JSON",
     )
     .option("--epoch <time>", "with --network: length of an epoch (default: 1s)", durationOption("--epoch"))
-    .option("--estimators <list>", "with --network: kept at each point (default: lda)")
+    .option("--estimators <list>", "with --network: estimators at each point (default: lda)")
     .option(
       "--scenario <file>",
-      "the whole scenario from a JSON file (docs/simulate.md); --seed still applies",
+      "read the whole scenario from a JSON file (docs/simulate.md); --seed still applies",
     )
     .option("--rate <pps>", "synthetic traffic: packets per second (default: 100k)", (t) =>
       parseQuantity(t, "rate"),
@@ -91,23 +91,32 @@ export function simulateCommand(): Command {
       "synthetic traffic: number of 10 Gbit/s input links",
       integerOption("--inputs", 1, 255),
     )
-    .option("--replay <file>", "traffic of a capture instead; repeated with new flows up to --duration")
-    .option("--time-scale <x>", "stretch the replay's time by this factor", (t) =>
+    .option(
+      "--replay <file>",
+      "use the traffic of a capture instead; repeated with new flows up to --duration",
+    )
+    .option("--time-scale <x>", "with --replay: stretch time by this factor", (t) =>
       parseQuantity(t, "time-scale"),
     )
     .option(
       "--queue <kind>",
-      "red, droptail or none",
+      "kind of queue: red, droptail or none",
       choiceOption("--queue", ["red", "droptail", "none"]),
       "red",
     )
-    .option("--utilisation <share>", "load of the queue, sets its drain rate (default: 80%)", (t) =>
-      parseQuantity(t.endsWith("%") ? String(Number(t.slice(0, -1)) / 100) : t, "utilisation"),
+    .option(
+      "--utilisation <share>",
+      "load of the queue, which sets its drain rate (default: 80%)",
+      parseUtilisation,
     )
     .option("--drain <bit/s>", "drain rate of the queue, instead of --utilisation", (t) =>
       parseQuantity(t, "drain"),
     )
-    .option("--capacity <packets>", "size of the queue (default: 10000)", integerOption("--capacity", 1))
+    .option(
+      "--capacity <packets>",
+      "size of the queue (default: 10000 packets)",
+      integerOption("--capacity", 1),
+    )
     .option(
       "--paths <n>",
       "number of parallel queues, chosen by flow (ECMP)",
@@ -119,25 +128,30 @@ export function simulateCommand(): Command {
       "delay behind the queue: weibull:133us:0.6, per-flow, constant:1ms …",
       parseDelay,
     )
-    .option("--loss <share[:burst]>", "loss: 0.1%, or in episodes: 1%:100", parseLoss)
+    .option("--loss <share[:burst]>", "loss, e.g. 0.1%, or in episodes: 1%:100", parseLoss)
     .option(
       "--reorder <share:time>",
-      "share of packets that are held back, and for how long: 1%:50us",
+      "hold back this share of the packets for this time, e.g. 1%:50us",
       parseReorder,
     )
     .option(
       "--clock <point:...>",
-      "clock of a point: receiver:offset=-50us,skew=20,jitter=100ns,resolution=1us (repeatable)",
+      "clock of a point, e.g. receiver:offset=-50us,skew=20,jitter=100ns,resolution=1us (repeatable)",
       (text: string, before: { point: string; clock: Clock }[] = []) => [...before, parseClock(text)],
     )
-    .option("--probes <pps>", "active probes (STAMP) among the traffic", (t) => parseQuantity(t, "probes"))
+    .option("--probes <pps>", "add active probes (STAMP) to the traffic", (t) => parseQuantity(t, "probes"))
     .option(
       "--references <scheme>",
-      "reference packets for rli: adaptive, 1-in-300 or every 780us",
+      "add reference packets for rli: adaptive, 1-in-300 or a time such as 780us",
       parseReferences,
     )
     .option("--seed <n>", "random seed; the same seed gives the same bytes", integerOption("--seed", 0), 1)
-    .option("--link <kind>", "raw (IP only) or ethernet", choiceOption("--link", ["raw", "ethernet"]), "raw")
+    .option(
+      "--link <kind>",
+      "link layer: raw (IP only) or ethernet",
+      choiceOption("--link", ["raw", "ethernet"]),
+      "raw",
+    )
     .option("--snap <bytes>", "snap length (default: 128)", integerOption("--snap", 64, 65_535))
     .option("--packets", "also write packets.csv with the fate of every packet")
     .option("--json", "print the totals as JSON (format hoptime.truth/1, without the flows)")
@@ -184,6 +198,14 @@ Examples:
     });
 }
 
+/** Of an overloaded queue it is above 1. */
+function parseUtilisation(text: string): number {
+  const match = /^(\d+(?:\.\d+)?)(%?)$/.exec(text.trim());
+  const share = match ? Number(match[1]) / (match[2] === "%" ? 100 : 1) : Number.NaN;
+  if (!(share > 0)) throw invalidValue("utilisation", text, "a share above 0, e.g. 88% or 0.88");
+  return share;
+}
+
 const DEFAULT_PPS = 100_000;
 
 /** What may be given beside a whole scenario; the rest is part of it. */
@@ -211,8 +233,9 @@ function parseReferences(text: string): Injection {
   if (!/^[0-9.]+ *[a-z]+$/.test(text))
     throw new UsageError(
       "bad-option",
-      `--references ${text}: is no scheme`,
-      "write adaptive, 1-in-300 or a time such as 780us",
+      `invalid value '${text}' (expected adaptive, 1-in-300 or a time such as 780us)`,
+      undefined,
+      { parameter: "references", value: text },
     );
   return { kind: "time", everyNs: durationOption("--references")(text) };
 }
@@ -281,10 +304,7 @@ function format(truth: TruthFile, flags: Flags): string {
   const t = truth.totals;
   const lines: string[] = [];
   const row = (name: string, text: string) => lines.push(`${colours.bold(name.padEnd(9))}${text}`);
-  row(
-    "sent",
-    `${formatCount(t.sent)} packets of ${formatCount(t.flows)} flows, ${formatCount(t.bytes)} bytes`,
-  );
+  row("sent", `${countOf(t.sent, "packet")} of ${countOf(t.flows, "flow")}, ${formatCount(t.bytes)} bytes`);
   row("lost", `${formatCount(t.lost)} (${t.sent > 0 ? formatShare(t.lost / t.sent) : "–"})`);
   const { meanNs, deviationNs, minNs, maxNs } = t;
   if (meanNs !== null && deviationNs !== null && minNs !== null && maxNs !== null) {
@@ -297,9 +317,9 @@ function format(truth: TruthFile, flags: Flags): string {
   for (const h of truth.hops.filter((x) => x.rateBps !== null))
     row(
       h.kind,
-      `${formatBitRate(h.rateBps ?? 0)}, longest ${formatCount(h.longest)} packets, ${formatCount(h.tailDrops + h.redDrops)} dropped`,
+      `${formatBitRate(h.rateBps ?? 0)}, longest ${countOf(h.longest, "packet")}, ${formatCount(h.tailDrops + h.redDrops)} dropped`,
     );
-  for (const f of truth.files) row(f.point, `${flags.out}/${f.file}: ${formatCount(f.packets)} packets`);
+  for (const f of truth.files) row(f.point, `${flags.out}/${f.file}: ${countOf(f.packets, "packet")}`);
   row("truth", `${flags.out}/truth.json${flags.packets ? `, ${flags.out}/packets.csv` : ""}`);
   return `${lines.join("\n")}\n`;
 }

@@ -42,7 +42,7 @@ export function sizeCommand(): Command {
   const sizes = ESTIMATORS.filter((e) => e.sizing).map((e) => e.name);
   const command = new Command("size")
     .description(
-      "Chooses the parameters of an estimator from packets and flows per epoch, loss, and a wanted error or a memory budget; reports its memory, bandwidth and predicted error.",
+      "Chooses the parameters of an estimator for the expected traffic and a target error or memory budget, and reports its memory, bandwidth and predicted error.",
     )
     .argument("[estimator]", sizes.join(", "))
     .addHelpText(
@@ -55,7 +55,7 @@ Examples:
   hoptime size ${sizes[0]} --help   all options`,
     )
     .action((name: string | undefined) => {
-      const wrong = name === undefined ? "no estimator was named" : `'${name}' has no sizes to choose`;
+      const wrong = name === undefined ? "the estimator is missing" : `'${name}' has no sizes to choose`;
       throw new UsageError(
         "bad-option",
         wrong,
@@ -71,12 +71,12 @@ Examples:
 function sizeOf(estimator: Estimator, sizing: Sizing): Command {
   return new Command(estimator.name)
     .description(estimator.title)
-    .option("--packets <n>", "packets per epoch, such as 5e6", positiveOption("--packets"))
+    .option("--packets <n>", "packets per epoch, e.g. 5e6", positiveOption("--packets"))
     .option("--flows <n>", "flows per epoch", positiveOption("--flows"))
     .option("--capture <file>", "take packets, flows and flow sizes from the busiest epoch of a capture")
     .option("--filter <expr>", "with --capture: only packets that match this pcap-filter expression")
     .option("--key <fields>", "flow key, as in compare", "5tuple")
-    .option("--loss <rates>", "expected loss rates: 0.01, or 0.1%,5%", lossOption)
+    .option("--loss <rates>", "expected loss rates, e.g. 0.01 or 0.1%,5%", lossOption)
     .addOption(timeOption("--epoch <time>", "length of an epoch", 1e9))
     .option(
       "--variation <ratio>",
@@ -86,35 +86,35 @@ function sizeOf(estimator: Estimator, sizing: Sizing): Command {
     )
     .option(
       "--error <share>",
-      "wanted mean relative error of the mean delay: 0.01 or 1%",
+      "target mean relative error of the mean delay, e.g. 0.01 or 1%",
       shareOption("--error"),
     )
     .option(
       "--flow-size <n>",
-      "flow size in packets for which the error is wanted",
+      "size of the flows for which the error is wanted, in packets",
       positiveOption("--flow-size"),
     )
     .option(
       "--reliability <share>",
-      "wanted share of the flows of --flow-size whose error is below --interval",
+      "target share of the flows of --flow-size with an error below --interval",
       shareOption("--reliability"),
     )
     .option(
       "--interval <share>",
-      "relative error for which reliability is reported: 0.05 or 5%",
+      "relative error for which reliability is reported, e.g. 0.05 or 5%",
       shareOption("--interval"),
     )
     .option(
       "--false-positives <share>",
-      "packet stores: wanted probability of an answer for a packet that was never seen",
+      "packet stores: target probability of an answer for a packet that was never seen",
       shareOption("--false-positives"),
     )
-    .option("--memory <bytes>", "memory of one tap: 16384, 16kB, 1MB", memoryOption)
+    .option("--memory <bytes>", "memory budget of one tap, e.g. 16384, 16kB or 1MB", memoryOption)
     .option(
       "--set <key=value,...>",
       `parameters to keep as given: ${estimator.parameters.map((p) => p.name).join(", ")}`,
     )
-    .option("--json", "the answer as JSON (format hoptime.size/1)")
+    .option("--json", "print the answer as JSON (format hoptime.size/1)")
     .addHelpText("after", `\nhoptime estimators ${estimator.name} describes the parameters.`)
     .action(async (flags: Flags) => run(estimator, sizing, flags))
     .exitOverride()
@@ -154,7 +154,7 @@ async function readRequest(
     });
     if (!traffic) throw new UsageError("bad-option", `no packets in ${flags.capture}`);
     if (traffic.short)
-      notes.push("the capture is shorter than an epoch: a whole epoch would have more packets");
+      notes.push("the capture is shorter than an epoch: a full epoch would have more packets");
     packets ??= traffic.packets;
     flows ??= traffic.flowPackets.length;
     flowPackets = traffic.flowPackets;

@@ -1,6 +1,7 @@
 /** `hoptime token add|list|revoke`: who may send to a collector and ask it. */
-import { mkdirSync } from "node:fs";
+import { mkdirSync, statSync } from "node:fs";
 import { Command } from "commander";
+import { UsageError } from "../base/errors.ts";
 import { type Column, formatTable } from "../present/text/table.ts";
 import { SCOPES, type Scope, type TokenInfo, TokenStore, tokenFile } from "../server/tokens.ts";
 import { choiceOption } from "./options.ts";
@@ -15,7 +16,8 @@ interface Flags {
 }
 
 const EXAMPLES = `
-A token is shown once, when it is made; the collector keeps its hash. Changes count within a second, without a restart.
+A token is shown only once, when it is created; the collector keeps a hash of it. Changes take
+effect within a second, without a restart.
 
 Examples:
   hoptime token add --data /var/lib/hoptime --scope ingest --point A > A.token
@@ -27,21 +29,34 @@ Examples:
 
 export function tokenCommand(): Command {
   const store = ({ data }: Flags) => new TokenStore(tokenFile(data));
+  /** Of a collector that is there. */
+  const existing = (flags: Flags) => {
+    if (!statSync(flags.data, { throwIfNoEntry: false })?.isDirectory())
+      throw new UsageError(
+        "no-such-file",
+        `${flags.data}: no such directory`,
+        "give the collector's directory",
+        {
+          parameter: "data",
+        },
+      );
+    return store(flags);
+  };
   const command = new Command("token")
-    .description("Makes, lists and revokes the tokens of a collector.")
+    .description("Creates, lists and revokes the tokens of a collector.")
     .addHelpText("after", EXAMPLES);
   command
     .command("add")
-    .description("make a token, and print it")
+    .description("create a token and print it")
     .requiredOption("--data <dir>", "directory of the collector")
     .option(
       "--scope <what>",
-      "ingest: send records of one point; read: ask; admin: everything",
+      "ingest: send the records of one point; read: ask questions; admin: everything",
       choiceOption("--scope", SCOPES),
       "read",
     )
     .option("--point <name>", "with --scope ingest: the point")
-    .option("--name <text>", "for the list", "")
+    .option("--name <text>", "a name for the list of tokens", "")
     .action(async (flags: Flags) => {
       mkdirSync(flags.data, { recursive: true, mode: 0o750 });
       const { token, info } = await store(flags).add(flags.name, flags.scope, flags.point);
@@ -54,19 +69,19 @@ export function tokenCommand(): Command {
     .command("list")
     .description("list the tokens")
     .requiredOption("--data <dir>", "directory of the collector")
-    .option("--json", "as JSON")
+    .option("--json", "print the list as JSON")
     .action(async (flags: Flags) => {
-      const tokens = store(flags).list();
+      const tokens = existing(flags).list();
       if (flags.json) return await printJson(tokens);
       await printText(tokens.length === 0 ? "no tokens\n" : `${formatTable(COLUMNS, tokens)}\n`);
     });
   command
     .command("revoke")
     .description("revoke a token, by its id")
-    .argument("<id>", "as hoptime token list shows it")
+    .argument("<id>", "id of the token, from hoptime token list")
     .requiredOption("--data <dir>", "directory of the collector")
     .action(async (id: string, flags: Flags) => {
-      const { scope, point } = await store(flags).revoke(id);
+      const { scope, point } = await existing(flags).revoke(id);
       warn(`hoptime: revoked token ${id}, scope ${scope}${point === undefined ? "" : ` for ${point}`}`);
     });
   return command;

@@ -42,7 +42,7 @@ const OF_CAPTURES = ["filter", "window", "direction", "promiscuous", "snap", "ti
 export function addBoxOptions(command: Command): void {
   command.option(
     "--ebpf <in:out>",
-    "measure in the kernel how long forwarded packets are in this box, from interface to interface (repeatable): eth0:eth1",
+    "measure in the kernel how long this host holds the packets it forwards from one interface to the other, e.g. eth0:eth1 (repeatable)",
     wayOption("--ebpf"),
   );
   addSegmentOptions(command);
@@ -53,12 +53,12 @@ export function addSegmentOptions(command: Command): void {
   command
     .option(
       "--ebpf-arrival <where>",
-      "where arrival is timed: tc, or xdp in the driver, which keeps packets from being merged (GRO) (default: tc)",
+      "where arrival is timed: tc, or xdp in the driver, before packets are merged (GRO) (default: tc)",
       choiceOption("--ebpf-arrival", ARRIVALS),
     )
     .option(
       "--ebpf-departure <where>",
-      "where departure is: tracepoint, or socket, which sets packet marks behind the firewall (default: what the kernel allows)",
+      "where departure is timed: tracepoint, or socket, which sets packet marks behind the firewall (default: what the kernel allows)",
       choiceOption("--ebpf-departure", DEPARTURES),
     );
 }

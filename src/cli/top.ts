@@ -33,17 +33,19 @@ interface Flags extends InterfaceFlags, CollectorFlags, BoxFlags {
 }
 
 const EXAMPLES = `
-Packets are matched exactly. An interval is shown one --window after its end, when its last packets have arrived.
-Keys: p, l, m, x, j sort by packets, loss, mean, max, jitter; / searches flows (Enter ends it); q ends.
+Packets are matched exactly. A second is shown one --window after its end, when its last packets
+have arrived.
+
+Keys: p l m x j sort by packets, loss, mean, max, jitter; / searches flows (Enter ends); q quits.
 
 Examples:
   hoptime top eth1 eth2                                   # received at eth1, sent at eth2
-  hoptime top --ebpf eth0:eth1                            # a router's own queues: what comes by eth0 and leaves by eth1
-  hoptime top --ebpf eth0:eth1 --ebpf eth1:eth0           # both ways
+  hoptime top --ebpf eth0:eth1                            # a router's own queues, in its kernel
+  hoptime top --ebpf eth0:eth1 --ebpf eth1:eth0           # both directions
   hoptime top eth1 eth2 --direction in --promiscuous      # two mirror ports
   hoptime top eth1 eth2 --json --for 10s                  # lines of JSON (format hoptime.top/1)
   hoptime top ingress.pcap egress.pcap --speed 1          # captures, replayed
-  hoptime top http://127.0.0.1:8787                       # the segments of a collector, as their epochs end
+  hoptime top http://127.0.0.1:8787                       # a collector's segments
 `;
 /** The lines above the flows, and one free below. */
 const HEAD_LINES = 5;
@@ -51,13 +53,13 @@ const HEAD_LINES = 5;
 export function topCommand(): Command {
   const command = new Command("top")
     .description(
-      "Shows delay, loss and jitter between two interfaces of this host, per flow and every second, or those of a collector's segments. Fills the terminal; elsewhere prints lines, with --json JSON.",
+      "Shows delay, loss and jitter between two interfaces of this host, per flow and every second, or of a collector's segments. A full screen on a terminal, otherwise one line per second.",
     )
-    .argument("[sender]", "interface where packets arrive (or a capture); or http://HOST:PORT of a collector")
+    .argument("[sender]", "interface where packets arrive (or a capture), or a collector: http://HOST:PORT")
     .argument("[receiver]", "interface where they leave (or a capture)")
     .option("--filter <expr>", "only packets that match this pcap-filter expression")
     .option("--key <fields>", "flow key: 5tuple, hosts, src/24, prefix/24, dscp …", "5tuple")
-    .addOption(timeOption("--window <time>", "longest delay of a packet", WATCH_WINDOW_NS))
+    .addOption(timeOption("--window <time>", "longest delay that is matched", WATCH_WINDOW_NS))
     .option(
       "--sort <by>",
       `order of flows: ${TOP_ORDERS.join(", ")}`,
@@ -70,13 +72,13 @@ export function topCommand(): Command {
       integerOption("--rows", 1, 10_000),
       10,
     )
-    .option("--for <time>", "end after this time: 10s", durationOption("--for"))
-    .option("--json", "a line of JSON for each second (format hoptime.top/1)");
+    .option("--for <time>", "end after this time, e.g. 10s", durationOption("--for"))
+    .option("--json", "print a line of JSON per second (format hoptime.top/1)");
   addBoxOptions(command);
   addInterfaceOptions(command);
   addCollectorOptions(command).option(
     "--estimator <name>",
-    "with a collector: only answers of this estimator",
+    "with a collector: only the answers of this estimator",
   );
   return command.addHelpText("after", EXAMPLES).action(start);
 }
@@ -91,13 +93,13 @@ async function start(
     if (sender !== undefined)
       throw new UsageError(
         "bad-option",
-        `${sender}: --ebpf names the interfaces`,
-        "give --ebpf IN:OUT alone",
+        `${sender}: --ebpf already names the interfaces`,
+        "leave it out: hoptime top --ebpf IN:OUT",
       );
     return await runBox(flags.ebpf, flags, self);
   }
   for (const flag of ["ebpfArrival", "ebpfDeparture"] as const)
-    if (flags[flag] !== undefined) throw new UsageError("bad-option", `${flagOf(flag)} goes with --ebpf`);
+    if (flags[flag] !== undefined) throw new UsageError("bad-option", `${flagOf(flag)} needs --ebpf`);
   if (sender === undefined)
     throw new UsageError(
       "bad-option",
@@ -108,14 +110,14 @@ async function start(
     if (receiver !== undefined)
       throw new UsageError(
         "bad-option",
-        `${receiver}: a collector has all of its segments`,
-        "give its address alone",
+        `${receiver}: cannot be combined with a collector, which shows all of its segments`,
+        "leave it out",
       );
     return await showCollector(sender, flags);
   }
   for (const flag of ["estimator", "tokenFile", "ca", "cert", "certKey"] as const)
     if (flags[flag] !== undefined)
-      throw new UsageError("bad-option", `${flagOf(flag)} goes with a collector's address`);
+      throw new UsageError("bad-option", `${flagOf(flag)} needs a collector's address: http://HOST:PORT`);
   if (receiver === undefined)
     throw new UsageError(
       "bad-option",

@@ -47,6 +47,8 @@ async function guarded(path: string, step: () => Promise<void> | void): Promise<
 
 /** "no space left on device" of "ENOSPC: no space left on device, write". */
 export function systemReason(error: unknown): string {
-  const { message } = error as Error;
+  const { message, code } = error as NodeJS.ErrnoException;
+  // The system says "illegal operation on a directory".
+  if (code === "EISDIR") return "it is a directory";
   return /^[A-Z0-9]+: ([^,]+)/.exec(message)?.[1] ?? message;
 }

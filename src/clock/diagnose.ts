@@ -3,6 +3,7 @@
  * pieces between them, then the offset of what remains, then how far to trust it. Nothing is refused here: a
  * verdict stands beside the numbers, also when there was nothing to judge.
  */
+import { countOf } from "../base/quantity.ts";
 import { followClocks } from "./clock-path.ts";
 import type { CorrectionMode } from "./correction.ts";
 import { blockMinima, type Envelope, type EnvelopePoints } from "./envelope.ts";
@@ -280,8 +281,9 @@ function typicalNs(
 
 function noSkewReason(forward: Envelope, points: EnvelopePoints): string {
   if (forward.packets === 0) return "no packet was seen at both points";
-  if (points.length < 8) return `only ${points.length} separate moments were seen; a skew needs 8`;
-  return "the packets lie too close in time";
+  if (points.length < 8)
+    return `only ${countOf(points.length, "distinct time")} in the capture; a skew needs 8`;
+  return "the packets are too close together in time";
 }
 
 function skewVerdict(found: SkewEstimate): SkewVerdict {

@@ -110,7 +110,7 @@ export function judgeOffset(forwardNs: number, reverseNs: number | null, quantum
     kind: "unknown",
     estimateNs: 0,
     ...bounds,
-    explanation: "the smallest delay is longer than networks make it, and no usual offset explains it",
+    explanation: "that is longer than network delays are, and no known offset explains it",
   };
 }
 
@@ -146,7 +146,7 @@ function judgeTwoWay(highNs: number, lowNs: number, quantumNs: number): OffsetVe
     estimateNs: middle,
     lowNs,
     highNs,
-    explanation: "no delay is negative in either direction only with an offset in these bounds",
+    explanation: "only an offset within these bounds makes no delay negative in either direction",
   };
 }
 

@@ -11,9 +11,7 @@ const CLOCK_PPM = 500;
 
 export function sentences(verdict: ClockVerdict, ignored: number, mode: CorrectionMode): string[] {
   if (verdict.mode === "no-pairs") {
-    return [
-      "Clocks: not comparable, no packet that is unlike all others was seen at both points in the forward direction.",
-    ];
+    return ["Clocks: not comparable: no unique packet was seen at both points in the forward direction."];
   }
   const all = [
     ...offsetLines(verdict),
@@ -44,7 +42,7 @@ function offsetLines({ offset, mode, floor, swapped, drift }: ClockVerdict): str
     case "none":
       if (mode === "one-way") return [`Clock offset: none; ${offset.explanation}.`];
       return [
-        `Clock offset: none shows; ${offset.explanation}, and with any offset${bounds.replace(" (", " ").replace(")", "")}.`,
+        `Clock offset: none visible; ${offset.explanation}, and with any offset${bounds.replace(" (", " ").replace(")", "")}.`,
       ];
     case "not-measurable":
       return [`Clock offset: ${offset.explanation}. Capture both directions to bound it.`];
@@ -71,8 +69,8 @@ function offsetLines({ offset, mode, floor, swapped, drift }: ClockVerdict): str
       if (mode === "two-way") {
         const cause =
           drift.wanderNs === null
-            ? "Check that packets were matched rightly."
-            : "The clocks do not keep one.";
+            ? "Check that the right packets were matched."
+            : "The offset is not constant.";
         return [`Clock offset: ${offset.explanation}${bounds}. ${cause}`];
       }
       return [
@@ -101,7 +99,7 @@ function stepAdvice(verdict: ClockVerdict, kind: StepVerdict["kind"], mode: Corr
   if (verdict.pieces.length === 0) return "Compare the parts before and after it separately.";
   if (removesStep(verdict, kind, mode)) return "The correction removes it.";
   if (kind === "clock") return "The deskew correction removes it.";
-  return "Compare the parts before and after it separately; the detrend correction removes it, for where the path stayed the same.";
+  return "Compare the parts before and after it separately. If the path stayed the same, the detrend correction removes it.";
 }
 
 function negativeLines({ negative, offset, skew, floor, steps }: ClockVerdict): string[] {
@@ -120,14 +118,14 @@ function negativeLines({ negative, offset, skew, floor, steps }: ClockVerdict): 
 function wanderLines(verdict: ClockVerdict, mode: CorrectionMode): string[] {
   const { wanderNs, path } = verdict.drift;
   if (wanderNs === null) return [];
-  const what = `A clock wanders: AFTER's and BEFORE's move against each other by up to ${formatDuration(wanderNs)}, as both directions show.`;
+  const what = `Clock wander: both directions show the clocks of AFTER and BEFORE moving against each other by up to ${formatDuration(wanderNs)}.`;
   if (path === null)
     return [`${what} Not corrected; delays are uncertain by that much. Compare shorter parts.`];
   if (!followed(verdict, mode))
     return [`${what} Delays are uncertain by that much; the deskew correction follows the clocks.`];
   const { totalNs } = clockUncertainty(verdict, mode);
   return [
-    `${what} The correction follows them, from moment to moment; that leaves delays uncertain by up to ${formatDuration(totalNs)}.`,
+    `${what} The correction follows them over time; delays remain uncertain by up to ${formatDuration(totalNs)}.`,
   ];
 }
 
@@ -176,12 +174,12 @@ function skewLines(verdict: ClockVerdict, mode: CorrectionMode): string[] {
     case "one-direction-only":
       if (verdict.mode === "two-way") {
         return [
-          `A trend of ${ppm(skew.ppm, digits)} ppm (95 %: ${interval}) shows in one direction only: load may explain it. Not corrected.`,
+          `A trend of ${ppm(skew.ppm, digits)} ppm (95 %: ${interval}) in one direction only: load may explain it. Not corrected.`,
         ];
       }
       return [
         `The minimum delay ${skew.ppm > 0 ? "rises" : "falls"} by ${ppm(Math.abs(skew.ppm), digits)} ppm (95 %: ${interval}), ${formatDuration(driftNs)} over the capture: ` +
-          `clock skew or load, not distinguishable from one direction. ${mode === "detrend" ? "The correction removes it, which is right where the load was constant." : "Not corrected; the detrend correction removes it where the load was constant."}`,
+          `clock skew or load, not distinguishable from one direction. ${mode === "detrend" ? "The correction removes it, which is right if the load was constant." : "Not corrected. If the load was constant, the detrend correction removes it."}`,
       ];
     case "step-fits-better":
       return [
@@ -230,5 +228,5 @@ function ppm(value: number, uncertainty: number): string {
 }
 
 function percent(share: number): string {
-  return `${Number((100 * share).toPrecision(2))} %`;
+  return `${significant(100 * share, 2)} %`;
 }

@@ -70,7 +70,7 @@ function judge(
   const evidence =
     reverse.length === 0
       ? "from one direction a clock step and a path change look the same"
-      : "the other direction has too few packets there, or such as vary by more, to show which";
+      : "the other direction has too few packets there, or too much variation, to show which";
   return { ...shift, kind: "ambiguous", evidence };
 }
 
@@ -84,11 +84,11 @@ function shownByReverse(forward: EnvelopePoints, reverse: EnvelopePoints, quantu
     const step = { atNs, sizeNs: -sizeNs, kind: "clock" as const };
     const moved = there.afterNs - there.beforeNs;
     if (alike(moved, -sizeNs))
-      return [{ ...step, evidence: "both directions step by the same amount, the other way round" }];
+      return [{ ...step, evidence: "both directions step by the same amount, in opposite senses" }];
     const known = Number.isFinite(there.beforeNs) ? there.beforeNs : there.afterNs;
     const lowestNs = Math.min(back.beforeNs, back.afterNs);
     if (known + lowestNs < -Math.abs(sizeNs) / 2)
-      return [{ ...step, evidence: "the two directions together would take less than no time" }];
+      return [{ ...step, evidence: "otherwise the two directions together would take less than zero" }];
     return [];
   });
 }

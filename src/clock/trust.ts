@@ -144,13 +144,13 @@ function byTimestamps(
 /** A clock was set by more than packets are looked for: no pair shows it, and what pairs show is true of one part of the capture. */
 export function stepBeyondPairs(verdict: ClockVerdict): ClockVerdict {
   const line =
-    "A clock was set during the capture by more than the window: packets of the other part have no partner and count as lost or as outside the other capture. Compare the parts separately.";
+    "A clock was set during the capture by more than the window: packets of one part are unmatched and count as lost or as outside the other capture. Compare the parts separately.";
   return { ...verdict, trust: worst(verdict.trust, "doubtful"), lines: [line, ...verdict.lines] };
 }
 
 /** Too few packets show which way they go: what is taken for delays of one direction may be of both, or of the other. */
 export function openDirections(verdict: ClockVerdict): ClockVerdict {
   const line =
-    "Directions: not measurable. Hosts send to each other, and too few packets show which of them go from BEFORE to AFTER: delays, loss and offset may be of the other direction, or of both. Capture for longer, or keep one direction with a filter (src or dst).";
+    "Directions: not measurable. Hosts send to each other, and too few packets show which of them go from BEFORE to AFTER: delays, loss and offset may belong to the other direction, or to both. Capture for longer, or select one direction with a filter (src or dst).";
   return { ...verdict, trust: worst(verdict.trust, "doubtful"), lines: [line, ...verdict.lines] };
 }

@@ -17,6 +17,12 @@ function record(point: string, n: number, change: Partial<CountedEpoch> = {}): R
   return receivedRecord(countedRecord({ ...at, ...change }));
 }
 
+/** Epoch n, between delimiters n and n + 1; 0: where the capture began or ended. */
+const delimited = (point: string, n: number, ids: readonly bigint[]): RecordHandle =>
+  record(point, n, {
+    epoch: { mode: "delimited", referenceNs: START, startId: ids[n] ?? 0n, endId: ids[n + 1] ?? 0n },
+  });
+
 const means = (events: readonly Collected[]) =>
   events.flatMap((e) => {
     const mean = e.kind === "estimate" ? e.estimate.answer.segment?.mean : undefined;
@@ -68,16 +74,21 @@ describe("a collector", () => {
 
   it("keeps delimited epochs until their neighbours are past, so that a merge is not missed", () => {
     const collector = new Collector(options);
-    const ids = [0n, 5n, 6n, 0n];
     for (const point of ["A", "B"])
-      for (const n of [0, 1, 2])
-        collector.offer(
-          record(point, n, {
-            epoch: { mode: "delimited", referenceNs: START, startId: ids[n]!, endId: ids[n + 1]! },
-          }),
-        );
+      for (const n of [0, 1, 2]) collector.offer(delimited(point, n, [0n, 5n, 6n, 7n]));
     expect([...collector.advance(START)]).toEqual([]);
     expect(means([...collector.advance(START + 3n * SECOND)])).toEqual([0, 1000, 2000]);
+  });
+
+  it("does not wait for neighbours of delimited epochs where both captures have ended, but for a record that is missing", () => {
+    const ids = [0n, 5n, 6n, 7n, 0n];
+    const collector = new Collector(options);
+    for (const n of [3, 0, 1, 2]) collector.offer(delimited("A", n, ids));
+    for (const n of [3, 1, 0]) collector.offer(delimited("B", n, ids));
+    expect([...collector.advance(START)]).toEqual([]);
+    collector.offer(delimited("B", 2, ids));
+    expect(means([...collector.advance(START)])).toEqual([0, 1000, 2000, 3000]);
+    expect(collector.waiting).toBe(0);
   });
 
   it("refuses what does not fit by name, and answers the rest", () => {

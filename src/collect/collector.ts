@@ -1,9 +1,9 @@
 /**
- * Records in, estimates out, as they come. A collector watches the segments it is given; it pairs the records of their two ends by identity (identity.ts),
- * whatever brought them, and estimates each pair once. What does not become an estimate is an event with its reason: a record without a partner, one that came
- * too late, one that was refused, one whose time is answered already.
+ * Records in, estimates out, as they arrive. A collector watches the given segments: it pairs the records of their two ends by identity (identity.ts),
+ * whatever source they come from, and estimates each pair once. A record that does not become an estimate is an event with its reason: no partner, too late,
+ * refused, or its time is already covered.
  *
- * It is a push machine without a clock of its own: `offer` takes a record, `advance` moves the watermark and gives what is ready, `finish` gives the rest.
+ * It has no clock of its own: `offer` takes a record, `advance` moves the watermark and returns what is ready, `finish` returns the rest.
  * collect.ts drives it from any stream of records; a question (query/segment) from an archive. State: heads of the records that wait, bounded by the
  * watermark and by `maxWaiting` per segment and estimator; payloads are read when their pair is estimated.
  */

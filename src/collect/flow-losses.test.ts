@@ -13,12 +13,12 @@ const known: KnownFlows = {
   complete: true,
 };
 
-function losses(appeared: number, edge = false, segmentToo = true) {
+function losses(appeared: number, edge = false, segmentToo = true, ofAll = mean) {
   const answer: EstimatorAnswer = {
     segment: segmentToo
       ? {
           ...{
-            mean,
+            mean: ofAll,
             stdev: mean,
             sent: 5000,
             received: 5000,
@@ -50,6 +50,10 @@ it("is what was sent less what arrived, where both ends list the flow; the estim
 it("is not made up for by packets that nobody sent: far more appeared than were in flight", () => {
   // 5,000 packets/s x 1 ms are 5 in flight; of 40 in a second it is one at most.
   expect(lostOf(400)).toEqual([4, -1, 2]);
+});
+
+it("is made up for by packets of a queue that was long at the cut, which the interval of the mean reaches up for", () => {
+  expect(lostOf(400, false, true, { ...mean, highNs: 10e6 })).toEqual([4, -4, 2]);
 });
 
 it("is known less well where a capture began or ended: what was in flight then is in one of them only", () => {

@@ -24,7 +24,7 @@ export function withFlowLosses(
   if (!known || flows.length === 0) return answer;
   const share = segment ? shareInFlight(segment, epochNs) : 1;
   // Of an estimator of flows alone nothing says how many were in flight.
-  const arrivedLate = segment === null || isInFlight(segment, share);
+  const arrivedLate = segment === null || isInFlight(segment, epochNs);
   const lossOf = (one: FlowEstimate): number | null => {
     const lost = listedLoss(known, one.flow) ?? one.lost;
     if (lost === null || lost >= 0 || arrivedLate) return lost;

@@ -10,12 +10,18 @@ export function shareInFlight({ mean }: SegmentEstimate, epochNs: number): numbe
   return isNoAnswer(mean) || !(epochNs > 0) ? 1 : Math.min(1, Math.abs(mean.valueNs) / epochNs);
 }
 
+/** The same for as long a delay as the epoch may have: behind a queue that was long at the cut and is short afterwards, the interval of the mean reaches up for what was in it. */
+function mostInFlight({ mean }: SegmentEstimate, epochNs: number): number {
+  if (isNoAnswer(mean) || !(epochNs > 0)) return 1;
+  return Math.min(1, Math.max(Math.abs(mean.lowNs), Math.abs(mean.highNs)) / epochNs);
+}
+
 /** May all packets that appeared at the receiver have been in flight? */
-export function isInFlight(segment: SegmentEstimate, share: number): boolean {
+export function isInFlight(segment: SegmentEstimate, epochNs: number): boolean {
   const { sent, received, lost } = segment;
   if (sent === null || received === null || lost === null) return true;
   const appeared = lost - (sent - received);
-  return appeared <= MOST_AT_CUT * share * received + FEW_AT_CUT;
+  return appeared <= MOST_AT_CUT * mostInFlight(segment, epochNs) * received + FEW_AT_CUT;
 }
 
 /**
@@ -27,7 +33,7 @@ export function arrivedOf(segment: SegmentEstimate, epochNs: number): number | n
   if (measured !== undefined) return measured;
   if (sent === null || received === null) return received;
   const least = { ...segment, lost: lost ?? Math.max(0, sent - received) };
-  if (isInFlight(least, shareInFlight(segment, epochNs))) return received;
+  if (isInFlight(least, epochNs)) return received;
   return Math.max(0, sent - least.lost);
 }
 

@@ -2,6 +2,8 @@
  * Pairing while records arrive, for one segment and estimator: each waits for its partner until the watermark passes, then is given up and named.
  * One that comes after that is late: named too, and not paired, since its epoch has been answered without it. A record that came before is not taken again.
  *
+ * Epochs cut by packets wait for their neighbours, which they may have to be merged with, but not for neighbours that cannot come: where both captures have ended they are estimated at once.
+ *
  * State is bounded: by the watermark, and by `maxWaiting` where that does not move (one end is silent): the oldest are given up then.
  */
 import { identityText } from "../epoch/identity.ts";
@@ -85,9 +87,11 @@ export class PairQueue {
     const givenUp = watermarkNs === null ? null : this.#overfull(watermarkNs);
     const past = ({ epoch }: RecordHandle) => givenUp === null || epoch.endNs <= givenUp;
     const chosen = choosePairs(this.#senders, this.#receivers, this.#options.ends, this.#answered);
+    const ended = isUpToTheEnd(this.#senders) && isUpToTheEnd(this.#receivers);
     // A delimited epoch may still be found to be part of a larger one while its neighbours are open.
+    const closed = (pair: RecordPair<RecordHandle>) => pair.senders[0]?.epoch.mode !== "delimited" || ended;
     const settled = (pair: RecordPair<RecordHandle>) =>
-      (pair.senders[0]?.epoch.mode !== "delimited" && complete(pair)) || both(pair).every(past);
+      (closed(pair) && complete(pair)) || both(pair).every(past);
     const ready: ReadyPairs = {
       pairs: chosen.pairs.filter(settled),
       unpaired: chosen.unpaired.filter((u) => past(u.entry)),
@@ -130,6 +134,20 @@ export class PairQueue {
     const oldest = ends[excess - 1] ?? watermarkNs;
     return oldest > watermarkNs ? oldest : watermarkNs;
   }
+}
+
+/** Of those cut by packets none is missing in between, and the capture ended with the last. */
+function isUpToTheEnd(records: readonly RecordHandle[]): boolean {
+  const latestFirst = records
+    .filter(({ epoch }) => epoch.mode === "delimited")
+    .sort((a, b) => (a.epoch.startNs > b.epoch.startNs ? -1 : 1));
+  const begins = new Set<string>();
+  for (const { fingerprint, seed, epoch } of latestFirst) {
+    const at = (id: bigint, ns: bigint) => `${fingerprint}/${seed}/${id}/${ns}`;
+    if (epoch.endId !== 0n && !begins.has(at(epoch.endId, epoch.endNs))) return false;
+    begins.add(at(epoch.startId, epoch.startNs));
+  }
+  return true;
 }
 
 function both(pair: RecordPair<RecordHandle>): RecordHandle[] {

@@ -1,8 +1,8 @@
 /**
- * `hoptime compare`: two captures in, one-way latency out. One pass over both, on trial at first; where the first packets or the whole
- * pass show that its plan was wrong (captures see less of a packet than thought, clocks further apart than the window, directions
- * separated wrongly, or a clock correction was asked for) another pass follows, if the inputs can be read again. Never refuses: what could
- * not be corrected is in `notes`.
+ * `hoptime compare`: two captures in, one-way latency out. One pass over both starts on trial. If the first packets or the whole pass
+ * show that its plan was wrong (captures contain less of each packet than assumed, clocks further apart than the window, directions
+ * separated wrongly, or a clock correction was requested), another pass follows, provided that the inputs can be read again. It never
+ * refuses: what could not be corrected is in `notes`.
  */
 import { Kernels } from "../base/kernels.ts";
 import { compileFilter } from "../capture/filter/filter.ts";
@@ -57,12 +57,12 @@ export interface CompareOptions {
   nat?: boolean;
   cover?: number;
   seed?: bigint;
-  /** Note what became of every packet, for `Comparison.packets`: 32 bytes a packet. */
+  /** Keep the outcome of every packet, for `Comparison.packets`: 32 bytes per packet. */
   everyPacket?: boolean;
   /** Flow rows in the report: all, or the first by packets. */
   flows?: FlowChoice;
   onProgress?: PassOptions["onProgress"];
-  /** Read and decode in a second thread: by default where the captures are large enough. The report is the same. */
+  /** Read and decode in a second thread (default: if the captures are large enough). The report is the same. */
   parallel?: boolean;
 }
 
@@ -70,32 +70,32 @@ export interface CompareOptions {
 export const SMALL_CAPTURES_BYTES = 128 << 20;
 
 export const DEFAULT_WINDOW_NS = 10e9;
-/** Coverage, alignment, repeats, directions, lead and correction may each ask for one more, and a look ahead before. */
+/** Coverage, alignment, repeats, directions, lead and correction may each need one more pass, after a first look ahead. */
 const MAX_PASSES = 9;
-/** Below this share of those that matched, packets without a partner are too few to have a cause in common (MIN_UNMATCHED in unmatched.ts is above it). */
+/** Below this share of the matched packets, unmatched ones are too few to look for a common cause (MIN_UNMATCHED in unmatched.ts is larger). */
 const FEW_UNMATCHED = 0.02;
-/** Offsets above this are taken out of what estimators see, and put back into what they answer. */
+/** Offsets above this are removed before estimators run, and added back to their answers. */
 const LARGE_OFFSET_NS = 1e9;
 
-/** Fewer matched packets, all of one way beside flows of the other, do not show which way it is. */
+/** With fewer matched packets, all of one direction beside flows of the other, the direction is not certain. */
 const FEW_MATCHED = 24;
 
 const ONLY_THERE =
-  "of the packets that go from the second point to the first, none was seen at both: 'reverse' has counts without a delay, and how many of them were lost is not measurable";
+  "no packet from the second point to the first was seen at both points: 'reverse' has counts but no delay, and its loss is not measurable";
 
-/** Two captures compared, with the records that its flows are read from. */
+/** Two compared captures, with the records from which flows are read. */
 export interface Comparison {
-  /** The report; its flows are made while they are walked. */
+  /** The report; its flows are computed while they are iterated. */
   view(flows: FlowChoice): ReportView;
   /** How the captures were read in the end. */
   readonly reading: Reading;
   /** Every packet, where `everyPacket` asked for them. */
   packets: ComparedPackets | null;
-  /** Gives the records back: views are not to be walked any more. */
+  /** Frees the records: views must not be used afterwards. */
   free(): void;
 }
 
-/** What another reading of the captures needs for seeing packets as the comparison has seen them. */
+/** What another reading of the captures needs to see the same packets as the comparison. */
 export interface Reading {
   kernels: Kernels;
   plan: PassPlan;

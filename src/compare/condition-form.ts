@@ -35,6 +35,13 @@ export function readCondition(text: string): MeasureCondition | null {
   return { about: about.toLowerCase() as MeasureCondition["about"], measure, sign: sign as Sign, limit };
 }
 
+/** `loss>1`: a condition but for a share that is above all shares. */
+export function isLargeShare(text: string): boolean {
+  return (
+    !text.trim().endsWith("%") && readCondition(text) === null && readCondition(`${text.trim()}%`) !== null
+  );
+}
+
 const FACTORS: Readonly<Record<string, number>> = { "": 1, k: 1e3, m: 1e6, g: 1e9, t: 1e12 };
 
 function limitOf(measure: MeasureName, text: string): number | null {

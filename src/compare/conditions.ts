@@ -7,7 +7,7 @@ import { formatCount, formatShare } from "../base/quantity.ts";
 import { formatDuration } from "../base/time.ts";
 import { formatFlowKey } from "../capture/flow/flow-text.ts";
 import { MEASURE_NAMES, MEASURES, type MeasuredRow } from "./columns.ts";
-import { type MeasureCondition, readCondition, SIGNS } from "./condition-form.ts";
+import { isLargeShare, type MeasureCondition, readCondition, SIGNS } from "./condition-form.ts";
 import type { ReportView } from "./report.ts";
 
 export interface Condition extends MeasureCondition {
@@ -16,9 +16,11 @@ export interface Condition extends MeasureCondition {
 
 const EXPECTED = `MEASURE>VALUE such as p99>20ms, loss>1% or flow.p99>20ms; measures: ${MEASURE_NAMES.join(", ")}`;
 
+const A_SHARE = "a share with its unit, such as loss>1%, or of at most 1, such as loss>0.01";
+
 export function parseCondition(text: string): Condition {
   const condition = readCondition(text);
-  if (condition === null) throw invalidValue("fail-if", text, EXPECTED);
+  if (condition === null) throw invalidValue("fail-if", text, isLargeShare(text) ? A_SHARE : EXPECTED);
   return { text: text.trim(), ...condition };
 }
 

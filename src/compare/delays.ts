@@ -43,7 +43,7 @@ export function requireFiles(options: CompareOptions, plans: readonly EstimatePl
   const names = plans.map((p) => `'${p.estimator.name}'`).join(", ");
   throw new UsageError(
     "not-supported",
-    `${names}: the captures are read twice for estimates, which standard input cannot be`,
+    `${names}: estimates need to read the captures twice, which is not possible for standard input`,
     "give files",
     { parameter: "estimators", value: plans.map((p) => p.estimator.name) },
   );

@@ -161,7 +161,7 @@ export function describeEstimate(subject: EstimateSubject): EstimateReport {
     row.highNs += sharedNs;
   }
   if (totalNs > 0)
-    notes.push(`intervals contain what the clocks leave uncertain, ${formatDuration(totalNs)} either way`);
+    notes.push(`intervals include the remaining clock uncertainty, ${formatDuration(totalNs)} either way`);
   if (subject.packets) out.packets = subject.packets;
   return out;
 }

@@ -1,5 +1,5 @@
 /** Loss that is probably not real: stated at the top of a report, with its likely cause, before anyone acts on the number. */
-import { formatCount } from "../base/quantity.ts";
+import { countOf, formatCount } from "../base/quantity.ts";
 import type { ReportView } from "./report.ts";
 
 /** Packets that are in one capture only, on both sides, as a share of all: loss takes away, it does not add. */
@@ -24,10 +24,10 @@ export function lossDoubt(
   }
   if (way === "forward" && report.lossCause !== undefined) return report.lossCause;
   if (Math.min(lost, appeared) > MUCH_UNMATCHED * Math.min(sent, received)) {
-    return `${formatCount(appeared)} packets are only in the ${far} capture, and ${formatCount(lost)} are missing there: part of the traffic is rewritten on the way (NAT), merged or split (offload), or in a tunnel at one point (‘inner’)`;
+    return `${countOf(appeared, "packet")} only in the ${far} capture, and ${formatCount(lost)} missing there: part of the traffic is rewritten on the way (NAT), merged or split (offload), or in a tunnel at one point (‘inner’)`;
   }
   const dropped = receiver.dropped ?? 0;
   if (dropped > MUCH_DROPPED * lost)
-    return `the ${far} capture dropped ${formatCount(dropped)} packets itself: capture with a larger buffer (tcpdump -B) or a shorter snap length`;
+    return `the ${far} capture itself dropped ${countOf(dropped, "packet")}: capture with a larger buffer (tcpdump -B) or a shorter snap length`;
   return receiver.partial === null ? null : `the ${far} capture is incomplete`;
 }

@@ -60,7 +60,7 @@ export function observations(subject: NoteSubject): string[] {
     ...edgeNotes(segment),
     ...(directions.twoWay
       ? [
-          "packets go both ways: 'segment' is from the first capture to the second, 'reverse' the other way; reordering is counted for 'segment' only (swap the captures for the other)",
+          "packets go both ways: 'segment' is from the first capture to the second, 'reverse' the other way; reordering is counted for 'segment' only (swap the captures for the other direction)",
         ]
       : []),
   ];
@@ -71,10 +71,10 @@ function edgeNotes({ undecided, matched }: SegmentReport): string[] {
   if (undecided === 0) return [];
   if (matched === 0)
     return [
-      "no packet of this direction was seen at both points: how many of them were lost, and how many passed while the other capture was not running, is not measurable",
+      "no packet of this direction was seen at both points: loss is not measurable, because they may have passed while the other capture was not running",
     ];
   return [
-    `${countOf(undecided, "packet")} near the ends of the captures may be lost, or may have passed while the other capture was not running: the number of lost packets is uncertain by as many; start both captures before the traffic of interest and stop them after it`,
+    `${countOf(undecided, "packet")} near the ends of the captures may be lost, or may have passed while the other capture was not running: the number of lost packets is uncertain by that many; start both captures before the traffic of interest and stop them after it`,
   ];
 }
 
@@ -93,12 +93,17 @@ function clockSetNotes(result: PassResult, windowNs: number): string[] {
 function fileNotes(side: CaptureStatistics): string[] {
   const notes: string[] = [];
   if (side.partial) notes.push(`partial: ${side.partial}; the part that was read is counted`);
+  if (side.packets === 0) notes.push(`${side.file}: contains no packets`);
+  else if (side.ipPackets === 0)
+    notes.push(
+      `${side.file}: contains no IP packets (of ${formatCount(side.packets)}): only IP packets are compared; hoptime inspect shows what it contains`,
+    );
   if (side.ipPackets > 0 && side.skipped["filtered"] === side.ipPackets)
-    notes.push(`${side.file}: none of its ${formatCount(side.ipPackets)} IP packets passes the filter`);
+    notes.push(`${side.file}: none of its ${formatCount(side.ipPackets)} IP packets matches the filter`);
   notes.push(...side.warnings.map((w) => `${side.file}: ${w}`));
   if ((side.dropped ?? 0) > 0) {
     notes.push(
-      `${side.file}: ${countOf(side.dropped ?? 0, "packet")} dropped by the capturing side: unmatched packets may be capture loss, not path loss`,
+      `${side.file}: ${countOf(side.dropped ?? 0, "packet")} dropped by the capture itself: unmatched packets may be capture loss, not path loss`,
     );
   }
   return notes;
@@ -114,7 +119,7 @@ function interfaceNotes({ before, after, matcher }: PassResult): string[] {
     const [first] = side.interfaces;
     if (side.interfaces.length < 2 || !twice || !first) continue;
     notes.push(
-      `${side.file}: contains ${side.interfaces.length} interfaces, taken as one point: if they are several points, name one of them (${side.file}#${first.index}; hoptime inspect lists them)`,
+      `${side.file}: contains ${side.interfaces.length} interfaces, treated as one point: if they are several points, name one of them (${side.file}#${first.index}; hoptime inspect lists them)`,
     );
   }
   if (same) notes.push("both captures are the same file: every packet is matched with itself");
@@ -128,7 +133,7 @@ function identityNotes({ before, after, plan, matcher }: PassResult, segment: Se
   if (cut.length > 0) {
     const packets = cut.reduce((n, [, count]) => n + count, 0);
     notes.push(
-      `${countOf(packets, "packet")} captured with less than the ${plan.cover} bytes that packets are matched on: may not match`,
+      `${countOf(packets, "packet")} captured with fewer than the ${plan.cover} bytes that packets are matched on: they may not match`,
     );
   }
   if (plan.cover < DEFAULT_COVER) {
@@ -144,7 +149,7 @@ function identityNotes({ before, after, plan, matcher }: PassResult, segment: Se
   const { before: again, after: againAfter } = matcher.repeated;
   if (again + againAfter > MANY_REPEATED * (segment.sent + segment.received)) {
     notes.push(
-      `${countOf(again, "packet")} of the first capture and ${formatCount(againAfter)} of the second look like others within the window (heartbeats, keep-alives, copies): reordering is not counted among them`,
+      `${countOf(again, "packet")} of the first capture and ${formatCount(againAfter)} of the second are identical to others within the window (heartbeats, keep-alives, copies): reordering is not counted among them`,
     );
   }
   return notes;
@@ -193,10 +198,10 @@ function alignmentNotes({ result: { plan }, windowNs, clock }: NoteSubject): str
   const deskew = correction(clock.verdict, "deskew").offsetNs === 0 ? "" : "‘clock deskew’ or ";
   const held =
     clock.applied.offsetNs === 0
-      ? `; delays include the difference, ${deskew}‘clock relative’ removes it`
+      ? `; delays include the difference; ${deskew}‘clock relative’ removes it`
       : "";
   return [
-    `the clocks differ by about ${formatSeconds(plan.alignNs)}, more than the window: packets were matched with that removed${held}`,
+    `the clocks differ by about ${formatSeconds(plan.alignNs)}, more than the window: packets were matched after removing that${held}`,
   ];
 }
 
@@ -213,7 +218,7 @@ function outlierNotes(result: PassResult, name: "before" | "after", windowNs: nu
   // Within the window they match like others.
   if (Math.max(outliers.aheadNs, outliers.behindNs) <= windowNs) return [];
   return [
-    `${result[name].file}: ${outlierText(outliers)}: outside the window they do not match; other packets are not affected`,
+    `${result[name].file}: ${outlierText(outliers)}: those beyond the window do not match; other packets are not affected`,
   ];
 }
 
@@ -238,10 +243,10 @@ function whyNothingMatched({ before, after, rereadable }: PassResult): string[] 
       : `the captures are ${formatDuration(Number(apartNs))} apart, and no packet is in both`;
   const few = Math.min(before.ipPackets, after.ipPackets) < MIN_PAIRS;
   const clocks = few
-    ? "; so few packets show no clock offset beyond the window"
+    ? "; too few packets to find a clock offset beyond the window"
     : rereadable
       ? ", whatever the clock offset"
-      : "; clock offsets beyond the window are found only where both captures are files";
+      : "; clock offsets beyond the window are found only if both captures are files";
   return [`${times}${clocks}: ${causes}`];
 }
 

@@ -3,7 +3,7 @@
  * LRO, TSO), fragments, rewritten options. They are matched as what they are (src/match/residue/), and the notes say so.
  */
 import type { Kernels } from "../base/kernels.ts";
-import { formatCount } from "../base/quantity.ts";
+import { countOf, formatCount } from "../base/quantity.ts";
 import type { CaptureOptions } from "../capture/reader.ts";
 import { type Resolved, resolveResidue } from "../match/residue/residue.ts";
 import type { PassResult } from "./pass.ts";
@@ -34,13 +34,13 @@ function sentences({ merged, fragmented, clamped }: Resolved, before: string, af
     const [a, b] = merged.longest;
     const [at, longest] = a > b ? [before, a] : [after, b];
     notes.push(
-      `segments were merged at a point (GRO, LRO, TSO: packets of up to ${formatCount(longest)} bytes in ${at}): ${formatCount(merged.packets)} packets of ${formatCount(merged.flows)} ${merged.flows === 1 ? "flow" : "flows"} (${formatCount(merged.bytes)} bytes) were matched by their bytes and are counted as on the wire, with the delay of the last byte of each merged one`,
+      `segments were merged at a point (GRO, LRO, TSO: packets of up to ${formatCount(longest)} bytes in ${at}): ${countOf(merged.packets, "packet")} of ${formatCount(merged.flows)} ${merged.flows === 1 ? "flow" : "flows"} (${formatCount(merged.bytes)} bytes) were matched by their bytes and are counted as on the wire, with the delay of the last byte of each merged one`,
     );
   }
   if (fragmented.packets > 0) {
     const whole = fragmented.packets - fragmented.incomplete;
     notes.push(
-      `${formatCount(fragmented.packets)} packets were fragmented on the way: each is counted as one packet, its delay ends with its last fragment${
+      `${countOf(fragmented.packets, "packet")} were fragmented on the way: each is counted as one packet, its delay ends with its last fragment${
         fragmented.incomplete > 0
           ? ` (${formatCount(whole)} arrived complete, the others lost fragments)`
           : ""

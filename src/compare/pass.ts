@@ -1,7 +1,7 @@
 /**
  * One pass over two captures: both are read in time order (pair-feed.ts) and fed to the exact matcher and the clock doctor.
- * What a pass cannot know beforehand (how much both captures see of a packet, how far their clocks are apart, which way the packets
- * go) is given by `PassPlan`; compare.ts runs another pass where the first one shows that the plan was wrong.
+ * What a pass cannot know beforehand (how many bytes of each packet both captures contain, how far their clocks are apart, which way
+ * packets go) is given by `PassPlan`; compare.ts runs another pass if the first one shows that the plan was wrong.
  */
 import { UsageError } from "../base/errors.ts";
 import type { Kernels } from "../base/kernels.ts";

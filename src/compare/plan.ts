@@ -1,7 +1,7 @@
 /**
- * How a pass over two captures reads them, and what is changed after it. A pass starts from guesses (how much both captures see of a packet, how
- * far their clocks are apart, which way packets go); what it shows goes into `nextPlan`, which says whether the plan stands or what the next
- * pass does differently. Pure: files are read by compare.ts only.
+ * How a pass over two captures reads them, and what changes after it. A pass starts from assumptions (how many bytes of each packet both captures
+ * contain, how far their clocks are apart, which way packets go). Its evidence goes into `nextPlan`, which confirms the plan or returns what the
+ * next pass does differently. Pure: only compare.ts reads files.
  */
 import type { CaptureStatistics } from "../capture/reader.ts";
 import { type Alignment, MIN_PAIRS } from "../clock/alignment.ts";

@@ -185,7 +185,7 @@ function ways(matcher: ExactMatcher, as: "lost" | "appeared"): string[] {
   if (all < 3 || there < 3 || between > 0.1 * all) return [];
   const point = missing[0] > 0 && missing[1] > 0 ? "other" : missing[0] > 0 ? "first" : "second";
   return [
-    `${formatCount(all)} flows (${formatCount(packets)} packets) are missing at the ${point} point while the other ${formatCount(there)} are there: the missing ones take another path (ECMP) or are filtered; their packets count as ${as}`,
+    `${formatCount(all)} flows (${formatCount(packets)} packets) are missing at the ${point} point while the other ${formatCount(there)} are present: the missing ones take another path (ECMP) or are filtered; their packets count as ${as}`,
   ];
 }
 

@@ -15,7 +15,7 @@ export function unmended(
   switch (why) {
     case "coverage":
       return [
-        `one capture has only ${next.cover} bytes of some packets from the IP header on, digests cover ${plan.cover}: use ‘cover ${next.cover}’ (${cause})`,
+        `one capture has only ${next.cover} bytes of some packets from the IP header on, but packets are matched on ${plan.cover}: use ‘cover ${next.cover}’ (${cause})`,
         ...more,
       ];
     case "directions":
@@ -30,10 +30,7 @@ export function unmended(
         ...more,
       ];
     case "repeats":
-      return [
-        `some of the first packets may have been matched with others that look the same (${cause})`,
-        ...more,
-      ];
+      return [`some of the first packets may have been matched with identical ones (${cause})`, ...more];
     case "correction":
     case "extent":
       return [`the clock correction could not be applied (${cause})`, ...more];

@@ -4,6 +4,7 @@
  */
 import { createHash } from "node:crypto";
 import { readFileSync } from "node:fs";
+import { reasonOf } from "../base/directory.ts";
 import { UsageError } from "../base/errors.ts";
 import type { Kernels } from "../base/kernels.ts";
 import type { PacketBatch } from "../capture/batch.ts";
@@ -20,7 +21,8 @@ export function readReferenceKey(path: string): Uint8Array {
   try {
     bytes = readFileSync(path);
   } catch (cause) {
-    throw new UsageError("no-such-file", `${path}: the key cannot be read`, undefined, { cause });
+    const why = reasonOf((cause as Error).message);
+    throw new UsageError("no-such-file", `${path}: the key cannot be read: ${why}`, undefined, { cause });
   }
   const text = bytes.toString("latin1").trimEnd();
   const key = /^(?:[0-9a-fA-F]{2})+$/.test(text) ? Buffer.from(text, "hex") : Buffer.from(text, "latin1");

@@ -59,8 +59,8 @@ export function makePace(options: PaceOptions): Pace {
   if (ways !== 1 || (packetsPerSecond === undefined && device === undefined)) {
     throw new UsageError(
       "bad-option",
-      "references need one pace",
-      "give ‘rate’; or ‘interface’ with ‘every’, or with the ‘drain’ rate of its queue",
+      ways === 0 ? "the rate of the references is missing" : "references need exactly one rate",
+      "give ‘rate’, or ‘interface’ with ‘every’ or ‘drain’",
     );
   }
   if (packetsPerSecond !== undefined) {

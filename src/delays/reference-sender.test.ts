@@ -96,7 +96,7 @@ test("a host that was held up sends no clump: references at once would all say t
 
 test("no pace at all is refused with what to give", async () => {
   await expect(sendReferences({ to: "127.0.0.1", durationNs: 1e6 })).rejects.toThrow(
-    /references need one pace/,
+    /need exactly one rate|rate of the references is missing/,
   );
 });
 
@@ -108,7 +108,9 @@ test("an interface that is not there is named", async () => {
 
 test("two paces at once are refused", async () => {
   const both = { packetsPerSecond: 10, device: "lo", every: 10 };
-  await expect(sendReferences({ to: "127.0.0.1", durationNs: 1e6, ...both })).rejects.toThrow(/one pace/);
+  await expect(sendReferences({ to: "127.0.0.1", durationNs: 1e6, ...both })).rejects.toThrow(
+    /exactly one rate/,
+  );
 });
 
 test("what is counted left this host, even if no one listens at the far end", async () => {

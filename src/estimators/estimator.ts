@@ -1,7 +1,7 @@
 /**
- * The contract of an estimator: what table.ts lists and everything else (epochs, records, compare, observe, query, size, evaluate)
- * works with. No caller knows an estimator by name, or by what else it happens to have: what only some can do is an object of its own
- * (`flowList`, `packets`, `sizing`, `tuning`), and a caller that needs it asks for that object alone.
+ * The contract of an estimator: table.ts lists objects of this type, and everything else (epochs, records, compare, observe, query, size,
+ * evaluate) works with them. No caller knows an estimator by name. What only some estimators can do is a separate object (`flowList`,
+ * `packets`, `sizing`, `tuning`), and a caller that needs it checks for that object only.
  *
  * A tap folds batches into a sketch at one point. At the end of an epoch it is sealed into a payload of bytes. Payloads of equal parameters
  * and seed merge: merge(seal(A), seal(B)) is bit-identical to seal(A and B). The payloads of one epoch at the two ends of a segment make
@@ -12,12 +12,13 @@
  * Past 400 lines: the contract is one file.
  */
 import type { Kernels } from "../base/kernels.ts";
+import type { LogHistogram } from "../base/math/log-histogram.ts";
 import type { PacketBatch } from "../capture/batch.ts";
 import type { KernelKept, KernelPart, KernelPlaces } from "../capture/ebpf/kernel-plan.ts";
 
 export type Role = "sender" | "receiver";
 
-/** What cannot be answered says why; it is never NaN or 0. */
+/** A missing answer has a reason; it is never NaN or 0. */
 export interface NoAnswer {
   reason:
     | "no-packets"
@@ -31,19 +32,19 @@ export interface NoAnswer {
   text: string;
 }
 
-/** value with its interval at the confidence asked for. */
+/** A value with its interval at the requested confidence. */
 export interface Interval {
   valueNs: number;
   lowNs: number;
   highNs: number;
-  /** Of value - low and high - value: what does not average out over flows and epochs: it is alike for all (a clock's error), or is a bound that each may lie at. */
+  /** The part of value - low and high - value that does not average out over flows and epochs: an error common to all (a clock's), or a bound that each may reach. */
   common?: { lowNs: number; highNs: number };
   /**
-   * Of a flow: the share of the squared half widths (what is common left out) that is the same error in every epoch, and does not average out over the
-   * epochs of that flow. 1 where a flow meets the same neighbours in all of them; left out: 0.
+   * For a flow: the share of the squared half widths (without the common part) that is the same error in every epoch, so that it does not average out over
+   * the epochs of that flow. 1 if a flow has the same neighbours in all of them. Default: 0.
    */
   repeats?: number;
-  /** Of a standard deviation: the half width is a bound of the root mean square that delays are off by, not an error that averages out. */
+  /** For a standard deviation: the half width is a bound on the root mean square error of the delays, not an error that averages out. */
   bound?: boolean;
 }
 
@@ -56,17 +57,17 @@ export interface SegmentEstimate {
   received: number | null;
   /** Lost packets: value and interval in packets where it is estimated, exact where counted; null where unknown. */
   lost: number | null;
-  /** Packets that the mean rests on, and their share of those received. */
+  /** Packets that the mean is based on, and their share of those received. */
   packetsUsed: number;
   coverage: number;
   /**
-   * Aligned cuts: the delay of packets that were in flight at one, which no cell can be used for (cells/edge.ts has the model). They are in the list of the
-   * receiver alone, or in an epoch that the receiver alone has.
+   * The delay of packets in flight at an aligned cut, or that overtook a delimiter or were overtaken by it: no cell can be used for them (cells/edge.ts has the model). Only the
+   * receiver's list has them, or an epoch that only the receiver has.
    */
   inFlight?: Interval;
-  /** By about so much the mean is too low, where packets that were in flight when the epoch began are far slower than the others; its interval reaches up for it. */
+  /** How much too low the mean is, approximately, because packets in flight when the epoch began are far slower than the others; its interval is extended upwards for it. */
   leansNs?: number;
-  /** Packets that the mean is of, where it is not of all received (those without a delay): its weight among other epochs. */
+  /** Packets behind the mean, if not all that were received have a delay: its weight among other epochs. */
   measured?: number;
   /** Sentences: foreign packets suspected, reordering over the edge, … */
   notes: string[];
@@ -77,20 +78,22 @@ export interface FlowEstimate {
   flow: number;
   mean: Interval | NoAnswer;
   stdev: Interval | NoAnswer;
-  /** As estimated from the sketch, or as known; null where neither. */
+  /** As estimated from the sketch, or as known; null if neither. */
   packets: number | null;
-  /** Packets that the mean is of, where some that arrived have no delay: its weight among other epochs. */
+  /** Packets behind the mean, if some that arrived have no delay: its weight among other epochs. */
   measured?: number;
-  /** What they cannot lie outside of, where they are estimated and bounds are known. */
+  /** Hard bounds, if they are estimated and bounds are known. */
   packetBounds?: { low: number; high: number };
-  /** Below 0: more arrived than were sent in the epoch, which were in flight when it began. */
+  /** Below 0: more packets arrived than were sent in the epoch, because some were in flight when it began. */
   lost: number | null;
-  /** So many of `lost` at least; left out: all. */
+  /** Lower bound of `lost`. Default: all of it. */
   lostLow?: number;
-  /** As the sketch estimates them; left out where it does not, or they are known. */
+  /** As estimated by the sketch; missing if it does not estimate them, or if they are known. */
   bytes?: number;
-  /** Where the estimator keeps them: the value that this share of the flow's packets does not exceed. */
+  /** If the estimator keeps them: the value that this share of the flow's packets does not exceed. */
   quantiles?: { share: number; valueNs: number }[];
+  /** The distribution behind them: epochs are combined by it. */
+  delays?: LogHistogram;
 }
 
 /** Flows whose estimates are asked for, with what is known of them (a flow table at one end, NetFlow, the question). */
@@ -100,16 +103,16 @@ export interface KnownFlows {
   hash: Uint32Array;
   /** Packets of each flow at the sender (or the end that counted); NaN where unknown. */
   packets: Float64Array;
-  /** Packets of each flow at the receiver, where that end lists them too; over an aligned cut not all are of those that were sent in the epoch. */
+  /** Packets of each flow at the receiver, if that end lists them too; with aligned cuts some of them were sent in the epoch before. */
   received?: Float64Array;
   bytes: Float64Array;
   /** Ten uint32 per flow for FlowKeySpec.describe. */
   keyWords: Uint32Array;
-  /** The list holds every flow of the epoch (needed to tell a flow's neighbours apart). */
+  /** The list contains every flow of the epoch (needed to separate a flow from its neighbours). */
   complete: boolean;
-  /** 1 where an answer is wanted: of a million flows that only help to tell others apart none has to be kept. Left out: of all. */
+  /** 1 if an answer is wanted. Flows that only help to separate others need no answer to be kept. Default: all. */
   asked?: Uint8Array;
-  /** Where only the heaviest flows are listed: bounds of each flow's packets, bytes of the lower bound, and the packets that a flow which is not listed has at most. */
+  /** If only the heaviest flows are listed: bounds of each flow's packets, bytes of the lower bound, and the maximum number of packets of a flow that is not listed. */
   heavy?: { floor: number; low: Float64Array; high: Float64Array; bytes: Float64Array };
 }
 
@@ -129,9 +132,9 @@ export interface EstimateInput<P> {
   confidence: number;
   /** Length of the epoch, ns. */
   epochNs: number;
-  /** Epochs were cut by the clock in an observation that went on: packets in flight at the cut belong to the segment, though no cell can be used for them. */
+  /** Epochs were cut by the clock while observation continued: packets in flight at the cut belong to the segment, although no cell can be used for them. */
   cutInFlight?: boolean;
-  /** Epochs were cut at packets: others may have crossed the cut by overtaking those, and belong to the segment too. */
+  /** Epochs were cut at packets: others may have crossed the cut by overtaking them, and belong to the segment too. */
   cutByPackets?: boolean;
 }
 
@@ -144,17 +147,17 @@ export interface EstimatorAnswer {
 export interface Tap {
   readonly memoryBytes: number;
   /**
-   * A new epoch begins at this time on the batches' axis (ns after the capture's origin). `originNs`: time 0 of that axis in ns since 1970, where it
-   * is known, for taps that read wall-clock times in packets. `salt`: a number that both ends derive from the epoch, different for different epochs;
-   * sketches of shared cells place flows by it, so that a flow does not meet the same neighbours in every epoch. 0 (the default) where neighbouring
-   * epochs may have to be merged, which only sketches of equal salt can be.
+   * A new epoch begins at this time on the batches' axis (ns after the capture's origin). `originNs`: time 0 of that axis in ns since 1970, if
+   * known, for taps that read wall-clock times in packets. `salt`: a number that both ends derive from the epoch, different for each epoch;
+   * sketches of shared cells place flows by it, so that a flow does not have the same neighbours in every epoch. It is 0 (the default) if
+   * neighbouring epochs may have to be merged, because only sketches with equal salt can be merged.
    */
   begin(epochStartNs: number, originNs?: bigint, salt?: bigint): void;
   /** Rows [from, to) of the batch belong to the epoch. */
   update(batch: PacketBatch, from: number, to: number): void;
-  /** One more packet might be more than the sketch can hold: the epoch should be cut here, and go on in a new one. */
+  /** The sketch may not be able to hold another packet: the epoch should be cut here. */
   isFull?(): boolean;
-  /** Of an estimator whose updating half can run in the kernel (`kernel`): adds what was kept of the epoch there. */
+  /** For an estimator whose tap can run in the kernel (`kernel`): adds what was counted there in the epoch. */
   take?(kept: KernelKept): void;
   /** The epoch's payload; the tap is empty afterwards. */
   seal(): SealedEpoch;
@@ -168,15 +171,15 @@ export interface TapContext {
   seed: bigint;
 }
 
-/** What a packet is asked by: everything that survives a hop, or its flow and IP identification (which can be asked in ranges). */
+/** How a packet is identified in a question: by its digest, or by its flow and IP identification (which allows ranges). */
 export type PacketIdentity = "digest" | "flow-ipid";
 
 /** One row per packet asked for. */
 export interface PacketAnswers {
   count: number;
-  /** 0 No-Match, 1 Match, 2 Multi-Match: there are several candidates, and the likeliest is given. */
+  /** 0 No-Match, 1 Match, 2 Multi-Match: there are several candidates, and the most likely is given. */
   kind: Uint8Array;
-  /** The answer, and what the true delay cannot lie outside of if the packet was stored; NaN where there is no answer. */
+  /** The answer, and hard bounds of the true delay if the packet was stored; NaN without an answer. */
   valueNs: Float64Array;
   lowNs: Float64Array;
   highNs: Float64Array;
@@ -184,7 +187,7 @@ export interface PacketAnswers {
   varianceNs2: Float64Array;
   /** How many packets those are: breaks ties between epochs. */
   groupPackets: Float64Array;
-  /** The packets may be those of another flow, which looks the same. */
+  /** The packets may belong to another flow that looks the same. */
   guess?: boolean;
 }
 

@@ -1,4 +1,5 @@
 /** `rows=4,columns=17500,decoder=bp` to an estimator's parameters and back; what is wrong is named with what is allowed. */
+import { closest } from "../base/closest.ts";
 import { UsageError } from "../base/errors.ts";
 import { parseBitRate } from "../base/quantity.ts";
 import { parseDuration } from "../base/time.ts";
@@ -8,8 +9,10 @@ import type { Estimator, ParameterSpec, ParameterValues } from "./estimator.ts";
 export function findAmong(table: readonly Estimator[], name: string): Estimator {
   const found = table.find((e) => e.name === name);
   if (found) return found;
-  const expected = table.map((e) => e.name).join(", ");
-  const hint = `there are: ${expected}`;
+  const names = table.map((e) => e.name);
+  const expected = names.join(", ");
+  const near = closest(name, names);
+  const hint = `${near === undefined ? "" : `did you mean ${near}? `}there are: ${expected}`;
   throw new UsageError("bad-option", `there is no estimator '${name}'`, hint, { value: name, expected });
 }
 
@@ -21,8 +24,11 @@ export function parseParameters<P extends ParameterValues>(estimator: Estimator<
     const name = equals < 0 ? part : part.slice(0, equals);
     const spec = estimator.parameters.find((s) => s.name === name);
     if (!spec) {
-      const known = estimator.parameters.map((s) => s.name).join(", ");
-      throw new UsageError("bad-parameter", `there is no parameter '${name}'`, `it has: ${known}`, {
+      const names = estimator.parameters.map((s) => s.name);
+      const known = names.join(", ");
+      const near = closest(name, names);
+      const hint = `${near === undefined ? "" : `did you mean ${near}? `}it has: ${known}`;
+      throw new UsageError("bad-parameter", `there is no parameter '${name}'`, hint, {
         parameter: estimator.name,
         value: name,
         expected: known,

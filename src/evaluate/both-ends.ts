@@ -14,6 +14,9 @@ export interface EndsTruth {
   received: number;
   meanNs: number;
   stdevNs: number;
+  /** Fourth moment over the squared second: around the mean (3 for normal delays), and around 0. */
+  kurtosis: number;
+  kurtosisAroundZero: number;
 }
 
 export interface TapPair {
@@ -85,17 +88,29 @@ class DelayTruth {
   received = 0;
   #sum = 0;
   #squares = 0;
+  #cubes = 0;
+  #fourths = 0;
 
   add(delayNs: number): void {
+    const square = delayNs * delayNs;
     this.received++;
     this.#sum += delayNs;
-    this.#squares += delayNs * delayNs;
+    this.#squares += square;
+    this.#cubes += square * delayNs;
+    this.#fourths += square * square;
   }
 
   result(): EndsTruth {
-    const meanNs = this.#sum / this.received;
-    const stdevNs = Math.sqrt(Math.max(0, this.#squares / this.received - meanNs * meanNs));
-    return { sent: this.sent, received: this.received, meanNs, stdevNs };
+    const { sent, received } = this;
+    const [mean, second, third, fourth] = [this.#sum, this.#squares, this.#cubes, this.#fourths].map(
+      (sum) => sum / received,
+    ) as [number, number, number, number];
+    const variance = Math.max(0, second - mean * mean);
+    const central = fourth - 4 * mean * third + 6 * mean * mean * second - 3 * mean ** 4;
+    return {
+      ...{ sent, received, meanNs: mean, stdevNs: Math.sqrt(variance) },
+      ...{ kurtosis: central / variance ** 2, kurtosisAroundZero: fourth / second ** 2 },
+    };
   }
 }
 

@@ -54,8 +54,10 @@ export function fill(
 }
 
 export interface Outcome {
-  /** Share of packets without exactly one candidate (the left out included). */
+  /** Share of packets with more than one candidate. */
   failure: number;
+  /** Share of packets that the store had no room for. */
+  leftOut: number;
   /** Share of packets whose reported group is not theirs, of those with an answer. */
   falseRate: number;
   missing: number;
@@ -98,7 +100,8 @@ export function ask(kernels: Kernels, filled: FilledStore, refined = true): Outc
     estimateNs[i] = perGroup[code]!;
   }
   return {
-    failure: (multi + missing) / n,
+    failure: multi / n,
+    leftOut: filled.store.leftOut / n,
     falseRate: wrong / (n - missing),
     missing: missing / n,
     estimateNs,

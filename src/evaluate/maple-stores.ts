@@ -31,8 +31,9 @@ export const STORE_COLUMNS = [
   "host %",
   "prefix %",
   "sub-flow %",
-  "mean abs us",
+  "mean abs µs",
   "false positives %",
+  "left out %",
 ] as const;
 
 /** By name of the store: its columns, in the mean over the epochs. Centres are learnt in the first two epochs. */
@@ -60,7 +61,7 @@ function columns(
   before: TraceEpoch,
   estimateNs: Float64Array,
 ): number[] {
-  const { failure, falseRate } = ask(kernels, filled);
+  const { failure, falseRate, leftOut } = ask(kernels, filled);
   const errors = relativeErrors(epoch, estimateNs);
   const groups = (keyOf: (i: number) => number | bigint) =>
     100 * quantile(groupErrors(epoch, estimateNs, keyOf), 0.5);
@@ -76,6 +77,7 @@ function columns(
     groups(subFlows(epoch)),
     mean(absoluteErrors(epoch, estimateNs)) / 1000,
     100 * askAbsent(kernels, filled, before.digest),
+    100 * leftOut,
   ];
 }
 
@@ -96,7 +98,7 @@ function judgeFilters(kernels: Kernels, trace: Trace, strategy: Strategy, note: 
       const { estimateNs } = ask(kernels, filled);
       note(`${kind}, ${strategy} centres`, columns(kernels, filled, epoch, before as TraceEpoch, estimateNs));
       if (strategy === "hybrid")
-        note(`  ${kind} (p85 us)`, [quantile(absoluteErrors(epoch, estimateNs), 0.85) / 1000]);
+        note(`  ${kind} (p85 µs)`, [quantile(absoluteErrors(epoch, estimateNs), 0.85) / 1000]);
       if (strategy === "hybrid" && kind === "svbf") judgeWrongEpochs(kernels, kept, filled, epoch, note);
       else filled.free();
     }
@@ -118,7 +120,7 @@ function judgeWrongEpochs(
   for (let wrong = 0; kept.length >= 3 && wrong < 3; wrong++) {
     const errors = absoluteErrors(epoch, askAcross(kernels, kept.slice(0, wrong + 1), epoch));
     note(
-      `  ${wrong} wrong epochs (p50, p75, p95 us)`,
+      `  ${wrong} wrong epochs (p50, p75, p95 µs)`,
       [0.5, 0.75, 0.95].map((q) => quantile(errors, q) / 1000),
     );
   }

@@ -12,7 +12,7 @@ import { answeredByAll, baselineContestants } from "./baselines.ts";
 import { ALL_FLOWS, flowErrors } from "./flow-errors.ts";
 import { measureInterference } from "./interference.ts";
 import { referenceInjector } from "./reference-injectors.ts";
-import { rliScenario, runRli, SCHEMES, withReferences } from "./rli-experiment.ts";
+import { rliAsWritten, rliScenario, runRli, SCHEMES, withReferences } from "./rli-experiment.ts";
 
 const traffic = { durationS: 0.8 };
 
@@ -169,4 +169,21 @@ describe("injection", () => {
     }
     expect(minimum).toBeLessThanOrEqual(Math.ceil(alone));
   });
+});
+
+test("as written the line is read where packets arrive, and ours errs less than two thirds as much on the same packets", async () => {
+  expect(
+    rliAsWritten(1e9).map(({ name, parameters }) => [name, parameters["estimator"], parameters["line"]]),
+  ).toEqual([
+    ["rli", "rli", "arrival"],
+    ["rli-l", "rli-l", "arrival"],
+    ["ours", "rli", "backlog"],
+  ]);
+  const setting = { utilisation: 0.55, traffic: { durationS: 0.3 } };
+  const options = { contestants: rliAsWritten };
+  const { truth, entries } = await runRli(new Kernels(), setting, SCHEMES.adaptive, [], options);
+  const [written, , ours] = entries.map(
+    ({ answer }) => flowErrors(truth, answer.flows, [ALL_FLOWS])[0]?.median ?? 1,
+  );
+  expect(ours).toBeLessThan((2 / 3) * (written ?? 0));
 });

@@ -74,6 +74,18 @@ export function rliContestants(drainBps: number, more = ""): Contestant[] {
   }));
 }
 
+/** Places of `rliAsWritten` among the entries of a run. */
+export const AS_WRITTEN = { rli: 0, left: 1, ours: 2 } as const;
+
+/** On the same packets: RLI and RLI-L as written, which read equation 1's line where a packet arrives, and ours, which bends it by the backlog. */
+export function rliAsWritten(drainBps: number): Contestant[] {
+  const ours = rliContestants(drainBps, ",line=backlog").slice(0, 1);
+  return [
+    ...rliContestants(drainBps, ",line=arrival"),
+    ...ours.map((contestant) => ({ ...contestant, name: "ours" })),
+  ];
+}
+
 export interface RliRun extends SegmentRun {
   drainBps: number;
   references: number;
@@ -88,14 +100,14 @@ export async function runRli(
   setting: RliSetting,
   scheme: Scheme,
   others: readonly Contestant[] = [],
-  options: RunOptions & { more?: string } = {},
+  options: RunOptions & { more?: string; contestants?: (drainBps: number) => Contestant[] } = {},
 ): Promise<RliRun> {
   const { scenario, drainBps } = await rliScenario(kernels, setting);
   const injected = withReferences(scenario, scheme, drainBps);
   const run = await runSegment(
     kernels,
     injected.scenario,
-    [...rliContestants(drainBps, options.more), ...others],
+    [...(options.contestants?.(drainBps) ?? rliContestants(drainBps, options.more)), ...others],
     options,
   );
   const { references, packets } = injected.counts();

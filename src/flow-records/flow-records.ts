@@ -4,6 +4,7 @@
  * (-o csv, old and new) and others use for the same. Columns it does not know are left alone; packets are required.
  */
 import { readFileSync, statSync } from "node:fs";
+import { reasonOf } from "../base/directory.ts";
 import { FormatError, UsageError } from "../base/errors.ts";
 import { parseTime } from "../base/time.ts";
 import { parseAddress } from "../capture/address.ts";
@@ -74,7 +75,9 @@ export async function readFlowRecordFile(path: string): Promise<ExportedFlows> {
   } catch (cause) {
     if (cause instanceof FormatError) throw cause;
     const hint = "give NetFlow or IPFIX exports, a capture of them, or CSV with a header line";
-    throw new UsageError("no-such-file", `${path}: cannot be read`, hint, { cause });
+    const { code, message } = cause as NodeJS.ErrnoException;
+    const why = code === "ENOENT" ? "no such file" : `cannot be read: ${reasonOf(message)}`;
+    throw new UsageError("no-such-file", `${path}: ${why}`, hint, { cause });
   }
   return await parseFlowRecordFile(bytes, path);
 }

@@ -1,5 +1,5 @@
 /** What a capture shows of the way: tunnels and segments that were merged beside it, with the option that helps. */
-import { formatCount } from "../base/quantity.ts";
+import { countOf, formatCount } from "../base/quantity.ts";
 import { META_HIGH, type PacketBatch } from "../capture/batch.ts";
 
 const UDP = 17;
@@ -57,12 +57,12 @@ export class OnTheWay {
     return [
       ...(tunnels.length > 0 && !inner
         ? [
-            `${tunnels.map(({ name, packets }) => `${formatCount(packets)} packets in ${name}`).join(", ")}: ‘inner’ looks inside these tunnels`,
+            `${tunnels.map(({ name, packets }) => `${countOf(packets, "packet")} in ${name}`).join(", ")}: ‘inner’ looks inside these tunnels`,
           ]
         : []),
       ...(merged
         ? [
-            `${formatCount(merged.packets)} packets of up to ${formatCount(merged.longest)} bytes: segments were merged beside the capture (GRO, LRO, TSO); compare matches them by their bytes, or capture with ethtool -K IFACE gro off lro off tso off gso off`,
+            `${countOf(merged.packets, "packet")} of up to ${formatCount(merged.longest)} bytes: segments were merged beside the capture (GRO, LRO, TSO); compare matches them by their bytes, or capture with ethtool -K IFACE gro off lro off tso off gso off`,
           ]
         : []),
     ];

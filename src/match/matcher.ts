@@ -1,8 +1,8 @@
 /**
  * Exact one-way delay: the same packets found at both ends of a segment by their digest, within a window, first in, first out
- * among equals. It is the truth that every sketch is judged by. Memory is bounded by rate x window (waiting packets) and by the number of
- * flows and of distinct (flow, log bucket) pairs. Fails where a device rewrites what the digest covers (NAT, segment
- * merging): such packets are lost and appear. The work is done in kernels/match/match.ts; this class reads its records.
+ * among equals. It is the truth by which every sketch is judged. Memory is bounded by rate x window (waiting packets) and by the number of
+ * flows and of distinct (flow, log bucket) pairs. It fails if a device rewrites what the digest covers (NAT, segment
+ * merging): such packets count as lost and appeared. kernels/match/match.ts does the work; this class reads its records.
  */
 import {
   AloneLayout,

@@ -386,7 +386,7 @@ export function twoWayText(
   lane: string,
   { packets: [one, other], filters }: TwoWay,
 ): { problem: string; hint: string } {
-  const where = lane === "" ? "the capture has" : `${lane}: its filter lets through`;
+  const where = lane === "" ? "the capture has" : `${lane}: its filter matches`;
   const both = "packets of both directions, and a segment has one";
   const at =
     filters?.[0] === "inbound"

@@ -120,14 +120,15 @@ export function refusePackets(options: Omit<ObserveCapturesOptions, "sink" | "la
   };
   if (inner) refuse("inner", "programs in the kernel do not look into tunnels");
   if (sender || references || packetTimes)
-    refuse("delays", "programs in the kernel know no delays of packets");
+    refuse("delays", "programs in the kernel do not know delays of packets");
   if (cut.mode === "control") refuse("cut", "programs in the kernel do not read Start and End messages");
-  if (own.timestamps === "hardware") refuse("timestamps", "programs in the kernel do not see the card's");
+  if (own.timestamps === "hardware")
+    refuse("timestamps", "programs in the kernel do not see the card's timestamps");
   if (own.snapBytes !== undefined) refuse("snap", "programs in the kernel copy no packets");
   if (own.promiscuous)
     refuse(
       "promiscuous",
-      "programs in the kernel see what the interface takes",
+      "programs in the kernel see only what the interface accepts",
       "leave it out, and set it yourself: ip link set dev NAME promisc on",
     );
 }

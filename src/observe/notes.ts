@@ -23,7 +23,7 @@ export function notesOf(result: ObserveResult, options: NoteOptions): string[] {
     const smaller = Math.max(MIN_COVER, minimum);
     const advice = smaller < cover ? `: observe both points with ‘cover ${smaller}’` : "";
     notes.push(
-      `${countOf(result.short, "packet")} cut within the first ${cover} bytes that identify packets: may look different at the other point${advice}`,
+      `${countOf(result.short, "packet")} captured with fewer than the ${cover} bytes that packets are matched on: they may not match${advice}`,
     );
   }
   if (result.delays) notes.push(...delayNotes(result.delays));
@@ -43,7 +43,7 @@ export function notesOf(result: ObserveResult, options: NoteOptions): string[] {
     }
   }
   if (options.cut.mode === "control" && result.epochs === 0)
-    notes.push("there are no Start and End messages in the capture");
+    notes.push("the capture contains no Start and End messages");
   return notes;
 }
 
@@ -60,7 +60,7 @@ function delayNotes(counts: DelaySourceCounts): string[] {
   if (counts.from === "live") {
     const { matched, unmatched, lost, windowNs } = counts;
     return [
-      `${countOf(matched, "packet")} found at the sender, ${formatCount(unmatched)} not found; ${formatCount(lost)} of the sender's lost on the way, the last ${formatDuration(windowNs)} not counted`,
+      `${countOf(matched, "packet")} found at the sender, ${formatCount(unmatched)} not found; ${formatCount(lost)} of the sender's packets lost (without the last ${formatDuration(windowNs)})`,
     ];
   }
   if (counts.from === "packets") {
@@ -77,6 +77,6 @@ function delayNotes(counts: DelaySourceCounts): string[] {
   const { references, filled, oneSided, unanswered, lost, duplicate, reordered, forged } = counts;
   return [
     `${countOf(references, "reference")} gave the delays of ${countOf(filled, "packet")} (${formatCount(oneSided)} from one side only), ${formatCount(unanswered)} without a delay; references lost ${formatCount(lost)}, duplicated ${formatCount(duplicate)}, reordered ${formatCount(reordered)}, not trusted ${formatCount(forged)}`,
-    "delays are interpolated between references: the records hold the interpolation error of each epoch, and intervals include it",
+    "delays are interpolated between references: records contain the interpolation error of each epoch, and intervals include it",
   ];
 }

@@ -144,7 +144,7 @@ async function openControl(
   source.close();
   throw new UsageError(
     "bad-option",
-    "messages are sent where an interface is observed, and a file is given",
+    "messages can be sent only while observing an interface, and a file is given",
     "leave it out",
     {
       parameter: "control-to",
@@ -177,29 +177,33 @@ async function openSource(observed: ObserveCapturesOptions, capture: Capture): P
   const options = { capture, signal, ...(clock ? { clock } : {}) };
   const [first, ...more] = files;
   if (first === undefined)
-    throw new UsageError("bad-option", "no capture is given", "name a capture file or an interface", {
+    throw new UsageError("bad-option", "the capture is missing", "name a capture file or an interface", {
       value: files,
     });
   const name = interfaceOf(first);
   if (name !== null) {
     if (observed.speed !== undefined)
-      throw new UsageError("bad-option", "is for captures, and an interface is given", "leave it out", {
+      throw new UsageError("bad-option", "applies to captures, and an interface is given", "leave it out", {
         parameter: "speed",
       });
     if (more.length > 0 || follow)
-      throw new UsageError("bad-option", `${first}: an interface is observed alone`, "give it alone");
+      throw new UsageError(
+        "bad-option",
+        `${first}: an interface cannot be combined with others in one point`,
+        "give it alone",
+      );
     return await interfaceSource(name, observed);
   }
   const [unused] = Object.keys(observed.interface ?? {}).filter((key) => key !== "onOpen");
   if (unused !== undefined)
-    throw new UsageError("bad-option", "is for interfaces, and a file is given", "leave it out", {
+    throw new UsageError("bad-option", "applies to interfaces, and a file is given", "leave it out", {
       parameter: unused === "snapBytes" ? "snap" : unused,
     });
   if (!follow) return atSpeed(openCaptures(kernels, files, options), observed);
   if (more.length > 0 || isStandardInput(first)) {
     throw new UsageError(
       "bad-option",
-      `${more[0] ?? first}: one file, pattern or directory is followed`,
+      `${more[0] ?? first}: ‘follow’ takes one file, pattern or directory`,
       "write a pattern in quotes: 'captures/*.pcap'",
     );
   }
@@ -275,12 +279,9 @@ function withAuthentication(taps: readonly TapPlan[], key: Uint8Array | undefine
   return taps.map((plan) => {
     const asked = plan.parameters["authenticated"];
     if (asked === true && !key) {
-      throw new UsageError(
-        "bad-option",
-        "authenticated references need the key that they are sent with",
-        "give ‘reference-key’",
-        { parameter: plan.estimator.name },
-      );
+      throw new UsageError("bad-option", "authenticated references need their key", "give ‘reference-key’", {
+        parameter: plan.estimator.name,
+      });
     }
     return asked === undefined || !key
       ? plan

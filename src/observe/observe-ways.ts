@@ -68,7 +68,7 @@ async function observeInKernel(
   const name = file === undefined ? null : interfaceOf(file);
   if (file !== undefined && name === null) refuseUnknown(file);
   if (name === null || more.length > 0)
-    throw new UsageError("bad-option", "is for interfaces, and a file is given", "leave it out", {
+    throw new UsageError("bad-option", "applies to interfaces, and a file is given", "leave it out", {
       parameter: "ebpf",
     });
   const lanes = planLanes(plan);
@@ -162,7 +162,7 @@ export function separatedNote(networks: readonly string[], lanes: ObserveResult[
   const [from, to] = lanes;
   const rest = (from?.filtered ?? 0) - (to?.packets ?? 0);
   const neither = rest > 0 ? `, ${countOf(rest, "packet")} of neither` : "";
-  return `both directions, separated by the networks of one side (${networks.join(", ")}): ${formatCount(from?.packets ?? 0)} packets from them, ${formatCount(to?.packets ?? 0)} to them${neither}`;
+  return `both directions, separated by the networks of one side (${networks.join(", ")}): ${countOf(from?.packets ?? 0, "packet")} from them, ${formatCount(to?.packets ?? 0)} to them${neither}`;
 }
 
 /** What the payloads of estimators that answer for packets take, by purpose. */

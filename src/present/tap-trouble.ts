@@ -1,5 +1,5 @@
 /** What is wrong with a tap, in words: on the page and on the command line. */
-import { countOf, formatCount, formatShare } from "../base/quantity.ts";
+import { countOf, formatShare } from "../base/quantity.ts";
 import { formatLasting } from "../base/time.ts";
 
 const QUIET_MS = 60_000;
@@ -26,19 +26,19 @@ export function tapTrouble(
 ): TapTrouble | null {
   const bad = (text: string): TapTrouble => ({ state: "bad", text });
   const warn = (text: string): TapTrouble => ({ state: "warn", text });
-  if (!tap) return warn("not heard of since the collector started");
+  if (!tap) return warn("not heard from since the collector started");
   const { heardMs, spool, dropped, packets, clock, program } = tap;
   const quietMs = atMs - heardMs;
   if (quietMs > QUIET_MS) return bad(`silent for ${formatLasting(quietMs)}`);
   if (spool && spool.dropped > 0)
-    return bad(`gave up ${countOf(spool.dropped, "record")}: its spool was full`);
+    return bad(`${countOf(spool.dropped, "record")} dropped: its spool was full`);
   if (dropped !== null && dropped > 0)
     return warn(
       `its capture dropped ${formatShare(dropped / Math.max(1, packets + dropped))} of the packets`,
     );
   if (missing > 0) return warn(`${countOf(missing, "record")} missing in the last hour`);
   if (spool && spool.waiting > WAITING)
-    return warn(`${formatCount(spool.waiting)} records wait in its spool`);
+    return warn(`${countOf(spool.waiting, "record")} waiting in its spool`);
   if (clock && !clock.synchronised) return warn("its clock is not synchronised");
   if (newest !== null && program !== newest) return warn(`runs ${program}, others ${newest}`);
   return null;

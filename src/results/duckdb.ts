@@ -44,8 +44,8 @@ async function load() {
   } catch (cause) {
     throw new UsageError(
       "not-supported",
-      "the package @duckdb/node-api is not installed, which a collector keeps its results in",
-      "npm install @duckdb/node-api (beside hoptime)",
+      "the package @duckdb/node-api, in which a collector keeps its results, is not installed",
+      "npm install --global @duckdb/node-api (next to hoptime)",
       { cause },
     );
   }

@@ -63,7 +63,7 @@ function readable(state: SegmentRow["state"]): Value[] {
   return [state.meanNs, state.meanNs - low / state.weight, state.meanNs + high / state.weight, stdev];
 }
 
-/** Of the mean's interval, what the clocks of both ends may be off by; null where nothing is known of them. */
+/** Of the mean's interval, maximum error of the clocks of both ends; null where nothing is known of them. */
 export function clockNs({ weight, commonLow, commonHigh }: SegmentRow["state"]): number | null {
   return weight > 0 && commonLow + commonHigh > 0 ? Math.max(commonLow, commonHigh) / weight : null;
 }

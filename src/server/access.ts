@@ -51,7 +51,11 @@ export function admit(request: FastifyRequest, needs: Needs, tokens: TokenStore,
   if (needs === "none") return { name: address, point: null };
   if (tokens.size === 0) {
     if (!loopback)
-      throw new HttpError(401, "no-token", "the collector has no tokens: nobody may ask from other hosts");
+      throw new HttpError(
+        401,
+        "no-token",
+        "the collector has no tokens, so it answers only on this host: make one with hoptime token add",
+      );
     const host = request.headers.host ?? "";
     if (!LOOPBACK_HOST.test(host))
       throw new HttpError(421, "wrong-host", "without tokens the collector answers as localhost only");
@@ -61,7 +65,7 @@ export function admit(request: FastifyRequest, needs: Needs, tokens: TokenStore,
   if (given === undefined)
     throw new HttpError(401, "no-token", "a token is needed: Authorization: Bearer hop_…");
   const token = tokens.check(given);
-  if (!token) throw new HttpError(401, "bad-token", "the token is not known; it may have been revoked");
+  if (!token) throw new HttpError(401, "bad-token", "unknown token; it may have been revoked");
   if (!ALLOWS[token.scope].includes(needs))
     throw new HttpError(403, "wrong-scope", `the token has scope ${token.scope}; this needs ${needs}`);
   return clientOf(token);

@@ -90,9 +90,7 @@ export function createApp(options: AppOptions): FastifyInstance {
   });
   app.setErrorHandler((error, _, reply) => sendError(reply, error, options.onError));
   app.setNotFoundHandler((_, reply) => {
-    void reply
-      .code(404)
-      .send({ error: "not-found", message: "there is no such page; /docs lists what there is" });
+    void reply.code(404).send({ error: "not-found", message: "no such page; /docs lists the API" });
   });
   for (const route of options.routes) addRoute(app, route, options, limits, reading);
   return app;
@@ -140,7 +138,8 @@ function addRoute(
       if (route.needs !== "none") limits.take(client.name, bytes);
       let total = bytes;
       for (const other of reading.values()) total += other.bytes;
-      if (total > MAX_READING_BYTES) throw new HttpError(503, "busy", "too much is being sent at once", 1);
+      if (total > MAX_READING_BYTES)
+        throw new HttpError(503, "busy", "too much is being sent at once: try again later", 1);
       reading.set(request, { client, bytes });
     },
     handler: async (request, reply) => {

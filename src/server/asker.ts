@@ -146,7 +146,7 @@ export class Asker {
     let waiting = 0;
     for (const other of this.#lines.values()) waiting += other.length;
     if (line.length >= this.#options.maxOfClient || waiting >= this.#options.maxWaiting)
-      throw new HttpError(503, "busy", "too many questions wait: ask again later", 1);
+      throw new HttpError(503, "busy", "too many questions are waiting: ask again later", 1);
     for (const answer of this.#held)
       if (answer.heldBytes === 0 && answer !== this.#current?.answer) this.#held.delete(answer);
     const answer = new Answer(client, asked);
@@ -161,7 +161,7 @@ export class Asker {
     const left = (this.#lines.get(answer.client) ?? []).filter((a) => a !== answer);
     if (left.length > 0) this.#lines.set(answer.client, left);
     else this.#lines.delete(answer.client);
-    answer.end(new HttpError(499, "gone", "the client has gone"));
+    answer.end(new HttpError(499, "gone", "the client disconnected"));
   }
 
   async *#inPlace(asked: ArchiveQuestion, client: string): AsyncGenerator<AnswerPiece> {

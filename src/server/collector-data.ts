@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { RecordArchive } from "../archive/archive.ts";
 import { type DirectoryLock, lockDirectory } from "../archive/exclusive.ts";
 import { FileWriter } from "../archive/file-writer.ts";
-import { UsageError } from "../base/errors.ts";
+import { directoryFailure } from "../base/directory.ts";
 
 export interface CollectorData {
   archive: RecordArchive;
@@ -17,9 +17,7 @@ export async function openData(data: string, { synced }: { synced: boolean }): P
   try {
     mkdirSync(data, { recursive: true, mode: 0o750 });
   } catch (cause) {
-    throw new UsageError("not-writable", `${data}: cannot be made (${(cause as Error).message})`, undefined, {
-      cause,
-    });
+    throw directoryFailure(data, cause);
   }
   const lock = await lockDirectory(data, "collector");
   const files = new FileWriter({ synced });

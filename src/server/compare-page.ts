@@ -73,7 +73,12 @@ export async function serveComparePage(listen: string): Promise<ServedPage> {
   });
   await new Promise<void>((resolve, reject) => {
     server.once("error", (cause: NodeJS.ErrnoException) => {
-      const why = cause.code === "EADDRINUSE" ? "the port is in use" : cause.message;
+      const reasons: Record<string, string> = {
+        EADDRINUSE: "the port is in use",
+        EADDRNOTAVAIL: `this host does not have the address ${host}`,
+        EACCES: "no right to listen on this port",
+      };
+      const why = reasons[cause.code ?? ""] ?? cause.message;
       reject(
         new UsageError("bad-option", why, "choose another, or port 0 for any that is free", {
           ...{ parameter: "listen", value: listen, cause },

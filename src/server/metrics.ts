@@ -199,7 +199,7 @@ function networkMetrics(out: MetricSink, network: Parts["network"]): void {
   out.add(
     "hoptime_segment_blamed",
     "gauge",
-    "segments that an open incident blames: how sure",
+    "confidence of the open incident that blames this segment",
     [...blamed.values()].slice(0, MAX_LABELLED),
   );
 }
@@ -217,7 +217,7 @@ function alertMetrics(out: MetricSink, alerts: Parts["alerts"]): void {
   const sent = alerts.webhooks.flatMap(({ name, counts }): [Labels, number][] =>
     Object.entries(counts).map(([outcome, n]) => [{ webhook: name, outcome }, n]),
   );
-  out.add("hoptime_webhook_messages_total", "counter", "messages to webhooks, by what became of them", sent);
+  out.add("hoptime_webhook_messages_total", "counter", "messages to webhooks, by outcome", sent);
   out.add(
     "hoptime_webhook_waiting",
     "gauge",
@@ -233,7 +233,7 @@ function tapMetrics(out: MetricSink, taps: Record<string, TapState>): void {
   out.add(
     "hoptime_tap_heard_timestamp_seconds",
     "gauge",
-    "when the tap's last message came",
+    "time of the tap's last message",
     each((t) => t.heardMs / 1000),
   );
   out.add(

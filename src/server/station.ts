@@ -101,7 +101,7 @@ export class Station {
     if (!isLoopback(host) && !options.key && !options.insecure)
       throw new UsageError(
         "bad-option",
-        `${options.listen} can be reached from other hosts, and anybody could report`,
+        `${options.listen} can be reached from other hosts, and anybody could send reports`,
         "give ‘station-key’, or ‘insecure’ where the network is trusted",
         { parameter: "station", value: options.listen },
       );

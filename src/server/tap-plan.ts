@@ -27,7 +27,7 @@ const PLANNED_SEGMENT = Type.Object(
   {
     from: point("sender"),
     to: point("receiver"),
-    filter: text("packets that cross it; all segments have one, or none has", MAX_FILTER),
+    filter: text("packets that cross it; either all segments have a filter or none", MAX_FILTER),
   },
   { additionalProperties: false },
 );
@@ -36,15 +36,19 @@ export const TAP_PLAN = Type.Object(
     estimators: Type.Array(NAME, {
       minItems: 1,
       maxItems: 16,
-      description: "what is kept (hoptime estimators lists them)",
+      description: "estimators that taps keep (hoptime estimators lists them)",
     }),
     parameters: Type.Optional(
       Type.Record(NAME, TEXT, { description: "by estimator: `lds: rows=4,columns=1024`" }),
     ),
     epoch: text("a time that divides a minute, `1s` or `250ms`; or packets on average, `65536p`", 20),
-    key: text("what packets are accounted to (default: the 5-tuple)"),
+    key: text("flow key (default: the 5-tuple)"),
     cover: Type.Optional(
-      Type.Integer({ minimum: 20, maximum: 1500, description: "bytes of a packet that its digest covers" }),
+      Type.Integer({
+        minimum: 20,
+        maximum: 1500,
+        description: "bytes that packets are matched on, from the IP header on",
+      }),
     ),
     inner: Type.Optional(Type.Boolean({ description: "the packet inside tunnels" })),
     seed: text("seed of hashes, a whole number below 2^64 as text", 20),
@@ -53,7 +57,7 @@ export const TAP_PLAN = Type.Object(
       Type.Array(PLANNED_SEGMENT, {
         maxItems: 1000,
         description:
-          "with filters, both ends keep records of these packets, labelled A:B; without, of all that they see",
+          "with filters, both ends keep records of these packets, labelled A:B; without, of all packets",
       }),
     ),
   },
@@ -166,8 +170,8 @@ export function checkTapPlan(value: unknown): TapsPlan {
   if (labelled > 0 && labelled < (plan.segments ?? []).length)
     throw new UsageError(
       "bad-question",
-      "some segments have a filter and some have none",
-      "give all of them one, or none",
+      "some segments have a filter and some do not",
+      "give all of them a filter, or none",
       { parameter: "segments" },
     );
   return plan;

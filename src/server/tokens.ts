@@ -7,7 +7,7 @@ import { chmodSync, readFileSync, statSync } from "node:fs";
 import { dirname, join } from "node:path";
 import Type, { type Static } from "typebox";
 import { publish, syncFolder, writeTemporary } from "../archive/durable.ts";
-import { invalidValue, UsageError } from "../base/errors.ts";
+import { UsageError } from "../base/errors.ts";
 import { checkedValue } from "../base/schema.ts";
 import { checkName } from "../observe/observer.ts";
 
@@ -93,10 +93,8 @@ export class TokenStore {
   async revoke(id: string): Promise<TokenInfo> {
     this.#look();
     const found = this.#tokens.get(id);
-    if (!found) {
-      const known = [...this.#tokens.keys()].join(", ");
-      throw invalidValue("token", id, known === "" ? "there are none" : `one of ${known}`);
-    }
+    if (!found)
+      throw new UsageError("bad-option", `there is no token '${id}'`, "hoptime token list shows them");
     await this.#change((tokens) => tokens.filter((t) => t.id !== id));
     const { hash: _, ...info } = found;
     return info;

@@ -4,8 +4,7 @@
  */
 import { renameSync, rmdirSync, rmSync } from "node:fs";
 import { dirname, join, resolve } from "node:path";
-import { makeDirectory } from "../base/directory.ts";
-import { UsageError } from "../base/errors.ts";
+import { directoryFailure, makeDirectory } from "../base/directory.ts";
 
 export class PendingFiles {
   readonly #directory: string;
@@ -18,8 +17,7 @@ export class PendingFiles {
     try {
       this.#made = makeDirectory(this.#directory);
     } catch (cause) {
-      const message = `${directory}: cannot be made (${(cause as Error).message})`;
-      throw new UsageError("not-writable", message, "give a directory that can be written", { cause });
+      throw directoryFailure(directory, cause);
     }
     process.once("exit", this.#remove);
   }

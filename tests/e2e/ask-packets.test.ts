@@ -92,6 +92,30 @@ async function ask(question: PacketQuestion): Promise<PacketAnswer> {
 }
 
 describe("questions about packets", () => {
+  it("finds packets of the sender's capture that arrive whole epochs later, as late as records say", async () => {
+    const directory = join(root, "late");
+    const few = arrived.slice(0, 600);
+    // A queue that grows to 0.6 s, in epochs of a quarter.
+    const late = few.map((p, n) => ({ ...p, queuedNs: 1_000_000 + n * 1_000_000 }));
+    const [queued, behind] = [join(root, "queued.pcap"), join(root, "behind.pcap")];
+    writePcap(queued, late);
+    writePcap(
+      behind,
+      late.map((p) => ({ ...p, timeNs: p.timeNs + BigInt(p.queuedNs) })),
+    );
+    await observePoint({
+      ...{ files: [behind], sender: { files: [queued], windowNs: 1e9 }, point: "B", directory },
+      ...{ estimators: ["maple"], parameters: { maple: "k=16,check=12" } },
+      cut: { mode: "aligned", lengthNs: 250_000_000n },
+    });
+    const archive = RecordArchive.open(directory);
+    for (const file of [queued, behind]) {
+      const answer = await askPackets(archive, { packets: { by: "capture", file }, group: "all" });
+      expect(answer).toMatchObject({ packets: 600, missing: 0, epochs: { offsetNs: 0 } });
+    }
+    archive.close();
+  });
+
   it("all packets as one: quantiles without a list of flows, and the part that has no delay is counted", async () => {
     const plain = join(root, "plain");
     // A capacity that is too small: the rest of an epoch is a sample.
@@ -416,7 +440,7 @@ describe("the commands", () => {
       expect(values).toEqual([...values].sort((x, y) => y - x));
       expect(notes.join()).toContain("p99 of flows: from records of packets (maple)");
       await expect(query("--packet", digests[0]!, "--flow", "x")).rejects.toThrow(/two questions/);
-      await expect(query()).rejects.toThrow(/no question was asked/);
+      await expect(query()).rejects.toThrow(/what to report is missing/);
     } finally {
       write.mockRestore();
     }

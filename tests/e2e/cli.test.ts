@@ -151,7 +151,7 @@ describe("the command line", () => {
       const observe = ["observe", DEMO.before, "--point", "A", "--estimators", "lds", "--to", "limited"];
       expect(limited(observe)).toEqual({
         status: 2,
-        err: "hoptime: limited: cannot be written: file too large; the records written so far are complete: free some space and repeat\n",
+        err: "hoptime: limited: cannot be written: file too large; the records written so far are complete: free some space, or make it writable, and repeat\n",
       });
       const left = readdirSync(join(scratch, "limited"), { recursive: true, withFileTypes: true });
       expect(left.filter((f) => f.isFile()).map((f) => f.name)).toEqual(["archive.json"]);
@@ -216,7 +216,45 @@ describe("the command line", () => {
     ],
     ["a bad filter", ["compare", DEMO.before, DEMO.after, "--filter", "tcp prt 80"], /at character 5/],
     ["two standard inputs", ["compare", "-", "-"], /standard input can only be one/],
-    ["an unknown command", ["compere"], /there is no command 'compere'/],
+    ["an unknown command", ["compere"], /there is no command 'compere'; did you mean compare\?/],
+    ["the beginning of two commands", ["re"], /did you mean reference or reproduce\?/],
+    [
+      "a capture instead of a command",
+      [DEMO.before, DEMO.after],
+      /is a file, not a command; hoptime compare/,
+    ],
+    ["an option before the command", ["--json", "compare"], /--json: a command comes first/],
+    ["a misspelt estimator", ["estimators", "ldaa"], /did you mean lda\?/],
+    ["a share above 1", ["compare", "a", "b", "--fail-if", "loss>1"], /expected a share with its unit/],
+    ["records in a file", ["observe", DEMO.before, "--point", "A", "--to", text], /is not a directory/],
+    ["records by FTP", ["observe", DEMO.before, "--point", "A", "--to", "ftp://x"], /--to: invalid value/],
+    [
+      "an epoch without a unit",
+      ["observe", DEMO.before, "--point", "A", "--to", "r", "--epoch", "1"],
+      /--epoch: /,
+    ],
+    [
+      "a time that is none",
+      ["query", "r", "--between", "A", "B", "--from", "yesterday"],
+      /--from: 'yesterday'/,
+    ],
+    [
+      "two questions at once",
+      ["query", "r", "--between", "A", "B", "--capture", "x"],
+      /--capture cannot be comb/,
+    ],
+    [
+      "a token for a directory",
+      ["query", "r", "--between", "A", "B", "--token-file", "x"],
+      /needs a collector/,
+    ],
+    ["tokens of no collector", ["token", "list", "--data", "no-such-dir"], /no such directory/],
+    ["more packets than can be counted", ["size", "lda", "--packets", "1e99"], /at most 1e15/],
+    [
+      "a host that does not exist",
+      ["query", "http://nobody.invalid", "--between", "A", "B"],
+      /unknown host|resolved/,
+    ],
     [
       "an unwritable report",
       ["compare", DEMO.before, DEMO.after, "--html", "/no/such/folder/r.html"],
@@ -229,6 +267,30 @@ describe("the command line", () => {
     expect(err).toMatch(/^hoptime: /);
     expect(err).not.toMatch(/\n\s+at /);
     if (!args.includes("--html")) expect(out).toBe("");
+  });
+
+  test("captures without IP packets are named, and exit 2 where there is nothing to compare", () => {
+    const arp = (n: number) => stack([ethernet(0x0806)], Buffer.alloc(28, n));
+    const none = join(scratch, "arp.pcapng");
+    const w = new PcapngWriter().section().interface({ name: "lan" });
+    for (let n = 0; n < 3; n++) w.enhanced({ interfaceId: 0, ticks: BigInt(1000 * n), frame: arp(n) });
+    writeFileSync(none, w.done());
+    const both = hoptime(["compare", none, none]);
+    expect(both.status).toBe(2);
+    expect(both.err).toMatch(/neither capture contains an IP packet; hoptime inspect/);
+    const one = hoptime(["compare", none, DEMO.after, "--json"]);
+    expect(one.status).toBe(0);
+    expect(JSON.parse(one.out).notes.join("\n")).toMatch(/arp\.pcapng: contains no IP packets \(of 3\)/);
+  });
+
+  test("hoptime help COMMAND is its --help", () => {
+    expect(hoptime(["help", "inspect"])).toEqual(hoptime(["inspect", "--help"]));
+  });
+
+  test("help names defaults that depend on the capture, too", () => {
+    const { out } = hoptime(["compare", "--help"]);
+    expect(out.replace(/\s+/g, " ")).toMatch(/--cover <bytes>[^(]*\(default: what both captures contain/);
+    expect(out.replace(/\s+/g, " ")).toMatch(/--epoch <time>[^(]*\(default: 10ms to 1s/);
   });
 
   test("a cut capture is reported, marked, and exits 2", () => {

@@ -102,7 +102,7 @@ describe("hoptime query URL gives the same JSON as on a directory", () => {
     expect(some.packets).toBe(sent.length / 8);
     await both("--capture", before, "--group", "packet", "--top", "20");
     const late = await both("--capture", before, "--from", `${START + 2_000_000_000n}`, "--slack", "1ms");
-    expect(late.notes.join()).toMatch(/outside the time of the records/);
+    expect(late.notes.join()).toMatch(/outside the time covered by the records/);
     await both("--capture", before, "--point", "B", "--worst", "0", "--group", "prefix/16");
   });
 

@@ -223,7 +223,7 @@ describe.skipIf(!hasBrowser)("the page in a browser", () => {
       await route.fulfill({ response, json: { segments: answers === 1 ? none : segments } });
     });
     await page.goto(`${url}/#/segment/r2/r3?last=5m`);
-    await page.waitForSelector("text=no epoch of both ends has come yet");
+    await page.waitForSelector("text=no epoch of both ends has arrived yet");
     await painted(page);
     expect(answers).toBeGreaterThan(1);
     expect(problems).toEqual([]);
@@ -467,7 +467,7 @@ describe.skipIf(!hasBrowser)("the page in a browser", () => {
       await page.waitForSelector(".token-form");
       await page.fill(".token-form input", "hop_000000000000_wrong");
       await page.click("text=Open");
-      await page.waitForSelector("text=It was not accepted");
+      await page.waitForSelector("text=The token was refused");
       await page.fill(".token-form input", token);
       await page.click("text=Open");
       await page.waitForSelector("tr.row.slow");

@@ -319,7 +319,7 @@ describe("compare on the demo's captures", () => {
     for (const clock of ["asis", "deskew"] as const) {
       const { notes, segment } = await compareCaptures({ before: DEMO.before, after: file, clock });
       expect(segment.latency!.minNs).toBeGreaterThan(9e16);
-      expect(notes.join("\n")).toMatch(/delays include the difference, ‘clock relative’ removes it/);
+      expect(notes.join("\n")).toMatch(/delays include the difference; ‘clock relative’ removes it/);
     }
     const { notes, segment } = await compareCaptures({ before: DEMO.before, after: file, clock: "relative" });
     expect(segment.latency!.minNs).toBeLessThan(1000);
@@ -473,7 +473,7 @@ describe("compare on the demo's captures", () => {
   test("a filter that passes nothing is what the notes name", async () => {
     const { notes, segment } = await compareCaptures({ ...DEMO, filter: "sctp" });
     expect(segment).toMatchObject({ latency: null, reason: "no packets at either point" });
-    expect(notes[0]).toMatch(/none of its 6,664 IP packets passes the filter/);
+    expect(notes[0]).toMatch(/none of its 6,664 IP packets matches the filter/);
   });
 
   test("a cut file is reported as far as it goes, marked as partial", async () => {
@@ -527,7 +527,7 @@ describe("compare on the demo's captures", () => {
       both.enhanced({ interfaceId, ticks: ns, frame: data, wire });
     const file = path("both.pcapng");
     writeFileSync(file, both.done());
-    const together = /both\.pcapng: contains 2 interfaces, taken as one point.*both\.pcapng#0/;
+    const together = /both\.pcapng: contains 2 interfaces, treated as one point.*both\.pcapng#0/;
     for (const other of [DEMO.after, file]) {
       const { notes } = await compareCaptures({ before: file, after: other });
       expect(notes.join("\n")).toMatch(together);
@@ -543,7 +543,7 @@ describe("compare on the demo's captures", () => {
     writeFileSync(path("sections.pcapng"), oneAfterTheOther.done());
     const parts = await compareCaptures({ before: path("sections.pcapng"), after: DEMO.after });
     expect(parts.segment.matched).toBe(plain.segment.matched);
-    expect(parts.notes.join("\n")).not.toMatch(/taken as one point/);
+    expect(parts.notes.join("\n")).not.toMatch(/treated as one point/);
   });
 
   test("filters and keys choose what is counted and how", async () => {

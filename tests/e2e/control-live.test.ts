@@ -131,8 +131,8 @@ test.skipIf(!existsSync(cli))("messages are sent from interfaces only, and with 
     const { status, stderr } = spawnSync(process.execPath, given, { encoding: "utf8" });
     return `${status} ${stderr}`;
   };
-  expect(run("--control-to", "127.0.0.1")).toMatch(/^2 .*--control-to goes with --cut control/);
+  expect(run("--control-to", "127.0.0.1")).toMatch(/^2 .*--control-to needs --cut control/);
   expect(run("--control-to", "127.0.0.1", "--cut", "control")).toMatch(
-    /^2 .*--control-to.*an interface is observed/,
+    /^2 .*--control-to.*only while observing an interface/,
   );
 });

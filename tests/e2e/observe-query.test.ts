@@ -303,7 +303,7 @@ describe("two points, observed and asked", () => {
     expect(() => ask({ between: ["A", "X"] })).toThrow(/no records of point 'X'/);
     expect(() => ask({ between: ["A", "A"] })).toThrow(/two different points/);
     expect(ask({}, [{ ...countingEstimator, name: "other" }]).notes).toContainEqual(
-      expect.stringMatching(/'counting', which this program does not know/),
+      expect.stringMatching(/unknown estimator 'counting'/),
     );
     expect(ask({}, [{ ...countingEstimator, version: 4 }]).epochs.refused[0]!.reason).toMatch(
       /has version 3; this program reads 4/,
@@ -501,7 +501,7 @@ describe("on the command line", () => {
     expect(report.notes.join()).toMatch(/sampled\.nf: the exporter sampled one in 100 packets/);
     const without = await compareCommand([]);
     await expect(run(() => without, [before, after, "--flow-records", records])).rejects.toThrow(
-      "--flow-records is for estimators",
+      "--flow-records needs --estimators",
     );
   });
 });

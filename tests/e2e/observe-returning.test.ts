@@ -66,7 +66,7 @@ test.skipIf(missing !== null)(
     expect(Math.min(before, after)).toBeGreaterThan(200);
     const report = JSON.parse(out);
     expect(report.captures).toMatchObject([{ packets: before + after, dropped: 0 }]);
-    expect(report.notes.join("\n")).toContain("near: removed, and there again, 1 time");
+    expect(report.notes.join("\n")).toContain("near: removed and created again 1 time");
   },
 );
 

@@ -228,7 +228,7 @@ describe("a capture of both directions", () => {
     expectMean(ask(["A", "B"], "A:B"), THERE_NS);
     expectMean(ask(["B", "A"], "B:A"), BACK_NS);
     expect(await refusal(observe("A", { classes: ["web=tcp or udp port 443"] }))).toMatch(
-      /^web: its filter lets through packets of both directions/,
+      /^web: its filter matches packets of both directions/,
     );
   });
 

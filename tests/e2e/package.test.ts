@@ -39,7 +39,9 @@ test("the packed package runs and is imported elsewhere, kernels and types inclu
     encoding: "utf8",
   });
   expect(collect.status).toBe(2);
-  expect(collect.stderr).toMatch(/@duckdb\/node-api is not installed.*npm install @duckdb\/node-api/);
+  expect(collect.stderr).toMatch(
+    /@duckdb\/node-api, in which .* is not installed.*npm install --global @duckdb\/node-api/,
+  );
   const demo = execFileSync(process.execPath, [bin, "demo"], { cwd: home }).toString();
   expect(demo).toContain("packets  6,664 sent");
   writeFileSync(join(home, "package.json"), '{"type":"module"}');

@@ -120,7 +120,7 @@ describe("references with a key", () => {
     });
     expect(report.notes.join()).toMatch(/^0 references gave the delays of 0 packets/);
     await expect(observe("none", { parameters: { rli: "authenticated=true" } })).rejects.toThrow(
-      /need the key/,
+      /need their key/,
     );
   });
 });

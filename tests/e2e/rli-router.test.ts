@@ -116,7 +116,7 @@ test.skipIf(missing !== null)(
     widths.sort((x, y) => x - y);
     expect(widths[FLOWS / 2]).toBeLessThan(0.1);
     // A token bucket: packets that come while it has tokens are not held for their transmission.
-    expect(notes.join("; ")).toMatch(/nearer to each other than the drain rate allows/);
+    expect(notes.join("; ")).toMatch(/closer together than the drain rate allows/);
     if (process.env["HOPTIME_SHOW"])
       console.log(`${inside} of ${FLOWS} inside, median width ${widths[FLOWS / 2]}`, median(data));
   },

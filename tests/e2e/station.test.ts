@@ -248,6 +248,6 @@ it("routers announce themselves, taps follow, segments are estimated; a crash fo
 it("a station that others can reach needs a key", async () => {
   await expect(
     startCollect(join(root, "open"), ["--topology", map, "--station", "0.0.0.0:0"]),
-  ).rejects.toThrow(/anybody could report/);
+  ).rejects.toThrow(/anybody could send reports/);
   await expect(startCollect(join(root, "open"), ["--probe", "A:B=127.0.0.1"])).rejects.toThrow(/--station/);
 });

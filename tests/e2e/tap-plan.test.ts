@@ -56,7 +56,7 @@ describe("a plan", () => {
             { from: "B", to: "C", filter: "tcp" },
           ],
         },
-        "some have none",
+        "some do not",
       ],
       [{ estimators: ["lda"], estimator: "lda" }, "estimator"],
     ] as const)

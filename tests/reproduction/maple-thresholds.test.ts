@@ -17,6 +17,7 @@ import {
   type FilledStore,
   fill,
   groupErrors,
+  type Outcome,
   subFlows,
 } from "../../src/evaluate/maple-questions.ts";
 import { absoluteErrors, mixedStore, PLAIN_STORE, relativeErrors } from "../../src/evaluate/maple-stores.ts";
@@ -66,11 +67,11 @@ function average(measure: (epoch: TraceEpoch, centres: Centres) => number[]): nu
   return rows[0]!.map((_, j) => mean(rows.map((r) => r[j]!)));
 }
 
-function leftOut(epoch: TraceEpoch, centres: Centres): number {
+function askPbf(epoch: TraceEpoch, centres: Centres): Outcome {
   const filled = fill(kernels, epoch, centres, PBF, BITS);
-  const share = filled.store.leftOut / epoch.count;
+  const outcome = ask(kernels, filled);
   filled.free();
-  return share;
+  return outcome;
 }
 
 function sharesOf({ delayNs }: TraceEpoch, centres: Centres): number[] {
@@ -142,10 +143,12 @@ describe("the paper's structures", () => {
     expect(p85(comb)).toBeGreaterThan(3 * p85(svbf));
   });
 
-  test("PBF, cut to shares as old as the centres, leaves out 6 % in the mean of a trace and up to what the paper's trace had, 24 %", () => {
-    const left = learnt.map(({ epoch, centres }) => leftOut(epoch, centres));
-    expect(mean(left)).toBeGreaterThan(0.06);
-    expect(mean(left)).toBeLessThan(0.24);
+  test("PBF, cut to shares as old as the centres, leaves out 6 % in the mean of a trace and up to what the paper's trace had, 24 %, and fails for no more than SVBF of the rest", () => {
+    const found = learnt.map(({ epoch, centres }) => askPbf(epoch, centres));
+    const left = mean(found.map((f) => f.leftOut));
+    expect(left).toBeGreaterThan(0.06);
+    expect(left).toBeLessThan(0.24);
+    expect(mean(found.map((f) => f.failure))).toBeLessThan(0.11);
   });
 
   test("PBF by the counts of one epoch, as the paper has it, leaves out how far the two epochs are apart", () => {
@@ -159,14 +162,14 @@ describe("the paper's structures", () => {
           number[],
         ];
         const apart = now.reduce((sum, share, j) => sum + Math.max(0, share - then[j]!), 0);
-        left.push(leftOut(epoch, centres));
+        left.push(askPbf(epoch, centres).leftOut);
         expect(Math.abs(left.at(-1)! - apart)).toBeLessThan(0.01);
       }
       pipeline.observe(epoch.delayNs);
       pipeline.endEpoch();
     }
     // An average over epochs expects as well or better, by more than half a point.
-    const averaged = mean(learnt.map(({ epoch, centres }) => leftOut(epoch, centres)));
+    const averaged = mean(learnt.map(({ epoch, centres }) => askPbf(epoch, centres).leftOut));
     expect(mean(left)).toBeGreaterThan(averaged - 0.005);
   });
 

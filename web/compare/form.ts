@@ -58,7 +58,7 @@ export class CaptureForm {
         el(
           "p",
           { class: "lead" },
-          "Drop the captures of two points on this page: one-way delay, loss and reordering between them, per flow and over time. pcap, pcapng or ERF, plain or gzip; of one file, its two interfaces. They are read here, in the browser; nothing is sent.",
+          "Drop the captures of two points on this page: one-way delay, loss and reordering between them, per flow and over time. pcap, pcapng or ERF, plain or gzip; or one file with two interfaces. Captures are read here, in the browser: nothing is sent.",
         ),
       ),
       form,
@@ -192,7 +192,7 @@ export class CaptureForm {
         ),
         field("clock", "Clock correction", clock, "clocks that differ or drift"),
         field("key", "Flow key", text("5tuple"), "5tuple, hosts, src/24, ports, dscp, vlan …"),
-        field("window", "Longest delay", text("10s"), "packets further apart are not matched"),
+        field("window", "Longest delay", text("10s"), "longest delay that is matched"),
         field("epoch", "Intervals", text("by length"), "10ms, 1s …"),
         el(
           "div",

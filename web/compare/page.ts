@@ -1,5 +1,5 @@
 /** Two captures in, their report out, all in the browser: the form, its worker, and the report that the worker answers with. Stands alone, or inside the collector's page. */
-import { formatCount, formatShare } from "../../src/base/quantity.ts";
+import { countOf, formatCount, formatShare } from "../../src/base/quantity.ts";
 import { VERSION } from "../../src/base/version.ts";
 import { append, card, el } from "../report/elements.ts";
 import { type MainTag, reportParts } from "../report/report.ts";
@@ -65,7 +65,7 @@ export class ComparePage {
         this.#listen(worker, { files, wishes }, (doneBytes, packets) => {
           // Where the captures are read once more, it begins again.
           bar.value = doneBytes;
-          words.textContent = `${formatCount(packets)} packets, ${formatShare(doneBytes / Math.max(1, bytes))} of the bytes`;
+          words.textContent = `${countOf(packets, "packet")}, ${formatShare(doneBytes / Math.max(1, bytes))} of the bytes`;
         }),
       (error: Error) => this.#fail({ problem: error.message, hint: null, field: null }),
     );
@@ -112,7 +112,7 @@ export class ComparePage {
   #report({ data, seconds }: Answer & { kind: "report" }): void {
     const form = this.#form;
     const count = data.before.packets + data.after.packets;
-    const rate = `${formatCount(count)} packets in ${seconds.toFixed(seconds < 10 ? 2 : 0)} s (${formatCount(Math.round(count / Math.max(seconds, 1e-3)))} packets/s)`;
+    const rate = `${countOf(count, "packet")} in ${seconds.toFixed(seconds < 10 ? 2 : 0)} s (${formatCount(Math.round(count / Math.max(seconds, 1e-3)))} packets/s)`;
     const actions = [
       button("Compare others", () => this.#showForm()),
       button("Swap", () => {

@@ -58,7 +58,7 @@ export function estimates(data: PageData): HTMLElement | null {
   return card(
     "estimates",
     "Estimates",
-    el("p", { class: "lead" }, "What estimators say about the same packets, beside the exact values above."),
+    el("p", { class: "lead" }, "Estimates from the same packets, beside the exact values above."),
     all.length > 0 && table(all),
     reversed.length > 0 && [el("h3", { class: "spaced" }, "The other way"), table(reversed)],
     all.map(([name, estimate]) => more(name, estimate)),

@@ -168,7 +168,7 @@ export function warnings(data: PageData): HTMLElement[] {
     list.push({ title: "The loss is probably not real", lines: [data.lossDoubt] });
   }
   if (data.reverseLossDoubt !== null) {
-    list.push({ title: "The loss of the way back is probably not real", lines: [data.reverseLossDoubt] });
+    list.push({ title: "The reverse loss is probably not real", lines: [data.reverseLossDoubt] });
   }
   if (direction.order === "swapped") {
     list.push({
@@ -202,7 +202,7 @@ function whyNothing(data: PageData): string[] {
   const lines = segment.reason && !/seen in both/i.test(segment.reason) ? [segment.reason] : [];
   for (const capture of [before, after]) {
     if (capture.packets === 0) lines.push(`${baseName(capture.file)} holds no packet.`);
-    else if (capture.ipPackets === 0) lines.push(`${baseName(capture.file)} holds no IP packet.`);
+    else if (capture.ipPackets === 0) lines.push(`${baseName(capture.file)} contains no IP packets.`);
   }
   const gap = spanGapNs(before, after);
   if (gap !== null) {
@@ -212,7 +212,7 @@ function whyNothing(data: PageData): string[] {
   }
   if (lines.length === 0) {
     lines.push(
-      "Were both taken on the path of the same traffic? NAT, tunnels and proxies change what packets are known by.",
+      "Check that both captures contain the same traffic: NAT, tunnels and proxies change packets on the way.",
     );
   }
   return lines;

@@ -38,7 +38,7 @@ export function quantileTable(
 const ACCOUNT: [name: string, meaning: string, of: (s: SegmentReport) => string][] = [
   ["Sent", "seen where they leave", (s) => formatCount(s.sent)],
   ["Received", "seen where they arrive", (s) => formatCount(s.received)],
-  ["Matched", "seen at both: what the delays rest on", (s) => formatCount(s.matched)],
+  ["Matched", "seen at both points: delays are based on these", (s) => formatCount(s.matched)],
   [
     "Lost",
     "sent, never received",
@@ -146,7 +146,7 @@ export function clocks(data: PageData): HTMLElement {
     "clocks",
     "Clocks",
     el("p", { class: "lead" }, "Trust: ", el("strong", {}, trust), ` · mode: ${mode}`),
-    lines.length > 0 ? sentences(lines) : el("p", {}, "The clock check had nothing to say."),
+    lines.length > 0 ? sentences(lines) : el("p", {}, "The clock check found nothing."),
     rest.length > 0 &&
       el(
         "details",
@@ -176,7 +176,7 @@ export function notes(data: PageData): HTMLElement {
   return card(
     "notes",
     "What limits these numbers",
-    data.notes.length > 0 ? sentences(data.notes) : el("p", {}, "Nothing out of the ordinary was noticed."),
+    data.notes.length > 0 ? sentences(data.notes) : el("p", {}, "Nothing unusual was found."),
   );
 }
 

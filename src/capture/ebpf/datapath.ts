@@ -135,7 +135,7 @@ export class Datapath {
     const why = log.trim().split("\n").slice(-3).join("; ");
     return new UsageError(
       "not-supported",
-      `${this.#what}: this kernel does not take the eBPF programs (errno ${errno}${why === "" ? "" : `: ${why}`})`,
+      `${this.#what}: this kernel refuses the eBPF programs (errno ${errno}${why === "" ? "" : `: ${why}`})`,
       WITHOUT_EBPF,
     );
   }

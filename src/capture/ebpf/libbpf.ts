@@ -82,7 +82,7 @@ export async function loadLibbpf(what: string): Promise<Libbpf> {
   const hint = found.startsWith(LIBRARY)
     ? "apt install libbpf1 (Debian, Ubuntu), dnf install libbpf (Fedora)"
     : found.startsWith("koffi")
-      ? "npm install koffi (beside hoptime)"
+      ? "npm install --global koffi (next to hoptime)"
       : undefined;
   throw new UsageError("not-supported", `${what}: ${found}`, hint);
 }
@@ -90,11 +90,11 @@ export async function loadLibbpf(what: string): Promise<Libbpf> {
 async function find(): Promise<Libbpf | string> {
   if (process.platform !== "linux") return `eBPF is a part of Linux (this is ${process.platform})`;
   const libc = await findLibc();
-  if (!libc) return "koffi is not installed, which loads eBPF programs";
+  if (!libc) return "koffi, which loads eBPF programs, is not installed";
   try {
     return await bind(libc);
   } catch {
-    return `${LIBRARY} is not installed, which loads eBPF programs`;
+    return `${LIBRARY}, which loads eBPF programs, is not installed`;
   }
 }
 

@@ -211,7 +211,11 @@ export function possibleCpus(): number {
 
 export function checkWays(ways: readonly Way[]): void {
   if (ways.length < 1 || ways.length > MAX_WAYS)
-    throw new UsageError("bad-option", `${ways.length} ways through the box`, `give 1 to ${MAX_WAYS}`);
+    throw new UsageError(
+      "bad-option",
+      `${ways.length} directions through this host`,
+      `give 1 to ${MAX_WAYS}`,
+    );
   const seen = new Set<string>();
   for (const { input, output } of ways) {
     for (const name of [input, output])
@@ -223,7 +227,7 @@ export function checkWays(ways: readonly Way[]): void {
     if (input === output)
       throw new UsageError(
         "bad-option",
-        `${text}: a packet comes by one interface and leaves by another`,
+        `${text}: the same interface twice`,
         "give two different interfaces: eth0:eth1",
       );
     if (seen.has(text)) throw new UsageError("bad-option", `${text} is given twice`);

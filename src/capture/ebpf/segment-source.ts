@@ -256,7 +256,7 @@ class SegmentSource implements Source {
     const warnings: string[] = [];
     if (merged > 0)
       warnings.push(
-        `${this.name}: ${countOf(merged, "packet")} of several merged ones, counted as one; ‘ebpf-arrival xdp’, or ethtool -K ${input} gro off, keeps them apart`,
+        `${this.name}: ${countOf(merged, "merged packet")} (GRO), each counted as one; ‘ebpf-arrival xdp’, or ethtool -K ${input} gro off, keeps packets separate`,
       );
     if (this.#end === "in" && unstamped > 0)
       warnings.push(`${countOf(unstamped, "packet")} from ${input} to ${output} not timed: not IP`);

@@ -63,23 +63,24 @@ export class FlowKeySpec {
     this.#dst = dst;
   }
 
-  static parse(text = "5tuple"): FlowKeySpec {
+  /** `parameter`: what the key is called where it was given. */
+  static parse(text = "5tuple", parameter = "key"): FlowKeySpec {
     let meta = 0n;
     let src: [number, number] | null = null;
     let dst: [number, number] | null = null;
     for (const part of text.split(",").map((p) => p.trim())) {
       const [name, v4, v6, more] = part.split("/");
-      if (more !== undefined) throw badKey(part);
+      if (more !== undefined) throw badKey(part, parameter);
       if (name === "src" || name === "dst" || name === "prefix" || name === "hosts") {
         const lengths =
           v4 === undefined && name !== "prefix"
             ? ([32, 128] as [number, number])
-            : prefixLengths(part, v4, v6);
+            : prefixLengths(part, v4, v6, parameter);
         if (name !== "dst") src = lengths;
         if (name !== "src") dst = lengths;
         continue;
       }
-      if (v4 !== undefined) throw badKey(part);
+      if (v4 !== undefined) throw badKey(part, parameter);
       if (name === "5tuple") {
         meta |= PORT_D | PORT_S | PROTO | PORTS_VALID;
         src = [32, 128];
@@ -90,7 +91,7 @@ export class FlowKeySpec {
       else if (name === "proto") meta |= PROTO;
       else if (name === "dscp") meta |= DSCP;
       else if (name === "vlan") meta |= VLAN;
-      else throw badKey(part);
+      else throw badKey(part, parameter);
     }
     if (src || dst) meta |= IPV6;
     return new FlowKeySpec(text, meta, src, dst);
@@ -188,18 +189,24 @@ export class FlowKeySpec {
   }
 }
 
-function badKey(part: string): UsageError {
+function badKey(part: string, parameter: string): UsageError {
   return new UsageError(
     "bad-key",
     `'${part}' is not a key field`,
     `use ${NAMES}, joined with commas; N is a length for IPv4, up to 32, and twice that for IPv6, or src/N/M`,
-    { parameter: "key", value: part },
+    { parameter, value: part },
   );
 }
 
-function prefixLengths(part: string, v4: string | undefined, v6: string | undefined): [number, number] {
+function prefixLengths(
+  part: string,
+  v4: string | undefined,
+  v6: string | undefined,
+  parameter: string,
+): [number, number] {
   const length = (text: string | undefined, maximum: number): number => {
-    if (text === undefined || !/^\d{1,3}$/.test(text) || Number(text) > maximum) throw badKey(part);
+    if (text === undefined || !/^\d{1,3}$/.test(text) || Number(text) > maximum)
+      throw badKey(part, parameter);
     return Number(text);
   };
   const n4 = length(v4, 32);

@@ -108,13 +108,13 @@ export function readInterface(
   let warning: string | null = null;
   // An offset of more than 290 years either way leaves no time that can be held.
   if (offsetSeconds > MAX_TIME_NS / NS_PER_SECOND || offsetSeconds < -MAX_TIME_NS / NS_PER_SECOND) {
-    warning = `interface ${index} claims a time offset of ${offsetSeconds} s, which is left out`;
+    warning = `interface ${index} states a time offset of ${offsetSeconds} s, which is ignored`;
     offsetSeconds = 0n;
   }
   const { ticks, unit } = tickRule(resolution, offsetSeconds);
   const coarse = (resolution & 0x80) !== 0 ? (resolution & 0x7f) === 0 : resolution < 3;
   const absurd = (resolution & 0x80) !== 0 ? (resolution & 0x7f) > 60 : resolution > 18;
-  if (!warning && (coarse || absurd)) warning = `interface ${index} claims a timestamp unit of ${unit}`;
+  if (!warning && (coarse || absurd)) warning = `interface ${index} states a timestamp unit of ${unit}`;
   return {
     description: {
       index,

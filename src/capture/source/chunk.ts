@@ -120,7 +120,7 @@ export class Chunk {
     if (have === 0) return "end";
     return {
       offset: this.#base,
-      what: `the file ends within a record (${have} of at least ${wanted} bytes are there)`,
+      what: `the file ends within a record (${have} of at least ${wanted} bytes)`,
     };
   }
 
@@ -136,7 +136,7 @@ export class Chunk {
       if (shortage === "end")
         return {
           offset: start,
-          what: `the file ends within a block (${left} of ${length} bytes are missing)`,
+          what: `the file ends within a block (${left} of ${length} bytes missing)`,
         };
       if (shortage) return shortage;
     }

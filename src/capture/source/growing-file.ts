@@ -21,7 +21,7 @@ export function openGrowingFile(path: string, options: GrowingOptions = {}): Byt
   try {
     fd = openSync(path, "r");
   } catch (cause) {
-    throw notOpened(path, cause, "a file that grows must be there; give 'DIR/*.pcap' for files to come");
+    throw notOpened(path, cause, "start the capture first, or give 'DIR/*.pcap' for files to come");
   }
   let position = 0;
   let open = true;

@@ -49,13 +49,13 @@ export function deviationOfCells(
   if (freedom < MIN_FREEDOM) {
     return {
       reason: "no-usable-cells",
-      text: "too few cells hold packets of this flow only: its standard deviation is not measurable",
+      text: "standard deviation not measurable: too few cells contain packets of this flow only",
     };
   }
   if (foreign > MAX_FOREIGN * squares) {
     return {
       reason: "too-much-noise",
-      text: "its cells hold packets of other flows, which may vary more than its own: the standard deviation is not measurable",
+      text: "standard deviation not measurable: its cells also contain packets of other flows, which may vary more",
     };
   }
   const tail = (1 - confidence) / 2;

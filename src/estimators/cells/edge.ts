@@ -113,8 +113,7 @@ function towardsCut(mean: Interval, modelledNs: number, evidence: EdgeEvidence):
   const { atCut } = evidence;
   if (!atCut) return mean;
   const { valueNs, lowNs, highNs } = mean;
-  const beyond = DRAWN * (1 + FEW_SHOWN / atCut.shown);
-  const drawnNs = beyond * shareAtCut(atCut, evidence) * apartAtCut(atCut, valueNs);
+  const drawnNs = beyondAtCut(atCut) * shareAtCut(atCut, evidence) * apartAtCut(atCut, valueNs);
   const further = (own: number) => Math.sqrt(own ** 2 + Math.max(0, drawnNs ** 2 - modelledNs ** 2));
   return drawnNs > 0
     ? { ...mean, highNs: valueNs + further(highNs - valueNs) }
@@ -152,7 +151,7 @@ export function leaning(mean: Interval, evidence: EdgeEvidence): { leansNs?: num
 }
 
 export const LEANING_NOTE =
-  "packets in flight when an epoch began are far slower than those that both ends have in it: its mean is rather too low (leansNs), and the interval reaches up for it; longer epochs, or epochs cut by packets (delimited), are free of it";
+  "packets in flight when an epoch began are far slower than those that both ends counted in it: its mean tends to be too low (leansNs), and the interval is extended upwards; longer epochs, or epochs cut by packets (delimited), avoid this";
 
 /**
  * Packets that overtook a delimiter, or were overtaken by it, are in no cell that can be used either. Those that appear came over one of the cuts; of those that are missing, which may be lost, no
@@ -195,11 +194,15 @@ export function deviationWithPacketsInFlight(
   };
 }
 
-/** The delay of packets that were in flight at a cut; undefined where nothing is known of them. */
+/** The delay of packets that were in flight at a cut, or went over one; undefined where nothing is known of them. */
 export function delayInFlight(mean: Interval | NoAnswer, evidence: EdgeEvidence): { inFlight?: Interval } {
+  const z = normalQuantile((1 + evidence.confidence) / 2);
+  const { cutByPackets, appeared, varianceNs2 } = evidence;
+  if (cutByPackets && appeared > 0 && varianceNs2 > 0 && !isNoAnswer(mean))
+    return { inFlight: widened(mean, z * Math.sqrt(varianceNs2)) };
   const model = isNoAnswer(mean) ? null : edgeModel(mean.valueNs, evidence);
   if (!model) return {};
-  const half = normalQuantile((1 + evidence.confidence) / 2) * model.deviationNs;
+  const half = z * model.deviationNs;
   // By the clocks of the points it was received behind a cut that it was sent before, or the other way round.
   const [lowNs, highNs] =
     model.meanNs > 0
@@ -229,16 +232,35 @@ function flowWithPacketsInFlight(
   if (!model || !(packets > 0)) return mean;
   const z = normalQuantile((1 + evidence.confidence) / 2);
   const excess = Math.max(0, packets - sent);
-  const expected = model.share * packets;
+  const queued = queueAtCut(all, evidence);
+  const expected = (queued?.share ?? model.share) * packets;
   const lasting = expected >= (received === sent ? MANY_IN_FLIGHT : SOME_IN_FLIGHT) ? expected : 0;
   const part = Math.min(1, Math.max(excess, lasting) / packets);
   if (part === 0) return mean;
   const half = z * part * (excess >= lasting ? 1 : FLOW_BEYOND) * model.deviationNs;
-  const shift = part * (model.meanNs - mean.valueNs);
+  const shift = part * ((queued?.delayNs ?? model.meanNs) - mean.valueNs);
   const { valueNs, lowNs, highNs } = mean;
-  const moved = { ...mean, valueNs: valueNs + shift, lowNs: lowNs + shift, highNs: highNs + shift };
-  return widened(moved, half);
+  const moved = widened(
+    { ...mean, valueNs: valueNs + shift, lowNs: lowNs + shift, highNs: highNs + shift },
+    half,
+  );
+  if (!queued) return moved;
+  const drawn = Math.abs(shift);
+  return {
+    ...moved,
+    lowNs: moved.valueNs - Math.hypot(moved.valueNs - moved.lowNs, drawn),
+    highNs: moved.valueNs + Math.hypot(moved.highNs - moved.valueNs, (queued.beyond - 1) * drawn),
+  };
 }
+
+/** A queue that was long at the cut, longer than the mean and chance let expect: its delay, the share of the packets that were in it, and how many times as slow as that delay they may have been. */
+function queueAtCut(all: Interval | NoAnswer, evidence: EdgeEvidence) {
+  const { atCut } = evidence;
+  if (!atCut || isNoAnswer(all) || !(apartAtCut(atCut, all.valueNs) > 0)) return null;
+  return { delayNs: atCut.delayNs, share: shareAtCut(atCut, evidence), beyond: beyondAtCut(atCut) };
+}
+
+const beyondAtCut = ({ shown }: AtCut) => DRAWN * (1 + FEW_SHOWN / shown);
 
 /** The answers for all flows, the same way. */
 export function flowsInFlight(

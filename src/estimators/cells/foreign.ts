@@ -11,9 +11,9 @@ export function areOthers(packets: number, received: number): boolean {
 /** The share is rounded to one digit, so that epochs alike say it in the same words. */
 export function foreignNote(packets: number, received: number): string {
   if (areOthers(packets, received))
-    return "nearly all packets received were counted at the receiver only: the filters differ, or the clocks (or the delay) are as far apart as an epoch is long; epochs cut by packets (delimited) need no clocks";
+    return "nearly all packets received were counted at the receiver only: the filters differ, or the clock offset (or the delay) is as long as an epoch; epochs cut by packets (delimited) need no clocks";
   const percent = (100 * packets) / Math.max(1, received);
   const share =
     percent < 0.1 ? "less than 0.1 %" : `about ${Number(Math.min(100, percent).toPrecision(1))} %`;
-  return `${share} of the packets received were counted at the receiver only: foreign, duplicated, rewritten on the way, or in flight over the edge of an epoch`;
+  return `${share} of the packets received were counted at the receiver only: foreign, duplicated, rewritten on the way, or in flight at the edge of an epoch`;
 }

@@ -40,7 +40,7 @@ const MAX_APPEARED = 0.001;
 
 const NO_DIGESTS: NoAnswer = {
   reason: "foreign-packets",
-  text: "the ends do not count the same packets, and without digests (check=0) counters that seem to agree may not: use check=8",
+  text: "the ends do not count the same packets, and without digests (check=0) counters that seem equal may differ: use check=8",
 };
 
 const LONE_COUNTER: NoAnswer = {
@@ -210,7 +210,8 @@ function flowMean(
 ): Interval | NoAnswer {
   const p = graph.packets[f]!;
   if (Number.isNaN(p)) {
-    const text = "its packets are not known, and too few to be seen in its counters: give their number";
+    const text =
+      "its number of packets is not known, and too small to be seen in its counters: give the number";
     return { reason: "too-much-noise", text };
   }
   if (p === 0) return { reason: "no-packets", text: "it had no packet" };
@@ -272,7 +273,7 @@ function whyUnusable({ filled, overfull, appeared }: Difference): NoAnswer {
   if (appeared > 0) {
     return {
       reason: "foreign-packets",
-      text: `no counter holds the same packets at both ends, and at least ${countOf(appeared, "packet")} at the receiver only: pick the segment's packets with a filter at both ends`,
+      text: `no counter holds the same packets at both ends, and at least ${countOf(appeared, "packet")} at the receiver only: select the segment's packets with a filter at both ends`,
     };
   }
   return {

@@ -4,7 +4,7 @@
  */
 
 import { UsageError } from "../../base/errors.ts";
-import { formatCount, significant } from "../../base/quantity.ts";
+import { countOf, formatCount, significant } from "../../base/quantity.ts";
 import type { SizeAnswer, SizePrediction, SizeRequest } from "../estimator.ts";
 import { CELL_BYTES } from "./layout.ts";
 import {
@@ -29,7 +29,7 @@ const MIN_COUNT = 256;
 export function sizeColate(request: SizeRequest): SizeAnswer<ColateParameters> {
   const notes: string[] = [];
   const loss = request.loss.length > 0 ? request.loss : [0, 0.001, 0.01];
-  if (request.loss.length === 0) notes.push("no loss rate given: vectors for up to 1 %");
+  if (request.loss.length === 0) notes.push("loss rate not given: vectors for up to 1 %");
   const traffic = trafficOf(request, notes);
   const { parameters, target } = choose(request, traffic, loss);
   const interval = request.interval ?? DEFAULT_INTERVAL;
@@ -130,7 +130,7 @@ function choose(request: SizeRequest, traffic: Traffic, loss: readonly number[])
     }
     throw new UsageError(
       "bad-parameter",
-      `${request.memoryBytes} bytes are too few for COLATE`,
+      `${countOf(request.memoryBytes ?? 0, "byte")}: too little memory for COLATE`,
       `${CELL_BYTES} bytes per counter, and a few hundred counters at least`,
     );
   }

@@ -172,7 +172,7 @@ function mergeFlows(a: FlowList, b: FlowList, max: number): FlowList {
 
 const NO_DELAY: NoAnswer = {
   reason: "not-supported",
-  text: "a flow table counts packets; it keeps no times",
+  text: "a flow table counts packets and has no delays",
 };
 
 export const flowTable: Estimator<FlowTableParameters> = {

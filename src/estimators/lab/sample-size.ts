@@ -8,7 +8,7 @@ import { UsageError } from "../../base/errors.ts";
 const MEAN_ABSOLUTE = Math.sqrt(2 / Math.PI);
 
 export const INDEPENDENCE_NOTE =
-  "basis: samples are independent; where delays stay alike for longer than samples are apart, errors are larger";
+  "basis: samples are independent; if delays stay similar for longer than samples are apart, errors are larger";
 
 /** Expected relative error of the mean of so many samples; null where there are fewer than one. */
 export function sampleError(variation: number, samples: number): number | null {

@@ -195,7 +195,7 @@ export function residualDeviation(
   if (half > Math.log(MOST_FACTOR)) {
     return {
       reason: "no-usable-cells",
-      text: `only ${rows.packets.length} rows are without loss: the standard deviation is not measurable to within a factor of ${MOST_FACTOR}`,
+      text: `standard deviation not measurable to within a factor of ${MOST_FACTOR}: only ${rows.packets.length} rows are without loss`,
     };
   }
   return { valueNs, lowNs: valueNs * Math.exp(-half), highNs: valueNs * Math.exp(half) };
@@ -219,7 +219,7 @@ export function collapsedDeviation(
   if (variance <= 0) {
     return {
       reason: "too-much-noise",
-      text: "the second moment found by collapsing rows is below the squared mean: the standard deviation is not measurable in this noise",
+      text: "standard deviation not measurable: the second moment from collapsed rows is below the squared mean",
     };
   }
   return {

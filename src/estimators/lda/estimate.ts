@@ -114,7 +114,7 @@ function refuse(check: StreamCheck, rows: UsableRows): NoAnswer | null {
   if (check.foreign > 0) {
     return {
       reason: "foreign-packets",
-      text: `no row holds the same packets at both ends, and about ${countOf(check.foreign, "packet")} at the receiver only: pick the segment's packets with a filter at both ends`,
+      text: `no row holds the same packets at both ends, and about ${countOf(check.foreign, "packet")} at the receiver only: select the segment's packets with a filter at both ends`,
     };
   }
   if (check.filled === 0) return { reason: "no-usable-cells", text: "no packet was sampled in this epoch" };

@@ -109,8 +109,7 @@ export function completeLda(values: ParameterValues): LdaParameters {
     }
     p.banks = p.sampling.length;
   } else if (p.loss.length > 0) {
-    if (p.packets === 0)
-      throw wrong("loss= needs packets=", "say how many packets an epoch is expected to have");
+    if (p.packets === 0) throw wrong("loss= needs packets=", "give the expected number of packets per epoch");
     if (p.banks !== 0 && p.banks !== p.loss.length) {
       throw wrong(`banks=${p.banks}, but loss has ${p.loss.length} values`, "give one loss rate per bank");
     }
@@ -119,7 +118,7 @@ export function completeLda(values: ParameterValues): LdaParameters {
     if (p.banks === 0) p.banks = 2;
     const preset = PRESET_LOSS[p.banks];
     if (!preset)
-      throw wrong(`banks=${p.banks} have no usual loss rates`, "give loss=, one rate per bank, such as 0.01");
+      throw wrong(`banks=${p.banks}: no default loss rates`, "give loss=, one rate per bank, such as 0.01");
     p.loss = preset;
   } else if (p.banks === 0) p.banks = 4;
   if (p.banks > MAX_BANKS) throw wrong(`${p.banks} banks are too many`, `at most ${MAX_BANKS}`);
@@ -128,6 +127,6 @@ export function completeLda(values: ParameterValues): LdaParameters {
     p.sampling =
       p.loss.length > 0 ? tunedSampling(p.packets, p.loss, p.rows, p.alpha) : leadingZeroSampling(p.banks);
   }
-  if (p.rows < 2) throw wrong("a bank needs two rows at least", "such as rows=512");
+  if (p.rows < 2) throw wrong("a bank needs at least two rows", "such as rows=512");
   return p;
 }

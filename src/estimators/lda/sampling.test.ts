@@ -64,7 +64,7 @@ describe("parameters of an LDA", () => {
 
   it.each([
     ["loss=0.01", /needs packets/],
-    ["banks=1,packets=100", /no usual loss rates/],
+    ["banks=1,packets=100", /no default loss rates/],
     ["banks=3,sampling=0.5/0.1", /2 values/],
     ["banks=3,packets=10,loss=0.1/0.2", /2 values/],
     ["sampling=0.9/0.2", /disjoint/],

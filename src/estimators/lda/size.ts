@@ -6,7 +6,7 @@
 
 import { UsageError } from "../../base/errors.ts";
 import { lgamma } from "../../base/math/special.ts";
-import { significant } from "../../base/quantity.ts";
+import { countOf, significant } from "../../base/quantity.ts";
 import type { SizeAnswer, SizePrediction, SizeRequest } from "../estimator.ts";
 import { completeLda, LDA_PARAMETERS, type LdaParameters } from "./parameters.ts";
 import { payloadBytes } from "./payload.ts";
@@ -22,7 +22,7 @@ export function sizeLda(request: SizeRequest): SizeAnswer<LdaParameters> {
   const notes: string[] = [];
   const loss = request.loss.length > 0 ? request.loss : (PRESET_LOSS[2] ?? []);
   if (request.loss.length === 0)
-    notes.push("no loss rate given: two banks, ready for 0.5 % and 10 %, as the paper recommends");
+    notes.push("loss rate not given: two banks, for 0.5 % and 10 %, as the paper recommends");
   const parameters = choose(request, loss);
   const predictions = loss.flatMap((rate) => predict(parameters, request, rate));
   const bytes = payloadBytes(parameters);
@@ -54,8 +54,8 @@ function choose(request: SizeRequest, loss: readonly number[]): LdaParameters {
     if (rows < 2) {
       throw new UsageError(
         "bad-parameter",
-        `${request.memoryBytes} bytes are too few for an LDA`,
-        `two rows in each of ${loss.length} banks take ${2 * CELL_BYTES * loss.length}`,
+        `${countOf(request.memoryBytes, "byte")}: too little memory for an LDA`,
+        `two rows in each of ${loss.length} banks take ${2 * CELL_BYTES * loss.length} bytes`,
       );
     }
     return withRows(Math.min(rows, MAX_ROWS));

@@ -114,7 +114,7 @@ function contradictionOf(
       lost += sender.count[i]! - receiver.count[i]!;
     const noise = Math.sqrt(p * (1 - p) * (Math.abs(missing) + 2 * foreign) + 1);
     if (Math.abs(lost - p * missing) > CONTRADICTION * noise) {
-      return `bank ${bank + 1} misses ${countOf(lost, "packet")}, expected ${formatCount(p * missing)} of the ${formatCount(missing)} missing`;
+      return `bank ${bank + 1} lacks ${countOf(lost, "packet")}, expected ${formatCount(p * missing)} of the ${formatCount(missing)} missing`;
     }
   }
   return null;

@@ -1,5 +1,4 @@
 /** From a sketch of delays to answers: the segment, then each flow by the decoder asked for, or by the one that promises the smallest error. */
-import { studentQuantile } from "../../base/math/special.ts";
 import { type Background, backgroundVariance, fitBackground } from "../cells/background.ts";
 import { delayAtCut, isClear } from "../cells/crossing.ts";
 import {
@@ -34,7 +33,7 @@ import { ENOUGH_FREEDOM, measureJitter } from "./jitter.ts";
 import { LossMiner, minedBytes, minedDeviation } from "./mined.ts";
 import { type Decoder, expectedCells, geometryOf, type SketchParameters } from "./parameters.ts";
 import { decodeCells } from "./payload.ts";
-import { type RowMean, rowMean } from "./segment.ts";
+import { bestMean, interval, type RowMean, segmentInterval } from "./segment.ts";
 import { describeStream, refuseStream } from "./stream-notes.ts";
 
 export function estimateLds(input: EstimateInput<SketchParameters>): EstimatorAnswer {
@@ -77,8 +76,10 @@ function estimateSketch(input: EstimateInput<SketchParameters>, sketch: DelaySke
   const flows = input.flows
     ? estimateFlows(input, sketch, input.flows, { background, cells: cells.length }, notes)
     : null;
-  const edge = edgeEvidence(input, sketch, background);
-  const segment = estimateSegment(input, sketch, { edge, background }, flows?.mean ?? null, notes);
+  const best = bestMean(sketch, input.receiver?.packets ?? 0, flows?.mean ?? null, input.confidence);
+  const plain = edgeEvidence(input, sketch, background);
+  const edge = best ? withDelayAtCut(plain, sketch, background, best, input.confidence) : plain;
+  const segment = estimateSegment(input, sketch, edge, best, notes);
   const answers = flows && input.flows ? flowsInFlight(flows.flows, input.flows, segment.mean, edge) : [];
   return { segment, flows: answers, notes };
 }
@@ -150,24 +151,12 @@ function withDelayAtCut(
 function estimateSegment(
   { sender, receiver, confidence, parameters }: EstimateInput<SketchParameters>,
   sketch: DelaySketch,
-  { edge, background }: { edge: EdgeEvidence; background: Background },
-  fromFlows: RowMean | null,
+  edge: EdgeEvidence,
+  best: RowMean | null,
   notes: string[],
 ): SegmentEstimate {
   const received = receiver?.packets ?? 0;
-  let best: RowMean | null = fromFlows;
-  for (const r of sketch.rows.keys()) {
-    const mean = rowMean(sketch, r, received);
-    // A row that holds all packets is exact, however few its cells.
-    if (mean?.variance === 0 && mean.used === received) {
-      best = mean;
-      break;
-    }
-    // The narrowest of several rows is the luckiest; where flows are known nothing has to be chosen.
-    if (mean && !fromFlows && (!best || isBetter(mean, best, confidence))) best = mean;
-  }
   const lost = sender ? lostOf(sketch, sender.packets - received) : null;
-  const atCut = best ? withDelayAtCut(edge, sketch, background, best, confidence) : edge;
   const mean: Interval | NoAnswer =
     parameters.weights !== ""
       ? {
@@ -175,11 +164,11 @@ function estimateSegment(
           text: "weighted flows count more than others: the cells have no common mean",
         }
       : best
-        ? withPacketsInFlight(segmentInterval(best, confidence), atCut)
+        ? withPacketsInFlight(segmentInterval(best, confidence), edge)
         : received === 0
           ? { reason: "no-packets", text: "no packet was received" }
           : { reason: "no-usable-cells", text: "no cell contains the same packets at both points" };
-  const leans = isNoAnswer(mean) ? {} : leaning(mean, atCut);
+  const leans = isNoAnswer(mean) ? {} : leaning(mean, edge);
   if (leans.leansNs !== undefined) notes.push(LEANING_NOTE);
   return {
     mean,
@@ -187,7 +176,7 @@ function estimateSegment(
     ...leans,
     stdev: {
       reason: "not-supported",
-      text: "cells group packets by flow; use lda for the standard deviation of all packets",
+      text: "standard deviation not measurable: cells group packets by flow; use lda for it",
     },
     sent: sender?.packets ?? null,
     received,
@@ -332,7 +321,7 @@ function believe(
   const beliefs = propagateBeliefs(sketch, flows, background, rounds);
   if (beliefs.settled) return beliefs;
   notes.push(
-    `belief propagation did not settle in ${beliefs.rounds} rounds: flows were decoded one by one (decoder background)`,
+    `belief propagation did not converge in ${beliefs.rounds} rounds: flows were decoded one by one (decoder background)`,
   );
   return null;
 }
@@ -378,33 +367,6 @@ function usableCells(sketch: DelaySketch): Uint32Array {
   let n = 0;
   for (let c = 0; c < out.length; c++) if (sketch.usable[c] === 1) out[n++] = c;
   return out.subarray(0, n);
-}
-
-type Estimated = Pick<RowMean, "valueNs" | "variance" | "freedom">;
-
-function halfWidth({ variance, freedom }: Estimated, confidence: number): number {
-  return studentQuantile((1 + confidence) / 2, Math.max(1, freedom)) * Math.sqrt(variance);
-}
-
-/** Of a row: about twenty whole cells. */
-const FEW_FREEDOM = 3;
-
-/** Of rows with few whole cells the narrowest is the luckiest: its cells happen to agree. The one that rests on more is better then. */
-function isBetter(a: RowMean, b: RowMean, confidence: number): boolean {
-  if (Math.min(a.freedom, b.freedom) < FEW_FREEDOM && a.freedom !== b.freedom) return a.freedom > b.freedom;
-  return halfWidth(a, confidence) + a.slowerNs < halfWidth(b, confidence) + b.slowerNs;
-}
-
-function segmentInterval(mean: RowMean, confidence: number): Interval {
-  const own = interval(mean, confidence);
-  if (mean.slowerNs === 0) return own;
-  return { ...own, highNs: own.highNs + mean.slowerNs, common: { lowNs: 0, highNs: mean.slowerNs } };
-}
-
-function interval(estimated: Estimated, confidence: number): Interval {
-  const { valueNs } = estimated;
-  const half = halfWidth(estimated, confidence);
-  return { valueNs, lowNs: valueNs - half, highNs: valueNs + half };
 }
 
 function unanswered(input: EstimateInput<SketchParameters>, why: NoAnswer): EstimatorAnswer {

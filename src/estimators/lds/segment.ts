@@ -3,6 +3,8 @@
  * for those of its size that are not usable (Horvitz-Thompson, the chance of being usable taken from the cells of its size).
  */
 import { entryAt } from "../../base/lists.ts";
+import { studentQuantile } from "../../base/math/special.ts";
+import type { Interval } from "../estimator.ts";
 import type { DelaySketch } from "./difference.ts";
 
 export interface RowMean {
@@ -73,4 +75,49 @@ export function rowMean(sketch: DelaySketch, row: number, received: number): Row
   // One cell has no spread; the mean is that of the cells themselves, which takes one degree of freedom.
   if (n < 2) return null;
   return { valueNs, variance: (variance * n) / (n - 1), used, freedom: Math.max(1, n / k - 1), slowerNs };
+}
+
+/** The mean of the packets in cells: of one row, or of the flows where all are known. */
+export function bestMean(
+  sketch: DelaySketch,
+  received: number,
+  fromFlows: RowMean | null,
+  confidence: number,
+): RowMean | null {
+  let best: RowMean | null = fromFlows;
+  for (const r of sketch.rows.keys()) {
+    const mean = rowMean(sketch, r, received);
+    // A row that holds all packets is exact, however few its cells.
+    if (mean?.variance === 0 && mean.used === received) return mean;
+    // The narrowest of several rows is the luckiest; where flows are known nothing has to be chosen.
+    if (mean && !fromFlows && (!best || isBetter(mean, best, confidence))) best = mean;
+  }
+  return best;
+}
+
+type Estimated = Pick<RowMean, "valueNs" | "variance" | "freedom">;
+
+function halfWidth({ variance, freedom }: Estimated, confidence: number): number {
+  return studentQuantile((1 + confidence) / 2, Math.max(1, freedom)) * Math.sqrt(variance);
+}
+
+/** Of a row: about twenty whole cells. */
+const FEW_FREEDOM = 3;
+
+/** Of rows with few whole cells the narrowest is the luckiest: its cells happen to agree. The one that rests on more is better then. */
+function isBetter(a: RowMean, b: RowMean, confidence: number): boolean {
+  if (Math.min(a.freedom, b.freedom) < FEW_FREEDOM && a.freedom !== b.freedom) return a.freedom > b.freedom;
+  return halfWidth(a, confidence) + a.slowerNs < halfWidth(b, confidence) + b.slowerNs;
+}
+
+export function segmentInterval(mean: RowMean, confidence: number): Interval {
+  const own = interval(mean, confidence);
+  if (mean.slowerNs === 0) return own;
+  return { ...own, highNs: own.highNs + mean.slowerNs, common: { lowNs: 0, highNs: mean.slowerNs } };
+}
+
+export function interval(estimated: Estimated, confidence: number): Interval {
+  const { valueNs } = estimated;
+  const half = halfWidth(estimated, confidence);
+  return { valueNs, lowNs: valueNs - half, highNs: valueNs + half };
 }

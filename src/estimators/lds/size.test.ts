@@ -123,7 +123,7 @@ describe("choosing a size", () => {
     const { parameters, notes } = lds.sizing!.size(request);
     expect(parameters).toMatchObject({ rows: 4, columns: 18_250, k: 1, rates: [1, 1, 1, 1] });
     expect(notes.join()).toMatch(/Pareto, shape 0\.79/);
-    expect(notes.join()).toMatch(/sized for none/);
+    expect(notes.join()).toMatch(/sized for no loss/);
   });
 
   test("loss brings banks: the lowest rate is k over the losses of the largest flow", () => {

@@ -5,7 +5,7 @@
  */
 
 import { UsageError } from "../../base/errors.ts";
-import { formatCount } from "../../base/quantity.ts";
+import { countOf, formatCount } from "../../base/quantity.ts";
 import { Random } from "../../base/random.ts";
 import type {
   ParameterSpec,
@@ -77,7 +77,7 @@ function size<P extends SketchParameters>(request: SizeRequest, kind: Kind<P>): 
     `flow sizes: Pareto, shape ${sizes.shape.toPrecision(3)} (${origin}), largest ${formatCount(sizes.largest)} packets`,
   );
   const loss = request.loss.length > 0 && kind.lossy ? request.loss : [0];
-  if (kind.lossy && request.loss.length === 0) notes.push("no loss rate given: sized for none, k = 1");
+  if (kind.lossy && request.loss.length === 0) notes.push("loss rate not given: sized for no loss, k = 1");
   const wanted: Wanted<P> = { request, kind, flows, sizes, loss };
   const parameters = choose(wanted);
   const predictions = loss.flatMap((rate) => {
@@ -147,8 +147,8 @@ function choose<P extends SketchParameters>(wanted: Wanted<P>): P {
     if (columns < MIN_COLUMNS) {
       throw new UsageError(
         "bad-parameter",
-        `${request.memoryBytes} bytes are too few for a sketch of flows`,
-        `${rows} rows of ${MIN_COLUMNS} cells take ${rows * MIN_COLUMNS * cellBytes}`,
+        `${countOf(request.memoryBytes, "byte")}: too little memory for a sketch of flows`,
+        `${rows} rows of ${MIN_COLUMNS} cells take ${formatCount(rows * MIN_COLUMNS * cellBytes)} bytes`,
       );
     }
     return at(columns);

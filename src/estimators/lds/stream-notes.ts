@@ -22,7 +22,7 @@ export function describeStream(sketch: DelaySketch): string[] {
   const rest = row.missing - row.dark;
   if (row.dark > 0 && rest < DARK_LOSS * (row.sent - row.dark) && row.dark > 10 * lossAtRandom(row)) {
     notes.push(
-      `${countOf(row.dark, "packet")} (${percent(row.dark, row.sent)} of those sent) are in cells of which nothing arrived, while the others lost ${percent(rest, row.sent - row.dark)}: whole flows are missing at the receiver, as where the sender counts foreign packets; ${coverage}`,
+      `${countOf(row.dark, "packet")} (${percent(row.dark, row.sent)} of those sent) are in cells of which nothing arrived, while the others lost ${percent(rest, row.sent - row.dark)}: whole flows are missing at the receiver, for example because the sender counts foreign packets; ${coverage}`,
     );
   }
   if (sketch.outliers.cells > 0) notes.push(outlierNote(sketch.outliers.cells));
@@ -43,13 +43,13 @@ export function refuseStream(sketch: DelaySketch): NoAnswer | null {
   if (!sketch.digests && row.appeared > MAX_APPEARED * row.received) {
     return {
       reason: "foreign-packets",
-      text: `the ends do not count the same packets (at least ${formatCount(row.appeared)} at the receiver only), and without digests (digest=16) cells that seem to agree may not`,
+      text: `the ends do not count the same packets (at least ${formatCount(row.appeared)} at the receiver only), and without digests (digest=16) cells that seem equal may differ`,
     };
   }
   if (row.received > 0 && row.appeared > 0 && sketch.rows.every((r) => r.usable === 0)) {
     return {
       reason: "foreign-packets",
-      text: `no cell contains the same packets at both points, and at least ${countOf(row.appeared, "packet")} at the receiver only: pick the segment's packets with a filter at both ends`,
+      text: `no cell contains the same packets at both points, and at least ${countOf(row.appeared, "packet")} at the receiver only: select the segment's packets with a filter at both ends`,
     };
   }
   return null;

@@ -35,6 +35,9 @@ export function encodeCells(cells: readonly CellSums[], compact = false, baseNs 
   return out.finish();
 }
 
+const noNumbers = ({ file, offset }: ByteReader) =>
+  new FormatError("bad-record", file, offset, "the delays of a group are no numbers");
+
 export function decodeCells(bytes: Uint8Array, compact = false, baseNs = 0): CellSums[] {
   const reader = new ByteReader(bytes.subarray(baseNs === 0 ? 0 : BASE_BYTES), { file: "maple cells" });
   const cells: CellSums[] = [];
@@ -50,6 +53,7 @@ export function decodeCells(bytes: Uint8Array, compact = false, baseNs = 0): Cel
       before += unzigzag(takeBig(reader));
       const minNs = Number(before - unzigzag(takeBig(reader)));
       const maxNs = Number(before + unzigzag(takeBig(reader)));
+      if (!Number.isFinite(minNs + maxNs)) throw noNumbers(reader);
       const sum = unzigzag(takeBig(reader));
       cells.push({ baseNs: Number(before), minNs, maxNs, sum, squares: takeBig(reader), count });
       continue;
@@ -59,7 +63,11 @@ export function decodeCells(bytes: Uint8Array, compact = false, baseNs = 0): Cel
     const sum = reader.i64();
     const low = reader.u64();
     const high = BigInt(reader.u32());
-    cells.push({ baseNs, minNs, maxNs, sum, squares: (high << 64n) | low, count: reader.u32() });
+    const count = reader.u32();
+    if (!Number.isFinite(baseNs)) throw noNumbers(reader);
+    // Of an empty one the bounds are infinite.
+    if (count > 0 && !Number.isFinite(minNs + maxNs)) throw noNumbers(reader);
+    cells.push({ baseNs, minNs, maxNs, sum, squares: (high << 64n) | low, count });
   }
   return cells;
 }

@@ -141,6 +141,19 @@ describe("packets that all look the same", () => {
   );
 });
 
+test("packets of a few like delays lie within the bounds of a mixed store, whose groups then are partly empty", () => {
+  const rows = risingRows("few delays", 1200, 50).map((row, i) => ({
+    ...row,
+    delayNs: Math.round(1e6 * 1.5 ** (i % 12) * (1 + 0.002 * ((i * 7919) % 100) * 0.01)),
+  }));
+  const sealed = seal("k=64,check=10,capacity=2000,store=mixed,fewer=1.2", rows);
+  const payload = MaplePayload.of(kernels, sealed.payload);
+  const { lowNs, highNs } = payload.lookup("digest", digestsOf(rows));
+  payload.free();
+  const outside = rows.filter(({ delayNs }, i) => !(lowNs[i]! <= delayNs && delayNs <= highNs[i]!));
+  expect(outside).toEqual([]);
+});
+
 describe("clocks that are far apart", () => {
   const rows = risingRows("apart", 4000, 100);
   const text = "k=64,check=4,capacity=8000";

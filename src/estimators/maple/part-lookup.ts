@@ -249,7 +249,7 @@ export class MaplePart {
     return words;
   }
 
-  /** Neighbouring groups that a shortened number means, as one. */
+  /** Neighbouring groups that a shortened number or several matches mean, as one; those that no packet fell to say nothing. */
   #union(range: number): CellAnswer {
     let cell = this.#unions.get(range);
     if (!cell) {
@@ -266,20 +266,17 @@ export class MaplePart {
       const kind = words[2 * i]! >>> 16;
       if (kind === NO_MATCH) continue;
       const range = words[2 * i + 1]!;
-      const cell =
-        kind === MATCH && (range & 0xffff) !== range >>> 16
-          ? this.#union(range)
-          : entryAt(cells, words[2 * i]! & 0xffff);
+      const single = entryAt(cells, words[2 * i]! & 0xffff);
+      const bounds = (range & 0xffff) === range >>> 16 ? single : this.#union(range);
+      const cell = kind === MATCH ? bounds : single;
       const size = wireBytes?.[i] ?? 0;
       const known = nsPerByte === 0 || size > 0;
       answers.kind[i] = kind;
       answers.valueNs[i] = baseNs + cell.meanNs + nsPerByte * (known ? size : totals.bytes / totals.summed);
       // A queueing delay was rounded to whole ns when it was stored; delays of decades have no single ns.
       const slack = (nsPerByte === 0 ? 0 : 1) + Math.abs(baseNs) * 2 ** -52;
-      answers.lowNs[i] =
-        baseNs + entryAt(cells, range & 0xffff).lowNs + nsPerByte * (known ? size : 0) - slack;
-      answers.highNs[i] =
-        baseNs + entryAt(cells, range >>> 16).highNs + nsPerByte * (known ? size : MAX_BYTES) + slack;
+      answers.lowNs[i] = baseNs + bounds.lowNs + nsPerByte * (known ? size : 0) - slack;
+      answers.highNs[i] = baseNs + bounds.highNs + nsPerByte * (known ? size : MAX_BYTES) + slack;
       answers.varianceNs2[i] = cell.varianceNs2;
       answers.groupPackets[i] = cell.count;
     }

@@ -143,6 +143,8 @@ export function decodePartHead(bytes: Uint8Array, partBytes: number): PartHead {
   const sum = reader.i64();
   const low = reader.u64();
   const squares = (reader.u64() << 64n) | low;
+  if (!Number.isFinite(nsPerByte) || !Number.isFinite(volume))
+    throw bad(16, `a transmission of ${nsPerByte} ns per byte and ${volume} bytes in all are no numbers`);
   const totals: EpochTotals = {
     seen,
     stored,

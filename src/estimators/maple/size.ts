@@ -110,7 +110,7 @@ function choose(request: SizeRequest, notes: string[]): MapleParameters {
     if (fixed["check"] === undefined && absent !== null)
       values["check"] = ribbonCodeBits(k, absent) - codeBitsOf(k);
     if (request.flows === null && values["index"] !== "false") {
-      notes.push("no number of flows given: the index is sized for flows of 6 packets");
+      notes.push("number of flows not given: the index is sized for flows of 6 packets");
     }
   } else if (store === "table") {
     if (fixed["bits"] === undefined)

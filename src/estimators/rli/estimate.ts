@@ -245,6 +245,7 @@ function oneFlow(flow: number, flows: RliFlows, i: number, link: Link, confidenc
       const valueNs = histogram.quantile(share);
       return valueNs === null ? [] : [{ share, valueNs }];
     });
+    out.delays = histogram;
   }
   return out;
 }
@@ -272,11 +273,11 @@ function describeCounters(c: Counters, { buffer }: RliParameters): string[] {
   say(c.unanswered, `${countOf(c.unanswered, "packet")} without a reference on either side: no delay`);
   say(
     c.unselected,
-    `${countOf(c.unselected, "packet")} of flows that were not selected: these flows have no estimate of their own`,
+    `${countOf(c.unselected, "packet")} of flows that were not selected: no estimates for these flows`,
   );
   say(
     c.shed,
-    `${countOf(c.shed, "packet")} of flows that did not fit into the table: these flows have no estimate of their own`,
+    `${countOf(c.shed, "packet")} of flows that did not fit into the table: no estimates for these flows`,
   );
   return notes;
 }
@@ -287,14 +288,14 @@ function describeLink(link: Link, { drain }: RliParameters): string[] {
   const rate = formatBitRate;
   if (measured !== null && (drain === 0 || Math.abs(measured / drain - 1) > 0.02)) {
     notes.push(
-      `while the link was busy, ${rate(measured)} came through${drain === 0 ? ": give that as drain, or packets of all sizes count alike" : `, but drain says ${rate(drain)}: one of them is wrong, or not all packets were seen`}`,
+      `while the link was busy, ${rate(measured)} passed${drain === 0 ? ": give that as drain, otherwise packets of all sizes are treated alike" : `, but drain says ${rate(drain)}: one of them is wrong, or not all packets were seen`}`,
     );
   }
   if (measured === null && drain === 0)
-    notes.push("the drain rate is not known: what a packet's own transmission takes is in no interval");
+    notes.push("the drain rate is not known: intervals do not include a packet's own transmission time");
   if (link.bucket)
     notes.push(
-      "packets came nearer to each other than the drain rate allows: where the queue was empty they are taken to have passed at once (a token bucket), and the interval holds both",
+      "packets came closer together than the drain rate allows: with an empty queue they are assumed to have passed at once (a token bucket), and the interval covers both cases",
     );
   return notes;
 }

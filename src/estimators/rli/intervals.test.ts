@@ -130,7 +130,7 @@ test("a token bucket is noticed: a note names packets that passed at once, and t
     5000,
   );
   const { mean, notes } = ask(rows, "drain=8e6");
-  expect(notes).toMatch(/nearer to each other than the drain rate allows/);
+  expect(notes).toMatch(/closer together than the drain rate allows/);
   expect(mean.lowNs).toBeLessThan(meanNs);
   expect(mean.highNs).toBeGreaterThan(meanNs);
   // A sixth of the packets found the queue empty; their transmissions are not in the value.

@@ -205,7 +205,7 @@ export function decodeRli(sealed: SealedEpoch, parameters: RliParameters, seed?:
   const flags = reader.u8();
   const quantiles = (flags & WITH_QUANTILES) !== 0;
   const version = reader.u16();
-  if (version === 0) throw bad("of version 1, which does not hold what intervals rest on");
+  if (version === 0) throw bad("of version 1, which lacks what intervals are computed from");
   if (version !== VERSION) throw bad(`of version ${version}, which is not known`);
   if (leftOnly !== (parameters.estimator === "rli-l" ? 1 : 0)) throw bad("made by the other estimator");
   if (flags > (WITH_QUANTILES | OF_ALL) || quantiles !== parameters.quantiles)

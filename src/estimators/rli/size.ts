@@ -133,7 +133,7 @@ function chooseEvery(error: number, flowSize: number): number {
   if (worst(minimum) > error) {
     throw new UsageError(
       "bad-parameter",
-      `one reference for ${minimum} packets, the densest that is sensible, leaves flows of ${countOf(flowSize, "packet")} an error of ${significant(100 * worst(minimum), 2)} %`,
+      `even one reference per ${minimum} packets, the most that is sensible, gives flows of ${countOf(flowSize, "packet")} an error of ${significant(100 * worst(minimum), 2)} %`,
       "allow a larger error, ask for larger flows (‘flow-size’), or use lds",
     );
   }
@@ -148,7 +148,7 @@ function choose(request: SizeRequest, every: number, notes: string[]): RliParame
   const wanted = request.flows === null ? null : Math.ceil(1.25 * request.flows);
   const sized = { ...defaults, buffer, ...(wanted === null ? {} : { max: wanted }), ...request.fixed };
   const parameters = completeRli(sized);
-  if (request.flows === null) notes.push("no number of flows given: the table has its default size");
+  if (request.flows === null) notes.push("number of flows not given: the table has its default size");
   if (parameters.drain === 0)
     notes.push("give the link's rate as drain=BIT/S: packets' own transmission is left out");
   if (request.memoryBytes === null || "max" in request.fixed) return parameters;
@@ -158,13 +158,13 @@ function choose(request: SizeRequest, every: number, notes: string[]): RliParame
   if (maximum < 1)
     throw new UsageError(
       "bad-parameter",
-      `${request.memoryBytes} bytes are too few for an RLI`,
-      `its buffer alone takes ${BUFFERED_BYTES * parameters.buffer}`,
+      `${countOf(request.memoryBytes, "byte")}: too little memory for an RLI`,
+      `its buffer alone takes ${formatCount(BUFFERED_BYTES * parameters.buffer)} bytes`,
     );
   if (wanted !== null && request.flows !== null && maximum < wanted) {
     const share = significant(maximum / request.flows, 2);
     notes.push(
-      `the table holds ${maximum} flows: sample them with select=flows,rate=${share}, or let idle ones go`,
+      `the table holds ${maximum} flows: sample them with select=flows,rate=${share}, or remove idle ones (idle=)`,
     );
   }
   return { ...parameters, max: wanted === null ? maximum : Math.min(maximum, wanted) };

@@ -46,7 +46,7 @@ function requireDelays({ before, after }: CompareOptions, { segment, notes }: Co
   throw new UsageError(
     "mismatch",
     latency.meanNs === 0
-      ? `packets take no time from ${before} to ${after}${notes.some((n) => n.includes("same file")) ? ": they are the same file" : ""}`
+      ? `all delays from ${before} to ${after} are 0${notes.some((n) => n.includes("same file")) ? ": they are the same file" : ""}`
       : `the mean delay from ${before} to ${after} is ${formatDuration(latency.meanNs)}, below 0`,
     "give the earlier point first; hoptime compare shows what is wrong with the clocks",
   );

@@ -17,7 +17,7 @@ export const NO_CLOCK_ERROR: ClockError = { offsetNs: 0, skewPpm: 0, wanderNs: 0
 /** "offset=10us,skew=5,wander=2us,period=10s": skew in parts per million. */
 export function parseClockError(text: string): ClockError {
   const out = { ...NO_CLOCK_ERROR };
-  const expected = "such as offset=10us,skew=5,wander=2us,period=10s (skew in ppm)";
+  const expected = "e.g. offset=10us,skew=5,wander=2us,period=10s (skew in ppm)";
   for (const part of text.split(",")) {
     const [name = "", value = ""] = part.split("=").map((word) => word.trim());
     if (name === "offset") out.offsetNs = parseDuration(value, { signed: true });

@@ -4,9 +4,8 @@ import { ADAPTIVE_DEFAULTS } from "../../delays/injection-rate.ts";
 import { isNoAnswer } from "../../estimators/estimator.ts";
 import { distribution } from "../../present/figure/figure.ts";
 import { runTriangle, TRIANGLE_CASES } from "../colate-triangle.ts";
-import { runRli } from "../rli-experiment.ts";
 import { count, percent } from "./numbers.ts";
-import { rliSetting } from "./rli-setting.ts";
+import { runAsWritten } from "./rli-setting.ts";
 import { repeat, type Study } from "./study.ts";
 
 const many: Study = {
@@ -95,7 +94,7 @@ const beside: Study = {
     const loads = [0.55, 0.7, 0.88, 0.95];
     const runs = await repeat(context, loads.length * 2, (i) => {
       const scheme = i % 2 === 0 ? ({ kind: "adaptive" } as const) : OFTEN;
-      return runRli(context.kernels, rliSetting(context, entryAt(loads, i >> 1)), scheme);
+      return runAsWritten(context, entryAt(loads, i >> 1), scheme);
     });
     const errorsOf = ({ entries, truth }: (typeof runs)[number]) =>
       entryAt(entries, 0).answer.flows.flatMap(({ flow, mean }) =>

@@ -30,9 +30,12 @@ export function packetsOf({ scale }: StudyContext): number {
 
 export const meanErrors = (answers: readonly TrialAnswer[]) => average(answers.map((a) => a.meanError));
 /** How far the mean of these errors may be off by the number of runs: two standard errors. */
-export function spread(answers: readonly TrialAnswer[]): number {
-  const mean = meanErrors(answers);
-  const squares = average(answers.map((a) => (a.meanError - mean) ** 2));
+export function spread(
+  answers: readonly TrialAnswer[],
+  of: "meanError" | "deviationError" = "meanError",
+): number {
+  const mean = average(answers.map((a) => a[of]));
+  const squares = average(answers.map((a) => (a[of] - mean) ** 2));
   return 2 * Math.sqrt(squares / Math.max(1, answers.length - 1));
 }
 export const deviationErrors = (answers: readonly TrialAnswer[]) =>

@@ -8,6 +8,7 @@ import {
   LOSS_AXIS,
   line,
   meanErrors,
+  spread,
   WEIBULL,
 } from "./lda-errors.ts";
 import { probeErrors, runTrial, type TrialAnswer } from "./lda-trial.ts";
@@ -112,18 +113,19 @@ function probesFinding(
     value: same / entryAt(means(1), 0),
     ...{ limit: 15, reference: 12.4 / 0.54, sense: "at least", quantity: "plain" },
   });
-  const [spread, spreadOfProbes] = [deviations(0), probe(2, "deviation")];
-  // Losses below 5 %: the first two.
-  const steadier = [0, 1].every((l) => entryAt(spread, l) < 0.1 && entryAt(spreadOfProbes, l) > 0.12);
-  const holds = entryAt(means(0), 0) < 0.01 && same > 0.08 && entryAt(probe(0, "mean"), 0) > 0.7 && steadier;
+  const spreadOfProbes = probe(2, "deviation");
+  // Losses below 5 %: the first two. 3–9 % is held where the mean over the runs is below 10 %, within what it may be off.
+  const margin = (l: number) => spread(of(l, 0), "deviationError");
+  const steadier = [0, 1].every(
+    (l) => entryAt(deviations(0), l) - margin(l) < 0.1 && entryAt(spreadOfProbes, l) > 0.12,
+  );
+  const closer = entryAt(means(0), 0) < 0.01 && same > 0.08 && entryAt(probe(0, "mean"), 0) > 0.7;
   return {
     setting: `${count(packets)} packets in one second, Weibull 0.6, loss in bursts of 100; two banks of 512 tuned to 0.5 % and 10 %; ${runs} traces, four aggregators each at 10 %`,
     literal: `mean ${percents(means(0))}, deviation ${percents(deviations(0))} at 0.1 / 1 / 10 % loss`,
     ours: `mean ${percents(means(1))}, deviation ${percents(deviations(1))}; probes of 1 / 7 / 144 / 10,000 Hz: ${percents(PROBES.map((_, p) => entryAt(probe(p, "mean"), 0)))}`,
-    verdict: holds ? "holds" : "does not hold",
-    why: holds
-      ? `At the bandwidth of LDA probes err by ${percent(same)}, ${Math.round(same / entryAt(means(1), 0))} times as much; their standard deviation by ${percents(spreadOfProbes)}.`
-      : "The distance between LDA and probes is smaller than claimed.",
+    verdict: closer && steadier ? "holds" : closer || steadier ? "holds for a class" : "does not hold",
+    why: `At the bandwidth of LDA probes err by ${percent(same)}, ${Math.round(same / entryAt(means(1), 0))} times as much; their standard deviation by ${percents(spreadOfProbes)}.${closer ? "" : " For means the distance is smaller than claimed."}${steadier ? "" : ` For deviations it is smaller than claimed: LDA's may be off by ${percents([0, 1].map(margin))} for the number of runs.`}`,
     table: {
       columns: ["", ...BURST_LOSSES.map((l) => `${percent(l)} loss: mean, deviation`)],
       rows: [

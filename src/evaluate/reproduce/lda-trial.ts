@@ -7,7 +7,7 @@ import { isNoAnswer } from "../../estimators/estimator.ts";
 import { lda } from "../../estimators/lda/lda.ts";
 import { parseParameters } from "../../estimators/parameters.ts";
 import type { DelayModel, LossHop, Scenario } from "../../simulate/scenario.ts";
-import { runBothEnds } from "../both-ends.ts";
+import { type EndsTruth, runBothEnds } from "../both-ends.ts";
 import { average } from "./numbers.ts";
 
 /** The paper's: 0.2 µs in all cases. */
@@ -47,9 +47,7 @@ export interface TrialAnswer {
   readonly used: number;
 }
 
-export interface TrialResult {
-  readonly meanNs: number;
-  readonly stdevNs: number;
+export interface TrialResult extends Readonly<Omit<EndsTruth, "sent" | "received">> {
   /** By variant, then by run. */
   readonly answers: readonly (readonly TrialAnswer[])[];
 }
@@ -99,7 +97,7 @@ export async function askAggregators(
     };
   });
   const byVariant = variants.map((_, v) => answers.slice(v * runs, (v + 1) * runs));
-  return { meanNs: truth.meanNs, stdevNs: truth.stdevNs, answers: byVariant };
+  return { ...truth, answers: byVariant };
 }
 
 /** Between the seeds of a trial's traces. */

@@ -17,11 +17,6 @@ export const LEFT_OUT: readonly LeftOut[] = [
     where: "figs. 7 and 8",
     why: "delays of the original trace, which is not public; the two latencies that they show (100 and 320 µs) are those of our flows",
   },
-  {
-    paper: "lds",
-    where: "fig. 9, curves of RLI and MPE",
-    why: "they need delays that are correlated in time as those of the original trace; rli-10 has both on a queue, and frontier has all on both kinds of delay",
-  },
   { paper: "rli", where: "fig. 4", why: DRAWING },
   {
     paper: "rli",

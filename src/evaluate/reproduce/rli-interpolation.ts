@@ -7,7 +7,7 @@ import type { FindingBody } from "./study.ts";
 
 const EVERY = [300, 30];
 const EXCERPT_NS = 3e6;
-const DRAWN = 250;
+const DRAWN = 110;
 
 export function interpolationFinding(setting: string, columns: DelayColumns): FindingBody {
   const errors = EVERY.map((every) => relativeErrors(columns, interpolate(columns, every)));

@@ -6,10 +6,10 @@ import { parseParameters } from "../../estimators/parameters.ts";
 import { answeredByAll, baselineContestants } from "../baselines.ts";
 import { ALL_FLOWS, flowErrors } from "../flow-errors.ts";
 import { measureInterference } from "../interference.ts";
-import { runRli, SCHEMES } from "../rli-experiment.ts";
+import { rliAsWritten, runRli, SCHEMES } from "../rli-experiment.ts";
 import type { SegmentRun } from "../run-segment.ts";
 import { average, percent, percents } from "./numbers.ts";
-import { rliSetting, settingText, UTILISATIONS } from "./rli-setting.ts";
+import { LOW, LOW_TEXT, rliSetting, runAsWritten, settingText, UTILISATIONS } from "./rli-setting.ts";
 import { repeat, type Study } from "./study.ts";
 
 const others: Study = {
@@ -26,12 +26,7 @@ const others: Study = {
   ],
   async run(context) {
     const runs = await repeat(context, UTILISATIONS.length, (u) =>
-      runRli(
-        context.kernels,
-        rliSetting(context, entryAt(UTILISATIONS, u)),
-        SCHEMES.adaptive,
-        baselineContestants(),
-      ),
+      runAsWritten(context, entryAt(UTILISATIONS, u), SCHEMES.adaptive, baselineContestants()),
     );
     const names = entryAt(runs, 0).entries.map((e) => e.name);
     const medians = runs.map((run) => {
@@ -47,7 +42,7 @@ const others: Study = {
       "rli-10": {
         setting: `${settingText(context)}; the flows that all sampled at 0.1 %`,
         literal: `at 88 %: RLI ${percent(of("rli"))}, RLI-L ${percent(of("rli-l"))}, multiflow ${percent(of("multiflow"))}, trajectory sampling ${percent(of("trajectory"))}`,
-        ours: "the same systems on the same flows",
+        ours: `the line bent by the backlog: ${percent(of("ours"))} on the same flows`,
         verdict: holds
           ? "holds"
           : of("rli") < of("multiflow") && of("multiflow") < of("trajectory")
@@ -110,9 +105,9 @@ const aggregate: Study = {
         traffic: { durationS: 1 },
       };
       const two = parseParameters(lda, "banks=2,rows=512,loss=0.005/0.1,packets=400000");
-      const run = await runRli(context.kernels, setting, { kind: "time", everyNs: 1e9 / rate }, [
-        { estimator: lda, parameters: two },
-      ]);
+      const scheme = { kind: "time", everyNs: 1e9 / rate } as const;
+      const others = [{ estimator: lda, parameters: two }];
+      const run = await runRli(context.kernels, setting, scheme, others, { contestants: rliAsWritten });
       return { errors: segmentErrors(run), loss: 1 - run.truth.packets / run.sent };
     });
     const cell = (load: number, rate: number) => {
@@ -184,7 +179,7 @@ const overhead: Study = {
     },
   ],
   async run(context) {
-    const loads = [0.2, 0.55, 0.7, 0.9];
+    const loads = [LOW, 0.55, 0.7, 0.9];
     const found = await repeat(context, loads.length, (i) =>
       measureInterference(context.kernels, rliSetting(context, entryAt(loads, i)), SCHEMES.adaptive),
     );
@@ -196,7 +191,7 @@ const overhead: Study = {
     const lost = Math.max(...found.map(({ lossRate }) => lossRate.with - lossRate.without));
     return {
       "rli-12": {
-        setting: settingText(context),
+        setting: `${settingText(context)} (${LOW_TEXT})`,
         literal: `${percents(shares)} of the link at ${loads.map(percent).join(", ")}; at 90 % ${percent(entryAt(found, 3).slowed)} of the flows are slower by more than 1 %, ${percent(entryAt(found, 3).quickened)} quicker`,
         ours: "the same scheme",
         verdict: falls && near && lost <= 1e-5 ? "holds" : falls ? "holds for a class" : "does not hold",

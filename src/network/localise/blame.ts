@@ -100,7 +100,7 @@ export function attribute(
       if (confidence < options.confidence) {
         const reason =
           sure >= options.confidence
-            ? `what ${segment.from} → ${segment.to} shows may be ordinary for it`
+            ? `the rise of ${segment.from} → ${segment.to} may be ordinary for it`
             : doubt(segments, rises);
         doubtful.push({ spike, segment: j, real, confidence, reason });
         continue;

@@ -29,7 +29,7 @@ export function endToEnd(
     notes.push("no end-to-end delay: no epoch has an answer for every segment");
   else if (timed.length > 0 && timed.length < rows.length - 2)
     notes.push(
-      `end to end is based on ${formatCount(timed.length)} of ${countOf(rows.length, "epoch")}: in the others a segment has no answer`,
+      `end-to-end delay is based on ${formatCount(timed.length)} of ${countOf(rows.length, "epoch")}: in the others a segment has no answer`,
     );
   const columns = (from: readonly EpochRow[]) =>
     Array.from({ length: segments }, (_, j) => from.map((row) => entryAt(row, j)));

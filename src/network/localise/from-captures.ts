@@ -7,6 +7,7 @@ import { basename } from "node:path";
 import { invalidValue, UsageError } from "../../base/errors.ts";
 import { Kernels } from "../../base/kernels.ts";
 import { entryAt } from "../../base/lists.ts";
+import { countOf } from "../../base/quantity.ts";
 import { earlier, formatDuration } from "../../base/time.ts";
 import { CaptureReader } from "../../capture/reader.ts";
 import type { CorrectionMode } from "../../clock/correction.ts";
@@ -119,11 +120,11 @@ function clockNotes(localisation: Localisation, shifts: readonly bigint[], clock
   const notes: string[] = [];
   if (shifted.length > 0)
     notes.push(
-      `epochs at ${shifted.join(", ")} are off by more than half an epoch from those at ${localisation.points[0]}: they are aligned by the packets in them`,
+      `epochs at ${shifted.join(", ")} differ by more than half an epoch from those at ${localisation.points[0]}: they were aligned by their packets`,
     );
   if (negative.length > 0 && clock === "asis")
     notes.push(
-      `${negative.map((s) => `${s.from} → ${s.to}`).join(", ")}: negative delays: clocks differ, or points are out of order. Sums and spikes are right, delays of single segments are not; ‘clock relative’ gives them relative to their minimum`,
+      `${negative.map((s) => `${s.from} → ${s.to}`).join(", ")}: negative delays: clocks differ, or the points are out of order. Sums and spikes are right, delays of single segments are not; ‘clock relative’ shows them relative to their minimum`,
     );
   return notes;
 }
@@ -153,8 +154,8 @@ function nothingMatched(
     "no-records",
     "no packet was seen at two neighbouring points",
     filter === undefined
-      ? "are the files in path order, of the same time, and with headers kept (hoptime inspect FILE)?"
-      : "does ‘filter’ pass anything, and are the files in path order and of the same time?",
+      ? "check that the files are in path order, from the same time, and contain the headers (hoptime inspect FILE)"
+      : "check that ‘filter’ matches packets, and that the files are in path order and from the same time",
   );
 }
 
@@ -162,7 +163,7 @@ function pointNames(files: string[], names: string[] | undefined): string[] {
   if (names && names.length !== files.length) {
     throw new UsageError(
       "bad-option",
-      `${names.length} names for ${files.length} captures`,
+      `${countOf(names.length, "name")} for ${files.length} captures`,
       "give one name per capture",
       { parameter: "names", value: names },
     );

@@ -86,7 +86,7 @@ export function localiseRecords(options: LocaliseRecordsOptions): {
   const cut = rows.filter(({ row }) => row.edge).length;
   if (cut > 0)
     notes.push(
-      `loss is without ${formatCount(cut)} of ${countOf(rows.length, "answer")}: a capture begins or ends in their epoch`,
+      `loss excludes ${formatCount(cut)} of ${countOf(rows.length, "answer")}: a capture begins or ends in their epoch`,
     );
   const localisation = localise(points, estimates, options);
   return { localisation: { ...localisation, notes: [...localisation.notes, ...foldNotes(notes)] }, originNs };

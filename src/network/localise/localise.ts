@@ -283,6 +283,6 @@ function alignEpochs(points: readonly string[], estimates: readonly LocaliseEsti
   for (const [j, list] of columns.entries())
     if (list.length === 0) notes.push(`no estimate of ${points[j]} → ${points[j + 1]}`);
   if (foreign > 0) notes.push(`${countOf(foreign, "estimate")} of other segments left out`);
-  if (repeated > 0) notes.push(`${countOf(repeated, "estimate")} left out: their epoch is there already`);
+  if (repeated > 0) notes.push(`${countOf(repeated, "estimate")} left out: their epoch was given before`);
   return { rows, notes };
 }

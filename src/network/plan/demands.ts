@@ -49,7 +49,7 @@ export function parseDemands(text: string, file: string, topology: Topology): De
     demands[s * size + t]! += volume;
     found++;
   }
-  if (found === 0) throw new FormatError("empty", file, 0, "no demands in this file");
+  if (found === 0) throw new FormatError("empty", file, 0, "this file contains no demands");
   return demands;
 }
 

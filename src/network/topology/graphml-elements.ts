@@ -91,7 +91,7 @@ class ElementReader {
     // Of a name that the document does not declare (&nbsp; and the like) the text stays as it is.
     if (what.includes("undefined entity")) return;
     // A file that was cut off would be a smaller network without a word.
-    const why = this.#ending ? `the document ends too early (${what}): it was cut off, get it again` : what;
+    const why = this.#ending ? `the document ends too early (${what}): it was cut off` : what;
     this.#refuse(this.#parser.position, `XML: ${why}`);
   }
 

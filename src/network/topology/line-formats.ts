@@ -130,7 +130,7 @@ function fromNamedLinks(
   file: string,
   more?: (builder: TopologyBuilder) => void,
 ): Topology {
-  if (links.length === 0) throw new FormatError("empty", file, 0, "no links in this map");
+  if (links.length === 0) throw new FormatError("empty", file, 0, "this map contains no links");
   const listed = new Set(links.map((l) => JSON.stringify([l.from, l.to])));
   const directed = links.some((l) => l.from !== l.to && listed.has(JSON.stringify([l.to, l.from])));
   const builder = new TopologyBuilder();
@@ -196,7 +196,7 @@ export function parseRepetita(text: string, file: string): Topology {
     }
   }
   if (left > 0 && last) throw lineError(file, text, last, `the file ends ${left} lines early`);
-  if (routers.length === 0) throw new FormatError("empty", file, 0, "no routers in this map");
+  if (routers.length === 0) throw new FormatError("empty", file, 0, "this map contains no routers");
   return builder.finish(file);
 }
 

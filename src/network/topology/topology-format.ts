@@ -30,10 +30,10 @@ export function parseTopology(
 ): Topology {
   const text = toText(content, file);
   const first = /\S/.exec(text);
-  if (!first) throw new FormatError("empty", file, 0, "nothing in this file");
+  if (!first) throw new FormatError("empty", file, 0, "the file is empty");
   const topology = dispatch(text, first[0], file, options);
   if (options.latencies && !topology.links.some((l) => l.latencyMs !== undefined))
-    throw new UsageError("bad-topology", `${file}: a file of latencies goes with Rocketfuel weights only`);
+    throw new UsageError("bad-topology", `${file}: a file of latencies applies to Rocketfuel weights only`);
   // Errors name the whole path; a map that has no name of its own is called by its file name.
   return topology.name === file ? { ...topology, name: basename(file) } : topology;
 }
@@ -72,7 +72,7 @@ export function toText(content: Uint8Array | string, file: string): string {
       bytes = gunzipSync(bytes, { maxOutputLength: MAX_MAP_BYTES });
     } catch (cause) {
       if ((cause as NodeJS.ErrnoException).code === "ERR_BUFFER_TOO_LARGE") throw tooLarge(file);
-      throw new FormatError("bad-gzip", file, 0, "this gzip file does not unpack", { cause });
+      throw new FormatError("bad-gzip", file, 0, "this gzip file is damaged", { cause });
     }
   }
   const utf16 = bytes[0] === 0xff && bytes[1] === 0xfe ? "utf-16le" : undefined;
@@ -86,7 +86,7 @@ function dispatch(text: string, first: string, file: string, options: TopologyOp
   if (first === "<") return parseGraphMl(text, file);
   if (first === "{" || first === "[") return fromJson(text, file);
   const line = meaningfulLines(text).next();
-  if (line.done) throw new FormatError("empty", file, 0, "only comments in this file");
+  if (line.done) throw new FormatError("empty", file, 0, "the file contains only comments");
   if (/^NODES\s/.test(line.value.text)) return parseRepetita(text, file);
   if (looksLikeRocketfuel(line.value.text)) {
     const { latencies } = options;

@@ -182,7 +182,7 @@ function routed(
     const dag = dags.get(source) ?? shortestPathDag(graph, source);
     dags.set(source, dag);
     const [path] = pathsTo(dag, target);
-    if (!path) throw new UsageError("bad-topology", `${file}: demands: no way from '${from}' to '${to}'`);
+    if (!path) throw new UsageError("bad-topology", `${file}: demands: no path from '${from}' to '${to}'`);
     for (const link of path.links) loads[link]! += pps;
   }
   return loads;

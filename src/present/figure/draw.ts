@@ -53,7 +53,7 @@ export function drawFigure(figure: Figure, options: DrawOptions = {}): string {
     ...{ left: AXIS_NAME + numbers * LETTER, right: width - labels },
     ...{ top: TOP, bottom: height - BOTTOM },
   };
-  const x = axisScale(figure.x, xValues(figure), frame.left, frame.right);
+  const x = withRoom(axisScale(figure.x, xValues(figure), frame.left, frame.right), figure.x);
   const looks = looksOf(figure.series);
   const drawn = figure.series.map((series, i) => drawSeries(series, x, y, entryAt(looks, i)));
   const style = standalone
@@ -68,6 +68,26 @@ export function drawFigure(figure: Figure, options: DrawOptions = {}): string {
     drawNames(figure.series, looks, frame, x, y) +
     "</svg>"
   );
+}
+
+/** Numbers along the axis that would run into each other are left out: every second one, every third … of 1, 2, 5, 10 the decades stay. Names are all shown. */
+function withRoom(scale: AxisScale, { names, scale: kind }: Figure["x"]): AxisScale {
+  const { ticks } = scale;
+  const width = (text: string) => text.length * LETTER;
+  const fits = (every: number) =>
+    ticks
+      .filter((_, i) => i % every === 0)
+      .every(({ at, text }, i, shown) => {
+        const before = shown[i - 1];
+        return !before || at - before.at >= (width(text) + width(before.text)) / 2 + 3;
+      });
+  const first = ticks[0];
+  if (names || !first || fits(1)) return scale;
+  const gaps = ticks.slice(1).map(({ at }, i) => at - entryAt(ticks, i).at);
+  const step = kind === "log" && Math.max(...gaps) > 1.1 * Math.min(...gaps) ? 3 : 1;
+  let every = Math.max(2, step);
+  while (every < ticks.length && !fits(every)) every += step;
+  return { ...scale, ticks: ticks.filter((_, i) => i % every === 0) };
 }
 
 /** A picture in the picture cuts off what is beyond its edges, where an axis has a range of its own. */

@@ -79,6 +79,30 @@ describe("drawFigure", () => {
       expect(Number(x) - 7 * (text ?? "").length).toBeGreaterThan(17);
   });
 
+  it("leaves out numbers that would run into each other along the axis, and keeps the decades", () => {
+    const along = (low: number, high: number) => {
+      const svg = drawFigure({
+        ...{ title: "t", x: { label: "x", scale: "log", quantity: "share" }, y: { label: "y" } },
+        series: [
+          {
+            name: "a long name that leaves little room, half of the picture",
+            points: [low, high].map((x) => ({ x, y: 1 })),
+          },
+        ],
+      });
+      const found = svg.matchAll(/x="([\d.]+)" y="270" text-anchor="middle"[^>]*>([^<]+)/g);
+      return [...found].map(([, x, text]) => ({ x: Number(x), text: text ?? "" }));
+    };
+    for (const ticks of [along(1e-5, 1), along(0.1, 10), along(0.1, 1)]) {
+      expect(ticks.length).toBeGreaterThan(1);
+      for (const [i, { x, text }] of ticks.entries()) {
+        const before = ticks[i - 1];
+        if (before) expect(x - before.x).toBeGreaterThanOrEqual((7 * (text.length + before.text.length)) / 2);
+      }
+    }
+    expect(along(0.1, 10).map((t) => t.text)).toEqual(["10 %", "100 %", "1,000 %"]);
+  });
+
   it("cuts off what is beyond the range of an axis, and names it where it leaves", () => {
     const figure: Figure = {
       ...{ title: "t", x: { label: "x", range: [0, 1] }, y: { label: "y", range: [0, 1] } },

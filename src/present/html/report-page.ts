@@ -8,7 +8,7 @@
  */
 import { readFileSync } from "node:fs";
 import { findPackageFile } from "../../base/package-file.ts";
-import { formatCount, formatShare } from "../../base/quantity.ts";
+import { countOf, formatCount, formatShare } from "../../base/quantity.ts";
 import { formatNs } from "../../base/time.ts";
 import type { PacketTable } from "../../compare/packets.ts";
 import type { ReportView, SegmentReport } from "../../compare/report.ts";
@@ -61,7 +61,7 @@ function segmentSentence(segment: SegmentReport): string {
     ? `mean ${formatNs(latency.meanNs)}, p50 ${formatNs(latency.p50Ns)}, p99 ${formatNs(latency.p99Ns)}`
     : `no delay (${segment.reason ?? "no reason was given"})`;
   const rate = segment.lossRate === null ? "" : ` (${formatShare(segment.lossRate)})`;
-  return `${delay}; ${formatCount(segment.sent)} packets sent, ${formatCount(segment.lost)} lost${rate}.`;
+  return `${delay}; ${countOf(segment.sent, "packet")} sent, ${formatCount(segment.lost)} lost${rate}.`;
 }
 
 function baseName(path: string): string {

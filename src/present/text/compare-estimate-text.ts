@@ -1,6 +1,6 @@
 /** The estimates of a compare report as people read them in a terminal. */
 
-import { formatBytes, formatCount, significant } from "../../base/quantity.ts";
+import { countOf, formatBytes, formatCount, significant } from "../../base/quantity.ts";
 import { formatDuration } from "../../base/time.ts";
 import type { EstimateReport, FlowClass } from "../../compare/estimate-report.ts";
 import type { Palette } from "./palette.ts";
@@ -18,14 +18,14 @@ export function estimateLines(estimates: Record<string, EstimateReport>, c: Pale
     out.push(...segmentLines(e, confidence, c));
     if (e.flows) {
       out.push(
-        `  ${formatCount(e.flows.length)} flows, ${formatCount(e.flows.filter((f) => f.meanNs !== null).length)} answered`,
+        `  ${countOf(e.flows.length, "flow")}, ${formatCount(e.flows.filter((f) => f.meanNs !== null).length)} answered`,
       );
       if (e.flowClasses && e.flowClasses.length > 0) out.push(classTable(e.flowClasses, confidence, c));
     }
     if (e.packets) {
       const { asked, answered, medianError, p90Error, withinBounds } = e.packets;
       out.push(
-        `  ${formatCount(asked)} packets asked one by one, ${formatCount(answered)} answered; error median ${share(medianError)}, p90 ${share(p90Error)}, within bounds ${share(withinBounds)}`,
+        `  ${countOf(asked, "packet")} asked one by one, ${formatCount(answered)} answered; error median ${share(medianError)}, p90 ${share(p90Error)}, within bounds ${share(withinBounds)}`,
       );
     }
     const list = e.flowListBytes > 0 ? ` + ${formatBytes(e.flowListBytes)} of flow list` : "";
@@ -75,8 +75,8 @@ function segmentLines(e: EstimateReport, confidence: string, c: Palette): string
     e.received === null || e.packetsUsed === 0
       ? ""
       : own
-        ? `; based on ${formatCount(e.packetsUsed)} packets of its own`
-        : `; based on ${formatCount(e.packetsUsed)} of ${formatCount(e.received)} packets (${share(e.coverage)})`;
+        ? `; based on ${countOf(e.packetsUsed, "packet")} of its own`
+        : `; based on ${formatCount(e.packetsUsed)} of ${countOf(e.received, "packet")} (${share(e.coverage)})`;
   out.push(`  lost   ${lost} (exact ${formatCount(e.exactLost)})${used}`);
   return out;
 }

@@ -1,6 +1,6 @@
 /** A compare report as people read it in a terminal. */
 
-import { formatCount, formatPercent } from "../../base/quantity.ts";
+import { countOf, formatCount, formatPercent } from "../../base/quantity.ts";
 import { formatDuration, formatTime } from "../../base/time.ts";
 import { formatFlowKey } from "../../capture/flow/flow-text.ts";
 import { MEASURES, type Measure } from "../../compare/columns.ts";
@@ -77,7 +77,7 @@ function captureLine(name: string, s: CaptureSummary, c: Palette): string {
   const skipped = skipText(s.skipped);
   const rest = skipped === "" ? "" : `; not used: ${skipped}`;
   const partial = s.partial ? c.red(" PARTIAL") : "";
-  return `${c.bold(name)} ${s.file}: ${formatCount(s.packets)} packets (${formatCount(s.ipPackets)} IP), ${span}${rest}${partial}`;
+  return `${c.bold(name)} ${s.file}: ${countOf(s.packets, "packet")} (${formatCount(s.ipPackets)} IP), ${span}${rest}${partial}`;
 }
 
 function segmentLines(s: SegmentReport, prefix: string, c: Palette): string[] {

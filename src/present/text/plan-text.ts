@@ -88,5 +88,7 @@ function bar(value: number, maximum: number, minimum: number): string {
 }
 
 function grouped(value: number): string {
-  return Number.isSafeInteger(value) ? value.toLocaleString("en-US") : value.toPrecision(6);
+  return Number.isSafeInteger(value)
+    ? value.toLocaleString("en-US")
+    : Number(value.toPrecision(6)).toLocaleString("en-US");
 }

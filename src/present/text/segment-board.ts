@@ -1,5 +1,5 @@
 /** What a collector says as it comes, row by row: the newest of each segment as a table, and incidents as lines. */
-import { formatCount, formatPercent } from "../../base/quantity.ts";
+import { countOf, formatCount, formatPercent } from "../../base/quantity.ts";
 import { formatInstant, formatNs } from "../../base/time.ts";
 import type { Palette } from "./palette.ts";
 import { type Column, formatTable } from "./table.ts";
@@ -55,7 +55,8 @@ export class SegmentBoard {
   /** A line about it, where it is worth one; null otherwise. */
   take(type: string, data: unknown): string | null {
     if (type === "epoch") this.#row(data as EpochEvent);
-    if (type === "gap") return `${formatCount((data as { lost: number }).lost)} events were lost: too slow`;
+    if (type === "gap")
+      return `${countOf((data as { lost: number }).lost, "event")} missed: this terminal was too slow`;
     return type === "incident" ? this.#incident(data as IncidentEvent) : null;
   }
 

@@ -116,9 +116,9 @@ function notesOf(interval: BoxInterval): string[] {
   const count = (n: number, text: string) => (n > 0 ? [`${formatCount(n)} ${text}`] : []);
   return [
     ...(complete ? [] : ["not watched whole"]),
-    ...count(waiting, "neither left nor were dropped yet"),
+    ...count(waiting, "neither left nor dropped yet"),
     ...count(late, "left after their interval was shown"),
-    ...count(merged, `came merged into others (GRO of ${way.input})`),
+    ...count(merged, `arrived merged into others (GRO of ${way.input})`),
     ...count(marked, "not measured: they carry a firewall mark"),
     ...count(untimed, `not measured: not IP, or not timed at ${way.input}`),
     ...count(otherPackets, "of flows beyond the table"),

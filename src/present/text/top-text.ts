@@ -1,5 +1,5 @@
 /** What `hoptime top` shows of an interval: a screen that is drawn over itself, or one line. */
-import { formatBitRate, formatCount, formatPercent } from "../../base/quantity.ts";
+import { countOf, formatBitRate, formatCount, formatPercent } from "../../base/quantity.ts";
 import { formatInstant, formatNs } from "../../base/time.ts";
 import type { WatchedFlow, WatchedInterval } from "../../observe/watch.ts";
 import type { Palette } from "./palette.ts";
@@ -65,7 +65,7 @@ export function formatTop(
     interval.complete ? "" : "not watched whole",
     interval.appeared > 0 ? `${formatCount(interval.appeared)} not seen at ${names[0]}` : "",
     before || after ? c.red(`not captured: ${formatCount((before ?? 0) + (after ?? 0))}`) : "",
-    interval.otherPackets > 0 ? `${formatCount(interval.otherPackets)} packets of other flows` : "",
+    interval.otherPackets > 0 ? `${countOf(interval.otherPackets, "packet")} of other flows` : "",
   ].filter((text) => text !== "");
   return [
     `${c.bold(`${names[0]} > ${names[1]}`)}  ${formatInstant(interval.startNs, 0)}  ${formatCount(perSecond)} packets/s  ${rate}  loss ${lost > 0 ? c.yellow(loss) : loss}`,

@@ -96,7 +96,7 @@ export interface CapturedFacts {
   offset: ClockOffset | null;
 }
 
-/** Every packet is asked in the epoch of its time; near an edge in the neighbour too. */
+/** Every packet is asked in the epoch of its time; near an edge in the neighbour too, and in those whose delays reach back to it. Without slack in the first alone. */
 export class CapturedLookup {
   readonly #epochs: PacketEpochs;
   readonly #identity: PacketIdentity;
@@ -120,11 +120,13 @@ export class CapturedLookup {
   ask({ count, originNs, timeNs, keys, wireBytes }: CapturedPackets): PacketAnswers {
     const answers = emptyAnswers(count);
     const rowsOf = new Map<number, number[]>();
-    const near = this.#epochs.around(originNs + this.#offsetNs, this.#slackNs);
+    // An offset that was found holds the delay.
+    const byDelays = this.#slackNs > 0 && this.facts.offset === null ? rangeOf(timeNs) : null;
+    const near = this.#epochs.around(originNs + this.#offsetNs, this.#slackNs, byDelays);
     for (let i = 0; i < count; i++) {
-      const { first, end } = near(timeNs[i]!);
-      if (first === end) this.facts.outside++;
-      for (let epoch = first; epoch < end; epoch++) {
+      const epochs = near(timeNs[i]!);
+      if (epochs.length === 0) this.facts.outside++;
+      for (const epoch of epochs) {
         const rows = rowsOf.get(epoch);
         if (rows) rows.push(i);
         else rowsOf.set(epoch, [i]);
@@ -143,6 +145,15 @@ export class CapturedLookup {
     this.facts.asked += count;
     return answers;
   }
+}
+
+function rangeOf(timeNs: Float64Array): { firstNs: number; lastNs: number } {
+  let [firstNs, lastNs] = [Infinity, -Infinity];
+  for (const ns of timeNs) {
+    firstNs = Math.min(firstNs, ns);
+    lastNs = Math.max(lastNs, ns);
+  }
+  return { firstNs, lastNs };
 }
 
 /** Where the capture's clock is taken to be, and how far that may be off. */

@@ -2,6 +2,7 @@
  * How far the clock of a capture is from that of the point whose records are asked. A record shows only whether it holds a packet; each epoch that holds one bounds the
  * offset to an interval of the epoch's length, and the packets of a capture agree on one offset where chance does not: it is the place that most of their intervals share.
  */
+import { later } from "../../base/time.ts";
 import type { PacketIdentity } from "../../estimators/estimator.ts";
 import type { CapturedPackets } from "./captured.ts";
 import type { PacketEpochs } from "./epochs.ts";
@@ -53,10 +54,13 @@ export function findClockOffset(
     const { lookup } = epoch;
     const { kind } = lookup.lookup(identity, keys, sizes);
     chance = Math.max(chance, lookup.absentAccepted);
+    // Where they are asked without an offset: see CapturedLookup.
+    const { beforeNs, behindNs } = slackNs > 0n ? epochs.reach(index) : { beforeNs: 0, behindNs: 0 };
+    const [earlyNs, lateNs] = [later(slackNs, whole(beforeNs)), later(slackNs, whole(behindNs))];
     for (const [i, timeNs] of times.entries()) {
       if (kind[i] === 0) continue;
       spans.push({ lowNs: startNs - timeNs, highNs: endNs - timeNs });
-      if (timeNs + slackNs >= startNs && timeNs - slackNs < endNs) asCaptured.add(i);
+      if (timeNs + earlyNs >= startNs && timeNs - lateNs < endNs) asCaptured.add(i);
     }
   }
   const found = mostShared(spans);
@@ -67,6 +71,8 @@ export function findClockOffset(
   if (found.agree <= MORE * asCaptured.size + 1) return null;
   return { lowNs: found.lowNs, highNs: found.highNs, agree: found.agree, tried, asCaptured: asCaptured.size };
 }
+
+const whole = (ns: number) => BigInt(Math.ceil(ns));
 
 /** Some of the first n rows, evenly. */
 function spread(n: number, count: number): number[] {

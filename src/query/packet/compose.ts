@@ -81,7 +81,7 @@ export function capturedNotes(facts: CapturedFacts, total: { matched: number; mu
   }
   if (outside > 0)
     notes.push(
-      `${formatCount(outside)} of ${countOf(asked, "packet")} of the capture are outside the time of the records`,
+      `${formatCount(outside)} of ${countOf(asked, "packet")} of the capture are outside the time covered by the records`,
     );
   const within = asked - outside;
   if (within === 0) return notes;
@@ -95,7 +95,7 @@ export function capturedNotes(facts: CapturedFacts, total: { matched: number; mu
   // Answers that chance explains: the packets are not there, or in epochs that were not asked.
   if (found > 0 && found <= falsePositives + 3 * Math.sqrt(falsePositives))
     notes.push(
-      `the ${countOf(found, "answer")} are no more than false positives explain: the packets did not pass this point, or the clocks of capture and point differ by more than ‘slack’`,
+      `the ${countOf(found, "answer")} are no more than false positives would give: the packets did not pass this point, or the clocks of capture and point differ by more than ‘slack’`,
     );
   return notes;
 }

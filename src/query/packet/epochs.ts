@@ -20,6 +20,11 @@ export interface OpenEpoch {
   lookup: PacketLookup;
 }
 
+interface Reach {
+  beforeNs: number;
+  behindNs: number;
+}
+
 export interface EpochFacts {
   point: string;
   /** Epochs asked, and the packets that they have seen. */
@@ -35,6 +40,8 @@ export interface EpochFacts {
   unchecked: number;
 }
 
+/** Delays of packets, and clocks' offsets in them, are looked for as far as this. */
+const MAX_REACH_NS = 60e9;
 /** Stores kept open: a capture is asked in order of time. */
 const MAX_OPEN = 4;
 /**
@@ -58,6 +65,7 @@ export class PacketEpochs {
   readonly #open = new Map<number, OpenEpoch | null>();
   readonly #asked = new Map<number, number>();
   readonly #checked = new Set<number>();
+  readonly #reach = new Map<number, Reach>();
   readonly #maxChecked: number;
   #checkedBytes = 0;
   #first: RecordHead | null = null;
@@ -193,26 +201,60 @@ export class PacketEpochs {
   }
 
   /**
-   * Which epochs a packet is asked in: [first, end) of those that its time, counted from `originNs`, reaches into with the slack on both sides. Epochs are sorted by start and do not overlap but for
-   * damaged clocks: bisect, then walk.
+   * Which epochs a packet is asked in: those that its time, counted from `originNs`, reaches into with the slack on both sides; in `byDelays` (times of packets, first and last) also as far as the
+   * delays that an epoch holds reach: a packet captured at the sender arrives that much later. Epochs are sorted by start and do not overlap but for damaged clocks: bisect, then walk.
    */
-  around(originNs: bigint, slackNs: number): (timeNs: number) => { first: number; end: number } {
-    const starts = Float64Array.from(this.entries, (e) => Number(e.epoch.startNs - originNs));
-    const ends = Float64Array.from(this.entries, (e) => Number(e.epoch.endNs - originNs));
-    const n = starts.length;
+  around(
+    originNs: bigint,
+    slackNs: number,
+    byDelays: { firstNs: number; lastNs: number } | null = null,
+  ): (timeNs: number) => number[] {
+    const from = Float64Array.from(this.entries, (e) => Number(e.epoch.startNs - originNs) - slackNs);
+    const to = Float64Array.from(this.entries, (e) => Number(e.epoch.endNs - originNs) + slackNs);
+    for (let i = 0; byDelays && i < from.length; i++) {
+      if (from[i]! - MAX_REACH_NS > byDelays.lastNs || to[i]! + MAX_REACH_NS < byDelays.firstNs) continue;
+      const { beforeNs, behindNs } = this.reach(i);
+      from[i]! -= Math.max(0, beforeNs - slackNs);
+      to[i]! += Math.max(0, behindNs - slackNs);
+    }
+    const n = from.length;
+    // From here on no epoch reaches back to before this, and up to here none reaches on to behind that.
+    const earliest = from.slice();
+    for (let i = n - 2; i >= 0; i--) earliest[i] = Math.min(earliest[i]!, earliest[i + 1]!);
+    const latest = to.slice();
+    for (let i = 1; i < n; i++) latest[i] = Math.max(latest[i]!, latest[i - 1]!);
     return (timeNs) => {
-      const [from, to] = [timeNs - slackNs, timeNs + slackNs];
       let low = 0;
       let high = n;
       while (low < high) {
         const middle = (low + high) >>> 1;
-        if (ends[middle]! <= from) low = middle + 1;
+        if (latest[middle]! <= timeNs) low = middle + 1;
         else high = middle;
       }
-      let end = low;
-      while (end < n && starts[end]! <= to) end++;
-      return { first: low, end };
+      const out: number[] = [];
+      for (let i = low; i < n && earliest[i]! <= timeNs; i++)
+        if (from[i]! <= timeNs && timeNs < to[i]!) out.push(i);
+      return out;
     };
+  }
+
+  /** How long before the epoch's start packets of it may have been sent, and, where a clock's offset makes delays negative, how long behind its end. */
+  reach(index: number): Reach {
+    const known = this.#reach.get(index);
+    if (known) return known;
+    const reach: Reach = { beforeNs: 0, behindNs: 0 };
+    try {
+      const kept = this.peek(index)?.lookup.everyPacket();
+      for (let i = 0; kept && i < kept.count; i++) {
+        if (!(kept.groupPackets[i]! > 0)) continue;
+        reach.beforeNs = Math.max(reach.beforeNs, Math.min(MAX_REACH_NS, kept.highNs[i]!));
+        reach.behindNs = Math.max(reach.behindNs, Math.min(MAX_REACH_NS, -kept.lowNs[i]!));
+      }
+    } catch (error) {
+      this.refuse(index, error);
+    }
+    this.#reach.set(index, reach);
+    return reach;
   }
 
   /** What a damaged store makes of a lookup is that record's fault; what a question asks for in vain is the question's. */

@@ -128,12 +128,12 @@ export class PacketGroups {
   constructor(observed: string, grouping: Grouping, keep: number) {
     const own = FlowKeySpec.parse(observed);
     this.#grouping = grouping;
-    this.#spec = grouping.key === undefined ? own : FlowKeySpec.parse(grouping.key);
+    this.#spec = grouping.key === undefined ? own : FlowKeySpec.parse(grouping.key, "group");
     const [kept, wanted] = [own.maskWords(), this.#spec.maskWords()];
     if (wanted.some((mask, i) => (mask & ~(kept[i] ?? 0n)) !== 0n)) {
       throw new UsageError(
         "bad-question",
-        `the flows were observed by ${observed}, which does not contain ${grouping.key}`,
+        `the flows were observed with key ${observed}, which does not contain ${grouping.key}`,
         "observe with a finer ‘key’, or group by a coarser one",
         { parameter: "group", value: grouping.key },
       );
@@ -192,7 +192,7 @@ export class PacketGroups {
         : {
             reason:
               packets === 0
-                ? "no-packets: no packet of it is listed"
+                ? "no-packets: none of its packets is listed"
                 : "not-in-sketch: none of its packets was found",
           }),
       lowNs: latency?.lowNs ?? null,

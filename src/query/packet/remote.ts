@@ -150,7 +150,7 @@ function readReply(
     const read = offset && { ...offset, lowNs: BigInt(offset.lowNs), highNs: BigInt(offset.highNs) };
     return { records, captured: { ...captured, offset: read } };
   }
-  throw new UsageError("no-records", "the answer about the packets is not whole", "ask again");
+  throw new UsageError("no-records", "the answer about the packets is incomplete", "ask again");
 }
 
 /** The answer had begun when it went wrong. */

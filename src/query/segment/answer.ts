@@ -127,7 +127,7 @@ export interface SegmentAnswer extends WholeAnswer {
   borrowed: { estimator: string; epochs: number }[];
   /** Epochs whose mean is rather too low for packets in flight when they began (`series.leansNs`), and by how much that makes the mean of all packets so. */
   leans?: { epochs: number; ns: number };
-  /** Where the points have different clocks: by how much these may be apart, which is part of every interval of the mean. */
+  /** Where the points have different clocks: by how much these may be apart, which is included in every interval of the mean. */
   clockErrorNs?: number;
   series: SeriesRow[];
   notes: string[];

@@ -29,6 +29,7 @@ import type {
 } from "./answer.ts";
 import { type EpochFacts, type EpochPlace, placeOf } from "./epoch-facts.ts";
 import type { FlowQuestion } from "./flow-question.ts";
+import { type LastEpoch, lastEpoch, type OwnEpoch } from "./last-epoch.ts";
 import { answered, byClocks, wholeAnswer } from "./latency.ts";
 import { Leaning } from "./leaning.ts";
 import { NoteFolder } from "./note-folder.ts";
@@ -47,24 +48,6 @@ interface Unanswered {
 interface Behind {
   key: string;
   flows: () => KnownFlows | null;
-}
-
-/** The last epoch that both ends have: its rate, and packets that may still have been under way at its end. */
-interface LastEpoch {
-  perNs: number;
-  missing: number;
-  meanNs: number | null;
-}
-
-/** As many packets were under way at its start as the mean delay makes, times this. */
-const MOST_UNDER_WAY = 4;
-
-function lastEpoch({ sent, received, mean }: SegmentEstimate, span: EpochPlace): LastEpoch | null {
-  if (!sent || received === null) return null;
-  const perNs = sent / Number(span.endNs - span.startNs);
-  const atStart = isNoAnswer(mean) ? 0 : MOST_UNDER_WAY * perNs * Math.abs(mean.valueNs);
-  const meanNs = isNoAnswer(mean) ? null : mean.valueNs;
-  return { perNs, missing: Math.max(0, sent - received) + atStart, meanNs };
 }
 
 type Estimated = Extract<Collected, { kind: "estimate" }>;
@@ -112,7 +95,7 @@ export class EstimatorQuestion {
   #received: number | null = null;
   #unlisted = 0;
   readonly #leaning = new Leaning();
-  #last: LastEpoch | null = null;
+  readonly #epochs: OwnEpoch[] = [];
   /** Largest of the epochs used: a clock is off the same way for long, so epochs do not average it out. */
   #clockErrorNs = 0;
 
@@ -204,10 +187,7 @@ export class EstimatorQuestion {
     this.merged += merged;
     if (this.firstNs === null || startNs < this.firstNs) this.firstNs = startNs;
     const { segment } = answer;
-    if (this.lastNs === null || endNs > this.lastNs) {
-      this.lastNs = endNs;
-      this.#last = estimate.mode === "aligned" && segment ? lastEpoch(segment, { startNs, endNs }) : null;
-    }
+    if (this.lastNs === null || endNs > this.lastNs) this.lastNs = endNs;
     this.#takeEnds(estimate);
     this.#clockErrorNs = Math.max(this.#clockErrorNs, estimate.clockErrorNs);
     const weight = segment?.received ?? segment?.sent ?? 0;
@@ -238,7 +218,7 @@ export class EstimatorQuestion {
       if (left && mode === "aligned" && estimate.sender && estimate.receiver)
         this.#aligned.push({ place: placeOf(estimate), packets: packets ?? 0, mean, stdev });
     }
-    this.#loss.add(segment, { mode, startNs, endNs });
+    this.#epochs.push({ segment, mode, span: { startNs, endNs }, place: placeOf(estimate) });
     if (sent !== null) this.#sent = (this.#sent ?? 0) + sent;
     if (received !== null) this.#received = (this.#received ?? 0) + received;
     const { leansNs } = segment;
@@ -274,14 +254,15 @@ export class EstimatorQuestion {
   /** All epochs of all estimators have been taken: what has no answer counts with what others know of it, beside own answers. Without any there is nothing that it would be a part of. */
   complete(): void {
     const { firstNs, lastNs } = this;
+    const last = this.#takeLosses();
     for (const { place, packets, mean, stdev } of this.#aligned) {
       const stdevNs = isNoAnswer(stdev) ? this.#facts.stdevNs(place) : stdev.valueNs;
       this.#edges.add({ ...place, packets, meanNs: mean.valueNs, stdevNs });
     }
     for (const { place, packets, limits, why, behind } of this.#unanswered) {
       if (packets === 0) continue;
-      if (behind && place.startNs === lastNs && this.#last) {
-        this.#takeBehind(packets, this.#last, behind);
+      if (behind && place.startNs === lastNs && last) {
+        this.#takeBehind(packets, last, behind, place);
         continue;
       }
       // Before the first and after the last epoch of both ends there is nothing between them to be asked about.
@@ -296,15 +277,33 @@ export class EstimatorQuestion {
     }
   }
 
-  /** Packets that the sender sent in its last epoch, and that arrived behind it. */
-  #takeBehind(packets: number, { perNs, missing, meanNs }: LastEpoch, { key, flows }: Behind): void {
+  /** How many packets may be in flight at a cut is known by the mean delay: of an epoch without one it is what others have measured. Returns the last epoch, if it is an aligned one. */
+  #takeLosses(): LastEpoch | null {
+    let last: LastEpoch | null = null;
+    for (const { segment, mode, span, place } of this.#epochs) {
+      const mean = isNoAnswer(segment.mean)
+        ? (this.#facts.instead(this.name, place)?.contribution.mean ?? segment.mean)
+        : segment.mean;
+      this.#loss.add({ ...segment, mean }, { mode, ...span });
+      if (span.endNs === this.lastNs)
+        last = mode === "aligned" ? lastEpoch({ ...segment, mean }, span) : null;
+    }
+    return last;
+  }
+
+  /** Packets that the sender sent in its last epoch, and that arrived behind it. Estimators that need the receiver alone have measured them. */
+  #takeBehind(packets: number, last: LastEpoch, { key, flows }: Behind, place: EpochPlace): void {
+    const { perNs, missing, meanNs } = last;
     // More than were missing were not in flight: the sender's capture ended before the traffic did.
     if (packets > missing) return;
     this.#received = (this.#received ?? 0) + packets;
     const mean = delayBehind(packets, perNs, meanNs);
     const stdev = deviationInFlight(mean);
     const one: Contribution = { mean, stdev, packets, lost: null, used: 0, modelled: true };
-    for (const sum of this.#own.answers > 0 ? [this.#own, this.#all] : []) sum.add(one);
+    if (this.#own.answers > 0) {
+      this.#own.add(one);
+      this.#all.add({ ...one, mean: this.#facts.instead(this.name, place)?.contribution.mean ?? mean });
+    }
     const listed = this.#flows && flows();
     if (listed) this.#flows?.takeInFlight(listed, mean, key, this.usedStarts.length);
   }
@@ -361,10 +360,10 @@ export class EstimatorQuestion {
     const notes: string[] = [];
     if (this.#parameters.size > 1)
       notes.push(
-        `its parameters changed between epochs (${this.#parameters.size} settings): each epoch is answered by its own`,
+        `its parameters changed between epochs (${this.#parameters.size} settings): each epoch uses its own`,
       );
     for (const [estimator, epochs] of this.#borrowed)
-      notes.push(`in ${countOf(epochs, "epoch")} it has no answer: the mean of ${estimator} counts there`);
+      notes.push(`no answer in ${countOf(epochs, "epoch")}: the mean of ${estimator} is used there`);
     return notes;
   }
 

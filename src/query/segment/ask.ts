@@ -152,7 +152,7 @@ function compose(
   if (overlapping.length > 0) {
     const epochs = overlapping.reduce((n, o) => n + o.epochs, 0);
     all.push(
-      `${countOf(epochs, "epoch")} of another cut or other settings cover the same time and are not counted again`,
+      `${countOf(epochs, "epoch")} with another cut or other settings cover the same time and are not counted twice`,
     );
   }
   const shared = sharedNotes(parts.map((a) => [a.name, a.noteFolder]));
@@ -198,7 +198,7 @@ function pointNotes(points: readonly PointSummary[], widest: EstimatorQuestion |
       );
     if (short > 0)
       notes.push(
-        `${name}: ${countOf(short, "packet")} captured with fewer bytes than identify a packet: use a smaller ‘cover’ at both points`,
+        `${name}: ${countOf(short, "packet")} captured with fewer bytes than packets are matched on: use a smaller ‘cover’ at both points`,
       );
   }
   notes.push(...clockNotes(points, widest));
@@ -215,7 +215,7 @@ function clockNotes(points: readonly PointSummary[], widest: EstimatorQuestion |
   const estimated = points.reduce((sum, { clock }) => sum + (clock?.estimatedErrorNs ?? 0), 0);
   const loose = points.filter(({ clock }) => clock && !clock.synchronised).map(({ name }) => name);
   return [
-    `the points have different clocks, up to ${formatDuration(errorNs)} apart (estimated: ${formatDuration(estimated)}): part of every interval of the mean`,
+    `the points have different clocks, up to ${formatDuration(errorNs)} apart (estimated: ${formatDuration(estimated)}): included in every interval of the mean`,
     ...(loose.length > 0
       ? [`not synchronised: the clock of ${loose.join(" and ")}; start chronyd or ptp4l and phc2sys there`]
       : []),
@@ -254,7 +254,7 @@ function select(archive: RecordStore, question: Question, table: readonly Estima
       .entries.some((e) => table.some((t) => t.name === e.estimator && !t.needs.sender));
   for (const point of question.between) {
     if (points.includes(point) || (point === sender && points.includes(receiver) && alone())) continue;
-    const known = points.length > 0 ? `there are: ${points.join(", ")}` : "there are no records at all";
+    const known = points.length > 0 ? `there are: ${points.join(", ")}` : "there are no records";
     throw new UsageError("no-records", `${archive.directory}: no records of point '${point}'`, known);
   }
   const { fromNs, toNs } = question;
@@ -348,7 +348,7 @@ function chooseEstimators(
   const known = table.filter((e) => there.includes(e.name));
   for (const name of there) {
     if (known.every((e) => e.name !== name))
-      notes.push(`records of '${name}', which this program does not know, are left out`);
+      notes.push(`records of the unknown estimator '${name}' are ignored`);
   }
   // A flow table answers for nothing by itself, unless it is asked.
   return known.filter((e) => (estimators ? estimators.includes(e.name) : e.answers.length > 0));

@@ -158,14 +158,15 @@ export class FlowQuestion {
   notes(): string[] {
     const { top, group } = this.#question;
     const heavy = this.#heavyEpochs > 0 && top !== undefined;
-    const found = `flows were found by the sketch: one with more than ${countOf(this.#floor, "packet")} in an epoch is never missed, smaller ones may be`;
+    const found = `flows were found by the sketch: a flow of more than ${countOf(this.#floor, "packet")} in an epoch is never missed, smaller ones may be`;
     const rest = group === undefined ? "" : "; groups are of the flows found";
     return [...(heavy ? [`${found}${rest}`] : []), ...this.#leftOutNotes()];
   }
 
   #leftOutNotes(): string[] {
     return [...this.#leftOut].map(
-      ([key, epochs]) => `flows of ${countOf(epochs, "epoch")} are left out: they were observed by ${key}`,
+      ([key, epochs]) =>
+        `flows of ${countOf(epochs, "epoch")} are left out: they were observed with key ${key}`,
     );
   }
 }

@@ -1,6 +1,6 @@
 /** Quantiles of flows or groups whose estimator keeps none, from the records of packets (maple) at the receiver: the same flows, asked a second time. */
 import { UsageError } from "../../base/errors.ts";
-import { formatCount } from "../../base/quantity.ts";
+import { countOf } from "../../base/quantity.ts";
 import type { PacketAnswer } from "../packet/answer.ts";
 import type { PacketQuestion } from "../packet/question.ts";
 import type { Answer, GroupAnswer } from "./answer.ts";
@@ -37,7 +37,7 @@ export function withTails(answer: Answer, packets: PacketAnswer): Answer {
     ];
     return { ...group, quantiles };
   });
-  const note = `p50, p90 and p99 of flows: from records of packets (maple), ${formatCount(packets.matched)} packets found`;
+  const note = `p50, p90 and p99 of flows: from records of packets (maple), ${countOf(packets.matched, "packet")} found`;
   return { ...answer, groups, notes: [...answer.notes, note] };
 }
 

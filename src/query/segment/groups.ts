@@ -17,6 +17,8 @@ const KEY_WORDS = 10;
 
 interface Tally {
   words: Uint32Array;
+  /** It was asked for by name. */
+  expected: boolean;
   flows: Set<string>;
   epochs: Set<number>;
   answeredEpochs: Set<number>;
@@ -47,11 +49,13 @@ export class FlowGroups {
   constructor(observed: string, group: string | undefined) {
     const own = FlowKeySpec.parse(observed);
     this.#spec =
-      group === undefined || group === "flow" ? own : FlowKeySpec.parse(group === "host" ? "hosts" : group);
+      group === undefined || group === "flow"
+        ? own
+        : FlowKeySpec.parse(group === "host" ? "hosts" : group, "group");
     if (!includesKey(own, this.#spec)) {
       throw new UsageError(
         "bad-question",
-        `the flows were observed by ${observed}, which does not contain ${group}`,
+        `the flows were observed with key ${observed}, which does not contain ${group}`,
         "observe with a finer ‘key’, or group by a coarser one",
         { parameter: "group", value: group },
       );
@@ -107,21 +111,23 @@ export class FlowGroups {
     tally.low += Number.isNaN(low) ? 0 : low;
     if (tally.high !== null) tally.high = Number.isNaN(high) ? null : tally.high + high;
     tally.combination.add(contribution, epoch, flow);
-    tally.quantiles.add(estimate.quantiles, contribution.packets);
+    tally.quantiles.add(estimate, contribution.packets);
   }
 
   /** A flow that was asked for has a place in the answer even where it was never seen. */
   expect(words: Uint32Array): void {
-    this.#tally(this.groupOf(words));
+    this.#tally(this.groupOf(words)).expected = true;
   }
 
   answers(estimator: string): GroupAnswer[] {
-    const out = [...this.#groups.values()].map((tally): GroupAnswer => {
+    const out = [...this.#groups.values()].flatMap((tally): GroupAnswer[] => {
       const key = this.#spec.describe(tally.words);
       const total = tally.combination.result();
+      // In flight when the sender's capture began, or foreign: nobody sent it.
+      if (total.packets === 0 && !tally.expected) return [];
       const whole = wholeAnswer(total);
       const quantiles = tally.quantiles.result();
-      return {
+      const answer: GroupAnswer = {
         estimator,
         key,
         text: formatFlowKey(key),
@@ -142,6 +148,7 @@ export class FlowGroups {
           : {}),
         ...(quantiles ? { quantiles } : {}),
       };
+      return [answer];
     });
     return out.sort((a, b) => (b.packets ?? 0) - (a.packets ?? 0) || (a.text < b.text ? -1 : 1));
   }
@@ -151,6 +158,7 @@ export class FlowGroups {
     if (!tally) {
       tally = {
         words,
+        expected: false,
         flows: new Set(),
         epochs: new Set(),
         answeredEpochs: new Set(),

@@ -1,8 +1,9 @@
 /**
- * Quantiles of several epochs (or flows) as those of all their packets: each distribution is the line through its own quantiles, from where the first of them
- * lies to the last; the mixture by packets is inverted. One distribution alone is given as it is. What lies beyond the last quantile is not known, so a
- * mixture's own last quantile is at maximum the largest of theirs.
+ * Quantiles of several epochs (or flows) as those of all their packets. Where each has its distribution, that is the sum of those. Where some have their quantiles alone, each distribution is the
+ * line through them, from where the first of them lies to the last; the mixture by packets is inverted. One distribution alone is given as it is. What lies beyond the last quantile is not known then, so
+ * a mixture's own last quantile is at maximum the largest of theirs.
  */
+import { LogHistogram } from "../../base/math/log-histogram.ts";
 import type { FlowEstimate } from "../../estimators/estimator.ts";
 
 type Quantiles = NonNullable<FlowEstimate["quantiles"]>;
@@ -11,8 +12,12 @@ export class QuantileMerge {
   readonly #parts: { packets: number; quantiles: Quantiles }[] = [];
   /** Some part has none: all together have none. */
   #unknown = false;
+  /** Of all parts; null where some have none. */
+  #delays: LogHistogram | null = new LogHistogram();
 
-  add(quantiles: Quantiles | undefined, packets: number | null): void {
+  add({ quantiles, delays }: Pick<FlowEstimate, "quantiles" | "delays">, packets: number | null): void {
+    if (delays) this.#delays?.merge(delays);
+    else if (packets !== 0) this.#delays = null;
     if (!quantiles || quantiles.length === 0 || packets === null) this.#unknown ||= packets !== 0;
     else if (packets > 0) this.#parts.push({ packets, quantiles });
   }
@@ -21,6 +26,12 @@ export class QuantileMerge {
     const [first] = this.#parts;
     if (this.#unknown || !first) return null;
     if (this.#parts.length === 1) return first.quantiles;
+    const delays = this.#delays;
+    if (delays)
+      return first.quantiles.map(({ share, valueNs }) => ({
+        share,
+        valueNs: delays.quantile(share) ?? valueNs,
+      }));
     const values = this.#parts.flatMap((p) => p.quantiles.map((q) => q.valueNs));
     const [minimum, maximum] = [
       values.reduce((a, b) => Math.min(a, b)),

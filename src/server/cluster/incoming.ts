@@ -32,7 +32,7 @@ export class RecordAssembly {
 
   take(message: JsMsg): Incoming {
     const subject = parseSubject(message.subject);
-    if (!subject) return { kind: "unusable", reason: `the subject ${message.subject} names no point` };
+    if (!subject) return { kind: "unusable", reason: `the subject ${message.subject} contains no point` };
     const { partition } = subject;
     const tap = message.headers?.get(TAP_HEADER) || null;
     const id = message.headers?.get("Nats-Msg-Id") || `#${message.seq}`;
@@ -40,7 +40,7 @@ export class RecordAssembly {
     if (!named)
       return { kind: "record", record: { ...subject, id, bytes: message.data, messages: [message], tap } };
     const part = parsePart(named);
-    if (!part) return { kind: "unusable", reason: `'${named.slice(0, 100)}' names no part of a record` };
+    if (!part) return { kind: "unusable", reason: `'${named.slice(0, 100)}' is not a part of a record` };
     // Of a copy for another partition, the parts are its own.
     const { whole } = this.#parts.add(
       { ...part, record: `${partition} ${part.record}` },

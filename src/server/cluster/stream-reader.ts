@@ -48,7 +48,7 @@ export async function readPast(
       }
       await take(group);
       if (over) return;
-      if (group.length === 0) throw new Error("the stream could not be read on");
+      if (group.length === 0) throw new Error("the stream could not be read further");
     }
   } finally {
     await link.streams.consumers.delete(STREAM, made.name).catch(() => undefined);

@@ -44,7 +44,7 @@ describe("hoptime.yaml", () => {
       ["plan:\n  estimators: [lda]\n  epoch: 7s\n", "hoptime.yaml:3:10: plan: epoch: invalid value '7s'"],
       ["paths:\n  - name: x\n", "hoptime.yaml:2:5: paths[0]: a path has either points, or from and to"],
       ["paths:\n  - points: [A, B, A]\n", "hoptime.yaml:2:5: paths[0]: a point is named twice"],
-      ["paths:\n  - points: [A, B]\n  - points: [A, B]\n", "paths[1].name: 'A,B' is there already"],
+      ["paths:\n  - points: [A, B]\n  - points: [A, B]\n", "paths[1].name: 'A,B' is used twice"],
       ["paths:\n  - {from: A, to: B}\n", "hoptime.yaml:2:5: paths[0]: from and to are routers of a map"],
       [
         "alerts:\n  - {name: a, when: 'mean > 1'}\n",
@@ -72,7 +72,7 @@ describe("hoptime.yaml", () => {
       ["keep: {size: 0}\n", "1:14: keep.size: invalid value 0 (expected a size with its unit, e.g. 10GB)"],
       ["listen: 8787\n", "1:9: listen: invalid value 8787 (expected HOST:PORT, e.g. 127.0.0.1:8787)"],
       ["data: d\n---\ndata: e\n", "hoptime.yaml:2:1: a second document begins (---)"],
-      [`${aliases}`, "hoptime.yaml:1:1: aliases (*name) stand for more than settings can hold"],
+      [`${aliases}`, "hoptime.yaml:1:1: aliases (*name) expand to more than settings can hold"],
     ];
     for (const [text, expected] of cases) expect(problem(text), text).toContain(expected);
   });

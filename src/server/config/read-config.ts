@@ -33,7 +33,7 @@ export function readConfig(file: string): Settings {
 
 export function parseConfig(text: string, file: string): Settings {
   if (text.length > MAX_BYTES)
-    throw new UsageError("bad-parameter", `${file}: larger than 4 MiB: not a file of settings`);
+    throw new UsageError("bad-parameter", `${file}: larger than 4 MiB: not a settings file`);
   const lines = new LineCounter();
   const document = parseDocument(text, { lineCounter: lines, prettyErrors: false, uniqueKeys: true });
   const failAt = (offset: number, what: string, hint?: string): never => {
@@ -81,7 +81,7 @@ function plainValue(document: Document, failAt: (offset: number, what: string) =
   try {
     return document.toJS({ maxAliasCount: 100 });
   } catch {
-    return failAt(0, "aliases (*name) stand for more than settings can hold: write them out");
+    return failAt(0, "aliases (*name) expand to more than settings can hold: write them out");
   }
 }
 
@@ -161,7 +161,7 @@ function guarded<T>(keys: Keys, fail: Fail, work: () => T): T {
 
 function unique(seen: Set<string>, name: string | undefined, keys: Keys, fail: Fail): void {
   if (name === undefined) return;
-  if (seen.has(name)) fail(keys, `${pathOf(keys)}: '${name}' is there already`);
+  if (seen.has(name)) fail(keys, `${pathOf(keys)}: '${name}' is used twice`);
   seen.add(name);
 }
 

@@ -48,7 +48,7 @@ function readUrl(text: string, parameter = "url"): URL {
   if (url.username !== "" || url.password !== "")
     throw new UsageError(
       "bad-parameter",
-      "a URL with a password in it would be logged",
+      "URLs are logged, so they must not contain a password",
       "put a token into a file: tokenFile",
       {
         parameter,

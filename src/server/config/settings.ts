@@ -71,7 +71,7 @@ const NATS = closed(
       Type.Integer({
         minimum: 1,
         maximum: 1024,
-        description: "parts that records are shared in, at least as many as workers; set once, by the first",
+        description: "number of partitions, at least as many as workers; set once, by the first worker",
         default: 16,
       }),
     ),
@@ -79,13 +79,13 @@ const NATS = closed(
       Type.Integer({
         minimum: 1,
         maximum: 5,
-        description: "copies of each record, where the stream is made (default: 3 in a cluster, else 1)",
+        description: "copies of each record, when the stream is created (default: 3 in a cluster, else 1)",
       }),
     ),
-    lease: time("how long a worker that is silent keeps its partitions", { default: "10s" }),
+    lease: time("how long a silent worker keeps its partitions", { default: "10s" }),
   },
   {
-    description: "a NATS cluster that records come from, shared with other workers (docs/cluster.md)",
+    description: "take records from a NATS cluster, shared with other workers (docs/cluster.md)",
     reload: false,
     example: { url: "nats://n1:4222,n2:4222,n3:4222", group: "collect" },
   },
@@ -93,20 +93,18 @@ const NATS = closed(
 
 const KEEP = closed(
   {
-    records: time(
-      "records of a point that ended longer than this before its newest are removed (default: all are kept)",
-    ),
-    size: text("the oldest records beyond this are removed: 500MB, 10GB (default: all are kept)", "size"),
-    epochs: time("results of single epochs are kept this long", { default: "7d" }),
-    minutes: time("results of minutes are kept this long", { default: "90d" }),
-    hours: time("results of hours are kept this long", { default: "1825d" }),
+    records: time("remove records of a point older than this, counted from its newest (default: keep all)"),
+    size: text("remove the oldest records beyond this size, e.g. 10GB (default: keep all)", "size"),
+    epochs: time("keep results of single epochs this long", { default: "7d" }),
+    minutes: time("keep results of minutes this long", { default: "90d" }),
+    hours: time("keep results of hours this long", { default: "1825d" }),
     epochsSize: text(
-      "the oldest results of single epochs (delay, loss, flows) beyond so many bytes are removed; as rows are before the database packs them, the file is smaller (default: no limit)",
+      "remove the oldest results of single epochs (delay, loss, flows) beyond this size. It is the size of the rows before the database compresses them: the file is smaller (default: no limit)",
       "size",
     ),
     minutesSize: text("the same for results of minutes", "size"),
     hoursSize: text("the same for results of hours", "size"),
-    incidents: time("closed incidents are kept this long", { default: "365d" }),
+    incidents: time("keep closed incidents this long", { default: "365d" }),
   },
   { description: "what is removed, and when" },
 );
@@ -123,9 +121,9 @@ const LIMITS = closed(
     burst: Type.Optional(Type.Integer({ minimum: 1, description: "requests at once", default: 1000 })),
     bytes: text("bytes of records per second", "size", { default: "256MB" }),
     burstBytes: text("bytes of records at once", "size", { default: "1GB" }),
-    questionTime: time("longest time of one question", { default: "30s", reload: false }),
+    questionTime: time("time limit of one question", { default: "30s", reload: false }),
   },
-  { description: "how much of its time a collector gives to one client" },
+  { description: "how much of the collector's time one client gets" },
 );
 
 const PATH = closed(
@@ -135,12 +133,12 @@ const PATH = closed(
       Type.Array(name("a point"), {
         minItems: 2,
         maxItems: 64,
-        description: "points in path order; each neighbouring pair is a segment that is watched",
+        description: "points in path order; each neighbouring pair is a watched segment",
       }),
     ),
     from: Type.Optional(name("a router of the map: all equal-cost paths to `to`, cut at its m-routers")),
     to: Type.Optional(name("a router of the map")),
-    estimator: Type.Optional(name("whose answers (default: the first that has any)")),
+    estimator: Type.Optional(name("estimator to use (default: the first with answers)")),
   },
   {
     description: "a path: its points, or two routers of the map",
@@ -164,7 +162,7 @@ const STATION = closed(
   {
     listen: text("UDP HOST:PORT for measurement state packets", "listen", { default: "127.0.0.1:8788" }),
     key: text("file with a key of 16 bytes or more: packets must be authenticated by it", "file"),
-    hold: time("how long a silent m-router counts, and a segment that is no longer needed is kept", {
+    hold: time("how long to keep a silent m-router, and a segment that is no longer needed", {
       default: "3m",
     }),
     probes: Type.Optional(
@@ -177,8 +175,7 @@ const STATION = closed(
         }),
         {
           maxItems: 100,
-          description:
-            "segments that this host probes itself with reference packets, while they need probing",
+          description: "segments that this host probes with reference packets while they need probing",
         },
       ),
     ),
@@ -196,7 +193,7 @@ const INCIDENTS = closed(
       Type.Number({
         exclusiveMinimum: 0.5,
         exclusiveMaximum: 1,
-        description: "a segment is blamed from this probability on",
+        description: "blame a segment from this probability on",
         default: 0.99,
       }),
     ),
@@ -204,7 +201,7 @@ const INCIDENTS = closed(
       Type.Number({
         exclusiveMinimum: 0,
         maximum: 1,
-        description: "and where at least this share of the path's rise is its own",
+        description: "and if it contributes at least this share of the path's rise",
         default: 0.2,
       }),
     ),
@@ -213,7 +210,7 @@ const INCIDENTS = closed(
       Type.Integer({
         minimum: 20,
         maximum: 5000,
-        description: "epochs that say what is ordinary",
+        description: "epochs from which normal values are learned",
         default: 300,
       }),
     ),
@@ -221,7 +218,7 @@ const INCIDENTS = closed(
       Type.Integer({
         minimum: 8,
         maximum: 5000,
-        description: "epochs of a segment before anything is judged",
+        description: "epochs of a segment before it is judged",
         default: 60,
       }),
     ),
@@ -242,7 +239,7 @@ const INCIDENTS = closed(
       }),
     ),
   },
-  { description: "when a rise of delay or loss on a path is an incident" },
+  { description: "when a rise of delay or loss on a path becomes an incident" },
 );
 
 const NOTIFY = closed(
@@ -286,21 +283,21 @@ const ALERT = closed(
         description: "`A:B` or `A:B=LABEL` (default: every segment; `silent`: every point)",
       }),
     ),
-    estimator: Type.Optional(name("whose answers (default: the first that has any)")),
-    for: time("begins when it has held this long", { default: "10s" }),
-    clearAfter: time("ends when it has not held this long", { default: "30s" }),
+    estimator: Type.Optional(name("estimator to use (default: the first with answers)")),
+    for: time("begins after the condition has held this long", { default: "10s" }),
+    clearAfter: time("ends after the condition has not held this long", { default: "30s" }),
     clear: Type.Optional(
       Type.String({
         minLength: 1,
         maxLength: 30,
         description:
-          "the limit that the value must come back to before it ends: `15ms` (default: the limit itself)",
+          "limit that the value must return to before the alert ends, e.g. `15ms` (default: the limit itself)",
       }),
     ),
     to: Type.Optional(
       Type.Array(name("an entry of `notify`"), {
         maxItems: 20,
-        description: "who receives it, beside the log and /metrics",
+        description: "receivers, in addition to the log and /metrics",
       }),
     ),
   },
@@ -322,17 +319,17 @@ const OTLP = closed(
     tokenFile: text("file with a token for `authorization: Bearer`; never logged", "file"),
     resource: Type.Optional(
       Type.Record(Type.String({ minLength: 1, maxLength: 64 }), Type.String({ maxLength: 200 }), {
-        description: "attributes of the resource, beside service.name",
+        description: "attributes of the resource, in addition to service.name",
       }),
     ),
   },
-  { description: "pushes what /metrics has to an OpenTelemetry collector" },
+  { description: "push the metrics of /metrics to an OpenTelemetry collector" },
 );
 
 const CLICKHOUSE = closed(
   {
     url: text(
-      "`http://USER@HOST:8123/DATABASE`; `https://` for TLS. The database is made where it is missing",
+      "`http://USER@HOST:8123/DATABASE`; `https://` for TLS. The database is created if it is missing",
       "clickhouse",
     ),
     passwordFile: text("file with the password (default: the variable HOPTIME_CLICKHOUSE_PASSWORD)", "file"),
@@ -343,19 +340,19 @@ const CLICKHOUSE = closed(
         maxLength: 64,
         pattern: "^[A-Za-z_][A-Za-z0-9_-]*$",
         description:
-          "name of a cluster of the server's configuration: tables are made on all of it, rows are spread over its shards by segment",
+          "name of a cluster in the server's configuration: tables are created on all its servers, rows are spread over its shards by segment",
       }),
     ),
     replicated: Type.Optional(
       Type.Boolean({
         description:
-          "with a cluster: servers of a shard keep copies (macros {shard} and {replica} must be set on them)",
+          "with a cluster: servers of a shard keep copies (set the macros {shard} and {replica} on them)",
         default: false,
       }),
     ),
   },
   {
-    description: "results are kept in ClickHouse instead of the collector's directory (docs/collect.md)",
+    description: "keep results in ClickHouse instead of the collector's directory (docs/collect.md)",
     reload: false,
     example: { url: "http://hoptime@clickhouse:8123/hoptime" },
   },
@@ -363,7 +360,7 @@ const CLICKHOUSE = closed(
 
 const OBJECTS = closed(
   {
-    url: text("`s3://BUCKET/PREFIX`; the bucket must be there", "objects"),
+    url: text("`s3://BUCKET/PREFIX`; the bucket must exist", "objects"),
     endpoint: text(
       "address of the store, e.g. `http://minio:9000` (default: AWS_ENDPOINT_URL_S3, AWS_ENDPOINT_URL, or Amazon's)",
       "url",
@@ -372,7 +369,7 @@ const OBJECTS = closed(
   },
   {
     description:
-      "records are copied to an S3-compatible object store, and questions read there what the directory has no longer (docs/collect.md). Credentials: AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, AWS_SESSION_TOKEN",
+      "copy records to an S3-compatible object store, and read from it what the directory no longer has (docs/collect.md). Credentials: AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, AWS_SESSION_TOKEN",
     reload: false,
     example: { url: "s3://hoptime/records", endpoint: "http://minio:9000" },
   },
@@ -380,14 +377,14 @@ const OBJECTS = closed(
 
 export const SETTINGS = closed(
   {
-    data: text("directory of the collector, made where it is missing", "name", {
+    data: text("directory of the collector, created if missing", "name", {
       reload: false,
       example: "/var/lib/hoptime",
     }),
     listen: text("HOST:PORT to listen on", "listen", { default: "127.0.0.1:8787", reload: false }),
     insecure: Type.Optional(
       Type.Boolean({
-        description: "listen for other hosts without TLS: records, answers and tokens can be read on the way",
+        description: "allow other hosts without TLS: records, answers and tokens can be read on the way",
         default: false,
         reload: false,
       }),
@@ -397,7 +394,7 @@ export const SETTINGS = closed(
     objects: Type.Optional(OBJECTS),
     log: Type.Optional(
       Type.Union([Type.Literal("text"), Type.Literal("json")], {
-        description: "lines for people, or lines of JSON",
+        description: "plain lines, or lines of JSON",
         default: "text",
         reload: false,
       }),
@@ -414,7 +411,7 @@ export const SETTINGS = closed(
         {
           maxItems: 10_000,
           description:
-            "segments whose results are kept, beside those of paths, of the plan, and of records labelled A:B. One that is taken out is watched until the next start",
+            "segments whose results are kept, in addition to those of paths, of the plan, and of records labelled A:B. A segment that is removed here is watched until the next start",
           example: ["A:B"],
         },
       ),
@@ -423,7 +420,7 @@ export const SETTINGS = closed(
       Type.Object(TAP_PLAN.properties, {
         additionalProperties: false,
         description:
-          "what the taps are to keep (docs/collect.md, The plan). Set where it differs from the one in force",
+          "what the taps keep (docs/collect.md, The plan). It is set if it differs from the plan in force",
         example: { estimators: ["lda", "lds"], epoch: "1s" },
       }),
     ),
@@ -433,7 +430,7 @@ export const SETTINGS = closed(
     paths: Type.Optional(
       Type.Array(PATH, {
         maxItems: 1000,
-        description: "paths on which the segment to blame is found, epoch by epoch",
+        description: "paths whose delay and loss are split by segment in every epoch",
       }),
     ),
     incidents: Type.Optional(INCIDENTS),
@@ -441,7 +438,7 @@ export const SETTINGS = closed(
     alerts: Type.Optional(
       Type.Array(ALERT, {
         maxItems: 1000,
-        description: "thresholds and incidents that somebody is to hear of",
+        description: "thresholds and incidents to alert on",
       }),
     ),
     otlp: Type.Optional(OTLP),

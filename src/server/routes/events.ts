@@ -16,15 +16,15 @@ export function eventRoutes({ service }: Parts): Route[] {
           after: Type.Optional(
             Type.Integer({
               minimum: 0,
-              description: "number of the last event that was seen; or header last-event-id",
+              description: "number of the last event received; or header last-event-id",
             }),
           ),
         },
         { additionalProperties: false },
       ),
-      answer: "text/event-stream; `gap` says how many a slow listener has lost",
+      answer: "text/event-stream; `gap` says how many a slow listener has missed",
       handle: ({ query, headers, signal }) => {
-        if (service.events.isFull) throw new HttpError(503, "busy", "too many clients listen already", 10);
+        if (service.events.isFull) throw new HttpError(503, "busy", "too many clients are listening", 10);
         const header = Number(headers["last-event-id"] ?? Number.NaN);
         const after = (query as { after?: number }).after ?? (Number.isInteger(header) ? header : null);
         return { type: "text/event-stream", stream: service.events.listen(after, signal) };

@@ -81,9 +81,7 @@ const INCIDENT = Type.Object({
       before: LATENCY,
     }),
   ),
-  flowCount: Type.Optional(
-    Type.Integer({ description: "flows that suffered; `flows` are those that suffered most" }),
-  ),
+  flowCount: Type.Optional(Type.Integer({ description: "affected flows; `flows` are the most affected" })),
 });
 const NEXT = orNull(Type.String({ description: "cursor of the next page" }));
 export const INCIDENTS_ANSWER = Type.Object({ incidents: Type.Array(INCIDENT), next: NEXT });
@@ -195,7 +193,7 @@ export function networkRoutes(parts: Parts): Route[] {
       method: "GET",
       path: "/v1/incidents",
       needs: "read",
-      summary: "incidents: which segment, since when, from what to what, how sure, which flows suffered",
+      summary: "incidents: which segment, since when, from what to what, how sure, which flows are affected",
       query: HAPPENINGS,
       answer: "the latest first; `next` is the cursor of the next page",
       response: INCIDENTS_ANSWER,
@@ -215,7 +213,7 @@ export function networkRoutes(parts: Parts): Route[] {
       path: "/v1/coverage",
       needs: "read",
       summary:
-        "records that were expected, came, came late or twice, or are missing: per point and per segment",
+        "records that were expected, arrived, arrived late or twice, or are missing: per point and per segment",
       query: Type.Object({ since: TIME, until: TIME }, closed),
       answer: "by point, label and estimator, and by segment and estimator; the last hour by default",
       response: COVERAGE_ANSWER,

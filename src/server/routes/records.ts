@@ -14,7 +14,7 @@ export function recordRoutes({ service }: Parts): Route[] {
       summary: "records of a point, one message (docs/formats/batch.md), plain or with content-encoding gzip",
       bodyType: BATCH_TYPE,
       answer:
-        "what became of each, in order: stored, unchanged, replaced, merged, refused (with the reason). What is not refused is on disk",
+        "the outcome of each, in order: stored, unchanged, replaced, merged, refused (with the reason). All that are not refused are on disk",
       response: RECORDS_ANSWER,
       handle: async ({ body, client, headers }) => {
         const tap = headers["hoptime-tap"];
@@ -32,7 +32,7 @@ export function recordRoutes({ service }: Parts): Route[] {
       path: "/v1/points",
       needs: "read",
       summary: "points that have records",
-      answer: "their names, and when each was heard of last",
+      answer: "their names, and when each was last heard from",
       response: POINTS_ANSWER,
       handle: () => ({ json: { points: service.points() } }),
     },

@@ -29,7 +29,7 @@ const SELECTION = {
     Type.String({ maxLength: 64, description: "label of the segment or class, where there are several" }),
   ),
   estimator: Type.Optional(
-    Type.String({ maxLength: 64, description: "whose answers (default: the first that has any)" }),
+    Type.String({ maxLength: 64, description: "estimator to use (default: the first with answers)" }),
   ),
   since: Type.Optional(
     Type.String({
@@ -121,7 +121,8 @@ function overviewRoute(service: CollectorService): Route {
     method: "GET",
     path: "/v1/overview",
     needs: "read",
-    summary: "all segments at a glance: the newest answer of each, delay and loss over a time in a few steps",
+    summary:
+      "all segments at a glance: the newest answer of each, and delay and loss over time in a few steps",
     query: Type.Object(
       {
         from: Type.Optional(SELECTION.from),

@@ -21,7 +21,7 @@ export interface RouteInput {
   query: Record<string, unknown>;
   body: unknown;
   headers: Readonly<Record<string, string | string[] | undefined>>;
-  /** Aborts when the client has gone. */
+  /** Aborts when the client disconnected. */
   signal: AbortSignal;
 }
 

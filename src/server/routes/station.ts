@@ -10,7 +10,7 @@ export function stationRoutes({ station }: Parts): Route[] {
       path: "/v1/station",
       needs: "read",
       summary:
-        "the monitoring station: routers that announce themselves, their m-sets, segments, what is to be probed",
+        "the monitoring station: routers that announce themselves, their m-sets, segments, and what has to be probed",
       answer: "format hoptime.station/1; 404 where the collector is no station",
       handle: () => {
         if (station) return { json: station.describe() };

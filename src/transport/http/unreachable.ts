@@ -28,9 +28,19 @@ function mismatch(url: string, cause: unknown): string | null {
   return null;
 }
 
+/** By the system's code. */
+const ABSENCES: Readonly<Record<string, string>> = {
+  ECONNREFUSED: "nothing listens there",
+  ENOTFOUND: "unknown host",
+  EAI_AGAIN: "the host's name cannot be resolved now",
+  EHOSTUNREACH: "the host is unreachable",
+  ENETUNREACH: "the network is unreachable",
+  ETIMEDOUT: "no answer",
+};
+
 function absence(cause: unknown): string {
   const { code, message } = cause as NodeJS.ErrnoException;
-  return code === "ECONNREFUSED" ? "nothing listens there" : message || code || "no answer";
+  return ABSENCES[code ?? ""] ?? (message || code || "no answer");
 }
 
 export function whyUnreachable(url: string, cause: unknown): string {

@@ -44,7 +44,7 @@ const TAILS = 500;
 const NO_TAILS: Tails = new Map();
 
 function tailTitle(tail: FlowTail | undefined): string {
-  if (!tail) return "no packet of it is listed in the records of packets";
+  if (!tail) return "none of its packets is listed in the records of packets";
   return `of ${countText(tail.packets)} packets in the records of maple; max ${delayText(tail.maxNs)}`;
 }
 
@@ -69,8 +69,7 @@ export function FlowLoss({ flow }: { flow: Pick<FlowSummary, "packets" | "lost" 
     </span>
   );
 }
-const SHARED =
-  "in some epochs the packets that are missing may just as well be of other flows in the same cells";
+const SHARED = "in some epochs the missing packets may belong to other flows in the same cells";
 
 export function FlowTable({
   segment,

@@ -12,7 +12,7 @@ const KEYS: readonly (readonly [string, string])[] = [
   ["Esc", "close, clear, or go back to the overview"],
   ["w, s", "zoom in and out in time"],
   ["a, d", "move back and forward in time"],
-  ["p", "pause and go on"],
+  ["p", "pause and resume"],
   ["← →", "on a chart: move the read-out"],
   ["?", "this list"],
 ];

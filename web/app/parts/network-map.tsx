@@ -238,7 +238,7 @@ function MapLink({ own, label }: { own: DrawnLink; label: { x: number; y: number
   const words = measured
     ? `${valueText(own.shown)} ${times === null ? "" : "of its normal"}${lossRate ? `, loss ${shareText(lossRate)}` : ""}`
     : link.segment
-      ? "no answer at this instant"
+      ? "no answer at this time"
       : "not measured";
   const colour = measured ? heatColour(currentTheme(), heat(Math.max(1, times ?? 1))) : null;
   const title = `${link.from} → ${link.to}: ${words}`;

@@ -69,13 +69,13 @@ export function Clocks({ clockNs }: { clockNs: number | null | undefined }) {
       </span>
     );
   return (
-    <span title="what the clocks of both ends may be off by, as their kernels say; part of the interval">
+    <span title="maximum error of the clocks of both ends, as their kernels say; part of the interval">
       ±{delayText(clockNs)}
     </span>
   );
 }
 const CLOCKS_UNKNOWN =
-  "the taps say nothing of their clocks (live taps do): delays include what these are apart";
+  "the taps do not report their clocks (live taps do): delays include the clock offset";
 
 export function Time({ ms, precise = false }: { ms: number; precise?: boolean }) {
   return (

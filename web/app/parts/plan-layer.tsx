@@ -47,7 +47,7 @@ export function PlanLayer({ asked }: { asked: ReturnType<typeof useStationPlan> 
     <Answered asked={asked} what="the plan">
       {(plan) =>
         plan === null ? (
-          <Empty title="This collector is no monitoring station">
+          <Empty title="This collector is not a monitoring station">
             <p>
               Give it a map of the network and the station's address: `topology` and `station`
               (docs/config.md).

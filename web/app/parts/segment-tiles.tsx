@@ -51,7 +51,7 @@ export function SegmentTiles({
         <span class="tile-detail">
           {normal
             ? `of the ${normal.of}, usually within ±${delayText(2 * normal.spreadNs)}`
-            : "too little is known yet"}
+            : "not enough results yet"}
         </span>
       </div>
       <div class={`tile ${lost > 0 ? "loss" : ""}`}>
@@ -79,8 +79,8 @@ export function SegmentTiles({
         <span class="tile-value">{clockNs === null ? "–" : `±${delayText(clockNs)}`}</span>
         <span class="tile-detail">
           {clockNs === null
-            ? "not known: the taps say nothing of them"
-            : "they may be off by that, which is part of the interval"}
+            ? "unknown: the taps do not report them"
+            : "their maximum error, included in the interval"}
         </span>
       </div>
     </div>

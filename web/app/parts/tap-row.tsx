@@ -59,7 +59,7 @@ export function TapRow(props: Props) {
 
 /** What the kernel of the tap says of its clock, when its newest epoch was sealed. */
 function Clock({ clock }: { clock: TapState["clock"] }) {
-  if (!clock) return <span title="records of captures do not say: live taps do">–</span>;
+  if (!clock) return <span title="unknown: only live taps report it">–</span>;
   const { synchronised, discipline, estimatedErrorNs, maximumErrorNs } = clock;
   const title = `estimated error ${delayText(estimatedErrorNs)}, at most ${delayText(maximumErrorNs)}`;
   return (

@@ -14,7 +14,7 @@ export function TokenForm({ reason }: { reason: string }) {
     >
       <h1>This collector needs a token</h1>
       <p class="lead">
-        {token.value === "" ? "Make one with" : `It was not accepted (${reason}). Make another with`}{" "}
+        {token.value === "" ? "Create one with" : `The token was refused (${reason}). Create another with`}{" "}
         <code>hoptime token add --scope read</code> on the collector's host. It is kept until this tab closes.
       </p>
       <label>

@@ -43,7 +43,7 @@ export function AlertsScreen() {
                   />
                 </div>
                 {data.alerts.length === 0 ? (
-                  <Empty title="No alert, now or before" />
+                  <Empty title="No alerts yet" />
                 ) : (
                   <AlertTable alerts={data.alerts} />
                 )}
@@ -54,9 +54,9 @@ export function AlertsScreen() {
         </Answered>
       )}
       {incidents.data && incidents.data.length > 0 && (
-        <section class="card" aria-label="Incidents of the time shown">
+        <section class="card" aria-label="Incidents in this time">
           <div class="card-head">
-            <h2>Incidents of the time shown</h2>
+            <h2>Incidents in this time</h2>
             <IncidentActions incidents={incidents.data} />
           </div>
           {incidents.data.map((i) => (

@@ -19,12 +19,7 @@ function loaded(node: HTMLLinkElement | HTMLScriptElement, into: Node): Promise<
     node.onload = () => resolve();
     node.onerror = () =>
       reject(
-        new Refusal(
-          0,
-          "no-answer",
-          "The page that compares did not load",
-          "is hoptime collect still running?",
-        ),
+        new Refusal(0, "no-answer", "The compare page did not load", "is hoptime collect still running?"),
       );
     into.appendChild(node);
   });

@@ -60,7 +60,7 @@ export function SegmentScreen() {
           <Empty title={`No results of ${from} → ${to}`}>
             <p>
               {own
-                ? "It is watched, but no epoch of both ends has come yet: look at Taps."
+                ? "It is watched, but no epoch of both ends has arrived yet: see Taps."
                 : "It is not watched: name it with --segment, or look for it in the overview."}
             </p>
             <a href={hrefTo(["overview"])}>Go to the overview</a>
@@ -162,7 +162,7 @@ function NothingThen({ lastNs, lengthMs }: { lastNs: string | null; lengthMs: nu
         <>
           <p>
             Its newest are of <Time ms={lastMs} />
-            {mayBeNow(lastMs) ? "." : ": times of its taps are ahead. Set their clocks."}
+            {mayBeNow(lastMs) ? "." : ": the clocks of its taps are ahead. Synchronise them."}
           </p>
           <button type="button" class="plain-button" onClick={() => showSpan(lastMs - lengthMs, lastMs)}>
             Show that time
@@ -197,7 +197,7 @@ function EstimatorChoice({
             class="chip"
             aria-pressed={at >= 0}
             disabled={e === main && estimators.length === 1}
-            title={e === main ? "carries the charts" : at > 0 ? "laid over: click to take away" : "lay over"}
+            title={e === main ? "carries the charts" : at > 0 ? "overlaid: click to remove" : "lay over"}
             onClick={() =>
               e === main
                 ? setParams({ estimator: beside[0] ?? null, with: beside.slice(1).join(",") })

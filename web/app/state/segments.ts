@@ -31,7 +31,7 @@ export function healthText(
   if (health === "silent" && latest?.missing)
     return reasonText(latest.reason ?? "records of one end are missing");
   if (health === "silent" && lastNs !== undefined && !mayBeNow(msOf(lastNs)))
-    return `times of its taps are ${durationText(msOf(lastNs) - collectorNowMs())} ahead: set their clocks`;
+    return `the clocks of its taps are ${durationText(msOf(lastNs) - collectorNowMs())} ahead: synchronise them`;
   if (health === "silent")
     return latest ? `no data for ${durationText(nowMs - msOf(latest.endNs))}` : "no data in this time";
   if (health === "unmeasured") return reasonText(latest?.reason ?? "not measurable");

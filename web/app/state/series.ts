@@ -155,7 +155,7 @@ export function align(list: readonly EstimatorSeries[], range: TimeRange): Align
   return { times, stepMs, columns, gaps };
 }
 
-const NO_RECORDS = "no records came for this time";
+const NO_RECORDS = "no records arrived for this time";
 
 function columnOf(
   points: readonly SeriesPoint[],

@@ -196,7 +196,7 @@ export class InterfaceSource implements Source {
     if (!ring || !this.#ringOptions || performance.now() < this.#thereAt) return;
     this.#thereAt = performance.now() + THERE_MS;
     if (!ring.isOrphan) return;
-    if (!this.#gone) this.#options.onOpen?.(`${this.name}: is gone; waiting for an interface of that name`);
+    if (!this.#gone) this.#options.onOpen?.(`${this.name}: removed; waiting for an interface of that name`);
     this.#gone = true;
     if (!ring.adopt(this.#ringOptions)) return;
     this.#gone = false;
@@ -355,9 +355,9 @@ export class InterfaceSource implements Source {
       );
     if (this.#returns > 0)
       warnings.push(
-        `${this.name}: removed, and there again, ${countOf(this.#returns, "time")}: its packets within ${THERE_MS} ms of that are missing`,
+        `${this.name}: removed and created again ${countOf(this.#returns, "time")}: packets within ${THERE_MS} ms of its return are missing`,
       );
-    if (this.#gone) warnings.push(`${this.name}: removed, and not there any more`);
+    if (this.#gone) warnings.push(`${this.name}: removed, and did not come back`);
     if (this.#downs > 0)
       warnings.push(
         `${this.name}: was down ${countOf(this.#downs, "time")}${this.#down ? ", and is" : ""}: no packets came then`,

@@ -70,8 +70,8 @@ export async function loadLibc(what: string): Promise<Libc> {
     );
   throw new UsageError(
     "not-supported",
-    `${what}: the package koffi is not installed, which opens interfaces`,
-    "npm install koffi (beside hoptime), or install tcpdump",
+    `${what}: the package koffi, which opens interfaces, is not installed`,
+    "npm install --global koffi (next to hoptime), or install tcpdump",
   );
 }
 

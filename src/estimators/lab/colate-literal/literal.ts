@@ -113,7 +113,7 @@ function estimateLiteral(input: EstimateInput<LiteralParameters>): EstimatorAnsw
     };
   };
   if (!sender || !receiver) return none(`the ${sender ? "receiver" : "sender"}'s epoch is missing`);
-  if (sender.packets === 0 || receiver.packets === 0) return none("an end saw no packet in this epoch");
+  if (sender.packets === 0 || receiver.packets === 0) return none("one end saw no packet in this epoch");
   const before = decodeLiteral(sender, parameters, seed);
   const after = decodeLiteral(receiver, parameters, seed);
   const total = (c: LiteralCounters) => c.sum.reduce((s, x) => s + x, 0);

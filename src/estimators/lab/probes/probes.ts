@@ -105,8 +105,7 @@ export const probes: Estimator<ProbeParameters> = {
   version: 1,
   title: "active probes",
   text: {
-    answers:
-      "Mean and standard deviation of the delay of probe packets, which stands for that of all packets.",
+    answers: "Mean and standard deviation of the delay of probe packets, taken as that of all packets.",
     needs:
       "Probes that cross the segment (hoptime reference, or any STAMP sender) and synchronised clocks; a tap at the receiver.",
     cost: "86 bytes on the wire per probe; 52 bytes per epoch.",
@@ -132,7 +131,7 @@ export const probes: Estimator<ProbeParameters> = {
         lost: null,
         packetsUsed: sums.count,
         coverage: 0,
-        notes: sums.count > 0 ? ["the delay of probes stands for that of all packets"] : [],
+        notes: sums.count > 0 ? ["the delay of probes is taken as that of all packets"] : [],
       },
       flows: [],
       notes: [],

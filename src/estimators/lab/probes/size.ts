@@ -43,7 +43,7 @@ export function sizeProbes<P extends ParameterValues>(request: SizeRequest, defa
     notes: [
       `hoptime reference ‘rate ${Math.max(1, Math.ceil(perSecond))}’: ${formatBitRate(8 * PROBE_BYTES * perSecond)}`,
       INDEPENDENCE_NOTE,
-      "probes see what they meet at their own times; packets of bursts see longer queues",
+      "probes are spaced in time; packets of bursts meet longer queues",
       ...(request.flowSize === null
         ? []
         : ["probes do not distinguish flows: the error is that of the segment's mean"]),

@@ -61,7 +61,7 @@ function chooseRate(request: SizeRequest, arriving: number, usual: number): numb
     const of = flowSize === null ? "an epoch" : `a flow of ${flowSize} packets`;
     throw new UsageError(
       "bad-parameter",
-      `all packets of ${of} are too few for an error of ${error}`,
+      `even all packets of ${of} are too few for an error of ${error}`,
       "allow a larger error, or ask for larger flows (‘flow-size’) or longer epochs",
     );
   }
