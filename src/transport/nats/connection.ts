@@ -42,7 +42,7 @@ async function loadNats() {
     throw new UsageError(
       "not-supported",
       "the packages of the NATS client are not installed",
-      "npm install @nats-io/transport-node @nats-io/jetstream @nats-io/kv (beside hoptime)",
+      "npm install -g @nats-io/transport-node @nats-io/jetstream @nats-io/kv",
       { cause },
     );
   }

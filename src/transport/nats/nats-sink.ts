@@ -44,6 +44,8 @@ class NatsDelivery implements Delivery {
   readonly url: string;
   readonly #options: NatsSinkOptions;
   #link: Promise<Link> | null = null;
+  /** What the cluster has to have may be gone: it is looked for before more is sent. */
+  #isDoubtful = false;
 
   constructor(options: NatsSinkOptions) {
     this.#options = options;
@@ -53,6 +55,8 @@ class NatsDelivery implements Delivery {
   async send(body: Buffer, report: SpoolReport, signal: AbortSignal): Promise<Delivered> {
     try {
       const link = await this.#connected();
+      if (this.#isDoubtful) await openCluster(link, { partitions: link.cluster.partitions });
+      this.#isDoubtful = false;
       const tap = JSON.stringify({ hoptime: VERSION, ...report });
       const results: Outcome[] = [];
       const { records } = splitBatch(body, "spool");
@@ -63,6 +67,7 @@ class NatsDelivery implements Delivery {
       }
       return { kind: "taken", results };
     } catch (error) {
+      this.#isDoubtful = true;
       const { problem, hint } = refusal(this.url, error);
       const reason = problem.replace(`${this.url}: `, "");
       return { kind: "later", reason: hint === undefined ? reason : `${reason}; ${hint}`, afterMs: 0 };
