@@ -16,7 +16,7 @@ import {
 } from "./batch";
 import { Cursor, SPECIAL_INNER, SPECIAL_NAT } from "./cursor";
 import { avalanche, mixWord } from "./digest";
-import { digestLater, mayWait } from "./late-digest";
+import { digestLater, digestList, mayWait } from "./late-digest";
 import { BAD_IP, be16, be32, CUT_IP, foundIp, foundVlan, MAX_NESTING, OK, setVlan, walkLink, walkTunnel } from "./link";
 import { isWhole, plainKey } from "./row-plain";
 
@@ -119,7 +119,8 @@ export function decodeFrame(cursor: Cursor, batch: Batch, link: u32, p: usize, e
 // @ts-ignore: decorator
 @inline
 function rowLate(cursor: Cursor, batch: Batch, ip: usize, visible: u32, total: u32, covered: u32): i32 {
-  digestLater(batch, cursor.seed, ip, covered);
+  const full = digestLater(batch.count, ip, covered);
+  if (full != 0) digestList(batch.digest, cursor.seed, full);
   endRow(batch, ip, visible, be16(ip + 4), flagShort(cursor, batch, plainKey(batch, ip), visible, total));
   return OK;
 }

@@ -23,7 +23,7 @@ export function formatObservation(report: ObservationReport, verbose: boolean): 
   }
   const { stored, unchanged, replaced, merged, refused, bytes, removed } = report.records;
   const other = [
-    unchanged > 0 ? `${formatCount(unchanged)} were there` : "",
+    unchanged > 0 ? `${formatCount(unchanged)} already stored` : "",
     replaced > 0 ? `${formatCount(replaced)} replaced` : "",
     merged > 0 ? `${formatCount(merged)} merged with another part of their epoch` : "",
     refused > 0 ? `${formatCount(refused)} not stored` : "",

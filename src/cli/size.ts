@@ -222,7 +222,7 @@ function format(estimator: Estimator, request: SizeRequest, answer: SizeAnswer):
     columns.push({ title: `within ${formatShare(request.interval ?? 0.05)}`, value });
   }
   const lines = [
-    `${colours.bold(estimator.name)} for ${formatCount(Math.round(request.packets))} packets per ${formatDuration(request.epochNs)}${request.flows === null ? "" : `, ${formatCount(request.flows)} flows`}`,
+    `${colours.bold(estimator.name)} for ${formatCount(Math.round(request.packets))} packets per epoch of ${formatDuration(request.epochNs)}${request.flows === null ? "" : `, ${formatCount(request.flows)} flows`}`,
     `  option     --${estimator.name} ${formatParameters(estimator, answer.parameters, true)}`,
     `  memory     ${formatBytes(answer.memoryBytes)} per tap`,
     `  bandwidth  ${formatBytes(answer.payloadBytes)} per epoch and point: ${formatBitRate(answer.bitsPerSecond)}, ${significant(answer.bitsPerPacket, 3)} bit per packet`,

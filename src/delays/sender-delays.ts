@@ -7,7 +7,8 @@
  * Packets of the other direction are recognised by their time to live and by hosts that answer each other, whatever the clocks do; they have no delay here and are counted.
  */
 import { checkNs } from "../base/checks.ts";
-import type { Kernels } from "../base/kernels.ts";
+import { type Kernels, memoryError } from "../base/kernels.ts";
+import { formatDuration } from "../base/time.ts";
 import type { PacketBatch } from "../capture/batch.ts";
 import { type CaptureOptions, CaptureReader } from "../capture/reader.ts";
 
@@ -61,6 +62,15 @@ export class SenderDelays {
   /** Fills the delays of a receiver's batch; batches come in order of time. */
   async fill(batch: PacketBatch, originNs: bigint): Promise<void> {
     if (batch.count === 0) return;
+    try {
+      await this.#fill(batch, originNs);
+    } catch (error) {
+      const waiting = `the sender's packets of two windows of ${formatDuration(this.#options.windowNs)}`;
+      throw memoryError(error, waiting, "a shorter ‘window’") ?? error;
+    }
+  }
+
+  async #fill(batch: PacketBatch, originNs: bigint): Promise<void> {
     this.#axisNs ??= originNs;
     const shift = Number(originNs - this.#axisNs) - (this.#options.offsetNs ?? 0);
     await this.#readSender(this.#latest(batch) + shift + this.#options.windowNs, this.#axisNs);

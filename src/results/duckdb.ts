@@ -45,7 +45,7 @@ async function load() {
     throw new UsageError(
       "not-supported",
       "the package @duckdb/node-api, in which a collector keeps its results, is not installed",
-      "npm install --global @duckdb/node-api (next to hoptime)",
+      "npm install -g @duckdb/node-api",
       { cause },
     );
   }

@@ -211,7 +211,7 @@ describe("estimators that must know the delay of each packet", () => {
   });
 
   test("standard input cannot be read twice", async () => {
-    await expect(estimate({ ...DEMO, after: "-" }, "", "maple")).rejects.toThrow(/read twice/);
+    await expect(estimate({ ...DEMO, after: "-" }, "", "maple")).rejects.toThrow(/read the captures twice/);
   });
 });
 

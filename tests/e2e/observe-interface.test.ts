@@ -201,7 +201,7 @@ test.skipIf(missing !== null)(
       env: { PATH: "" },
     });
     expect(`${nothing.status} ${nothing.stderr}`).toMatch(
-      /^2 .*koffi is not installed.*npm install koffi.*or install tcpdump/,
+      /^2 .*koffi, which opens interfaces, is not installed.*npm install -g koffi.*or install tcpdump/,
     );
   },
 );

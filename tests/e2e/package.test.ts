@@ -40,7 +40,7 @@ test("the packed package runs and is imported elsewhere, kernels and types inclu
   });
   expect(collect.status).toBe(2);
   expect(collect.stderr).toMatch(
-    /@duckdb\/node-api, in which .* is not installed.*npm install --global @duckdb\/node-api/,
+    /@duckdb\/node-api, in which .* is not installed.*npm install -g @duckdb\/node-api/,
   );
   const demo = execFileSync(process.execPath, [bin, "demo"], { cwd: home }).toString();
   expect(demo).toContain("packets  6,664 sent");

@@ -82,7 +82,7 @@ export async function loadLibbpf(what: string): Promise<Libbpf> {
   const hint = found.startsWith(LIBRARY)
     ? "apt install libbpf1 (Debian, Ubuntu), dnf install libbpf (Fedora)"
     : found.startsWith("koffi")
-      ? "npm install --global koffi (next to hoptime)"
+      ? "npm install -g koffi"
       : undefined;
   throw new UsageError("not-supported", `${what}: ${found}`, hint);
 }

@@ -171,7 +171,7 @@ describe("a size", () => {
     });
     expect(memoryBytes).toBeLessThanOrEqual(1000);
     expect(predictions).toHaveLength(4);
-    expect(() => lda.sizing!.size({ ...request, error: null, memoryBytes: 10 })).toThrow(/too few/);
+    expect(() => lda.sizing!.size({ ...request, error: null, memoryBytes: 10 })).toThrow(/too little memory/);
     expect(() => lda.sizing!.size({ ...request, error: 1e-7 })).toThrow(/no LDA/);
   });
 });

@@ -144,7 +144,7 @@ describe("choosing a size", () => {
     const budget = sds.sizing!.size({ ...request, memoryBytes: 300_000 });
     expect(budget.memoryBytes).toBeLessThanOrEqual(300_000);
     expect(budget.memoryBytes).toBeGreaterThan(299_000);
-    expect(() => lds.sizing!.size({ ...request, memoryBytes: 500 })).toThrow(/too few/);
+    expect(() => lds.sizing!.size({ ...request, memoryBytes: 500 })).toThrow(/too little memory/);
     expect(() => lds.sizing!.size({ ...request, flows: null })).toThrow(/number of flows/);
     expect(() =>
       lds.sizing!.size({ ...request, flows: 1000, packets: 1e5, loss: [0.9], error: 1e-6 }),

@@ -41,7 +41,7 @@ describe("size rli", () => {
 
   test("what cannot be reached is refused with what can", () => {
     expect(() => rli.sizing!.size({ ...request, error: 0.01, flowSize: 10 })).toThrow(/an error of 14 %/);
-    expect(() => rli.sizing!.size({ ...request, memoryBytes: 1000 })).toThrow(/too few/);
+    expect(() => rli.sizing!.size({ ...request, memoryBytes: 1000 })).toThrow(/too little memory/);
     expect(() => rli.sizing!.size({ ...request, reliability: 0.9 })).toThrow(/reliability/);
   });
 

@@ -10,6 +10,7 @@ import type {
   SeriesRow,
 } from "../../query/segment/answer.ts";
 import type { Palette } from "./palette.ts";
+import { plainReason } from "./reason.ts";
 import { type Column, formatTable } from "./table.ts";
 
 const count = (n: number | null) => (n === null ? "–" : formatCount(n));
@@ -49,7 +50,7 @@ export function formatAnswer(answer: Answer, options: AnswerTextOptions): string
   if (estimates.length > 0) out.push("", segmentTable(estimates, c));
   for (const [name, estimate] of estimates) {
     const { reason } = estimate;
-    if (reason !== undefined) out.push(`  ${name}: no answer: ${reason}`);
+    if (reason !== undefined) out.push(`  ${name}: no answer: ${plainReason(reason)}`);
     const part = answeredPart(estimate);
     if (part !== null) out.push(`  ${name}: ${part}`);
     out.push(...estimatorLines(estimate, options.verbose ?? false).map((line) => `  ${name}: ${line}`));
@@ -179,7 +180,7 @@ function groupTable(rows: GroupAnswer[], several: boolean, c: Palette): string {
       ? ([{ title: "answered", value: (r) => percent(r.answered.share) }] as Columns<GroupAnswer>)
       : []),
     ...quantileColumns(rows),
-    { title: "", align: "left", value: (r) => r.reason ?? "" },
+    { title: "", align: "left", value: (r) => plainReason(r.reason ?? "") },
   ];
   return formatTable(columns, rows, { colours: c });
 }
@@ -212,7 +213,11 @@ function seriesTable(rows: SeriesRow[], c: Palette): string {
     { title: "received", value: (r) => count(r.received) },
     { title: "lost", value: (r) => count(r.lost === null ? null : Math.round(r.lost)) },
     ...DELAYS,
-    { title: "", align: "left", value: (r) => r.reason ?? (r.edge ? "a capture begins or ends here" : "") },
+    {
+      title: "",
+      align: "left",
+      value: (r) => (r.reason ? plainReason(r.reason) : r.edge ? "a capture begins or ends here" : ""),
+    },
   ];
   return formatTable(columns, rows, { colours: c });
 }

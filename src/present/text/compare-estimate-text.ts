@@ -4,6 +4,7 @@ import { countOf, formatBytes, formatCount, significant } from "../../base/quant
 import { formatDuration } from "../../base/time.ts";
 import type { EstimateReport, FlowClass } from "../../compare/estimate-report.ts";
 import type { Palette } from "./palette.ts";
+import { plainReason } from "./reason.ts";
 import { type Column, formatTable } from "./table.ts";
 
 const error = (e: number | null) => (e === null ? "" : `, ${e >= 0 ? "+" : ""}${(100 * e).toFixed(2)} %`);
@@ -51,7 +52,7 @@ function segmentLines(e: EstimateReport, confidence: string, c: Palette): string
     why?: string,
   ) =>
     value === null
-      ? `  ${title}  no answer: ${why}`
+      ? `  ${title}  no answer: ${plainReason(why ?? "")}`
       : `  ${title}  ${c.bold(formatDuration(value))} (${confidence}: ${ns(low)} to ${ns(high)}; ${beside})`;
   out.push(
     line("mean ", e.meanNs, e.lowNs, e.highNs, `${exact(e.exactMeanNs)}${error(e.relativeError)}`, e.reason),

@@ -2,6 +2,7 @@
 import { countOf, formatCount } from "../../base/quantity.ts";
 import { formatDuration, formatTime } from "../../base/time.ts";
 import type { PacketAnswer, PacketGroup } from "../../query/packet/answer.ts";
+import { plainReason } from "./reason.ts";
 
 interface Colours {
   bold(text: string): string;
@@ -45,7 +46,7 @@ export function formatPacketAnswer(answer: PacketAnswer, c: Colours): string {
 }
 
 function describe({ packets, matched, multi, latency, reason }: PacketGroup): string {
-  if (!latency) return reason ?? "";
+  if (!latency) return plainReason(reason ?? "");
   const range = `${formatDuration(latency.lowNs)} to ${formatDuration(latency.highNs)}`;
   if (packets === 1) return `${formatDuration(latency.meanNs)} (${range})${multi > 0 ? ", a guess" : ""}`;
   const found =

@@ -2,6 +2,7 @@
 import { countOf, formatCount, formatPercent } from "../../base/quantity.ts";
 import { formatInstant, formatNs } from "../../base/time.ts";
 import type { Palette } from "./palette.ts";
+import { plainReason } from "./reason.ts";
 import { type Column, formatTable } from "./table.ts";
 
 /** Of an `epoch` event. */
@@ -70,7 +71,8 @@ export class SegmentBoard {
       { title: "mean", value: (r) => (r.latency ? ns(r.latency.meanNs) : dash) },
       {
         title: "95 %",
-        value: (r) => (r.latency ? `${ns(r.latency.lowNs)} … ${ns(r.latency.highNs)}` : (r.reason ?? dash)),
+        value: (r) =>
+          r.latency ? `${ns(r.latency.lowNs)} … ${ns(r.latency.highNs)}` : plainReason(r.reason ?? dash),
         maxWidth: 30,
       },
       { title: "", align: "left", value: (r) => this.#state(r) },

@@ -30,7 +30,7 @@ const CONNECT_MS = 5000;
 /** How long servers that can be reached may take to agree who leads. */
 const ELECTION_MS = 30_000;
 
-export async function loadNats() {
+async function loadNats() {
   try {
     const [core, jetstream, kv] = await Promise.all([
       import("@nats-io/transport-node"),
@@ -42,7 +42,7 @@ export async function loadNats() {
     throw new UsageError(
       "not-supported",
       "the packages of the NATS client are not installed",
-      "npm install @nats-io/transport-node @nats-io/jetstream @nats-io/kv (beside hoptime)",
+      "npm install -g @nats-io/transport-node @nats-io/jetstream @nats-io/kv",
       { cause },
     );
   }

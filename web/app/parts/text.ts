@@ -127,4 +127,4 @@ export function segmentText({ from, to, label }: SegmentName): string {
 }
 
 /** `code: sentence` as the sentence. */
-export const reasonText = (reason: string): string => reason.replace(/^[a-z-]+: /, "");
+export { plainReason as reasonText } from "../../../src/present/text/reason.ts";

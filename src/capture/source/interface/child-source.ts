@@ -53,7 +53,7 @@ export async function openChildCapture(
     throw new UsageError(
       "not-supported",
       `${name}: hardware timestamps take the package koffi`,
-      "npm install koffi",
+      "npm install -g koffi",
     );
   const snap = snapBytesOf(options, DEFAULT_COVER);
   for (const program of PROGRAMS) {

@@ -71,7 +71,7 @@ export async function loadLibc(what: string): Promise<Libc> {
   throw new UsageError(
     "not-supported",
     `${what}: the package koffi, which opens interfaces, is not installed`,
-    "npm install --global koffi (next to hoptime), or install tcpdump",
+    "npm install -g koffi, or install tcpdump",
   );
 }
 
