@@ -189,7 +189,7 @@ export function isRefusal(value: object): value is Refusal {
 }
 
 /** The sketch's parameters as recorded, the question's as asked. */
-export function questionParameters(estimator: Estimator, recorded: string, asked = ""): ParameterValues {
+function questionParameters(estimator: Estimator, recorded: string, asked = ""): ParameterValues {
   return parseParameters(estimator, [recorded, asked].filter((t) => t !== "").join(","));
 }
 

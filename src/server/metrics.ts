@@ -60,7 +60,7 @@ export interface MetricSink {
   ): void;
 }
 
-export class MetricText implements MetricSink {
+class MetricText implements MetricSink {
   readonly #lines: string[] = [];
 
   add(

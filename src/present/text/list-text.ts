@@ -37,7 +37,7 @@ const LEVELS = "▁▂▃▄▅▆▇█";
 const LINE = 20;
 
 /** Delay over time, from its own lowest to its own highest; a gap where there is no answer. */
-export function textLine(values: readonly (number | null)[]): string {
+function textLine(values: readonly (number | null)[]): string {
   const per = Math.max(1, Math.ceil(values.length / LINE));
   const parts: (number | null)[] = [];
   for (let i = 0; i < values.length; i += per) {

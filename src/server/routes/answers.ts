@@ -21,7 +21,7 @@ export const LATENCY = orNull(
 const REASON = orNull(Type.String({ description: "why there is no delay" }));
 const ANSWERED = orNull(Type.Number({ description: "share of the packets that have an answer" }));
 
-export const SERIES_POINT = Type.Object({
+const SERIES_POINT = Type.Object({
   startNs: NS,
   endNs: NS,
   latency: LATENCY,
