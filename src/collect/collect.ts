@@ -45,7 +45,8 @@ export async function* collect(
       continue;
     }
     const outcome = collector.offer(record);
-    if (outcome !== "taken") yield { kind: "dropped", record, reason: outcome };
+    if (outcome !== "taken")
+      yield { kind: "dropped", record, reason: outcome === "late-list" ? "late" : outcome };
     if (latestNs === null || endNs > latestNs) latestNs = endNs;
     yield* collector.advance(latestNs - latenessNs);
   }

@@ -78,8 +78,8 @@ export type Collected =
   /** Its time is answered by records of another cut, or of other settings. */
   | (Source & { kind: "overlapping"; pair: RecordPair<RecordHandle> });
 
-/** What becomes of a record: it waits, came before, came too late, or belongs to nothing that is watched. */
-export type Offered = "taken" | "repeated" | "late" | "not-watched";
+/** What becomes of a record: it waits, came before, came too late, lists flows of an epoch that was estimated without it, or belongs to nothing that is watched. */
+export type Offered = "taken" | "repeated" | "late" | "late-list" | "not-watched";
 
 const DEFAULT_WAITING = 8192;
 export const DEFAULT_CONFIDENCE = 0.95;
@@ -152,7 +152,7 @@ export class Collector {
         if (record.point !== (end === "sender" ? segment.from : segment.to)) continue;
         // A tap of the other role is that of the neighbouring segment.
         if (record.role !== "none" && record.role !== end) continue;
-        this.#lists.get(segment)?.add(record);
+        if (this.#lists.get(segment)?.add(record) === "late") best = "late-list";
         const outcome = this.#lane(segment, record.estimator)?.queue.add(end, record);
         if (outcome && best !== "taken") best = outcome;
       }
@@ -205,8 +205,7 @@ export class Collector {
     const complete = ({ senders, receivers }: RecordPair<RecordHandle>) =>
       implementation.needs.flows === "none" ||
       (implementation.flowList !== undefined && !lists.seen) ||
-      lists.has(senders) ||
-      lists.has(receivers);
+      ((lists.has(senders) || lists.has(receivers)) && !lists.awaits(senders) && !lists.awaits(receivers));
     const { pairs, unpaired, overlapping } = lane.queue.take(watermarkNs, complete);
     for (const one of unpaired) {
       const flows = () => this.#ofUnpaired(lane, one.entry);
@@ -227,6 +226,7 @@ export class Collector {
     if (isRefusal(read)) return { kind: "refused", segment, estimator, refusal: read };
     // The list is used whatever is asked: with it, the mean of the segment is known better too.
     const wanted = implementation.answers.includes("flow") || implementation.flowList !== undefined;
+    if (wanted) for (const end of [pair.senders, pair.receivers]) lane.lists.use(end);
     const both = wanted ? this.#listed(lane, pair, read.record) : null;
     const listed = wanted ? joinFlows(both?.flows ?? null, heavyFlows(lane, read)) : null;
     const named = wanted && !listed?.complete ? (this.#options.flows?.(read.record) ?? null) : null;

@@ -2,6 +2,7 @@
  * The flows that per-flow estimates are made for: those that a flow table at one end lists for the epoch (the sender's first: it has seen all), or
  * else those that a question names.
  */
+import { later } from "../base/time.ts";
 import { identityText } from "../epoch/identity.ts";
 import { mergeRecords, sealed } from "../epoch/merge.ts";
 import type { EpochRecord } from "../epoch/record.ts";
@@ -10,11 +11,19 @@ import { KEY_WORDS } from "../estimators/flow-keys.ts";
 import { parseParameters } from "../estimators/parameters.ts";
 import type { RecordHandle } from "./record-handle.ts";
 
+/** A point that has listed no flows for so long lists none any more. */
+const SILENT_EPOCHS = 10n;
+
 /** Records of estimators that list flows, by point and epoch. */
 export class FlowLists {
   readonly #estimators: readonly { estimator: Estimator; list: FlowListing }[];
   /** By place, and there by identity: a record that comes again takes no more room. */
   readonly #byEpoch = new Map<string, Map<string, RecordHandle>>();
+  /** Places of estimates that were made, with whatever lists were there. */
+  readonly #used = new Map<string, bigint>();
+  /** By point: end of the newest epoch that it has listed flows of. */
+  readonly #latest = new Map<string, bigint>();
+  #forgottenNs: bigint | null = null;
   #seen = false;
 
   constructor(estimators: readonly Estimator[]) {
@@ -33,19 +42,48 @@ export class FlowLists {
     return this.#seen;
   }
 
-  /** Takes what lists flows; other records are left alone. */
-  add(record: RecordHandle): void {
-    if (!this.#estimators.some((e) => e.estimator.name === record.estimator)) return;
+  /** Takes what lists flows; other records are left alone. `late`: estimates of its epoch were made without it. */
+  add(record: RecordHandle): "taken" | "repeated" | "late" | null {
+    if (!this.#estimators.some((e) => e.estimator.name === record.estimator)) return null;
     this.#seen = true;
     const name = place(record);
+    const { point, epoch } = record;
+    this.#latest.set(point, later(epoch.endNs, this.#latest.get(point) ?? 0n));
     const lists = this.#byEpoch.get(name) ?? new Map<string, RecordHandle>();
-    if (lists.size === 0) this.#byEpoch.set(name, lists);
     const identity = identityText(record);
-    if (!lists.has(identity)) lists.set(identity, record);
+    if (lists.has(identity)) return "repeated";
+    if (this.#forgottenNs !== null && epoch.endNs <= this.#forgottenNs) return "late";
+    if (lists.size === 0) this.#byEpoch.set(name, lists);
+    lists.set(identity, record);
+    return this.#used.has(name) ? "late" : "taken";
+  }
+
+  /** An estimate of these records' epochs is made with the lists that are there. */
+  use(records: readonly RecordHandle[]): void {
+    for (const record of records) this.#used.set(place(record), record.epoch.endNs);
+  }
+
+  /** Is a list of these records' epochs still to come? Their point lists flows, as of its last epochs. */
+  awaits(records: readonly RecordHandle[]): boolean {
+    return records.some((record) => {
+      const latestNs = this.#latest.get(record.point);
+      const { startNs, endNs } = record.epoch;
+      return (
+        latestNs !== undefined &&
+        latestNs >= startNs - SILENT_EPOCHS * (endNs - startNs) &&
+        !this.has([record])
+      );
+    });
   }
 
   /** Lists of epochs that ended at or before this are no longer wanted; of the others, the last `most` that came are kept. */
   forget(watermarkNs: bigint, most: number): void {
+    if (this.#forgottenNs === null || watermarkNs > this.#forgottenNs) this.#forgottenNs = watermarkNs;
+    for (const [name, endNs] of this.#used) if (endNs <= watermarkNs) this.#used.delete(name);
+    for (const oldest of this.#used.keys()) {
+      if (this.#used.size <= most) break;
+      this.#used.delete(oldest);
+    }
     for (const [name, lists] of this.#byEpoch)
       for (const { epoch } of lists.values()) {
         // All of a place are of one epoch.

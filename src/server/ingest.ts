@@ -17,6 +17,7 @@ import { parseParameters } from "../estimators/parameters.ts";
 import { mergeBy } from "../observe/directory-sink.ts";
 import { checkName } from "../observe/observer.ts";
 import { type BatchSlice, splitBatch } from "../transport/batch.ts";
+import { notItsPoint } from "./access.ts";
 
 export interface IngestLimits {
   /** Records in one message. */
@@ -32,6 +33,15 @@ export const INGEST_LIMITS: IngestLimits = {
   maxPayloadBytes: 256 << 20,
   maxAheadNs: 3_600_000_000_000n,
 };
+
+/** What a stream says of a record that it kept. */
+export interface StreamPlace {
+  /** By its subject, which the stream's servers check against the rights of who published it. */
+  point: string;
+  label: string;
+  /** When it came, ns since 1970, by the clock of the servers. */
+  cameNs: bigint;
+}
 
 export interface IngestResult {
   outcome: StoreOutcome["outcome"];
@@ -88,28 +98,35 @@ export class Ingest {
     this.#settings = remembered(MAX_SETTINGS, (text) => checkSettings(JSON.parse(text) as Settings, table));
   }
 
-  /** When it resolves, what was not refused is on disk. `point`: the only one whose records are taken; null: any. Rejects where the disk does not take them. */
-  async take(message: Uint8Array, point: string | null): Promise<Ingested> {
+  /**
+   * When it resolves, what was not refused is on disk. `points`: those whose records are taken; null: any. `places`: of each record, where a stream has it: a worker's own clock plays no part then.
+   * Rejects where the disk does not take them.
+   */
+  async take(
+    message: Uint8Array,
+    points: readonly string[] | null,
+    places: readonly StreamPlace[] = [],
+  ): Promise<Ingested> {
     const { records, cut } = splitBatch(message, "message", this.#limits.maxRecords);
     const results: (IngestResult | null)[] = records.map(() => null);
     const items: StoreItem[] = [];
-    const places: number[] = [];
+    const at: number[] = [];
     const turn = turnEvery(30);
     for (const [i, slice] of records.entries()) {
       await turn();
-      const checked = this.#check(slice, point);
+      const checked = this.#check(slice, points, places[i]);
       if (typeof checked === "string") results[i] = { outcome: "refused", reason: checked };
       else {
         items.push(checked);
-        places.push(i);
+        at.push(i);
       }
     }
     const accepted: Accepted[] = [];
     const refused: RecordHead[] = [];
     const { outcomes } = await this.#archive.store(items, mergeBy(this.#table));
-    for (const [at, outcome] of outcomes.entries()) {
-      const item = items[at];
-      results[places[at] ?? 0] =
+    for (const [n, outcome] of outcomes.entries()) {
+      const item = items[n];
+      results[at[n] ?? 0] =
         outcome.outcome === "refused"
           ? { outcome: "refused", reason: plain(outcome.reason) }
           : { outcome: outcome.outcome };
@@ -130,11 +147,17 @@ export class Ingest {
   }
 
   /** What is to be stored, or why not. */
-  #check({ bytes, offset }: BatchSlice, point: string | null): StoreItem | string {
+  #check(
+    { bytes, offset }: BatchSlice,
+    points: readonly string[] | null,
+    place?: StreamPlace,
+  ): StoreItem | string {
     try {
       const source = { file: "message", offset };
       const { head, layout } = verifyRecord(bytes, source);
-      this.#checkHead(head, layout.unpackedBytes, point);
+      if (place) checkPlace(head, place);
+      this.#checkHead(head, layout.unpackedBytes, points);
+      this.#checkTimes(head, place?.cameNs ?? this.#now());
       return { record: lazily(head, () => payloadIn(bytes, layout, source)), encoded: bytes };
     } catch (error) {
       if (error instanceof FormatError) return error.message;
@@ -143,12 +166,12 @@ export class Ingest {
     }
   }
 
-  #checkHead(head: RecordHead, payloadBytes: number, point: string | null): void {
+  #checkHead(head: RecordHead, payloadBytes: number, points: readonly string[] | null): void {
     const bad = (problem: string) => new UsageError("mismatch", problem);
     checkName("point", head.point);
     if (head.segment !== "") checkName("segment", head.segment);
-    if (point !== null && head.point !== point)
-      throw bad(`the record is of point '${head.point}'; the token is for '${point}'`);
+    const foreign = notItsPoint(head.point, points);
+    if (foreign !== null) throw bad(foreign);
     for (const name of ["parameters", "key", "filter", "program"] as const)
       if (head[name].length > MAX_TEXT)
         throw bad(`its ${name} have ${head[name].length} characters (expected at most ${MAX_TEXT})`);
@@ -156,7 +179,6 @@ export class Ingest {
       throw bad("its reasons are too long or too many");
     if (payloadBytes > this.#limits.maxPayloadBytes)
       throw bad(`a payload of ${payloadBytes} bytes (expected at most ${this.#limits.maxPayloadBytes})`);
-    this.#checkTimes(head);
     const { estimator, payloadVersion, parameters, key, cover, inner } = head;
     const settings: Settings = [estimator, payloadVersion, parameters, key, cover, inner];
     const checked = this.#settings(JSON.stringify(settings));
@@ -164,18 +186,29 @@ export class Ingest {
     if (head.fingerprint !== checked.fingerprint) throw bad("its fingerprint is not that of its settings");
   }
 
-  #checkTimes({ epoch }: RecordHead): void {
+  #checkTimes({ epoch }: RecordHead, nowNs: bigint): void {
     const { startNs, endNs } = epoch;
     const bad = (problem: string) => new UsageError("bad-time", problem);
     // One that is void, or between two delimiters of the same timestamp, takes no time.
     const shortest = epoch.mode === "aligned" ? 1n : 0n;
     if (endNs - startNs < shortest || startNs < 0n) throw bad(`an epoch from ${startNs} to ${endNs} ns`);
     if (endNs - startNs > DAY_NS) throw bad("an epoch of more than a day");
-    if (endNs > this.#now() + this.#limits.maxAheadNs)
+    if (endNs > nowNs + this.#limits.maxAheadNs)
       throw bad(
         `its epoch ends at ${formatTime(endNs)}, ahead of the collector's clock: check the clock of the point`,
       );
   }
+}
+
+/** A tap that may publish for its own point alone speaks for no other. */
+function checkPlace({ point, segment }: RecordHead, place: StreamPlace): void {
+  if (point === place.point && segment === place.label) return;
+  const named = (of: string, label: string) =>
+    `point '${of}'${label === "" ? " without a label" : `, label '${label}'`}`;
+  throw new UsageError(
+    "mismatch",
+    `the record is of ${named(point, segment)}; its subject says ${named(place.point, place.label)}`,
+  );
 }
 
 /** As JSON, a text for each. */

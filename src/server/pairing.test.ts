@@ -95,6 +95,58 @@ describe("pairing", () => {
     ]);
   });
 
+  it("gives the same rows whenever the lists of flows come: before the sketches, between them, after the estimate, or when it was given up", async () => {
+    const listing = await clusterLoad([SEGMENT], ["lds:rows=2,columns=64", "flows"], START_NS);
+    const directory = await RecordArchive.create(join(root, "listing"));
+    const records = Array.from({ length: EPOCHS }, (_, e) => listing.epoch(e)).flat();
+    const all = offered((await new Ingest(directory, ESTIMATORS).take(framed(records), null)).accepted);
+    /** The last row of each epoch, with its flows, when they have come in these parts. */
+    const rowsOf = async (parts: readonly (typeof all)[], times = new Map<number, number>()) => {
+      const rows = new Map<number, string>();
+      const own = new Pairing({
+        ...{ archive: directory, table: ESTIMATORS, latenessNs: 2n * SECOND_NS, topFlows: 3 },
+        onRows: (row, flows) => {
+          rows.set(
+            epochOf(row),
+            String(JSON.stringify([row, flows], (_, v) => (typeof v === "bigint" ? `${v}` : v))),
+          );
+          times.set(epochOf(row), (times.get(epochOf(row)) ?? 0) + 1);
+        },
+        onRefused: (_, reason) => expect.fail(reason),
+        namesWaiting: true,
+      });
+      own.watch(SEGMENT);
+      for (const part of parts) {
+        own.offer(part);
+        await own.work();
+      }
+      return [...rows].sort(([a], [b]) => a - b);
+    };
+    const of = (estimator: string, point?: string) =>
+      all.filter(({ head }) => head.estimator === estimator && (point === undefined || head.point === point));
+    const expected = await rowsOf([all]);
+    expect(expected).toHaveLength(EPOCHS);
+    const [lists, ofA, ofB, sketches] = [of("flows"), of("flows", "A"), of("flows", "B"), of("lds")];
+    for (const parts of [
+      [lists, sketches],
+      [sketches, lists],
+      [ofA, sketches, ofB],
+      [ofB, sketches, ofA],
+      [sketches, ofB, ofA],
+      [sketches.slice(0, 6), ofA, sketches.slice(6), ofB],
+    ])
+      expect(await rowsOf(parts)).toEqual(expected);
+    // A point that lists flows is waited for: one estimate, not two.
+    const times = new Map<number, number>();
+    const epoch = (n: number) => all.filter(({ head }) => epochOf(head.epoch) === n);
+    const lagging = (n: number) =>
+      epoch(n).filter(({ head }) => head.estimator === "flows" && head.point === "B");
+    const others = (n: number) => epoch(n).filter((one) => !lagging(n).includes(one));
+    await rowsOf([epoch(0), others(1), lagging(1), others(2), lagging(2)], times);
+    expect([...times.values()]).toEqual([1, 1, 1]);
+    directory.close();
+  });
+
   it("goes on after what is in the results for sure, and pairs what comes then", async () => {
     const rows: number[] = [];
     const own = pairing((row) => rows.push(epochOf(row)));

@@ -172,6 +172,8 @@ export class Pairing {
         if (outcome === "late") {
           this.counts.late++;
           if (!settled) this.#options.onLate?.(head);
+        }
+        if (outcome === "late" || outcome === "late-list") {
           addSpan(watched.again, head.epoch);
           if (this.#options.namesWaiting) watched.late.push(identityText(recordIdentity(head)));
         }

@@ -45,12 +45,16 @@ import { LATENESS_NS, type ServiceCounts, type ServiceOptions } from "./service-
 import { type TapPlanState, TapPlanStore, type TapsPlan } from "./tap-plan.ts";
 import { TapPlans } from "./tap-plans.ts";
 import { type TapState, TapStates } from "./tap-states.ts";
+import { Ticker } from "./ticker.ts";
 import { TokenStore, tokenFile } from "./tokens.ts";
 import { Upkeep } from "./upkeep.ts";
 
 const QUESTION_MS = 30_000;
 const MAX_WAITING = 64;
 const TICK_MS = 500;
+/** Of several workers, each of which writes to the same ClickHouse. */
+const WORKER_TICK_MS = 1000;
+const TICK_RECORDS = 1000;
 const TOP_FLOWS = 50;
 const MAX_PROBLEMS = 100;
 
@@ -79,7 +83,7 @@ export class CollectorService {
   readonly #problems: string[] = [];
   readonly #rows: RowWriter;
   readonly #upkeep: Upkeep;
-  #timer: NodeJS.Timeout | null = null;
+  readonly #ticker: Ticker;
   #ticking: Promise<void> = Promise.resolve();
   #closed = false;
   #trouble: string | null = null;
@@ -96,6 +100,8 @@ export class CollectorService {
     this.#options = options;
     this.#archive = archive;
     this.results = results;
+    const everyMs = options.tickMs ?? (options.cluster ? WORKER_TICK_MS : TICK_MS);
+    this.#ticker = new Ticker({ everyMs, most: TICK_RECORDS, tick: () => this.settle() });
     this.tokens = new TokenStore(tokenFile(data));
     this.#ingest = new Ingest(archive, table, now ? { now } : {});
     const { cluster } = options;
@@ -154,7 +160,7 @@ export class CollectorService {
         : await openResultsFile(join(data, "results.duckdb"), onLog);
       const service = new CollectorService(options, { ...kept, results });
       await service.#begin();
-      service.#schedule();
+      service.#ticker.start();
       return service;
     } catch (error) {
       await results?.close();
@@ -177,7 +183,7 @@ export class CollectorService {
     }
     cluster?.attach({
       ...{ archive, pairing, latenessNs: this.#options.latenessNs ?? LATENESS_NS },
-      store: (message) => this.#ingest.take(message, null),
+      store: (message, places) => this.#ingest.take(message, null, places),
       take: (message, arrival) => this.#take(message, null, arrival),
       adoptPlan: (state) => this.#plans.adopt(state),
       ...{ problem: onProblem, log: onLog },
@@ -186,13 +192,17 @@ export class CollectorService {
   }
 
   /** When it resolves, what was not refused is on disk, or in the cluster's stream. */
-  ingest(message: Uint8Array, point: string | null, tap: string | null): Promise<Ingested> {
+  ingest(message: Uint8Array, points: readonly string[] | null, tap: string | null): Promise<Ingested> {
     const { cluster } = this.#options;
-    return cluster ? cluster.publish(message, point, tap) : this.#take(message, point, tap);
+    return cluster ? cluster.publish(message, points, tap) : this.#take(message, points, tap);
   }
 
-  async #take(message: Uint8Array, point: string | null, from: string | null | Arrival): Promise<Ingested> {
-    const ingested = await this.#ingest.take(message, point);
+  async #take(
+    message: Uint8Array,
+    points: readonly string[] | null,
+    from: string | null | Arrival,
+  ): Promise<Ingested> {
+    const ingested = await this.#ingest.take(message, points, typeof from === "string" ? [] : from?.places);
     const heads = ingested.accepted.map((a) => a.head);
     await this.#journal?.add(heads);
     this.#copies?.add(heads);
@@ -208,6 +218,7 @@ export class CollectorService {
     }
     for (const { head } of ingested.accepted) this.#directions.hear(head.point, head.segment);
     this.#pairing.offer(ingested.accepted);
+    this.#ticker.add(ingested.accepted.length);
     return ingested;
   }
 
@@ -329,7 +340,7 @@ export class CollectorService {
 
   async close(): Promise<void> {
     this.#closed = true;
-    if (this.#timer) clearTimeout(this.#timer);
+    this.#ticker.stop();
     await this.settle();
     await this.abandon();
   }
@@ -337,7 +348,7 @@ export class CollectorService {
   /** Ends without settling anything, as a crash would: for tests of what comes after. */
   async abandon(): Promise<void> {
     this.#closed = true;
-    if (this.#timer) clearTimeout(this.#timer);
+    this.#ticker.stop();
     await this.#ticking;
     await this.#rows.close();
     await this.#asker.close();
@@ -346,14 +357,6 @@ export class CollectorService {
     await this.#copies?.close();
     await this.results.close();
     await closeData(this.#kept);
-  }
-
-  #schedule(): void {
-    if (this.#closed) return;
-    this.#timer = setTimeout(
-      () => void this.settle().then(() => this.#schedule()),
-      this.#options.tickMs ?? TICK_MS,
-    );
   }
 
   async #tick(): Promise<void> {

@@ -288,6 +288,28 @@ describe.skipIf(CLICKHOUSE_SERVER === null)("workers on one ClickHouse", () => {
     expect(await first.rollUp(END_NS * 2n)).toBe(0);
   });
 
+  it("make again, when they are opened, what somebody has dropped, and leave the rest", async () => {
+    const store = await inClickhouse("dropped");
+    const { segments, flows } = storeRows(0, 20);
+    await store.write(segments, flows);
+    const run = async (body: string) => {
+      const response = await fetch(`${server.origin}/?database=dropped`, { method: "POST", body });
+      expect(response.status, body).toBe(200);
+      return await response.text();
+    };
+    const rows = await run("SELECT count() FROM segments FINAL");
+    for (const name of ["flows", "spans", "spans_of_segments", "dirty"]) await run(`DROP TABLE ${name}`);
+    await expect(store.segments()).rejects.toThrow(
+      /spans.* a collector that is started makes what is missing$/,
+    );
+    const again = await inClickhouse("dropped");
+    expect(await run("SELECT count() FROM segments FINAL")).toBe(rows);
+    expect(await run("SELECT count() FROM migrations")).toBe("1\n");
+    expect(await again.isEmpty()).toBe(true);
+    await again.write(segments, flows);
+    expect(await again.segments()).toHaveLength(ODD_NAMES.length);
+  });
+
   it("refuse a database of a newer hoptime, and a wrong password, in one line", async () => {
     await inClickhouse("newer");
     await fetch(`${server.origin}/?database=newer`, {

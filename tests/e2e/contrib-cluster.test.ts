@@ -26,6 +26,7 @@ function flagsOf({ options }: { options: readonly { long?: string | undefined }[
 
 interface Service {
   image: string;
+  build?: { context: string; dockerfile: string };
   command?: string[];
   volumes?: string[];
   depends_on?: Record<string, { condition: string }>;
@@ -69,6 +70,34 @@ it("the cluster's services know each other, wait for each other's health, and st
   }
 });
 
+it("the image is made of the package and all that it asks for, and has the user and the folder of the manifests", () => {
+  const dockerfile = read("Dockerfile");
+  const { peerDependencies, engines, bin } = JSON.parse(readFileSync(join(ROOT, "package.json"), "utf8")) as {
+    peerDependencies: Record<string, string>;
+    engines: { node: string };
+    bin: Record<string, string>;
+  };
+  const installed = /npm install --global \S+\.tgz (.*?) \\/.exec(dockerfile)?.[1]?.split(" ") ?? [];
+  expect(installed.sort()).toEqual(Object.entries(peerDependencies).map(([name, v]) => `${name}@${v}`));
+  for (const [, major] of dockerfile.matchAll(/^FROM node:(\d+)/gm)) expect(engines.node).toContain(major);
+  expect(Object.keys(bin)).toContain(/^ENTRYPOINT \["(.*)"\]/m.exec(dockerfile)?.[1]);
+  const user = Number(/^USER (\d+):\1$/m.exec(dockerfile)?.[1]);
+  expect(dockerfile).toContain(`install --directory --owner=${user} --group=${user} /var/lib/hoptime`);
+  const ofWorker = manifests().find((m) => isSet(m) && m.metadata.name === "worker");
+  expect(ofWorker?.spec.template?.spec).toMatchObject({
+    securityContext: { runAsUser: user, runAsGroup: user, fsGroup: user },
+  });
+  const worker = compose().services["worker-1"];
+  expect(worker).toMatchObject({ image: "hoptime", volumes: ["worker-1:/var/lib/hoptime"] });
+  expect(worker?.build).toEqual({ context: "../..", dockerfile: "contrib/cluster/Dockerfile" });
+  // What a tap may do counts for root alone.
+  const tap = manifests().find((m) => m.kind === "DaemonSet")?.spec.template?.spec.containers[0];
+  expect(tap?.securityContext).toMatchObject({
+    runAsUser: 0,
+    capabilities: { drop: ["ALL"], add: ["NET_RAW"] },
+  });
+});
+
 interface Probe {
   httpGet: { path: string; port: string };
   timeoutSeconds?: number;
@@ -77,6 +106,7 @@ interface Probe {
 interface Container {
   image: string;
   args?: string[];
+  securityContext?: object;
   volumeMounts: { name: string }[];
   ports?: { name: string; containerPort: number }[];
   resources: { requests: { cpu: string; memory: string }; limits: { memory: string } };

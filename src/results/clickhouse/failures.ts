@@ -6,9 +6,11 @@ import type { ClickhouseAddress } from "./http.ts";
 export const PASSWORD_VARIABLE = "HOPTIME_CLICKHOUSE_PASSWORD";
 
 const NOT_KNOWN = new Set([192, 193, 194, 516]);
+/** A table, the database: somebody has dropped it. */
+const DROPPED = new Set([60, 81]);
 const NO_RIGHT = new Set([164, 291, 497]);
 /** Passes, or is mended by whoever runs the server: memory, parts, other nodes, disk, the keeper. */
-const FOR_NOW = new Set([60, 81, 159, 202, 209, 210, 225, 241, 242, 243, 252, 279, 319, 394, 425, 439, 999]);
+const FOR_NOW = new Set([159, 202, 209, 210, 225, 241, 242, 243, 252, 279, 319, 394, 425, 439, 999]);
 
 export function failureOf(address: ClickhouseAddress, text: string, status: number): Error {
   const code = Number(/Code: (\d+)/.exec(text)?.[1] ?? Number.NaN);
@@ -22,6 +24,11 @@ export function failureOf(address: ClickhouseAddress, text: string, status: numb
   const said = firstLine(text);
   if (NO_RIGHT.has(code))
     return new UsageError("bad-option", `${where}: user '${address.user}' has not the right (${said})`);
+  if (DROPPED.has(code))
+    return new UsageError(
+      "store-away",
+      `${where}: ${said}; a collector that is started makes what is missing`,
+    );
   if (FOR_NOW.has(code)) return new UsageError("store-away", `${where}: ${said}`);
   if (Number.isNaN(code)) {
     if (status >= 502 && status <= 504) return new UsageError("store-away", `${where}: status ${status}`);

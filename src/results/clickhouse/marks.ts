@@ -17,8 +17,8 @@ const BELIEVED_MS = 60_000;
 /** Numbers of marks of one writer. */
 const OF_WRITER = 2n ** 32n;
 const MAX_BELIEVED = 200_000;
-/** Marks that nobody took away for so long are anyone's. */
-const LEFT_S = 600;
+/** Marks that nobody took away for so long are anyone's: of a worker that died. A minute is made about 100 s after its first mark. */
+const LEFT_S = 180;
 
 interface Taken {
   /** To be taken away. */

@@ -125,13 +125,18 @@ const TABLES: readonly TableShape[] = [
 /** The first schema that there is: 1 was never released. */
 const FIRST_SCHEMA = 2;
 
+/** Keeps `spans`. */
+const SPANS_VIEW = "spans_of_segments";
+
 /** Statements of each version of the schema, from the first on. */
 const MIGRATIONS: readonly ((place: Place) => string[])[] = [
   (place) => [
     ...TABLES.flatMap((table) => place.create(table)),
-    `CREATE MATERIALIZED VIEW IF NOT EXISTS ${place.local("spans_of_segments")}${place.everywhere} TO ${place.local("spans")} AS SELECT ${NAMES}, step_s, hour, max(written) AS written FROM ${place.local("segments")} GROUP BY ${NAMES}, step_s, hour`,
+    `CREATE MATERIALIZED VIEW IF NOT EXISTS ${place.local(SPANS_VIEW)}${place.everywhere} TO ${place.local("spans")} AS SELECT ${NAMES}, step_s, hour, max(written) AS written FROM ${place.local("segments")} GROUP BY ${NAMES}, step_s, hour`,
   ],
 ];
+
+const NEWEST_SCHEMA = FIRST_SCHEMA + MIGRATIONS.length - 1;
 
 /** Where tables are: on one server, or on all of a cluster. */
 export class Place {
@@ -147,6 +152,13 @@ export class Place {
 
   get everywhere(): string {
     return this.#cluster ? ` ON CLUSTER ${quoted(this.#cluster.name)}` : "";
+  }
+
+  /** What the schema has on every server. */
+  get names(): string[] {
+    const tables = TABLES.map(({ name }) => name);
+    if (!this.#cluster) return [...tables, SPANS_VIEW];
+    return [...tables, ...[...tables, SPANS_VIEW].map((name) => `${name}_local`)];
   }
 
   /** The table that rows are in. */
@@ -195,11 +207,20 @@ export async function prepareSchema(
     await checkPresent(http);
     return place;
   }
-  await http.run(`CREATE DATABASE IF NOT EXISTS ${quoted(database)}${place.everywhere}`, [], null);
   if (cluster) http.set({ insert_distributed_sync: 1, distributed_product_mode: "local" });
   // A row that is as it was before another one counts again: copied tables would take it for one that is there.
   if (cluster?.replicated) http.set({ insert_deduplicate: 0 });
   if (version >= HAS_PARTITION_LIMIT) http.set({ max_partitions_per_insert_block: 0 });
+  // All servers of a cluster have to be there to make anything: where all is there, one of them may be away.
+  if (!(await hasAll(http, place))) await makeAll(http, place);
+  if (keepS && version >= HAS_TTL) await expire(http, place, keepS);
+  return place;
+}
+
+/** What is missing of it, and what somebody has dropped, empty. */
+async function makeAll(http: ClickhouseHttp, place: Place): Promise<void> {
+  const { database } = http.address;
+  await http.run(`CREATE DATABASE IF NOT EXISTS ${quoted(database)}${place.everywhere}`, [], null);
   await http.run(
     `CREATE TABLE IF NOT EXISTS migrations${place.everywhere} (version Int32, hoptime String, made DateTime DEFAULT now()) ENGINE = MergeTree PARTITION BY tuple() ORDER BY version`,
   );
@@ -208,12 +229,22 @@ export async function prepareSchema(
   checkSchema(database, current);
   for (const [i, statements] of MIGRATIONS.entries()) {
     const schema = FIRST_SCHEMA + i;
-    if (schema <= current) continue;
     for (const statement of statements(place)) await http.run(statement);
+    if (schema <= current) continue;
     await http.run("INSERT INTO migrations (version, hoptime) VALUES ($1, $2)", [schema, `schema ${schema}`]);
   }
-  if (keepS && version >= HAS_TTL) await expire(http, place, keepS);
-  return place;
+}
+
+/** Of the newest schema. */
+async function hasAll(http: ClickhouseHttp, place: Place): Promise<boolean> {
+  const names = ["migrations", ...place.names];
+  const list = names.map((name) => `'${name}'`).join(", ");
+  const [row] = await http.onServer(
+    `SELECT count() FROM system.tables WHERE database = '${http.address.database}' AND name IN (${list})`,
+  );
+  if (Number(row?.[0] ?? 0) < names.length) return false;
+  const [newest] = await http.all("SELECT max(version) FROM migrations");
+  return Number(newest?.[0] ?? 0) === NEWEST_SCHEMA;
 }
 
 async function checkPresent(http: ClickhouseHttp): Promise<void> {
@@ -232,12 +263,11 @@ async function checkPresent(http: ClickhouseHttp): Promise<void> {
 }
 
 function checkSchema(database: string, current: number): void {
-  const newest = FIRST_SCHEMA + MIGRATIONS.length - 1;
   const wrong = (what: string, hint: string) =>
     new UsageError("mismatch", `ClickHouse database '${database}' is of ${what}`, hint);
-  if (current > newest)
+  if (current > NEWEST_SCHEMA)
     throw wrong(
-      `a newer hoptime (schema ${current}; this one knows ${newest})`,
+      `a newer hoptime (schema ${current}; this one knows ${NEWEST_SCHEMA})`,
       "use that hoptime, or another database",
     );
   if (current > 0 && current < FIRST_SCHEMA)

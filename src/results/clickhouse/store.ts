@@ -32,7 +32,7 @@ export interface ClickhouseOptions extends ClickhouseAddress {
   cluster?: Cluster | null | undefined;
   /** How long rows of each step are kept, s. */
   keepS?: Record<Step, number> | undefined;
-  /** A minute or an hour that a worker has marked and not made for so long is made by any other, s (default 600). */
+  /** A minute or an hour that a worker has marked and not made for so long is made by any other, s (default 180). */
   leftS?: number | undefined;
   /** Only to be read: the database has to be there, and nothing of it is changed. */
   onlyRead?: boolean | undefined;

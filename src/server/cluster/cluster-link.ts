@@ -1,6 +1,6 @@
 /** A worker's connection to its cluster, with what is shared there: leases of the group, records set aside, the plan of the taps and segments to be watched. */
 import { randomBytes } from "node:crypto";
-import type { KV } from "@nats-io/kv";
+import type { KV, KvEntry } from "@nats-io/kv";
 import type { CollectedSegment } from "../../collect/collector.ts";
 import {
   BUCKET,
@@ -13,7 +13,7 @@ import {
 import { connectNats, type NatsLink, patiently, refusal } from "../../transport/nats/connection.ts";
 import type { NatsEndpoint } from "../../transport/nats/nats-url.ts";
 import type { TapPlanState } from "../tap-plan.ts";
-import { Aside } from "./set-aside.ts";
+import { ASIDE_STREAM, Aside } from "./set-aside.ts";
 
 export interface ClusterOptions extends NatsEndpoint, ClusterSettings {
   /** Workers of one group share the records; each group gets all. */
@@ -35,9 +35,15 @@ export interface ClusterLink extends NatsLink {
   endBeats: () => Promise<void>;
   shareSegment(segment: CollectedSegment): Promise<void>;
   sharePlan(state: TapPlanState): Promise<void>;
-  shared(): Promise<{ segments: CollectedSegment[]; plan: TapPlanState | null }>;
+  /** What is shared; what of the cluster was removed since `known` was read is made again, with that. */
+  shared(known: Shared): Promise<Shared>;
   /** Messages of these partitions that have not been read. */
   lagOf(partitions: readonly number[]): Promise<number>;
+}
+
+export interface Shared {
+  segments: CollectedSegment[];
+  plan: TapPlanState | null;
 }
 
 export const DEFAULT_LEASE_MS = 10_000;
@@ -52,12 +58,13 @@ export async function openClusterLink(options: ClusterOptions): Promise<ClusterL
   const beats = await connectNats(options, { name: `hoptime collect ${group} leases` });
   try {
     const leaseBucket = `${BUCKET}-${group}`;
-    const { cluster, leases, aside } = await patiently(link.connection, async () => {
-      const cluster = await openCluster(link, options);
+    const open = async (settings: ClusterSettings) => {
+      const cluster = await openCluster(link, settings);
       const { replicas } = cluster;
       const leases = await beats.bucket(leaseBucket, { ttl: leaseMs, history: 1, replicas });
       return { cluster, leases, aside: await Aside.open(link, group, replicas) };
-    });
+    };
+    const { cluster, leases, aside } = await patiently(link.connection, () => open(options));
     const worker = randomBytes(6).toString("hex");
     return {
       ...{ ...link, cluster, group, worker, leaseMs, leases, aside },
@@ -67,7 +74,11 @@ export async function openClusterLink(options: ClusterOptions): Promise<ClusterL
       sharePlan: async (state) => {
         await cluster.bucket.put(PLAN_KEY, JSON.stringify(state));
       },
-      shared: () => readShared(cluster.bucket),
+      shared: async (known) => {
+        const isWhole = await hasAll(link, [STREAM, ASIDE_STREAM, `KV_${BUCKET}`, `KV_${leaseBucket}`]);
+        if (!isWhole) await open({ partitions: cluster.partitions, replicas: cluster.replicas });
+        return await readShared(cluster.bucket, known);
+      },
       lagOf: (partitions) => lagOf(link, group, partitions),
     };
   } catch (error) {
@@ -98,7 +109,7 @@ interface SharedSegments {
 async function addSegment(bucket: KV, segment: CollectedSegment): Promise<void> {
   for (let attempt = 1; ; attempt++) {
     const entry = await bucket.get(SEGMENTS_KEY);
-    const { segments } = entry ? entry.json<SharedSegments>() : { segments: [] };
+    const { segments } = (entry && jsonIn<SharedSegments>(entry)) ?? { segments: [] };
     const { from, to, label } = segment;
     if (segments.some((s) => s.from === from && s.to === to && s.label === label)) return;
     const all: SharedSegments = {
@@ -116,13 +127,24 @@ async function addSegment(bucket: KV, segment: CollectedSegment): Promise<void> 
   }
 }
 
-async function readShared(bucket: KV): Promise<{ segments: CollectedSegment[]; plan: TapPlanState | null }> {
+async function hasAll({ streams }: NatsLink, names: readonly string[]): Promise<boolean> {
+  const there = new Set<string>();
+  for await (const name of streams.streams.names()) there.add(name);
+  return names.every((name) => there.has(name));
+}
+
+/** What was known and has no trace now was in a bucket that is gone. What somebody has deleted by its key has one. */
+async function readShared(bucket: KV, known: Shared): Promise<Shared> {
   const [segments, plan] = await Promise.all([bucket.get(SEGMENTS_KEY), bucket.get(PLAN_KEY)]);
+  if (!segments) for (const segment of known.segments) await addSegment(bucket, segment);
+  if (!plan && known.plan) await bucket.create(PLAN_KEY, JSON.stringify(known.plan)).catch(() => undefined);
   return {
-    segments: segments ? segments.json<SharedSegments>().segments : [],
-    plan: plan ? plan.json<TapPlanState>() : null,
+    segments: segments ? (jsonIn<SharedSegments>(segments)?.segments ?? []) : known.segments,
+    plan: plan ? jsonIn<TapPlanState>(plan) : known.plan,
   };
 }
+
+const jsonIn = <T>(entry: KvEntry): T | null => (entry.operation === "PUT" ? entry.json<T>() : null);
 
 async function lagOf({ streams }: NatsLink, group: string, partitions: readonly number[]): Promise<number> {
   const infos = await Promise.all(

@@ -2,7 +2,7 @@
 import type { RecordArchive } from "../../archive/archive.ts";
 import type { CollectedSegment } from "../../collect/collector.ts";
 import type { RecordHead } from "../../epoch/record.ts";
-import type { Ingested } from "../ingest.ts";
+import type { Ingested, StreamPlace } from "../ingest.ts";
 import type { PairingState } from "../pairing.ts";
 import type { PairingPart } from "../pairing-thread.ts";
 import type { ArchiveQuestion } from "../questions.ts";
@@ -15,7 +15,7 @@ export interface WorkerParts {
   pairing: PairingPart;
   latenessNs: bigint;
   /** Checks and stores records (transport/batch.ts); nothing else is made of them. */
-  store(message: Uint8Array): Promise<Ingested>;
+  store(message: Uint8Array, places: readonly StreamPlace[]): Promise<Ingested>;
   /** The same, and estimates them. */
   take(message: Uint8Array, arrival: Arrival): Promise<Ingested>;
   adoptPlan(state: TapPlanState): Promise<void>;
@@ -29,6 +29,8 @@ export interface Arrival {
   reports: ReadonlyMap<string, string>;
   /** Does it count as one that came? A copy for another partition does not. */
   counts: boolean;
+  /** Of each record. */
+  places: readonly StreamPlace[];
 }
 
 export interface ClusterPart {
@@ -44,7 +46,7 @@ export interface ClusterPart {
   /** Everything that had come before the last tick is estimated and written, or waits. */
   ticked(): void;
   /** Records from HTTP go the way of all. */
-  publish(message: Uint8Array, point: string | null, tap: string | null): Promise<Ingested>;
+  publish(message: Uint8Array, points: readonly string[] | null, tap: string | null): Promise<Ingested>;
   /** When it resolves, the archive has what the question is about. */
   fetchFor(asked: ArchiveQuestion): Promise<void>;
   /** Points that the cluster has records of, and their labels. */

@@ -12,6 +12,8 @@ export interface IncomingRecord {
   /** Message id of the whole, or what stands for it. */
   id: string;
   bytes: Uint8Array;
+  /** When the stream had all of it, by the clock of its servers. */
+  cameNs: bigint;
   /** What it came in: acknowledged together. */
   messages: JsMsg[];
   tap: string | null;
@@ -38,7 +40,7 @@ export class RecordAssembly {
     const id = message.headers?.get("Nats-Msg-Id") || `#${message.seq}`;
     const named = message.headers?.get(PART_HEADER);
     if (!named)
-      return { kind: "record", record: { ...subject, id, bytes: message.data, messages: [message], tap } };
+      return { kind: "record", record: { ...subject, id, bytes: message.data, ...cameIn([message]), tap } };
     const part = parsePart(named);
     if (!part) return { kind: "unusable", reason: `'${named.slice(0, 100)}' is not a part of a record` };
     // Of a copy for another partition, the parts are its own.
@@ -50,7 +52,7 @@ export class RecordAssembly {
     if (!whole) return { kind: "part" };
     return {
       kind: "record",
-      record: { ...subject, id: part.record, bytes: whole.bytes, messages: whole.from, tap },
+      record: { ...subject, id: part.record, bytes: whole.bytes, ...cameIn(whole.from), tap },
     };
   }
 
@@ -66,3 +68,8 @@ export class RecordAssembly {
     this.#parts.drop((m) => parseSubject(m.subject)?.partition === partition);
   }
 }
+
+const cameIn = (messages: JsMsg[]): Pick<IncomingRecord, "messages" | "cameNs"> => ({
+  messages,
+  cameNs: BigInt(Math.max(...messages.map((m) => m.time.getTime()))) * 1_000_000n,
+});

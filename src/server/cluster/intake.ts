@@ -182,11 +182,25 @@ export class RecordIntake {
       if (taken.kind === "unusable") await this.#setAside([message], taken.reason);
       if (taken.kind !== "record") continue;
       const { partition, id, messages: own } = taken.record;
+      const elsewhere = this.#misplaced(taken.record);
+      if (elsewhere !== null) {
+        await this.#setAside(own, elsewhere, taken.record.bytes);
+        continue;
+      }
       if (!this.#options.unacknowledged.again(partition, id, own)) records.push({ ...taken.record, fence });
     }
     if (records.length === 0) return;
     await this.#ingest(parts, records);
     this.#options.say(null);
+  }
+
+  /** Whoever has this partition would wait for the other end for ever. */
+  #misplaced({ partition, point, label, id }: IncomingRecord): string | null {
+    const { partitions } = this.#options.link.cluster;
+    const home = homeOf(point, label, partitions);
+    const isCopy = !endsOfLabel(label, point) && id.endsWith(copySuffix(partition));
+    if (partition === home || isCopy) return null;
+    return `it was published to partition ${partition}; of ${partitions}, it belongs to ${home}`;
   }
 
   async #ingest(parts: WorkerParts, records: readonly FencedRecord[]): Promise<void> {
@@ -200,7 +214,7 @@ export class RecordIntake {
       if (own.length === 0) continue;
       const message = Buffer.concat(own.flatMap(({ bytes }) => frameRecord(bytes)));
       const reports = new Map(own.flatMap(({ point, tap }) => (tap !== null ? [[point, tap]] : [])));
-      const ingested = await parts.take(message, { reports, counts: atHome });
+      const ingested = await parts.take(message, { reports, counts: atHome, places: own });
       await this.#taken(own, ingested);
     }
   }
@@ -242,7 +256,7 @@ export class RecordIntake {
     return [...others].map((other) => ({
       subject: subjectOf(other, point, label),
       bytes,
-      id: `${id}@${other}`,
+      id: `${id}${copySuffix(other)}`,
     }));
   }
 
@@ -270,6 +284,8 @@ export class RecordIntake {
     this.#options.unacknowledged.keepAlive(this.#options.fenceOf);
   }
 }
+
+const copySuffix = (partition: number) => `@${partition}`;
 
 const partitionIn = ({ subject }: JsMsg) => Number(subject.split(".")[2]);
 

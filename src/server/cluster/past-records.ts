@@ -14,8 +14,8 @@ import { decodeHead, type RecordHead } from "../../epoch/record.ts";
 import { frameRecord } from "../../transport/batch.ts";
 import { STREAM } from "../../transport/nats/cluster.ts";
 import type { NatsLink } from "../../transport/nats/connection.ts";
-import type { Ingested } from "../ingest.ts";
-import { RecordAssembly } from "./incoming.ts";
+import type { Ingested, StreamPlace } from "../ingest.ts";
+import { type IncomingRecord, RecordAssembly } from "./incoming.ts";
 import { readPast } from "./stream-reader.ts";
 
 /** Clocks of taps may be ahead of those of the servers. */
@@ -28,16 +28,18 @@ interface Known {
   sequence: number;
 }
 
+type StoreRecords = (message: Uint8Array, places: readonly StreamPlace[]) => Promise<Ingested>;
+
 export class PastRecords {
   readonly #link: NatsLink;
   readonly #directory: string;
-  readonly #store: (message: Uint8Array) => Promise<Ingested>;
+  readonly #store: StoreRecords;
   readonly #known = new Map<string, Known>();
   #reading: Promise<void> = Promise.resolve();
   readonly #stop = new AbortController();
 
   /** `directory`: of the archive. */
-  constructor(link: NatsLink, directory: string, store: (message: Uint8Array) => Promise<Ingested>) {
+  constructor(link: NatsLink, directory: string, store: StoreRecords) {
     this.#link = link;
     this.#directory = directory;
     this.#store = store;
@@ -45,6 +47,11 @@ export class PastRecords {
 
   close(): void {
     this.#stop.abort();
+  }
+
+  /** The stream is another one, with sequences of its own. */
+  forget(): void {
+    this.#known.clear();
   }
 
   /** When it resolves, records of the subject whose epochs begin at or after this time are in the archive. One after the other: what was fetched for one question is there for the next. */
@@ -74,15 +81,16 @@ export class PastRecords {
   /** Into the archive, whatever is wrong with some of them: those are named where they are worked. Returns those that have changed a record that was there. */
   async store(messages: readonly JsMsg[], assembly: RecordAssembly): Promise<RecordHead[]> {
     const changed: RecordHead[] = [];
-    const records: Uint8Array[] = [];
+    const records: IncomingRecord[] = [];
     const turn = turnEvery(30);
     for (const message of messages) {
       await turn();
       const taken = assembly.take(message);
-      if (taken.kind === "record" && !this.#isThere(taken.record.bytes)) records.push(taken.record.bytes);
+      if (taken.kind === "record" && !this.#isThere(taken.record.bytes)) records.push(taken.record);
     }
     for (const group of groupsOf(records)) {
-      const { accepted } = await this.#store(Buffer.concat(group.flatMap(frameRecord)));
+      const message = Buffer.concat(group.flatMap(({ bytes }) => frameRecord(bytes)));
+      const { accepted } = await this.#store(message, group);
       changed.push(...accepted.filter(({ settled }) => settled).map(({ head }) => head));
     }
     return changed;
@@ -103,16 +111,16 @@ export class PastRecords {
 const GROUP_BYTES = 16 << 20;
 const GROUP_RECORDS = 1000;
 
-function groupsOf(records: readonly Uint8Array[]): Uint8Array[][] {
-  const groups: Uint8Array[][] = [];
+function groupsOf(records: readonly IncomingRecord[]): IncomingRecord[][] {
+  const groups: IncomingRecord[][] = [];
   let bytes = 0;
   for (const record of records) {
     const last = groups.at(-1);
-    bytes += record.length;
+    bytes += record.bytes.length;
     if (last && bytes <= GROUP_BYTES && last.length < GROUP_RECORDS) last.push(record);
     else {
       groups.push([record]);
-      bytes = record.length;
+      bytes = record.bytes.length;
     }
   }
   return groups;

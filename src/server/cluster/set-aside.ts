@@ -5,7 +5,7 @@
 import { STREAM } from "../../transport/nats/cluster.ts";
 import type { NatsLink } from "../../transport/nats/connection.ts";
 
-const ASIDE_STREAM = "HOPTIME_ASIDE";
+export const ASIDE_STREAM = "HOPTIME_ASIDE";
 const ASIDE_ROOT = "hoptime.aside";
 const MAX_AGE_NS = 30 * 86_400e9;
 const MAX_BYTES = 1 << 30;

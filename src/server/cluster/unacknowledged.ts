@@ -113,11 +113,11 @@ export class UnacknowledgedRecords {
     this.#unfinished = 0;
   }
 
-  /** They are another worker's, who gets them at once. */
-  forget(partition: number): void {
+  /** They are another worker's, who gets them at once; `gone`: nobody's, with their stream. */
+  forget(partition: number, gone = false): void {
     for (const [id, record] of this.#records) {
       if (record.partition !== partition) continue;
-      for (const message of record.messages) message.nak();
+      if (!gone) for (const message of record.messages) message.nak();
       this.#remove(id, record);
     }
   }

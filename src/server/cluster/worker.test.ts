@@ -10,6 +10,7 @@ import { type EpochRecord, encodeRecord } from "../../epoch/record.ts";
 import { openCluster, STREAM } from "../../transport/nats/cluster.ts";
 import { NatsSink } from "../../transport/nats/nats-sink.ts";
 import { PlanReader } from "../../transport/nats/plan-reader.ts";
+import { homeOf, subjectOf } from "../../transport/nats/subjects.ts";
 import { type RunningServer, startServer } from "../server.ts";
 import type { ClusterState } from "./cluster-part.ts";
 
@@ -93,13 +94,13 @@ describe.skipIf(NO_NATS)("workers of a cluster", () => {
     const [bad] = load.epoch(7);
     const bytes = encodeRecord(bad as EpochRecord);
     bytes[bytes.length - 9]! ^= 0xff;
-    await link.stream.publish("hoptime.records.1.A.-", bytes);
-    await link.stream.publish("hoptime.records.2.X.-", new TextEncoder().encode("no record"));
+    await link.stream.publish("hoptime.records.0.A.-", bytes);
+    await link.stream.publish("hoptime.records.1.X.-", new TextEncoder().encode("no record"));
     await publish(epochs(5, 9));
     await until(() => state(one).setAside === 2);
     for (const { from, to } of SEGMENTS) await until(async () => (await rowsOf(one, from, to)) === 9);
     const { aside } = state(one);
-    expect(aside.map((a) => a.subject).sort()).toEqual(["hoptime.records.1.A.-", "hoptime.records.2.X.-"]);
+    expect(aside.map((a) => a.subject).sort()).toEqual(["hoptime.records.0.A.-", "hoptime.records.1.X.-"]);
     expect(JSON.stringify(one.service.health())).toContain("record set aside");
     expect(await (await fetch(`${one.url}/metrics`)).text()).toContain(
       'hoptime_cluster_set_aside_total{group="poison"} 2',
@@ -107,6 +108,52 @@ describe.skipIf(NO_NATS)("workers of a cluster", () => {
     expect((await link.streams.streams.info("HOPTIME_ASIDE")).state.messages).toBe(2);
     await until(() => state(one).unacknowledged === 0);
     await link.close();
+  });
+
+  it("set aside what speaks for another point, or is in a partition that is not its own", async () => {
+    const one = await worker("placed");
+    const link = await servers.connect();
+    const record = (point: string, label: string) => {
+      const found = load.epoch(0).find((r) => r.point === point && r.segment === label);
+      return encodeRecord(found as EpochRecord);
+    };
+    const home = (point: string, label: string) => homeOf(point, label, 4);
+    const [a, e] = [home("A", ""), home("E", "D:E")];
+    const other = (partition: number) => (partition + 1) % 4;
+    // A tap with the right to publish for F alone; one that counts partitions otherwise, with and without a label; one that says it is a copy.
+    const published = [
+      [subjectOf(home("F", ""), "F", ""), record("A", ""), "f"],
+      [subjectOf(other(e), "E", "D:E"), record("E", "D:E"), "e"],
+      [subjectOf(other(a), "A", ""), record("A", ""), "a"],
+      [subjectOf(other(e), "E", "D:E"), record("E", "D:E"), `e@${other(e)}`],
+    ] as const;
+    for (const [subject, bytes, msgID] of published) await link.stream.publish(subject, bytes, { msgID });
+    const reasons = () => state(one).aside.map((s) => s.reason);
+    const placed = () => reasons().filter((r) => / partition | subject says /.test(r));
+    await until(() => placed().length === published.length);
+    expect(placed().sort()).toEqual([
+      ...[e, e, a]
+        .map((at) => `it was published to partition ${other(at)}; of 4, it belongs to ${at}`)
+        .sort(),
+      "the record is of point 'A' without a label; its subject says point 'F' without a label",
+    ]);
+    await until(() => state(one).unacknowledged === 0);
+    await link.close();
+  });
+
+  it("judge times by the servers' clock: one whose own is behind takes what the others take", async () => {
+    const now = Date.now;
+    const startNs = BigInt(now()) * 1_000_000n;
+    const fresh = await clusterLoad([{ from: "K", to: "L", label: "K:L" }], ["lda"], startNs);
+    Date.now = () => now() - 7_200_000;
+    try {
+      const one = await worker("behind");
+      await publish(fresh.epoch(0));
+      await until(async () => (await rowsOf(one, "K", "L")) === 1);
+      expect(state(one).aside.filter((a) => a.reason.includes("clock"))).toEqual([]);
+    } finally {
+      Date.now = now;
+    }
   });
 
   it("share the partitions when one joins, and take them back when it leaves; every group gets all", async () => {
@@ -172,6 +219,34 @@ describe.skipIf(NO_NATS)("workers of a cluster", () => {
       expect.arrayContaining(["A", "B", "C", "D", "E"]),
     );
     await reader.close();
+  });
+
+  it("go on when the stream and all that is shared were removed, and make them again", async () => {
+    const one = await worker("removed");
+    const reader = new PlanReader({ url: servers.url });
+    await one.service.setPlan({ estimators: ["lda"], epoch: "1s" });
+    const plan = await reader.read();
+    expect(plan).not.toBeNull();
+    const sink = await NatsSink.open({
+      ...{ url: servers.url, spoolDirectory: join(root, `spool${next++}`), retryMs: [50, 200] as const },
+    });
+    const put = async (from: number, to: number) => {
+      for (const record of epochs(from, to)) await sink.put(record);
+      await until(() => sink.counts.waiting === 0);
+    };
+    await put(30, 33);
+    for (const { from, to } of SEGMENTS) await until(async () => (await rowsOf(one, from, to)) >= 3);
+    const link = await servers.connect();
+    for (const name of [STREAM, "HOPTIME_ASIDE", "KV_hoptime", "KV_hoptime-removed"])
+      await link.streams.streams.delete(name);
+    await put(33, 36);
+    for (const { from, to } of SEGMENTS) await until(async () => (await rowsOf(one, from, to)) >= 6);
+    await until(() => state(one).unacknowledged === 0);
+    expect((await openCluster(link)).partitions).toBe(4);
+    await until(async () => (await reader.read()) === plan);
+    await reader.close();
+    await sink.close();
+    await link.close();
   });
 });
 

@@ -2,7 +2,7 @@ import type { CollectedSegment } from "../../collect/collector.ts";
 import type { RecordHead } from "../../epoch/record.ts";
 import type { SegmentRow } from "../../results/rows.ts";
 import { refusal } from "../../transport/nats/connection.ts";
-import { labelsIn } from "../../transport/nats/plan-reader.ts";
+import { labelsIn, streamNow } from "../../transport/nats/plan-reader.ts";
 import { endsOfLabel, homeOf, partitionOf, subjectOf } from "../../transport/nats/subjects.ts";
 import type { Ingested } from "../ingest.ts";
 import { nameOf, type PairingState } from "../pairing.ts";
@@ -10,7 +10,8 @@ import type { ArchiveQuestion } from "../questions.ts";
 import { estimateAll } from "../recovery.ts";
 import type { RowGate } from "../row-writer.ts";
 import type { TapPlanState } from "../tap-plan.ts";
-import { type ClusterLink, closeCluster } from "./cluster-link.ts";
+import { BusyPartitions } from "./busy-partitions.ts";
+import { type ClusterLink, closeCluster, type Shared } from "./cluster-link.ts";
 import type { ClusterPart, ClusterState, WorkerParts } from "./cluster-part.ts";
 import { RecordAssembly } from "./incoming.ts";
 import { headIn, RecordIntake } from "./intake.ts";
@@ -38,8 +39,11 @@ export class ClusterWorker implements ClusterPart {
   readonly #segments = new Map<string, CollectedSegment>();
   /** How far back the stream has been looked through for a segment, ms since 1970. */
   readonly #lookedBack = new Map<string, number>();
-  /** Partitions with work under way that acknowledging waits for. */
-  readonly #busy = new Map<number, number>();
+  readonly #busy = new BusyPartitions({
+    tick: () => this.#tick,
+    isClosed: () => this.#closed,
+    say: (error) => this.#say("past", error),
+  });
   #parts: WorkerParts | null = null;
   #past: PastRecords | null = null;
   #tick = 0;
@@ -47,6 +51,9 @@ export class ClusterWorker implements ClusterPart {
   #lost = 0;
   #labels: ReadonlyMap<string, readonly string[]> = new Map();
   #lag = 0;
+  #shared: Shared = { segments: [], plan: null };
+  /** When the stream was made. */
+  #created: string | null = null;
   #timer: NodeJS.Timeout | null = null;
   #alive: NodeJS.Timeout | null = null;
   readonly #troubles: Troubles;
@@ -85,7 +92,9 @@ export class ClusterWorker implements ClusterPart {
 
   attach(parts: WorkerParts): void {
     this.#parts = parts;
-    this.#past = new PastRecords(this.#link, parts.archive.directory, (message) => parts.store(message));
+    this.#past = new PastRecords(this.#link, parts.archive.directory, (...records) =>
+      parts.store(...records),
+    );
   }
 
   /** Begins to work. What the cluster has of plans and segments is known when it resolves. */
@@ -186,8 +195,8 @@ export class ClusterWorker implements ClusterPart {
     this.#intake.letIn();
   }
 
-  publish(message: Uint8Array, point: string | null, tap: string | null): Promise<Ingested> {
-    return publishMessage(this.#link, message, { point, tap });
+  publish(message: Uint8Array, points: readonly string[] | null, tap: string | null): Promise<Ingested> {
+    return publishMessage(this.#link, message, { points, tap });
   }
 
   async fetchFor(asked: ArchiveQuestion): Promise<void> {
@@ -198,6 +207,7 @@ export class ClusterWorker implements ClusterPart {
   }
 
   sharePlan(state: TapPlanState): Promise<void> {
+    this.#shared = { ...this.#shared, plan: state };
     return this.#link.sharePlan(state);
   }
 
@@ -209,7 +219,8 @@ export class ClusterWorker implements ClusterPart {
     return (this.#partitions.get(partition)?.sinceMs ?? Number.POSITIVE_INFINITY) < Number.POSITIVE_INFINITY;
   }
 
-  #begin(number: number): void {
+  /** `goesOn`: it was this worker's before, too. */
+  #begin(number: number, goesOn = false): void {
     const [parts, past] = [this.#parts, this.#past];
     if (!parts || !past || this.#closed) return;
     const read = new Takeover();
@@ -229,7 +240,7 @@ export class ClusterWorker implements ClusterPart {
       },
       onReady: async (sinceMs) => {
         if (sinceMs > 0 || read.open.length > 0) this.#takenOver++;
-        this.#resume(number, read);
+        if (!goesOn || sinceMs > 0) this.#resume(number, read);
       },
       onMessage: (message) => this.#intake.take(message),
       onTrouble: (error) => this.#say(`partition ${number}`, error),
@@ -267,9 +278,9 @@ export class ClusterWorker implements ClusterPart {
       await this.#fetchSegment(segment, 0, true);
       estimateAll(archive, pairing, segment);
     };
-    this.#during(this.#partitionOf(segment.to), all());
+    this.#busy.during(this.#partitionOf(segment.to), all());
     setTimeout(() => {
-      if (!this.#closed) this.#during(this.#partitionOf(segment.to), all());
+      if (!this.#closed) this.#busy.during(this.#partitionOf(segment.to), all());
     }, LEARN_MS).unref();
   }
 
@@ -292,7 +303,7 @@ export class ClusterWorker implements ClusterPart {
       );
       this.#parts?.pairing.again(segment.from, segment.label, span);
     };
-    this.#during(this.#partitionOf(segment.to), look());
+    this.#busy.during(this.#partitionOf(segment.to), look());
   }
 
   /** `atHome`: where the taps publish them, too; copies for this partition begin when a worker learns of the segment. */
@@ -301,26 +312,6 @@ export class ClusterWorker implements ClusterPart {
     const subjects = new Set([subjectOf(partition, from, label), subjectOf(partition, to, label)]);
     if (atHome) subjects.add(subjectOf(homeOf(from, label, this.#link.cluster.partitions), from, label));
     for (const subject of subjects) await this.#past?.fetch(subject, fromMs);
-  }
-
-  /** Nothing of the partition is acknowledged while this goes on, nor before two more ticks have written what came of it. */
-  #during(partition: number, work: Promise<void>): void {
-    this.#busy.set(partition, (this.#busy.get(partition) ?? 0) + 1);
-    const done = (tick: number) => {
-      if (this.#tick < tick + 2 && !this.#closed) {
-        setTimeout(() => done(tick), 100).unref();
-        return;
-      }
-      const left = (this.#busy.get(partition) ?? 1) - 1;
-      if (left > 0) this.#busy.set(partition, left);
-      else this.#busy.delete(partition);
-    };
-    work
-      .then(
-        () => this.#say("past", null),
-        (error: unknown) => this.#say("past", error),
-      )
-      .finally(() => done(this.#tick));
   }
 
   async #end(number: number, why: string): Promise<void> {
@@ -366,12 +357,32 @@ export class ClusterWorker implements ClusterPart {
 
   /** What others have set, what there is, and what is behind. */
   async #look(): Promise<void> {
-    const { segments, plan } = await this.#link.shared();
+    this.#shared = await this.#link.shared(this.#shared);
+    const { segments, plan } = this.#shared;
     for (const segment of segments) this.watch(segment);
     if (plan) await this.#parts?.adoptPlan(plan);
-    this.#labels = await labelsIn(this.#link);
+    const { created, labels } = await streamNow(this.#link);
+    this.#labels = labels;
+    if (this.#created !== null && created !== this.#created) await this.#startOver();
+    this.#created = created;
     this.#lag = await this.#link.lagOf(this.#leases.partitions);
     await this.#intake.setAsideIncomplete();
+  }
+
+  /** Somebody has removed the stream, and it was made again: its sequences begin anew, and nothing that came before can be acknowledged. What is here of it is estimated. */
+  async #startOver(): Promise<void> {
+    this.#parts?.log(
+      `${this.#link.url}: the stream was removed; what it had is lost but for what workers have on disk`,
+    );
+    this.#past?.forget();
+    this.#lookedBack.clear();
+    for (const [number, partition] of [...this.#partitions]) {
+      this.#partitions.delete(number);
+      this.#unacknowledged.forget(number, true);
+      this.#intake.forget(number);
+      await partition.stop();
+      if (this.#leases.fenceOf(number) !== null && !this.#partitions.has(number)) this.#begin(number, true);
+    }
   }
 
   /** Null: it works. */

@@ -102,6 +102,41 @@ describe("paths of workers that share their results", () => {
     await results.close();
   });
 
+  it("wait for an epoch that is left out, and not for ever, nor for those of long ago", async () => {
+    const results = await DuckdbStore.open(join(root, "gap.duckdb"));
+    let nowMs = 0;
+    const segments = [{ from: "A", to: "B" }];
+    const settings = {
+      results,
+      segments,
+      isWanted: () => true,
+      gapMs: 1000,
+      waitMs: 5000,
+      nowMs: () => nowMs,
+    };
+    const shared = new SharedRows(settings);
+    const next = async () => (await shared.next()).map((r) => Number((r.startNs - START_NS) / SECOND_NS));
+    // Of long ago: 3 is missing.
+    await results.write([...rows("A", "B", 0, 3), ...rows("A", "B", 4, 70)], []);
+    expect((await next()).length).toBe(69);
+    // A worker died with 71 open; the next one goes on with 72.
+    await results.write([...rows("A", "B", 70, 71), ...rows("A", "B", 72, 75)], []);
+    expect(await next()).toEqual([70]);
+    nowMs = 900;
+    await results.write(rows("A", "B", 75, 76), []);
+    expect(await next()).toEqual([]);
+    await results.write(rows("A", "B", 71, 72), []);
+    expect((await next()).sort()).toEqual([71, 72, 73, 74, 75]);
+    // 77 never comes; nor does 80, which nobody waits for then.
+    await results.write([...rows("A", "B", 76, 77), ...rows("A", "B", 78, 80)], []);
+    expect(await next()).toEqual([76]);
+    nowMs = 1950;
+    expect((await next()).sort()).toEqual([78, 79]);
+    await results.write(rows("A", "B", 81, 83), []);
+    expect((await next()).sort()).toEqual([81, 82]);
+    await results.close();
+  });
+
   it("wait for a segment that is behind, and not for ever", async () => {
     const results = await DuckdbStore.open(join(root, "wait.duckdb"));
     let nowMs = 0;

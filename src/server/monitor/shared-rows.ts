@@ -1,6 +1,7 @@
 /**
  * Rows that several workers write to one store, read for the paths as they come (docs/decisions/0035). Segments of a path may be worked by different workers, one of them behind: rows are given out only
- * as far as every segment has come, so that an epoch of a path is judged with all of its segments. A segment that stays away is waited for a while, and then missing.
+ * as far as every segment has come, so that an epoch of a path is judged with all of its segments, and in order: after a worker died, the next one writes later epochs before it has made those that
+ * were open. A segment that stays away, or an epoch that is left out, is waited for a while, and then missing.
  */
 import { earlier, later } from "../../base/time.ts";
 import type { ResultsStore } from "../../results/results-store.ts";
@@ -9,6 +10,12 @@ import type { SegmentRow } from "../../results/rows.ts";
 
 /** How long one segment waits for another, ms. */
 const WAIT_MS = 60_000;
+/** How long an epoch that is left out is waited for: longer than a lease and taking over. */
+const GAP_MS = 30_000;
+/** After one that never came, those of its series are not waited for: taps that pause often would hold up all paths. */
+const PAUSE_MS = 600_000;
+/** Of what was there before it was read, one that is older than this is not waited for. */
+const RECENT_NS = 60_000_000_000n;
 /** What comes later than this after newer rows is not looked for, and a segment that is silent for so long is not waited for. */
 const LOOK_NS = 600_000_000_000n;
 const FAR_NS = 9_000_000_000_000_000_000n;
@@ -20,13 +27,27 @@ export interface SharedRowsOptions {
   /** Is it one of those, or beside them? */
   isWanted: (from: string, to: string) => boolean;
   waitMs?: number | undefined;
+  gapMs?: number | undefined;
   nowMs?: () => number;
+}
+
+/** How far the rows of a segment, label and estimator are read. */
+interface Series {
+  /** Start and end of the last one before which none is missing. */
+  startNs: bigint;
+  endNs: bigint;
+  /** Those behind a gap, by their start. */
+  ahead: Map<bigint, bigint>;
+  /** When the gap was first seen; null: there is none. */
+  gapMs: number | null;
+  /** Until then no gap is waited for. */
+  hastyMs: number;
 }
 
 export class SharedRows {
   readonly #options: SharedRowsOptions;
-  /** Start of the newest row that was read, by segment, label and estimator. */
-  readonly #read = new Map<string, bigint>();
+  /** By segment, label and estimator. */
+  readonly #read = new Map<string, Series>();
   /** The same by segment: how far each is. */
   readonly #newest = new Map<string, bigint>();
   /** They were waited for; until they come. */
@@ -49,8 +70,11 @@ export class SharedRows {
       for (const estimator of estimators) {
         const names = { from, to, label, estimator };
         const read = this.#read.get(nameOf(names));
-        if (read === undefined || lastNs > read)
-          spans.push({ ...names, startNs: read === undefined ? recentNs : later(read + 1n, recentNs) });
+        if (read === undefined || lastNs > read.startNs)
+          spans.push({
+            ...names,
+            startNs: read === undefined ? recentNs : later(read.startNs + 1n, recentNs),
+          });
       }
     }
     spans.sort((a, b) => (a.startNs < b.startNs ? -1 : 1));
@@ -60,15 +84,48 @@ export class SharedRows {
 
   /** Rows that were read otherwise. */
   hold(rows: readonly SegmentRow[]): void {
-    for (const row of rows) {
-      const { segment, estimator, startNs } = row;
+    const fresh = new Set<Series>();
+    for (const row of [...rows].sort((a, b) => (a.startNs < b.startNs ? -1 : 1))) {
+      const { segment, estimator, startNs, endNs } = row;
       const name = nameOf({ ...segment, estimator });
-      if (startNs <= (this.#read.get(name) ?? -1n)) continue;
-      this.#read.set(name, startNs);
-      const key = keyOf(segment);
-      this.#newest.set(key, later(startNs, this.#newest.get(key) ?? 0n));
-      this.#silent.delete(key);
+      const known = this.#read.get(name);
+      if (known && (startNs <= known.startNs || known.ahead.has(startNs))) continue;
+      if (known) known.ahead.set(startNs, endNs);
+      else {
+        const series: Series = { startNs, endNs, ahead: new Map(), gapMs: null, hastyMs: 0 };
+        this.#read.set(name, series);
+        fresh.add(series);
+      }
+      this.#silent.delete(keyOf(segment));
       this.#held.push(row);
+    }
+    this.#newest.clear();
+    const gaps = new Map<string, bigint>();
+    for (const [name, series] of this.#read) {
+      this.#join(series, fresh.has(series));
+      const [key, { startNs, gapMs }] = [keyOfName(name), series];
+      if (gapMs !== null) gaps.set(key, earlier(startNs, gaps.get(key) ?? startNs));
+      this.#newest.set(key, later(startNs, this.#newest.get(key) ?? 0n));
+    }
+    // Other estimators of the segment do not go on without it.
+    for (const [key, startNs] of gaps) this.#newest.set(key, startNs);
+  }
+
+  /** As far as no epoch is left out, or is waited for no longer. */
+  #join(series: Series, isFresh: boolean): void {
+    const nowMs = this.#nowMs();
+    const recentNs = isFresh ? [...series.ahead.keys()].reduce(later, 0n) - RECENT_NS : 0n;
+    for (const [startNs, endNs] of [...series.ahead].sort(([a], [b]) => (a < b ? -1 : 1))) {
+      // Taps that are started again begin in the middle of an epoch.
+      const isLeftOut = 2n * (startNs - series.endNs) > endNs - startNs && startNs > recentNs;
+      if (isLeftOut && nowMs >= series.hastyMs) {
+        series.gapMs ??= nowMs;
+        if (nowMs - series.gapMs < (this.#options.gapMs ?? GAP_MS)) return;
+        series.hastyMs = nowMs + PAUSE_MS;
+      }
+      series.gapMs = null;
+      series.ahead.delete(startNs);
+      Object.assign(series, { startNs, endNs });
     }
   }
 
@@ -110,4 +167,8 @@ export class SharedRows {
 
 const nameOf = ({ from, to, label, estimator }: Omit<RowsFrom, "startNs">) =>
   JSON.stringify([from, to, label, estimator]);
+const keyOfName = (name: string) => {
+  const [from = "", to = ""] = JSON.parse(name) as string[];
+  return keyOf({ from, to });
+};
 const keyOf = ({ from, to }: { from: string; to: string }) => `${from}\n${to}`;

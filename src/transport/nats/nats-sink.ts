@@ -10,21 +10,13 @@ import { VERSION } from "../../base/version.ts";
 import { identityText, recordIdentity } from "../../epoch/identity.ts";
 import { decodeHead, type RecordHead } from "../../epoch/record.ts";
 import { splitBatch } from "../batch.ts";
-import {
-  type Delivered,
-  type Delivery,
-  SpooledSink,
-  type SpooledSinkCounts,
-  type SpoolReport,
-} from "../spooled-sink.ts";
+import { type Delivered, type Delivery, SpooledSink, type SpoolReport } from "../spooled-sink.ts";
 import { type Cluster, openCluster } from "./cluster.ts";
 import { connectNats, type NatsLink, refusal } from "./connection.ts";
 import { parseNatsUrl } from "./nats-url.ts";
 import { PART_HEADER, partText, piecesOf } from "./parts.ts";
 import type { NatsSinkOptions } from "./sink-options.ts";
 import { homeOf, subjectOf } from "./subjects.ts";
-
-export type NatsSinkCounts = SpooledSinkCounts;
 
 export const TAP_HEADER = "Hoptime-Tap";
 /** Messages on their way at a time. */
@@ -52,6 +44,8 @@ class NatsDelivery implements Delivery {
   readonly url: string;
   readonly #options: NatsSinkOptions;
   #link: Promise<Link> | null = null;
+  /** What the cluster has to have may be gone: it is looked for before more is sent. */
+  #isDoubtful = false;
 
   constructor(options: NatsSinkOptions) {
     this.#options = options;
@@ -61,6 +55,8 @@ class NatsDelivery implements Delivery {
   async send(body: Buffer, report: SpoolReport, signal: AbortSignal): Promise<Delivered> {
     try {
       const link = await this.#connected();
+      if (this.#isDoubtful) await openCluster(link, { partitions: link.cluster.partitions });
+      this.#isDoubtful = false;
       const tap = JSON.stringify({ hoptime: VERSION, ...report });
       const results: Outcome[] = [];
       const { records } = splitBatch(body, "spool");
@@ -71,6 +67,7 @@ class NatsDelivery implements Delivery {
       }
       return { kind: "taken", results };
     } catch (error) {
+      this.#isDoubtful = true;
       const { problem, hint } = refusal(this.url, error);
       const reason = problem.replace(`${this.url}: `, "");
       return { kind: "later", reason: hint === undefined ? reason : `${reason}; ${hint}`, afterMs: 0 };

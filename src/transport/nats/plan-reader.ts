@@ -17,7 +17,8 @@ export class PlanReader {
   async read(): Promise<string | null> {
     return await this.#with(async (link) => {
       const { bucket } = await openCluster(link);
-      return (await bucket.get(PLAN_KEY))?.string() ?? null;
+      const entry = await bucket.get(PLAN_KEY);
+      return entry?.operation === "PUT" ? entry.string() : null;
     });
   }
 
@@ -45,8 +46,15 @@ export class PlanReader {
 }
 
 /** Points that the stream has records of, and their labels. */
-export async function labelsIn({ streams }: NatsLink): Promise<Map<string, string[]>> {
-  const { state } = await streams.streams.info(STREAM, { subjects_filter: `${SUBJECT_ROOT}.>` });
+export async function labelsIn(link: NatsLink): Promise<Map<string, string[]>> {
+  return (await streamNow(link)).labels;
+}
+
+/** The same, and when the stream was made. */
+export async function streamNow({
+  streams,
+}: NatsLink): Promise<{ created: string; labels: Map<string, string[]> }> {
+  const { state, created } = await streams.streams.info(STREAM, { subjects_filter: `${SUBJECT_ROOT}.>` });
   const labels = new Map<string, Set<string>>();
   for (const subject of Object.keys(state.subjects ?? {})) {
     const parts = parseSubject(subject);
@@ -54,5 +62,5 @@ export async function labelsIn({ streams }: NatsLink): Promise<Map<string, strin
     const known = labels.get(parts.point) ?? new Set();
     labels.set(parts.point, known.add(parts.label));
   }
-  return new Map([...labels].map(([point, own]) => [point, [...own].sort()]));
+  return { created, labels: new Map([...labels].map(([point, own]) => [point, [...own].sort()])) };
 }
