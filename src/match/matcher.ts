@@ -270,7 +270,7 @@ export class ExactMatcher {
     return this.#kernels.call.statsReverse(this.#stats, id, this.#scratch);
   }
 
-  /** Pairs of flows that answer each other and both have matched packets; none where the first `mostAsked` flows with such have no peer. */
+  /** Pairs of flows that answer each other and both have matched packets; none where the first `maxAsked` flows with such have no peer. */
   *peers(maxAsked: number): Generator<[number, number]> {
     const { call } = this.#kernels;
     let maximum = Math.min(maxAsked, 0xffff_ffff);
