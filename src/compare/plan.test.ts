@@ -48,6 +48,11 @@ describe("a pass with corrected clocks", () => {
     });
   });
 
+  test("takes all packets to go forward where they did in the delays as captured", () => {
+    const decision = nextPlan(plan, evidence({ twoWay: false, ways: plan.ways }), wishes);
+    expect(decision).toMatchObject({ why: "correction", plan: { ways: { kind: "one-way" } } });
+  });
+
   test("looks for them again where they were not known", () => {
     const decision = nextPlan(plan, evidence({ open: true }), wishes);
     expect(decision).toMatchObject({ kind: "again", why: "correction", plan: { ways: plan.ways } });

@@ -267,6 +267,11 @@ export function matchedPlan(
 /** The first may change which packets are paired, and so what they show: then the second is what they show. */
 const MAX_CORRECTIONS = 2;
 
+function waysShown(ways: Ways, { twoWay, matched }: Directions, knownWays: () => KnownWays): Ways {
+  if (ways.kind === "known" || matched === 0) return ways;
+  return twoWay ? { kind: "known", flows: knownWays() } : { kind: "one-way" };
+}
+
 function correctedPlan(
   plan: PassPlan,
   { verdict, directions, knownWays }: PassEvidence,
@@ -284,10 +289,7 @@ function correctedPlan(
   if (plan.correction.kind === "none" ? nothing : removed(line) <= removed(plan.correction)) return null;
   const settled = { ...plan.settled, corrections: plan.settled.corrections + 1 };
   // The ways are those that the delays as captured have shown: with them the correction was found.
-  const ways: Ways =
-    directions.twoWay && !directions.open && plan.ways.kind !== "known"
-      ? { kind: "known", flows: knownWays() }
-      : plan.ways;
+  const ways = directions.open ? plan.ways : waysShown(plan.ways, directions, knownWays);
   return {
     kind: "again",
     plan: { ...plan, ways, correction: { kind: "line", ...line }, settled },
