@@ -51,10 +51,7 @@ export function keyFlows(b: usize, mask: usize, seed: u64): void {
   const metas = batch.meta;
   const addresses = batch.addrA;
   const hashes = batch.flowHash;
-  // Packets come in bursts: a row often has the key of the row before it.
-  let lastMeta: u64 = META_IPV6;
-  let lastA: u64 = 0;
-  let lastHash: u64 = 0;
+  const begin = seed + P5;
   for (let i: u32 = 0; i < n; i++) {
     const o = i << 3;
     let meta = load<u64>(metas + o);
@@ -64,12 +61,8 @@ export function keyFlows(b: usize, mask: usize, seed: u64): void {
       const a = load<u64>(addresses + o) & addr4;
       store<u64>(addresses + o, a);
       store<u64>(metas + o, meta);
-      if (meta != lastMeta || a != lastA) {
-        lastMeta = meta;
-        lastA = a;
-        lastHash = avalanche(mixWord(mixWord(seed + P5, meta), a));
-      }
-      store<u64>(hashes + o, lastHash);
+      // Made anew for each: whether a packet is of the flow before it cannot be guessed on most links, which costs more than the hash.
+      store<u64>(hashes + o, avalanche(mixWord(mixWord(begin, meta), a)));
       continue;
     } else {
       meta &= meta6;
@@ -81,7 +74,7 @@ export function keyFlows(b: usize, mask: usize, seed: u64): void {
       store<u64>(batch.addrB + o, bb);
       store<u64>(batch.addrC + o, c);
       store<u64>(batch.addrD + o, d);
-      h = mixWord(mixWord(seed + P5, meta), a);
+      h = mixWord(mixWord(begin, meta), a);
       // A key without addresses is shared by both IP versions: its masked meta has no version bit.
       if ((meta & META_IPV6) != 0) h = mixWord(mixWord(mixWord(h, bb), c), d);
     }

@@ -29,19 +29,22 @@ export function mayWait(covered: u32): bool {
   return covered - (LEAST_WORDS * 8 - 7) <= (MOST_WORDS - LEAST_WORDS) * 8 + 7;
 }
 
-/** The digest of the next row is made later, of the packet at `ip` of which so many bytes behind the IP header are covered. */
+/**
+ * The digest of a row is made later, of the packet at `ip` of which so many bytes behind the IP header are covered. Returns the list that is full now, whose digests are to be made
+ * before another packet waits (digestList); 0: none.
+ */
 // @ts-ignore: decorator
 @inline
-export function digestLater(batch: Batch, seed: u64, ip: usize, covered: u32): void {
+export function digestLater(row: u32, ip: usize, covered: u32): u32 {
   const words = (covered + 7) >> 3;
   const count = waiting + (words << 2);
   const n = load<u32>(count);
   const entry = lists + words * LIST_BYTES + (n << 3);
   store<u32>(entry, <u32>ip);
-  store<u32>(entry, (batch.count << 4) | (<u32>isUdp(ip) << 3) | (covered & 7), 4);
+  store<u32>(entry, (row << 4) | (<u32>isUdp(ip) << 3) | (covered & 7), 4);
   store<u32>(count, n + 1);
   filled |= <u64>1 << words;
-  if (n == ROOM - 1) digestList(batch.digest, seed, words);
+  return n == ROOM - 1 ? words : 0;
 }
 
 /** What is left of a packet's last word. */
@@ -73,7 +76,7 @@ function third(ip: usize, what: u32): u64 {
 }
 
 /** Makes the digests of a list. */
-function digestList(digests: u32, seed: u64, words: u32): void {
+export function digestList(digests: u32, seed: u64, words: u32): void {
   const n = load<u32>(waiting + (words << 2));
   let at: usize = lists + words * LIST_BYTES;
   const end = at + (n << 3);

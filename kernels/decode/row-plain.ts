@@ -1,8 +1,8 @@
 // The commonest packets, told and keyed without branches on what they are: IPv4 without options and not a fragment, TCP or UDP. Traffic mixes TCP and UDP in any order,
 // which a branch would have to guess. Their digests are made by walk-plain.ts and late-digest.ts.
 
-import { Batch, FLAG_IPID, FLAG_LINK_LOCAL, META_PORTS } from "./batch";
-import { be32 } from "./link";
+import { Batch, FLAG_IPID, FLAG_LINK_LOCAL, FLAG_SHORT, META_PORTS } from "./batch";
+import { be16, be32 } from "./link";
 
 const TCP: u32 = 6;
 const UDP: u32 = 17;
@@ -10,6 +10,8 @@ const UDP: u32 = 17;
 const WHOLE: u32 = 0xff00ff3f;
 /** First byte of the destination. */
 const MULTICAST: u32 = 0xe0;
+/** Little-endian: the type in an Ethernet frame and the first byte of an IPv4 header without options. */
+export const TYPE_IPV4: u32 = 0x450008;
 
 // @ts-ignore: decorator
 @inline
@@ -24,6 +26,23 @@ export function isWhole(p: usize): bool {
   const whole = load<u32>(p, 20) & WHOLE;
   // Either comes at any time: not to be guessed.
   return (<u32>(whole == UDP << 24) | <u32>(whole == TCP << 24)) != 0;
+}
+
+/** Bytes behind the IP header that the digest covers of a packet of which so many are visible from there on. */
+// @ts-ignore: decorator
+@inline
+export function coveredOf(ip: usize, visible: u32, cover: u32): u32 {
+  return min<u32>(min<u32>(visible, be16(ip + 2)), cover) - 20;
+}
+
+/** FLAG_SHORT where the digest would cover more than is visible, which is noted; `left`: bytes from the IP header on that were on the wire. */
+// @ts-ignore: decorator
+@inline
+export function shortTo(batch: Batch, row: u32, ip: usize, visible: u32, left: u32, cover: u32): u32 {
+  if (visible >= min<u32>(min<u32>(be16(ip + 2), left), cover)) return 0;
+  batch.shorts++;
+  store<u32>(batch.captured + (row << 2), visible);
+  return FLAG_SHORT;
 }
 
 /** Key fields of the packet at `ip`, to where its row has them; returns its flags. */

@@ -1,20 +1,18 @@
-// Packets of a ring that are plain (row-plain.ts), at least PLAIN_COVER bytes long and captured that far, neither tagged nor merged, and timestamped by the system, become rows.
-// Row and digest are those of decode.ts; what is not plain is left to it. A loop of their own: among all the others its values would not stay in registers.
+// Packets of a ring that are plain (row-plain.ts), neither tagged nor merged, and timestamped by the system, become rows. Row and digest are those of decode.ts; what is not plain is left to it.
+// A loop of their own, without a call in it: its values stay in registers. Most packets are longer than what the digest covers by default: their digests are made beside their rows, those of others later.
 
 import { Batch } from "./batch";
 import { Cursor } from "./cursor";
 import { avalanche, mixWord } from "./digest";
+import { digestLater, digestList, mayWait } from "./late-digest";
 import { be16 } from "./link";
 import { directionOf, HARDWARE, HEADER_BYTES, SEGMENTS, TAG_BYTES, TAG_VALID, timeOf } from "./ring-packet";
-import { isUdp, isWhole, keyTo } from "./row-plain";
+import { coveredOf, isUdp, isWhole, keyTo, shortTo, TYPE_IPV4 } from "./row-plain";
 
-/** What the digest covers here, from the IP header on. */
-export const PLAIN_COVER: u32 = 64;
+/** What digests of interfaces cover, from the IP header on, where nothing else is asked for (OBSERVE_COVER in src/observe/observe-captures.ts): most packets are at least as long. */
+const USUAL_COVER: u32 = 64;
 const ETHERNET: u32 = 14;
-/** Little-endian: type and first byte of IPv4. */
-const TYPE_IPV4: u32 = 0x450008;
-/** Bits of the total length, as it lies in the packet, of which one is set from PLAIN_COVER on. */
-const LONG_ENOUGH: u32 = 0xc0ff;
+const IP_HEADER: u32 = 20;
 
 /** The packet at `pos` is plain; `limit`: the end of the block, `longest`: on the wire. `ip`: its IP header. */
 // @ts-ignore: decorator
@@ -23,30 +21,53 @@ function startsPlain(pos: usize, ip: usize, limit: usize, longest: u32): bool {
   if ((load<u32>(pos, 20) & (TAG_VALID | SEGMENTS | HARDWARE)) != 0) return false;
   const captured = load<u32>(pos, 12);
   const wire = load<u32>(pos, 16);
-  if (captured < ETHERNET + PLAIN_COVER) return false;
+  if (captured < ETHERNET + IP_HEADER) return false;
   if (wire < captured) return false;
   if (wire > longest) return false;
   if (ip - ETHERNET + captured > limit) return false;
   if ((load<u32>(ip - 2) & 0xffffff) != TYPE_IPV4) return false;
-  if (!isWhole(ip - ETHERNET)) return false;
-  return (<u32>load<u16>(ip, 2) & LONG_ENOUGH) != 0;
+  return isWhole(ip - ETHERNET);
 }
 
-/** The same of any packet. */
-export function isPlain(pos: usize, limit: usize, longest: u32): bool {
+/** The same of any packet, and its digest can be made here. */
+export function isPlain(pos: usize, limit: usize, longest: u32, cover: u32): bool {
   if (pos + HEADER_BYTES > limit) return false;
   const start: u32 = load<u16>(pos, 24);
-  return start >= HEADER_BYTES + TAG_BYTES && startsPlain(pos, pos + start + ETHERNET, limit, longest);
+  const ip = pos + start + ETHERNET;
+  return (
+    start >= HEADER_BYTES + TAG_BYTES && startsPlain(pos, ip, limit, longest) &&
+    mayWait(coveredOf(ip, load<u32>(pos, 12) - ETHERNET, cover))
+  );
 }
 
 /** Plain packets become rows, until one comes that is not, or the block or the batch ends. */
 export function walkPlain(cursor: Cursor, batch: Batch): void {
+  if (cursor.cover == USUAL_COVER) walkLong(cursor, batch);
+  let full: u32;
+  while ((full = walkAny(cursor, batch)) != 0) digestList(batch.digest, cursor.seed, full);
+}
+
+/** Those that are as long as most. */
+function walkLong(cursor: Cursor, batch: Batch): void {
+  walkWhile(cursor, batch, false);
+}
+
+/** Ends at a list of digests that is full, too, and returns it. */
+function walkAny(cursor: Cursor, batch: Batch): u32 {
+  return walkWhile(cursor, batch, true);
+}
+
+// @ts-ignore: decorator
+@inline
+function walkWhile(cursor: Cursor, batch: Batch, any: bool): u32 {
   const limit: usize = cursor.limit;
   const longest = cursor.longest;
+  const cover = any ? cursor.cover : USUAL_COVER;
   let pos: usize = cursor.pos;
-  if (cursor.left == 0 || !isPlain(pos, limit, longest)) return;
+  if (cursor.left == 0 || !isPlain(pos, limit, longest, cover)) return 0;
   // Where frames begin: as far from the start of each packet.
   const start: u32 = load<u16>(pos, 24);
+  const usual: u32 = !any || cover == USUAL_COVER ? USUAL_COVER - IP_HEADER : u32.MAX_VALUE;
   const seed = cursor.seed;
   const origin = cursor.origin;
   const times = batch.time;
@@ -61,10 +82,14 @@ export function walkPlain(cursor: Cursor, batch: Batch): void {
   let row = first;
   let bytes: u64 = 0;
   let latest = <i64>cursor.maxTime;
+  let full: u32 = 0;
   while (row < end) {
     const ip: usize = pos + start + ETHERNET;
     if (<u32>load<u16>(pos, 24) != start) break;
     if (!startsPlain(pos, ip, limit, longest)) break;
+    const visible = load<u32>(pos, 12) - ETHERNET;
+    const covered = coveredOf(ip, visible, cover);
+    if (any ? !mayWait(covered) : covered != usual) break;
     const wire = load<u32>(pos, 16);
     const o = row << 3;
     const q = row << 2;
@@ -73,18 +98,15 @@ export function walkPlain(cursor: Cursor, batch: Batch): void {
     bytes += <u64>wire;
     store<f64>(times + o, <f64>time);
     store<u32>(lengths + q, wire);
-    // The checksum: of UDP in the first word, of TCP in the third.
-    const udp = isUdp(ip);
-    const word1 = load<u64>(ip, 20) & select<u64>(0x0000ffffffffffff, -1, udp);
-    const word3 = load<u64>(ip, 36) & select<u64>(-1, 0xffffffffffff0000, udp);
-    let h = mixWord(mixWord(seed, load<u64>(ip, 12)), load<u64>(ip, 2) & 0xff00ffffffffffff);
-    h = mixWord(mixWord(mixWord(h, word1), load<u64>(ip, 28)), word3);
-    h = mixWord(mixWord(mixWord(h, load<u64>(ip, 44)), load<u64>(ip, 52)), <u64>load<u32>(ip, 60));
-    store<u64>(digests + o, avalanche(h));
-    store<u32>(flags + q, keyTo(metas + o, addresses + o, ip) | directionOf(pos));
+    let flag = keyTo(metas + o, addresses + o, ip) | directionOf(pos);
+    if (any) flag |= shortTo(batch, row, ip, visible, wire - ETHERNET, cover);
+    store<u32>(flags + q, flag);
     if (keepsMore) more(cursor, batch, row, pos, ip, row - first);
     pos += load<u32>(pos);
+    if (!any || covered == usual) store<u64>(digests + o, usualDigest(seed, ip));
+    else full = digestLater(row, ip, covered);
     row++;
+    if (any && full != 0) break;
   }
   batch.count = row;
   cursor.pos = <u32>pos;
@@ -92,6 +114,21 @@ export function walkPlain(cursor: Cursor, batch: Batch): void {
   cursor.packets += <u64>(row - first);
   cursor.bytes += bytes;
   cursor.maxTime = <f64>latest;
+  return full;
+}
+
+/** The digest of a packet of which as much as USUAL_COVER is covered. */
+// @ts-ignore: decorator
+@inline
+function usualDigest(seed: u64, ip: usize): u64 {
+  // The checksum: of UDP in the first word, of TCP in the third.
+  const udp = isUdp(ip);
+  const word1 = load<u64>(ip, 20) & select<u64>(0x0000ffffffffffff, -1, udp);
+  const word3 = load<u64>(ip, 36) & select<u64>(-1, 0xffffffffffff0000, udp);
+  let h = mixWord(mixWord(seed, load<u64>(ip, 12)), load<u64>(ip, 2) & 0xff00ffffffffffff);
+  h = mixWord(mixWord(mixWord(h, word1), load<u64>(ip, 28)), word3);
+  h = mixWord(mixWord(mixWord(h, load<u64>(ip, 44)), load<u64>(ip, 52)), <u64>load<u32>(ip, 60));
+  return avalanche(h);
 }
 
 /** Columns that not every batch has; `before`: packets since the cursor was looked at. */

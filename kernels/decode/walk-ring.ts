@@ -4,11 +4,12 @@
 import { Batch } from "./batch";
 import { BAD_LENGTH, BATCH_FULL, count, Cursor, NEED_DATA } from "./cursor";
 import { decodeFrame } from "./decode";
+import { finishDigests } from "./late-digest";
 import { NO_TIME, OK } from "./link";
 import {
   directionOf, HARDWARE, HEADER_BYTES, SEGMENTS, TAG_BYTES, TAG_TYPE_VALID, TAG_VALID, timeOf,
 } from "./ring-packet";
-import { isPlain, PLAIN_COVER, walkPlain } from "./walk-plain";
+import { isPlain, walkPlain } from "./walk-plain";
 
 /** Link types in use: a frame with its Ethernet header; else the packet from its network header on. */
 export const RING_ETHERNET: u32 = 1;
@@ -35,13 +36,13 @@ export function walkRing(c: usize, b: usize): i32 {
     cursor.origin = timeOf(cursor.pos);
     cursor.maxTime = 0;
   }
-  const plainLink =
-    cursor.link == RING_ETHERNET && cursor.special == 0 && cursor.cover == PLAIN_COVER && cursor.hardwareOnly == 0;
+  const plainLink = cursor.link == RING_ETHERNET && cursor.special == 0 && cursor.hardwareOnly == 0;
   let outcome = PLAIN_AHEAD;
   while (outcome == PLAIN_AHEAD) {
     if (plainLink) walkPlain(cursor, batch);
     outcome = walkOthers(cursor, batch, plainLink);
   }
+  finishDigests(batch, cursor.seed);
   return outcome;
 }
 
@@ -50,6 +51,7 @@ function walkOthers(cursor: Cursor, batch: Batch, plainLink: bool): i32 {
   const limit: usize = cursor.limit;
   const link = cursor.link;
   const longest = cursor.longest;
+  const cover = cursor.cover;
   const hardwareOnly = cursor.hardwareOnly != 0;
   const capacity = batch.capacity;
   const times: usize = batch.time;
@@ -115,7 +117,7 @@ function walkOthers(cursor: Cursor, batch: Batch, plainLink: bool): i32 {
     }
     pos += load<u32>(pos);
     left--;
-    if (plainLink && left > 0 && isPlain(pos, limit, longest)) {
+    if (plainLink && left > 0 && isPlain(pos, limit, longest, cover)) {
       outcome = PLAIN_AHEAD;
       break;
     }

@@ -6,6 +6,7 @@ import { Batch, FLAG_INBOUND, FLAG_OUTBOUND, FLAG_SHORT } from "./batch";
 import { BAD_LENGTH, BAD_TRAILER, BATCH_FULL, begin, count, Cursor, endAt, NEED_DATA, needData, SPECIAL, take } from "./cursor";
 import { NO_INTERFACE, NO_TIME } from "./link";
 import { MAX_TIMESTAMPS } from "./origin";
+import { PLAIN_RECORD, walkPlainPcap } from "./walk-plain-pcap";
 
 /** No real frame is longer (libpcap's own limit). */
 const MAX_CAPTURED: u32 = 262144;
@@ -94,8 +95,15 @@ export function walkPcap(c: usize, b: usize): i32 {
   const cooked = isCooked(link);
   const unit: i64 = cursor.nano != 0 ? 1 : 1000;
   if (cursor.started == 0) beginPcap(cursor);
+  const plain =
+    link == 1 && !swapped && header == PLAIN_RECORD && cursor.special == 0 && batch.frame == 0 && cursor.started != 0;
   let pos = cursor.pos;
   while (true) {
+    if (plain) {
+      cursor.pos = pos;
+      walkPlainPcap(cursor, batch, unit, MAX_CAPTURED);
+      pos = cursor.pos;
+    }
     if (batch.count == batch.capacity) return endAt(cursor, batch, pos, BATCH_FULL);
     if (pos + header > limit) return needData(cursor, batch, pos, header);
     let sec = load<u32>(pos);

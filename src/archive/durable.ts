@@ -11,7 +11,8 @@ import { makeDirectory, writeFailure } from "../base/directory.ts";
 /** Temporary files of writers that were killed are removed after an hour: no writer holds one for so long. */
 const STALE_MS = 3_600_000;
 
-export const FREE_SPACE = "the records written so far are complete: free some space, or make it writable, and repeat";
+export const FREE_SPACE =
+  "the records written so far are complete: free some space, or make it writable, and repeat";
 
 /** Writes and syncs the bytes under a name of their own; the path is to be given to `publish`. */
 export async function writeTemporary(folder: string, bytes: Uint8Array): Promise<string> {

@@ -162,6 +162,11 @@ export const ringPacketConstants = {
   TAG_BYTES: 4,
 } as const;
 
+/** Constants of kernels/decode/row-plain.ts. */
+export const rowPlainConstants = {
+  TYPE_IPV4: 4521992,
+} as const;
+
 /** Interface of kernels/decode/walk.ts. */
 export const InterfaceLayout = {
   link: 0,
@@ -177,9 +182,9 @@ export const walkConstants = {
   SHORT_SIZES: 1536,
 } as const;
 
-/** Constants of kernels/decode/walk-plain.ts. */
-export const walkPlainConstants = {
-  PLAIN_COVER: 64,
+/** Constants of kernels/decode/walk-plain-pcap.ts. */
+export const walkPlainPcapConstants = {
+  PLAIN_RECORD: 16,
 } as const;
 
 /** Constants of kernels/decode/walk-ring.ts. */
@@ -683,39 +688,41 @@ export const MatchLayout = {
   nat: 300,
   mapped: 304,
   mappedRoom: 308,
-  alone: 312,
-  odd: 316,
-  settling: 320,
-  repeated0: 324,
-  repeated1: 328,
-  deferred: 332,
-  sample: 336,
-  backSample: 340,
-  blocks: 344,
-  backBlocks: 348,
-  ring: 352,
-  ringNext: 356,
-  pieces: 360,
-  pieceCount: 364,
-  calm: 368,
-  final0: 376,
-  final1: 384,
-  initial0: 392,
-  initial1: 400,
-  opening: 408,
-  opened: 412,
-  openingLooks: 416,
-  regretted: 420,
-  expectUntil: 424,
-  expectLow: 432,
-  expectHigh: 440,
-  pieceGuard: 448,
-  usual: 456,
-  backUsual: 464,
-  base: 472,
-  late: 480,
+  named: 312,
+  namedRoom: 316,
+  alone: 320,
+  odd: 324,
+  settling: 328,
+  repeated0: 332,
+  repeated1: 336,
+  deferred: 340,
+  sample: 344,
+  backSample: 348,
+  blocks: 352,
+  backBlocks: 356,
+  ring: 360,
+  ringNext: 364,
+  pieces: 368,
+  pieceCount: 372,
+  calm: 376,
+  final0: 384,
+  final1: 392,
+  initial0: 400,
+  initial1: 408,
+  opening: 416,
+  opened: 420,
+  openingLooks: 424,
+  regretted: 428,
+  expectUntil: 432,
+  expectLow: 440,
+  expectHigh: 448,
+  pieceGuard: 456,
+  usual: 464,
+  backUsual: 472,
+  base: 480,
+  late: 488,
 } as const;
-export const MatchBytes = 484;
+export const MatchBytes = 492;
 
 /** Constants of kernels/match/match-state.ts. */
 export const matchStateConstants = {

@@ -3,14 +3,15 @@
  * takes a third of the time that compiling anew takes. Another version of Node, or other flags, and the engine refuses it and compiles. What is
  * loaded are the pieces of the bundle (scripts/build-cli.mjs), which lie in one folder and ask for each other by file name.
  */
-import { readFileSync } from "node:fs";
+import { openSync, readFileSync, readSync } from "node:fs";
 import { createRequire } from "node:module";
 import { basename, dirname, join } from "node:path";
 import { Script } from "node:vm";
 
-/** Compiled pieces: u32 length of the index in JSON {name: [from, bytes]} | index | pieces, from its end on. */
+/** Compiled pieces of all commands, of which each reads its own: u32 length of the index in JSON {name: [from, bytes]} | index | pieces, from its end on. */
 interface Compiled {
-  bytes: Buffer;
+  file: number;
+  start: number;
   index: Record<string, [number, number] | undefined>;
 }
 
@@ -24,21 +25,31 @@ export const kept: { scripts: Map<string, Script> | null } = { scripts: null };
 const HEAD = "(function (exports, require, module, __filename, __dirname) {";
 const native = createRequire(import.meta.url);
 
-function readCompiled(file: string): Compiled | null {
+function readAt(file: number, from: number, bytes: number): Buffer {
+  const into = Buffer.allocUnsafe(bytes);
+  return into.subarray(0, readSync(file, into, 0, bytes, from));
+}
+
+function openCompiled(path: string): Compiled | null {
   try {
-    const bytes = readFileSync(file);
-    const length = bytes.readUInt32LE(0);
-    return { bytes: bytes.subarray(4 + length), index: JSON.parse(bytes.toString("utf8", 4, 4 + length)) };
+    const file = openSync(path, "r");
+    const length = readAt(file, 0, 4).readUInt32LE(0);
+    return { file, start: 4 + length, index: JSON.parse(readAt(file, 4, length).toString("utf8")) };
   } catch {
     // Not made, or not readable: it is only faster with it.
     return null;
   }
 }
 
+function cachedOf({ file, start, index }: Compiled, name: string): Buffer | undefined {
+  const [from, bytes] = index[name] ?? [0, 0];
+  return bytes > 0 ? readAt(file, start + from, bytes) : undefined;
+}
+
 /** Runs a program: `file` and the pieces it asks for. */
 export function load(file: string): unknown {
   const folder = dirname(file);
-  const compiled = kept.scripts ? null : readCompiled(join(folder, `${basename(file, ".js")}.compiled`));
+  const compiled = kept.scripts ? null : openCompiled(join(folder, `${basename(file, ".js")}.compiled`));
   const loaded = new Map<string, Piece>();
   const require = Object.assign(
     (id: string): unknown => (id.startsWith("./") ? piece(join(folder, id)) : native(id)),
@@ -50,8 +61,7 @@ export function load(file: string): unknown {
     const module: Piece = { exports: {} };
     loaded.set(path, module);
     const name = basename(path);
-    const [from, bytes] = compiled?.index[name] ?? [0, 0];
-    const cachedData = compiled && bytes > 0 ? compiled.bytes.subarray(from, from + bytes) : undefined;
+    const cachedData = compiled ? cachedOf(compiled, name) : undefined;
     const source = `${HEAD}${readFileSync(path, "utf8")}\n})`;
     const script = new Script(source, { filename: path, ...(cachedData ? { cachedData } : {}) });
     kept.scripts?.set(name, script);

@@ -205,6 +205,23 @@ test("the usual packets, decoded the short way, are the rows that a capture file
   expect(Math.min(short, plain)).toBeGreaterThan(200);
 });
 
+test("many packets of all lengths in one block are the rows that a capture file of them gives", async () => {
+  const frames = fc.sample(usualFrame, { numRuns: 900, seed: 17 });
+  const packets = frames.map((frame, i) => {
+    const snap = i % 7 === 0 ? 60 + (i % 30) : 78;
+    return { timeNs: START + BigInt(i), frame: frame.subarray(0, snap), wire: frame.length };
+  });
+  const file = join(scratch, "many.pcap");
+  writeFileSync(file, pcapFile(packets, { nano: true }));
+  for (const cover of [40, 64, 100]) {
+    const expected = await readRows(file, { cover });
+    const { rows } = walk(packets, { rows: 400, cover });
+    expect(rows.map(({ flags, ...row }) => ({ ...row, flags: flags & ~FLAG.inbound }))).toEqual(
+      expected.rows,
+    );
+  }
+});
+
 test("a tag that the card took off is back in keys and length", () => {
   const { rows } = walk([{ timeNs: START, frame: tagged(1), stripTag: true }]);
   expect(rows).toMatchObject([{ vlan: 0x123, wireLength: tagged(1).length, sport: 1001 }]);
