@@ -60,7 +60,7 @@ export interface MetricSink {
   ): void;
 }
 
-class MetricText implements MetricSink {
+export class MetricText implements MetricSink {
   readonly #lines: string[] = [];
 
   add(

@@ -224,7 +224,9 @@ function checkPair(
 ): void {
   expect(points.map(({ point }) => point)).toEqual(["A", "B"]);
   for (const { captures } of points) expect(captures).toMatchObject([{ dropped: 0 }]);
-  expect(points[1]?.notes[0]).toMatch(/packets found at the sender, \d+ not found; .* lost on the way/);
+  expect(points[1]?.notes[0]).toMatch(
+    /packets found at the sender, \d+ not found; .* of the sender's packets lost/,
+  );
   const [maple, twin] = [live?.estimates.maple, files?.estimates.maple];
   if (!maple || !twin) throw new Error("no answer of maple");
   expect(Math.abs(maple.packetsUsed - twin.packetsUsed)).toBeLessThanOrEqual(10);
@@ -300,7 +302,7 @@ test.skipIf(missing !== null)(
     };
     expect(fails("iface:nosuch0")).toMatch(/^2 .*nosuch0: there is no such interface/);
     expect(fails("nosuch0")).toMatch(/^2 .*nosuch0: no such file/);
-    expect(fails(demo, "--direction", "in")).toMatch(/^2 .*--direction: is for interfaces/);
+    expect(fails(demo, "--direction", "in")).toMatch(/^2 .*--direction: applies to interfaces/);
     expect(fails("lo", "--timestamps", "hardware")).toMatch(/^2 .*does not timestamp received packets/);
     const unprivileged = spawnSync("setpriv", [
       "--reuid=65534",
