@@ -115,7 +115,7 @@ export function calmDown(m: Match, odd: u32): void {
  */
 export function regret(m: Match, batch: Batch, side: u32, digest: u64, time: f64, shift: f64): u32 {
   const other = changetype<Log>(side == 0 ? m.after : m.before);
-  if (m.nat != 0 || !isUnlikeCopy(m, batch, other, side, digest, time, shift)) return 0;
+  if (!isUnlikeCopy(m, batch, other, side, digest, time, shift) || m.nat != 0) return 0;
   const repeats = changetype<Repeats>(m.repeats);
   const own = changetype<Log>(side == 0 ? m.before : m.after);
   const group = startGroup(repeats, changetype<Log>(m.before), changetype<Log>(m.after), digest);

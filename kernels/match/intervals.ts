@@ -11,6 +11,7 @@ function intervalsGrow(m: Match): void {
   memory.fill(fresh + old * INTERVAL_BYTES, 0, old * INTERVAL_BYTES);
   heap.free(m.intervals);
   heap.free(m.intervalSlots);
+  m.intervalSlots = 0;
   m.intervals = <u32>fresh;
   m.intervalRoom = room;
   m.intervalSlots = <u32>heap.alloc(room << 3);

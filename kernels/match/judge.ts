@@ -13,6 +13,7 @@ import {
 import { intervalAt } from "./intervals";
 import { Interval, INTERVAL_BYTES, Match, Total } from "./match-state";
 import { isMirrored, MOST_OF } from "./mirrors";
+import { nameBefore } from "./names";
 import { pieceAt } from "./pieces";
 import { DOUBTED, EARLY, keepAlone } from "./residue";
 import { COPY, LINK_LOCAL } from "./log";
@@ -354,6 +355,7 @@ function earlyIn(flow: Flow): u32 {
 
 /** Judges a packet of one side, seen at `time`, that has no partner. */
 export function judge(m: Match, side: u32, time: f64, flowId: u32, state: u32, digest: u64): void {
+  if (m.nat != 0 && side == 1) flowId = nameBefore(m, flowId);
   const flow = flowIn(flowSegments(changetype<FlowStats>(m.stats)), flowId);
   const fate = fateOf(m, flow, side, time, state);
   // Whether most packets are twice is known at the end.

@@ -174,6 +174,7 @@ export function logAdapt(log: Log): void {
   if (log.steps > MANY_STEPS * log.rows && (<u32>1 << log.bits) < live << 1) {
     log.bits = min<u32>(log.bits + 2, 33 - <u32>clz<u32>(live));
     heap.free(log.heads);
+    log.heads = 0;
     log.heads = <u32>heap.alloc(8 << log.bits);
     memory.fill(log.heads, 0, 8 << log.bits);
     // The chains are made anew, oldest first; which entries have equals is known.

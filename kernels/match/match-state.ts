@@ -112,6 +112,8 @@ export class Match {
   nat: u32; //        1: keys differ at the two points; flows are named by BEFORE's
   mapped: u32; //     by number of a flow: number + 1 of the same flow as AFTER names it
   mappedRoom: u32;
+  named: u32; //      by number of a flow as AFTER names it: number + 1 of it as BEFORE does
+  namedRoom: u32;
   alone: u32; //      Table of packets without a partner (kernels/match/residue.ts)
   odd: u32; //        pairs lately that were put off because their difference is far from all others
   settling: u32; //   pairs are counted that were not found in the order of arrival: SETTLED or PLACES_UNKNOWN; otherwise 0
@@ -253,5 +255,6 @@ export function matchFree(p: usize): void {
   heap.free(m.opening);
   if (m.pieces != 0) heap.free(m.pieces);
   if (m.mapped != 0) heap.free(m.mapped);
+  if (m.named != 0) heap.free(m.named);
   heap.free(p);
 }

@@ -16,6 +16,7 @@ import { judge, judgeDeferred } from "./judge";
 import { settleRecent } from "./intervals";
 import { countPairs } from "./match-count";
 import { Match, Total } from "./match-state";
+import { mapFlow, rename } from "./names";
 import { openingMeet } from "./opening";
 import { settleRepeats } from "./repeat-pairs";
 import { addRow, MOST_ROWS, repeated, Repeats, rowCount, startGroup } from "./repeats";
@@ -62,40 +63,6 @@ function take(m: Match, entry: u32, row: u32, other: Log, own: Log): void {
   store<u32>(f, logPlace(other, searchNumber), 4);
   store<u32>(f, row, 8);
   store<u32>(f, own.place + row, 12);
-}
-
-/** Flow `before`, as BEFORE names it, is flow `after` at the other point. */
-function mapFlow(m: Match, before: u32, after: u32): void {
-  if (before >= m.mappedRoom) {
-    const room = max<u32>(1024, (before + 1) << 1);
-    const fresh = heap.alloc(room << 2);
-    memory.fill(fresh, 0, room << 2);
-    if (m.mapped != 0) {
-      memory.copy(fresh, m.mapped, m.mappedRoom << 2);
-      heap.free(m.mapped);
-    }
-    m.mapped = <u32>fresh;
-    m.mappedRoom = room;
-  }
-  const at = m.mapped + (before << 2);
-  if (load<u32>(at) == 0) store<u32>(at, after + 1);
-}
-
-/** A packet of AFTER that waited is one of flow `before`, as BEFORE names it. */
-function rename(m: Match, entry: u32, before: u32): void {
-  const after = load<u32>(entry, 16);
-  mapFlow(m, before, after);
-  if (after == before) return;
-  const segments = flowSegments(changetype<FlowStats>(m.stats));
-  flowIn(segments, after).received--;
-  flowIn(segments, before).received++;
-  store<u32>(entry, before, 16);
-}
-
-/** What AFTER names a flow: its number, or -1. */
-export function matchMapped(p: usize, flow: u32): i32 {
-  const m = changetype<Match>(p);
-  return flow < m.mappedRoom ? <i32>load<u32>(m.mapped + (flow << 2)) - 1 : -1;
 }
 
 /**

@@ -8,6 +8,7 @@
 import { directionOf, Flow, flowIn, flowSegments, faultsOf, FlowStats } from "../flows/flow-records";
 import { FATE_DUPLICATE, FATE_MIRRORED, noteAlone } from "./fates";
 import { Match, Total } from "./match-state";
+import { nameBefore } from "./names";
 import { boundsAt, meanApart, TWICE } from "./repeat-fit";
 import { at, loadGroup, n0, n1, rows0, rows1 } from "./repeat-rows";
 import { groupOf, Repeats, rowOf } from "./repeats";
@@ -185,6 +186,7 @@ function countHidden(m: Match, r: Repeats, first: u32, side: u32): void {
     const row = rowOf(r, number);
     number = row.next;
     if (row.partner != MIRRORED) continue;
+    if (m.nat != 0 && side == 1) row.flow = nameBefore(m, row.flow);
     const flow = flowIn(flowSegments(stats), row.flow);
     const atSource = (directionOf(flow) == 2) == (side == 1);
     if (atSource) faultsOf(stats, flow).mirrored++;

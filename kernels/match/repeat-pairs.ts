@@ -10,6 +10,7 @@ import { judge } from "./judge";
 import { intervalAt, settleRecent } from "./intervals";
 import { Interval, INTERVAL_BYTES, Match, SETTLED, Total } from "./match-state";
 import { countMirrored, findMirrors, hideMirrored } from "./mirrors";
+import { rename } from "./names";
 import { openingMeet } from "./opening";
 import { boundsAt, farHigh, farLow, high, low, pairAll, pairFirstIn, rivals, TWICE, unpair } from "./repeat-fit";
 import { at, freeRows, loadGroup, n0, n1, rows0, rows1 } from "./repeat-rows";
@@ -21,7 +22,9 @@ import { COPY } from "./log";
 const FEW: u32 = 16;
 
 /** A pair whose delay is not known for certain: matched, but no more. */
-function countAmbiguous(m: Match, flow: Flow, b: Repeat, apart: f64): void {
+function countAmbiguous(m: Match, flow: Flow, b: Repeat, a: Repeat): void {
+  const apart = a.time - b.time;
+  if (m.nat != 0) rename(m, <u32>changetype<usize>(a), b.flow);
   if (m.fates != 0) noteAmbiguous(m, b.time, b.time + apart, b.flow);
   if (directionOf(flow) == 0) flow.more |= (apart >= m.threshold ? <u32>1 : <u32>2) << 30;
   faultsOf(changetype<FlowStats>(m.stats), flow).ambiguous++;
@@ -89,7 +92,7 @@ function settleUnlikely(m: Match, repeats: bool): void {
     unlikelyRow(i, 0).partner = 1 << 2;
     unlikelyRow(i, 1).partner = 1 << 2;
     if (agreed) addPair(unlikelyRow(i, 0), unlikelyRow(i, 1));
-    else countAmbiguous(m, flowIn(flowSegments(changetype<FlowStats>(m.stats)), unlikelyRow(i, 0).flow), unlikelyRow(i, 0), apart);
+    else countAmbiguous(m, flowIn(flowSegments(changetype<FlowStats>(m.stats)), unlikelyRow(i, 0).flow), unlikelyRow(i, 0), unlikelyRow(i, 1));
   }
 }
 
@@ -184,7 +187,7 @@ function settleGroup(m: Match): void {
     const b = at(rows0, i);
     if (b.partner == 0) continue;
     const a = at(rows1, (b.partner >> 2) - 1);
-    if (sure ? rivals(m, flow, back, i, (b.partner >> 2) - 1) : n0 != n1) countAmbiguous(m, flow, b, a.time - b.time);
+    if (sure ? rivals(m, flow, back, i, (b.partner >> 2) - 1) : n0 != n1) countAmbiguous(m, flow, b, a);
     else addPair(b, a);
   }
 }
@@ -265,7 +268,7 @@ function pairGap(m: Match, flow: Flow, i: u32, end: u32, j: u32, to: u32): void 
     if (abs<f64>(apart) <= m.window) {
       b.partner = (k + 1) << 2;
       a.partner = (i + 1) << 2;
-      countAmbiguous(m, flow, b, apart);
+      countAmbiguous(m, flow, b, a);
     }
     i++;
   }

@@ -18,13 +18,11 @@ export function at(rows: u32, i: u32): Repeat {
 export function loadGroup(r: Repeats, group: Group): void {
   const most = max<u32>(group.count0, group.count1);
   if (most > room) {
-    if (room != 0) {
-      heap.free(rows0);
-      heap.free(rows1);
-    }
-    room = max<u32>(1024, most << 1);
-    rows0 = <u32>heap.alloc(room << 2);
-    rows1 = <u32>heap.alloc(room << 2);
+    freeRows();
+    const fresh = max<u32>(1024, most << 1);
+    rows0 = <u32>heap.alloc(fresh << 2);
+    rows1 = <u32>heap.alloc(fresh << 2);
+    room = fresh;
   }
   n0 = list(r, group.first0, rows0);
   n1 = list(r, group.first1, rows1);
@@ -70,8 +68,11 @@ function sink(rows: u32, from: u32, n: u32): void {
   }
 }
 
+/** What is freed is forgotten before more is asked for: where there is none, nothing is freed twice. */
 export function freeRows(): void {
   heap.free(rows0);
   heap.free(rows1);
+  rows0 = 0;
+  rows1 = 0;
   room = 0;
 }

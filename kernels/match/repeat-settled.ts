@@ -5,6 +5,7 @@ import { directionOf, flowIn, flowSegments, FlowStats } from "../flows/flow-reco
 import { recordIn, Table, tableAdd } from "../flows/tables";
 import { countPairs } from "./match-count";
 import { delayBlocksAdd } from "./delay-blocks";
+import { rename } from "./names";
 import { Match, PAIR_DELAY, PAIR_FLOW, PAIR_RAW, PAIR_SEND } from "./match-state";
 import { Repeat } from "./repeats";
 
@@ -89,6 +90,7 @@ export function countSettled(m: Match, alone: bool): void {
   const batch = changetype<Batch>(<usize>chunk);
   for (let i: u32 = 0; i < settledCount; i++) {
     const a = changetype<Repeat>(<usize>load<u32>(settled + (i << 3), 4));
+    if (m.nat != 0) rename(m, <u32>changetype<usize>(a), changetype<Repeat>(<usize>load<u32>(settled + (i << 3))).flow);
     const k = m.foundCount++;
     store<f64>(batch.time + (k << 3), a.time);
     store<u32>(batch.flags + (k << 2), (a.state >> 8) & 0xff);

@@ -111,6 +111,7 @@ export function repeated(r: Repeats, digest: u64): u32 {
 
 function grow(r: Repeats): void {
   heap.free(r.slots);
+  r.slots = 0;
   r.bits++;
   r.slots = <u32>heap.alloc(4 << r.bits);
   memory.fill(r.slots, 0, 4 << r.bits);

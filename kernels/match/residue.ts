@@ -5,7 +5,7 @@ import { Batch } from "../decode/batch";
 import { directionOf, flowIn, flowSegments, FlowStats } from "../flows/flow-records";
 import { recordIn, Table, tableAdd } from "../flows/tables";
 import { FATE_ONLY_AFTER, FATE_ONLY_BEFORE } from "./fates";
-import { intervalKnown, NO_INTERVAL, settleRecent } from "./intervals";
+import { intervalAt, intervalKnown, NO_INTERVAL, settleRecent } from "./intervals";
 import { countPairs } from "./match-count";
 import { Interval, INTERVAL_BYTES, Match, PLACES_UNKNOWN } from "./match-state";
 
@@ -99,6 +99,14 @@ export function matchCorrectEarly(p: usize): void {
     alone.fate &= ~EARLY;
     matchLost(p, alone.time, -1);
   }
+}
+
+/** So many packets more of those sent at `time` were seen at both points, without a delay of their own. */
+export function matchWithout(p: usize, time: f64, packets: i32): void {
+  const m = changetype<Match>(p);
+  settleRecent(m);
+  const interval = changetype<Interval>(m.intervals + intervalAt(m, time) * INTERVAL_BYTES);
+  interval.ambiguous = max<i32>(0, <i32>interval.ambiguous + packets);
 }
 
 /** `change` more packets, or fewer, are lost of those sent at `time`. */

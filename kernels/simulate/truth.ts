@@ -63,6 +63,7 @@ function grow(t: Truth): void {
   t.entries = doubled(t.entries, t.room * ENTRY_BYTES);
   t.room *= 2;
   heap.free(t.index);
+  t.index = 0;
   t.mask = 2 * t.room - 1;
   t.index = <u32>heap.alloc((t.mask + 1) * 4);
   memory.fill(t.index, 0, (t.mask + 1) * 4);

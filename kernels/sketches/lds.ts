@@ -113,7 +113,10 @@ export function ldsUpdate(p: usize, b: usize, from: u32, to: u32, weights: usize
   const columns = <u64>lds.columns;
   const needed = (to - from) * (1 + 2 * TOGETHER);
   if (lds.room < needed) {
-    if (lds.list != 0) heap.free(lds.list);
+    heap.free(lds.list);
+    // Where there is no room for a new one, the old one is not freed twice.
+    lds.list = 0;
+    lds.room = 0;
     lds.list = <u32>heap.alloc(needed << 2);
     lds.room = needed;
   }

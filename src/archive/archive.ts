@@ -27,7 +27,7 @@ import { checkPlace, type ReadHead, readHeadOf, readStored } from "./read.ts";
 import { FILES, type OpenFile, type RecordStorage } from "./storage.ts";
 import { type MergeRecords, RecordWriter, type StoreItem, type StoreOutcome } from "./writer.ts";
 
-export const ARCHIVE_FORMAT = "hoptime.archive/2";
+const ARCHIVE_FORMAT = "hoptime.archive/2";
 /** Its records lie in the folders of their hours; they are read, and new ones stored beside them as version 2 has it. */
 const FORMER_FORMAT = "hoptime.archive/1";
 const MAX_OPEN = 64;

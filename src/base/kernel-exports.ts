@@ -168,7 +168,6 @@ export interface KernelExports {
   matchNoteFates(p: number): void;
   matchTakeFates(p: number): number;
   // kernels/match/match.ts
-  matchMapped(p: number, flow: number): number;
   matchRows(p: number, b: number, runs: number, runCount: number, side: number, from: number, shift: number): void;
   matchFinish(p: number): void;
   matchEnd(p: number, side: number, last: number): void;
@@ -183,6 +182,8 @@ export interface KernelExports {
   matchFree(p: number): void;
   matchNew(stats: number, intervalCells: number, rows: number): number;
   matchTableBytes(p: number): number;
+  // kernels/match/names.ts
+  matchMapped(p: number, flow: number): number;
   // kernels/match/opening.ts
   matchOpened(p: number): number;
   matchOpening(p: number): number;
@@ -199,6 +200,7 @@ export interface KernelExports {
   matchCorrectEarly(p: number): void;
   matchLost(p: number, time: number, change: number): void;
   matchOnlyCount(p: number): number;
+  matchWithout(p: number, time: number, packets: number): void;
   // kernels/match/thin.ts
   thinNew(): number;
   thinTake(p: number, times: number, values: number, n: number, sign: number, whole: number, out: number): number;

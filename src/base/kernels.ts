@@ -24,6 +24,9 @@ declare const WebAssembly: {
 /** What one instance can have: kernels count in 32 bits. */
 const MAX_MEMORY = "4 GiB";
 
+/** What kernels need beside their large blocks: heads, tables of constant size. */
+const SMALL_BLOCKS_BYTES = 1 << 17;
+
 /** The kernels' memory is used up. Whoever knows what took it says so in the message, and what to lower. */
 export class MemoryError extends UsageError {
   constructor(what = "", hint = "ask for less", options?: { cause?: unknown }) {
@@ -142,6 +145,8 @@ export class Kernels {
   }
 
   alloc(bytes: number): number {
+    // The kernels would take the rest of the number.
+    if (bytes >= 2 ** 32) throw new MemoryError();
     try {
       return this.call.alloc(bytes) >>> 0;
     } catch (error) {
@@ -151,6 +156,19 @@ export class Kernels {
 
   free(address: number): void {
     this.call.free(address);
+  }
+
+  /**
+   * MemoryError where blocks of these sizes do not all fit, with small ones beside them: what a kernel's `…New` allocates. It would trap half made, and nobody could free what it has
+   * by then.
+   */
+  ensure(...blocks: number[]): void {
+    const held: number[] = [];
+    try {
+      for (const bytes of [...blocks, SMALL_BLOCKS_BYTES]) held.push(this.alloc(bytes));
+    } finally {
+      for (const address of held) this.free(address);
+    }
   }
 
   // Single fields of records, by address (kernel-layout.ts has their offsets). Loops take the views above.

@@ -66,9 +66,9 @@ Examples:
   hoptime query http://127.0.0.1:8787 --between A B
   hoptime collect --config /etc/hoptime.yaml     # paths, alerts, retention …; SIGHUP reloads it
   hoptime collect --data /var/lib/hoptime --clickhouse http://hoptime@clickhouse:8123/hoptime
-  hoptime collect --data /var/lib/hoptime --keep-records 1d --records s3://hoptime/records --s3-endpoint http://minio:9000
-  hoptime collect --data /var/lib/hoptime --nats nats://n1:4222,n2:4222 --group main   # one of many workers
-  hoptime collect --data /var/lib/hoptime --listen 0.0.0.0:8787 --tls-cert collector.pem --tls-key collector.key
+  hoptime collect --data /var/lib/hoptime --keep-records 1d --records s3://hoptime/records
+  hoptime collect --data /var/lib/hoptime --nats nats://n1:4222,n2:4222   # one of many workers
+  hoptime collect --data DIR --listen 0.0.0.0:8787 --tls-cert cert.pem --tls-key cert.key
 `;
 
 export function collectCommand(): Command {

@@ -58,9 +58,9 @@ const alert = (name: string, when: string, forS: bigint): AlertRule => ({
 });
 const ALERTS = [alert("slow", "mean > 10ms", 3n), alert("incident", "incident", 0n)];
 
-const INTRODUCTION = `A simulated path r1 → r2 → r3 → r4 → r5 in real time, 2,000 packets a second. A tap at each router sends its records
-to a collector. From ${INCIDENT.startS} s to ${INCIDENT.startS + INCIDENT.durationS} s the link r2 → r3 carries others' traffic too, more than it can.
-Packets on their way when an epoch ends show as a loss of some tenths of a percent: epochs are cut by the clock.
+const INTRODUCTION = `A simulated path r1 → r2 → r3 → r4 → r5 in real time, 2,000 packets/s. A tap at each router sends its records
+to a collector. From ${INCIDENT.startS} s to ${INCIDENT.startS + INCIDENT.durationS} s the link r2 → r3 gets more traffic than it can carry.
+Packets in flight at the end of an epoch show as a loss of some tenths of a percent, because epochs are cut by the clock.
 `;
 
 export async function runLiveDemo(flags: LiveDemoFlags): Promise<void> {

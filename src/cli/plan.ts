@@ -27,8 +27,8 @@ interface PlanFlags {
 }
 
 const EXAMPLES = `
-Maps (format detected from the content): GraphML (Topology Zoo), Rocketfuel weights, Repetita .graph,
-FRR's 'show ip ospf database router json' and 'show ip ospf mpls-te database json',
+Maps (the format is detected from the content): GraphML (Topology Zoo), Rocketfuel weights, Repetita
+.graph, FRR's 'show ip ospf database router json' and 'show ip ospf mpls-te database json',
 CSV 'from,to[,weight[,latencyMs[,capacity]]]', hoptime.topology/1.
 
 Examples:

@@ -75,12 +75,12 @@ Examples:
   hoptime query records --between A B --top 100 --filter 'tcp port 443' --sort delay
   hoptime query records --between A B --top 100 --sort p99
   hoptime query http://127.0.0.1:8787 --list segments --state slow
-  hoptime query http://127.0.0.1:8787 --list incidents --from 2026-11-15T04:00:00Z --to 2026-11-15T05:00:00Z
+  hoptime query http://127.0.0.1:8787 --list incidents --from 2026-11-15T04:00:00Z
   hoptime query records --between A B --flow 'tcp 10.0.0.1:443 > 10.0.0.9:51000' --json
-  hoptime query records --packet 5be0cd19137e2179 --from 2026-11-15T04:00:00Z --to 2026-11-15T04:00:01Z
+  hoptime query records --packet 5be0cd19137e2179 --from 2026-11-15T04:00:00Z
   hoptime query records --flow 'tcp 10.0.0.1:443 > 10.0.0.9:51000'
   hoptime query records --capture slow.pcap --filter 'port 443' --group subflow/10
-  hoptime query records --between A B --group prefix/24 --from 2026-11-15T04:00:00Z --to 2026-11-15T05:00:00Z
+  hoptime query records --between A B --group prefix/24 --from 2026-11-15T04:00:00Z
 `;
 
 // long: one call for each option, in the order of --help.

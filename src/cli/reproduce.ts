@@ -79,7 +79,8 @@ export function reproduceCommand(): Command {
     .addHelpText(
       "after",
       `
-Writes DIR/index.html (one file, opens offline), DIR/reproduction.md, DIR/reproduction.json and DIR/figures.
+Writes DIR/index.html (one file, opens offline), DIR/reproduction.md, DIR/reproduction.json and
+DIR/figures.
 Finished studies are kept in DIR/studies: an interrupted run resumes.
 
 Examples:

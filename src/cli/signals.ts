@@ -25,14 +25,22 @@ export function endingSignal({ reload }: { reload?: () => void } = {}): AbortSig
   return controller.signal;
 }
 
-/** `clean` is called when a signal ends the command, which it does then. Returns what takes that back. */
+/**
+ * `clean` is called when a signal ends the process: the first, or the second where `endingSignal` takes the first. Returns what takes that back. When the process exits, so that
+ * one who cleans up does not keep others from it.
+ */
 export function cleanOnSignal(clean: () => void): () => void {
-  if (ending) return () => {};
+  process.once("exit", clean);
+  const release = ending ? () => {} : exitOnSignals();
+  return () => {
+    process.off("exit", clean);
+    release();
+  };
+}
+
+function exitOnSignals(): () => void {
   const handlers = SIGNALS.map((name) => {
-    const handler = () => {
-      clean();
-      process.exit(exitCode(name));
-    };
+    const handler = () => process.exit(exitCode(name));
     process.on(name, handler);
     return () => process.off(name, handler);
   });

@@ -163,10 +163,11 @@ Examples:
   hoptime simulate --out sim --rate 400k --duration 10s --utilisation 88% --packets
   hoptime simulate --out sim --queue none --delay weibull:133us:0.6 --loss 1%:100
   hoptime simulate --out sim --replay capture.pcap --time-scale 0.1 --utilisation 70%
-  hoptime simulate --out sim --clock receiver:offset=2ms,skew=20 && hoptime compare sim/sender.pcap sim/receiver.pcap
-  hoptime simulate --out sim --references adaptive --utilisation 70% && hoptime compare sim/sender.pcap sim/receiver.pcap --estimators rli
+  hoptime simulate --out sim --clock receiver:offset=2ms,skew=20
+  hoptime simulate --out sim --references adaptive --utilisation 70%
+  hoptime compare sim/sender.pcap sim/receiver.pcap --estimators rli
   hoptime simulate --out sim --scenario fabric.json
-  hoptime simulate --network backbone.graphml --rate 200 --duration 10m --to http://127.0.0.1:8787 --truth truth.jsonl`,
+  hoptime simulate --network map.graphml --rate 200 --duration 10m --to records --truth truth.jsonl`,
     )
     .action(async (flags: Flags, command: Command) => {
       if (flags.network !== undefined) {

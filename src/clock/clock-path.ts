@@ -119,7 +119,8 @@ function described(
       return low && { lowNs: at - (low.back + shiftNs), highNs: at + (low.there - shiftNs) };
     }),
     boundNs: Math.max(...all.map((l) => Math.max(l.there - shiftNs, l.back + shiftNs))),
-    roughNs: Math.max(Math.max(...bends) / 8 + (perPiece * most) / 2, jumpNs),
+    // The packets that bound a slice may lie at its edge: at the other one the path has turned by half a bend.
+    roughNs: Math.max(Math.max(...bends) / 2 + (perPiece * most) / 2, jumpNs),
     levelNs: there - shiftNs,
     reverseLevelNs: back + shiftNs,
   };

@@ -115,7 +115,7 @@ export function diagnose(input: DiagnoseInput): ClockVerdict {
     trust: "good",
     lines: [],
   };
-  const typical = typicalNs(points, slope, originNs, offset);
+  const typical = typicalNs(points, back, slope, originNs, offset);
   verdict.impossible = impossibleLeft(verdict, input.mode ?? "asis", points, back, quantumNs);
   verdict.trust = judgeTrust(verdict, typical, quantumNs, input.mode ?? "asis");
   verdict.lines = sentences(verdict, forward.ignored + reverse.ignored, input.mode ?? "asis");
@@ -264,19 +264,25 @@ function offsetOf(
   return judgeOffset(forward, negatedReverse === null ? null : -negatedReverse, quantumNs);
 }
 
-/** Median of the envelope without offset and drift: what coarse timestamps are compared with. */
+/** Median of the envelope without offset and drift, of the faster direction: what coarse timestamps and bounds are compared with. */
 function typicalNs(
-  points: EnvelopePoints,
+  forward: EnvelopePoints,
+  /** Negated differences. */
+  reverse: EnvelopePoints,
   slope: number,
   originNs: number,
   offset: OffsetVerdict,
 ): number | null {
-  if (points.length === 0) return null;
+  if (forward.length === 0) return null;
   const removed = offset.kind === "none" ? 0 : offset.estimateNs;
-  return quantile(
-    points.valueNs.map((v, i) => v - removed - slope * (points.timeNs[i]! - originNs)),
-    0.5,
-  );
+  const median = ({ valueNs, timeNs }: EnvelopePoints, sign: 1 | -1) =>
+    Math.abs(
+      quantile(
+        valueNs.map((v, i) => v - sign * (removed + slope * (timeNs[i]! - originNs))),
+        0.5,
+      ),
+    );
+  return reverse.length === 0 ? median(forward, 1) : Math.min(median(forward, 1), median(reverse, -1));
 }
 
 function noSkewReason(forward: Envelope, points: EnvelopePoints): string {

@@ -130,7 +130,11 @@ function judgements(
       pieces: verdict.drift.path ? pathReport(applied, verdict.drift.path) : piecesReport(applied, verdict),
       uncertainty: clockUncertainty(verdict, mode),
     },
-    direction: judgeDirection(total, segment, verdict, { ...directions, twoWay: reverse !== null }),
+    direction: judgeDirection(total, segment, verdict, {
+      ...directions,
+      // Replies that were seen at one point only show nothing.
+      twoWay: reverse !== null && reverse.matched > 0,
+    }),
     notes: [
       ...notes,
       ...observations({ result, windowNs, directions, segment, reverse, clock, found: notes }),

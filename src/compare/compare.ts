@@ -21,8 +21,9 @@ import { buildReport } from "./build.ts";
 import { checkOptions } from "./check-options.ts";
 import { stepBeyondWindow } from "./clock-step.ts";
 import { ComparedPackets } from "./compared-packets.ts";
-import { directionsOf, findDirections } from "./direction.ts";
+import { directionsOf } from "./direction.ts";
 import { DEFAULT_EPOCH_NS } from "./epoch-length.ts";
+import { exhausted } from "./exhausted.ts";
 import type { FlowChoice } from "./flows.ts";
 import { explainUnmatched } from "./offload.ts";
 import { expectedOpening } from "./opening.ts";
@@ -31,14 +32,13 @@ import {
   type Decision,
   firstPlan,
   LOOK_AHEAD,
-  matchedPlan,
   nextPlan,
   type PassEvidence,
   type PassPlan,
   type PlanWishes,
-  showsNoAnswers,
 } from "./plan.ts";
 import type { CompareReport, ReportView } from "./report.ts";
+import { Trial } from "./trial.ts";
 import { type UnmatchedCauses, unmatchedCauses } from "./unmatched.ts";
 import { orientUnmatched } from "./unmatched-ways.ts";
 import { unmended } from "./unmended.ts";
@@ -201,6 +201,14 @@ function openRun(options: CompareOptions, thread: FeedThread | null): Run {
 }
 
 async function compareWith(options: CompareOptions, thread: FeedThread | null): Promise<Comparison> {
+  try {
+    return await comparePasses(options, thread);
+  } catch (error) {
+    throw exhausted(error, { windowNs: DEFAULT_WINDOW_NS, ...options }) ?? error;
+  }
+}
+
+async function comparePasses(options: CompareOptions, thread: FeedThread | null): Promise<Comparison> {
   const run = openRun(options, thread);
   const once = isStandardInput(options.before) || isStandardInput(options.after);
   // The whole is begun at once, on trial for as long as a look ahead would take.
@@ -228,27 +236,6 @@ async function compareWith(options: CompareOptions, thread: FeedThread | null): 
   }
 }
 
-/** Judges a plan by the first rows of a pass over the whole captures. */
-class Trial {
-  /** So many packets matched without answers that there are none. */
-  noAnswers = false;
-  readonly #plan: PassPlan;
-  readonly #wishes: PlanWishes;
-
-  constructor(plan: PassPlan, wishes: PlanWishes) {
-    this.#plan = plan;
-    this.#wishes = wishes;
-  }
-
-  stands(matcher: ExactMatcher, shorts: number): boolean {
-    const directions = findDirections(matcher, this.#plan);
-    this.noAnswers = showsNoAnswers(directions);
-    if (shorts > 0 && !this.#wishes.fixedCover) return false;
-    const forward = matcher.total(1).delay;
-    return matchedPlan(this.#plan, directions, forward, this.#wishes.windowNs) === null;
-  }
-}
-
 function evidenceOf({ options, wishes }: Run, result: PassResult, plan: PassPlan): PassEvidence {
   // Two interfaces of one file.
   const oneClock = fileOf(options.before) === fileOf(options.after);
@@ -261,6 +248,7 @@ function evidenceOf({ options, wishes }: Run, result: PassResult, plan: PassPlan
     rereadable: result.rereadable,
     limited: result.limited,
     alignment: { kind: "not-sampled" },
+    knownWays: () => result.matcher.knownWays(),
     opening: () => expectedOpening(result.matcher, result.originNs, plan.alignNs),
     verdict: () => {
       verdict ??= diagnose({ observer: result.observer, ...result.quality, mode: wishes.mode, oneClock });

@@ -77,7 +77,8 @@ export function findDirections(
   const reverse = matcher.total(2);
   const matched = forward.matched + reverse.matched;
   const plain = { matched, lateAnswers: false, decidedBy: null, open: false };
-  if (ways.kind === "one-way" || matched === 0) return { ...plain, twoWay: false, ways, peers: null };
+  if (matched === 0) return { ...plain, twoWay: false, ways: waysOfAlike(matcher, ways), peers: null };
+  if (ways.kind === "one-way") return { ...plain, twoWay: false, ways, peers: null };
   // Clocks that had to be brought together first: the sign of a difference says nothing.
   const signs = alignNs === 0 && forward.matched > 0 && reverse.matched > 0;
   const maxAsked = signs || alignNs !== 0 ? Number.POSITIVE_INFINITY : mayAnswer ? MAX_ASKED : 0;
@@ -88,6 +89,11 @@ export function findDirections(
   if (found) return { ...plain, twoWay: true, ways: found, peers: peers?.pairs ?? 0 };
   const forwardOnly: Ways = { kind: settled ? "one-way" : "assumed-forward" };
   return { ...plain, twoWay: false, ways: reverse.matched === 0 ? ways : forwardOnly, peers: null };
+}
+
+/** Nothing but packets that look alike has met: signs of their differences show nothing. */
+function waysOfAlike(matcher: ExactMatcher, ways: Ways): Ways {
+  return matcher.ambiguous > 0 && ways.kind === "split" ? { kind: "assumed-forward" } : ways;
 }
 
 /** The split that flows which answer each other show; null where they do not show two directions. */
@@ -213,7 +219,10 @@ export function judgeDirection(
   verdict: ClockVerdict,
   { twoWay, open, matched }: Pick<Directions, "twoWay" | "open" | "matched">,
 ): CompareReport["direction"] {
-  if (matched === 0) return { order: "unclear", evidence: ["no packet was seen at both points"] };
+  if (matched === 0) {
+    const alike = segment.matched > 0 ? "all packets seen at both points look alike" : null;
+    return { order: "unclear", evidence: [alike ?? "no packet was seen at both points"] };
+  }
   if (open)
     return {
       order: "unclear",

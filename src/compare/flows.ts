@@ -145,6 +145,6 @@ function flowReport(
     ...(flow.ambiguous > 0 ? { ambiguous: flow.ambiguous } : {}),
     bytes: flow.bytes,
     latency,
-    ...(latency ? {} : { reason: noMatchReason(flow.sent, flow.received) }),
+    ...(latency ? {} : { reason: noMatchReason(flow.sent, flow.received, flow.matched) }),
   };
 }

@@ -119,7 +119,7 @@ function reportOf(group: Group, { way }: Way): FlowReport {
     reordered: way === "forward" ? group.reordered : null,
     bytes,
     latency,
-    ...(latency ? {} : { reason: noMatchReason(sent, received) }),
+    ...(latency ? {} : { reason: noMatchReason(sent, received, group.counts.matched) }),
   };
 }
 

@@ -95,6 +95,8 @@ export interface PassEvidence {
   /** It ended at its limit, not at the captures' ends. */
   limited: boolean;
   alignment: AlignmentEvidence;
+  /** The ways of all flows, where packets go both ways. */
+  knownWays: () => KnownWays;
   /** What the first pairs are expected to show, where it is not what they show; null otherwise. */
   opening: () => ExpectedOpening | null;
   verdict: () => ClockVerdict;
@@ -183,7 +185,7 @@ export function nextPlan(plan: PassPlan, evidence: PassEvidence, wishes: PlanWis
   }
   if (plan.extent.kind === "look-ahead" && evidence.limited)
     return { kind: "again", plan: { ...known, extent: { kind: "whole" } }, why: "extent" };
-  return correctedPlan(known, evidence.verdict, wishes.mode) ?? { kind: "stands", plan: known };
+  return correctedPlan(known, evidence, wishes.mode) ?? { kind: "stands", plan: known };
 }
 
 export function showsNoAnswers({ peers, matched }: Directions): boolean {
@@ -265,7 +267,11 @@ export function matchedPlan(
 /** The first may change which packets are paired, and so what they show: then the second is what they show. */
 const MAX_CORRECTIONS = 2;
 
-function correctedPlan(plan: PassPlan, verdict: () => ClockVerdict, mode: CorrectionMode): Decision | null {
+function correctedPlan(
+  plan: PassPlan,
+  { verdict, directions, knownWays }: PassEvidence,
+  mode: CorrectionMode,
+): Decision | null {
   if (plan.settled.corrections === MAX_CORRECTIONS || mode === "asis") return null;
   const judged = verdict();
   const applied = correction(judged, mode);
@@ -277,9 +283,14 @@ function correctedPlan(plan: PassPlan, verdict: () => ClockVerdict, mode: Correc
   // What a corrected pass may show besides is a step that could not be told from a longer way before.
   if (plan.correction.kind === "none" ? nothing : removed(line) <= removed(plan.correction)) return null;
   const settled = { ...plan.settled, corrections: plan.settled.corrections + 1 };
+  // The ways are those that the delays as captured have shown: with them the correction was found.
+  const ways: Ways =
+    directions.twoWay && !directions.open && plan.ways.kind !== "known"
+      ? { kind: "known", flows: knownWays() }
+      : plan.ways;
   return {
     kind: "again",
-    plan: { ...plan, correction: { kind: "line", ...line }, settled },
+    plan: { ...plan, ways, correction: { kind: "line", ...line }, settled },
     why: "correction",
   };
 }

@@ -90,7 +90,7 @@ export function buildSegment(
     linkLocal: sums.linkLocal,
     mirrored: sums.mirrored,
     latency,
-    ...(latency ? {} : { reason: noMatchReason(sent, received) }),
+    ...(latency ? {} : { reason: noMatchReason(sent, received, matched) }),
   };
   return { way, report, real };
 }
@@ -111,7 +111,9 @@ export function settle(
   return { lost: onlyAfter, appeared: onlyBefore, duplicates: f.duplicates, head, tail };
 }
 
-export function noMatchReason(sent: number, received: number): string {
+export function noMatchReason(sent: number, received: number, matched: number): string {
+  if (matched > 0)
+    return "none of the packets seen at both points has a delay of its own: they look alike, or were merged";
   if (sent === 0 && received === 0) return "no packets at either point";
   if (sent === 0) return "no packets at the first point";
   if (received === 0) return "no packets at the second point";

@@ -25,8 +25,9 @@ export function orientUnmatched(matcher: ExactMatcher, twoWay: boolean): boolean
   // Flows and their answers go the same way here: hosts are on no side.
   if (!twoWay && sides.orders.some(({ ways }) => ways[0] > 0 && ways[1] > 0)) return false;
   const turned = new Map<number, 1 | 2>();
+  const names = namesBefore(matcher);
   const left = open.filter((id) => {
-    const way = wayOfAnswer(matcher, id);
+    const way = wayOfAnswer(matcher, id, names);
     if (way !== 0) turned.set(id, way === 1 ? 2 : 1);
     return way === 0;
   });
@@ -95,9 +96,21 @@ function openFlows({ flows }: ExactMatcher): number[] {
   return open;
 }
 
+/** Flows that the second point names otherwise (address translation): by that, what the first point names them. */
+function namesBefore(matcher: ExactMatcher): Map<number, number> {
+  const names = new Map<number, number>();
+  if (!matcher.nat) return names;
+  for (let id = 0; id < matcher.flowCount; id++) {
+    const after = matcher.mapped(id);
+    if (after !== null && after !== id) names.set(after, id);
+  }
+  return names;
+}
+
 /** The way of the flow that answers this one; 0 where none was matched. */
-function wayOfAnswer(matcher: ExactMatcher, id: number): 0 | 1 | 2 {
-  const other = matcher.reverseOf(id);
+function wayOfAnswer(matcher: ExactMatcher, id: number, namesBefore: ReadonlyMap<number, number>): 0 | 1 | 2 {
+  const answer = matcher.reverseOf(id);
+  const other = namesBefore.get(answer) ?? answer;
   return other >= 0 && matcher.flows.matched(other) > 0 ? matcher.flows.direction(other) : 0;
 }
 
@@ -194,15 +207,19 @@ function sidesOfHosts(
     if (flows.matched(id) === 0) continue;
     looked++;
     const sign = flows.direction(id) === 1 ? 1 : -1;
-    const [from, to] = hostsOf(matcher, id);
-    for (const [host, lean] of [
-      [from, sign],
-      [to, -sign],
-    ] as const) {
-      const known = near.get(partOf(host));
-      if (!known) continue;
-      known.lean += lean;
-      known.all++;
+    const after = matcher.nat ? matcher.mapped(id) : null;
+    // Where addresses are translated, hosts are on their side under either name.
+    for (const name of after === null || after === id ? [id] : [id, after]) {
+      const [from, to] = hostsOf(matcher, name);
+      for (const [host, lean] of [
+        [from, sign],
+        [to, -sign],
+      ] as const) {
+        const known = near.get(partOf(host));
+        if (!known) continue;
+        known.lean += lean;
+        known.all++;
+      }
     }
   }
   return (host) => {

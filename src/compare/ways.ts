@@ -51,7 +51,6 @@ const FEW = 0.001;
 const ODD = 0.01;
 /** Packets whose time to live changed, as a share of all, from which on it decides. */
 const MOST = 0.5;
-const KEY_WORDS = 10;
 /** Points kept for what is decided by its neighbours. */
 const POINTS = 1 << 16;
 /** Pairs held back at most: those of a trial. */
@@ -272,13 +271,9 @@ export class WayEvidence {
     by("answers", () => this.#decideByAnswers(ways, 1));
     by("hosts", () => this.#decideByHosts(ways));
     by("neighbours", () => this.#decideByNeighbours(ways));
+    by("answers", () => this.#decideByOpposites(ways));
     decidedBy.undecided = ways.length - known;
-    const keys = new Uint32Array(KEY_WORDS * ways.length);
-    for (let id = 0; id < ways.length; id++) {
-      const { words, at } = this.#matcher.keyWords(id);
-      keys.set(words.subarray(at, at + KEY_WORDS), KEY_WORDS * id);
-    }
-    return { kind: "two-way", known: { keys, ways }, decidedBy };
+    return { kind: "two-way", known: this.#matcher.knownWays(ways), decidedBy };
   }
 
   /** "unknown": most packets keep their time to live. */
@@ -356,6 +351,28 @@ export class WayEvidence {
       if (n < minVotes || Math.abs(lean) < LEAN * n) continue;
       ways[id] = lean > 0 === ((place & 1) === 1) ? 1 : 2;
     }
+  }
+
+  /** What two hosts send to each other goes opposite ways, whatever decided one of them; where nothing did, their last packets are held against each other. */
+  #decideByOpposites(ways: Uint8Array): void {
+    const wayOf = new Map<number, number>();
+    for (let id = 0; id < ways.length; id++)
+      if (ways[id] !== 0 && this.#placed(id)) wayOf.set(this.#place[id]!, ways[id]!);
+    for (let id = 0; id < ways.length; id++) {
+      if (ways[id] !== 0 || !this.#placed(id)) continue;
+      const place = this.#place[id]!;
+      const [same, opposite] = [wayOf.get(place), wayOf.get(place ^ 1)];
+      ways[id] = same ?? (opposite === undefined ? this.#wayOfLast(place) : 3 - opposite);
+    }
+  }
+
+  /** By which of the last packets of either order shows more (after - before); 0 where there is one order only. */
+  #wayOfLast(place: number): number {
+    const [own, other] = [2 * place, 2 * (place ^ 1)];
+    const last = this.#last;
+    if (!Number.isFinite(last[own]!) || !Number.isFinite(last[other]!)) return 0;
+    const above = last[own + 1]! - last[other + 1]!;
+    return above === 0 ? 0 : above > 0 ? 1 : 2;
   }
 
   #decideByNeighbours(ways: Uint8Array): void {

@@ -7,7 +7,8 @@
  * Packets of the other direction are recognised by their time to live and by hosts that answer each other, whatever the clocks do; they have no delay here and are counted.
  */
 import { checkNs } from "../base/checks.ts";
-import type { Kernels } from "../base/kernels.ts";
+import { type Kernels, memoryError } from "../base/kernels.ts";
+import { formatDuration } from "../base/time.ts";
 import type { PacketBatch } from "../capture/batch.ts";
 import { type CaptureOptions, CaptureReader } from "../capture/reader.ts";
 
@@ -36,6 +37,9 @@ export interface DelayCounts {
   unmatched: number;
   /** Rows that go the other way. */
   reversed: number;
+  /** Longest delay found, of either sign, and the longest that is looked for. */
+  longestNs: number;
+  windowNs: number;
 }
 
 export class SenderDelays {
@@ -46,6 +50,7 @@ export class SenderDelays {
   #file = 0;
   #row = 0;
   #axisNs: bigint | null = null;
+  #longestNs = 0;
 
   constructor(kernels: Kernels, options: SenderDelaysOptions) {
     checkNs("window", options.windowNs);
@@ -57,15 +62,33 @@ export class SenderDelays {
   /** Fills the delays of a receiver's batch; batches come in order of time. */
   async fill(batch: PacketBatch, originNs: bigint): Promise<void> {
     if (batch.count === 0) return;
+    try {
+      await this.#fill(batch, originNs);
+    } catch (error) {
+      const waiting = `the sender's packets of two windows of ${formatDuration(this.#options.windowNs)}`;
+      throw memoryError(error, waiting, "a shorter ‘window’") ?? error;
+    }
+  }
+
+  async #fill(batch: PacketBatch, originNs: bigint): Promise<void> {
     this.#axisNs ??= originNs;
     const shift = Number(originNs - this.#axisNs) - (this.#options.offsetNs ?? 0);
     await this.#readSender(this.#latest(batch) + shift + this.#options.windowNs, this.#axisNs);
     this.#kernels.call.delaysFill(this.#address, batch.address, shift);
+    const { delayNs, count } = batch;
+    for (let i = 0; i < count; i++) {
+      const ns = Math.abs(delayNs[i]!);
+      if (ns > this.#longestNs) this.#longestNs = ns;
+    }
   }
 
   counts(): DelayCounts {
     const count = (what: number) => this.#kernels.call.delaysCount(this.#address, what) >>> 0;
-    return { matched: count(0), unmatched: count(1), reversed: count(2) };
+    const { windowNs } = this.#options;
+    return {
+      ...{ matched: count(0), unmatched: count(1), reversed: count(2) },
+      ...{ longestNs: this.#longestNs, windowNs },
+    };
   }
 
   free(): void {

@@ -7,7 +7,7 @@ import { instant } from "./instant.ts";
 import type { EpochBounds } from "./record.ts";
 
 /** An epoch whose End is not seen for so long is void: the link is idle, or the message was lost. */
-export const MAX_CONTROL_AGE_NS = 3_600_000_000_000n;
+const MAX_CONTROL_AGE_NS = 3_600_000_000_000n;
 
 export class ControlCutter implements Cutter {
   readonly #stream: number;

@@ -45,14 +45,14 @@ import {
 import { readSpans, type Span, writeSpans } from "./spans.ts";
 import { readTapState, type TapEffort, writeTapState } from "./tap-state.ts";
 
-export const RECORD_VERSION = 3;
+const RECORD_VERSION = 3;
 /** Without spans and state: what programs of before read too; and with spans alone. */
 const PLAIN_VERSION = 1;
 const SPANS_VERSION = 2;
-export const RECORD_MAGIC = 0x52504889; // 89 48 50 52 as bytes
+const RECORD_MAGIC = 0x52504889; // 89 48 50 52 as bytes
 export const FIXED_HEAD_BYTES = 88;
 /** No head comes near: more is damage, and is not read. */
-export const MAX_HEAD_BYTES = 1 << 20;
+const MAX_HEAD_BYTES = 1 << 20;
 const CODECS = ["raw", "zlib"] as const;
 const PACKING = { level: 6 };
 /** A live tap shares its processor with what it observes: a third of the time, for 6 % more bytes (LDS). */

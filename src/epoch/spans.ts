@@ -12,7 +12,7 @@ export interface Span {
 }
 
 /** Parts of one epoch that were put together, at most. */
-export const MAX_SPANS = 4096;
+const MAX_SPANS = 4096;
 /** Timestamps are out of order by so much where one file ends and the next begins. */
 export const JITTER_NS = 10_000_000n;
 

@@ -7,7 +7,7 @@ import { trajectory } from "../estimators/lab/trajectory/trajectory.ts";
 import { parseParameters } from "../estimators/parameters.ts";
 import type { Contestant, Entry } from "./run-segment.ts";
 
-export const PAPER_SAMPLING = 0.001;
+const PAPER_SAMPLING = 0.001;
 
 export function baselineContestants(rate = PAPER_SAMPLING): Contestant[] {
   return [

@@ -234,7 +234,7 @@ export interface PopulationScore {
   coverage: number;
 }
 
-export const POPULATION_CLASSES: readonly (readonly [number, number])[] = [
+const POPULATION_CLASSES: readonly (readonly [number, number])[] = [
   [100, 499],
   [500, 999],
   [1000, 4999],

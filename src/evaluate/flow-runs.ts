@@ -77,7 +77,7 @@ export interface ClassScore {
   inInterval: number;
 }
 
-export const SIZE_CLASSES: readonly (readonly [number, number])[] = [
+const SIZE_CLASSES: readonly (readonly [number, number])[] = [
   [1, 1],
   [2, 9],
   [10, 99],

@@ -33,7 +33,7 @@ export interface ObservedRun {
 }
 
 /** Time 0 of the simulation. */
-export const SIMULATED_ORIGIN_NS = 1_700_000_000_000_000_000n;
+const SIMULATED_ORIGIN_NS = 1_700_000_000_000_000_000n;
 const COVER = 64;
 
 export async function observeScenario(

@@ -50,7 +50,7 @@ const ORIGIN_NS = 1_704_067_200_000_000_000n;
 const MS = 1e6;
 
 /** In order of sending. */
-export function routerPackets(traffic: RouterTraffic): RouterPacket[] {
+function routerPackets(traffic: RouterTraffic): RouterPacket[] {
   const { shares, quiet = 0.4, busy = 1.35, atOnce = 80, burstMs = 200, everyMs = 700 } = traffic;
   const {
     durationS,

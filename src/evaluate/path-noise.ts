@@ -195,7 +195,7 @@ function drawSpike(random: Random, size: (random: Random) => number) {
 }
 
 /** Whether a segment named for this time is the one that the spike was put into. */
-export function isRight({ path, injected }: Trial, from: string, fromNs: number, toNs: number): boolean {
+function isRight({ path, injected }: Trial, from: string, fromNs: number, toNs: number): boolean {
   return (
     injected !== null &&
     from === path.points[injected.segment] &&

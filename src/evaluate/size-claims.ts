@@ -22,7 +22,7 @@ export interface SizeClaim {
 }
 
 /** By what is asked of each: a small error, so that the sizes are not those that hold everything. */
-export const SIZED: readonly { estimator: string; error: number; flowSize: number | null }[] = [
+const SIZED: readonly { estimator: string; error: number; flowSize: number | null }[] = [
   { estimator: "lda", error: 0.02, flowSize: null },
   { estimator: "trajectory", error: 0.05, flowSize: null },
   { estimator: "lds", error: 0.05, flowSize: 100 },

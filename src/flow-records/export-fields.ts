@@ -23,7 +23,7 @@ export interface Template {
 }
 
 /** A field of this length carries its own (RFC 7011, section 7). */
-export const VARIABLE = 0xffff;
+const VARIABLE = 0xffff;
 
 // Information elements (IANA); the first 127 are NetFlow v9's.
 const IE = {

@@ -4,9 +4,11 @@ import { FormatError, UsageError } from "../base/errors.ts";
 import { Kernels } from "../base/kernels.ts";
 import { FlowKeySpec } from "../capture/flow/flow-key.ts";
 import { RecordedFlows } from "../collect/recorded-flows.ts";
-import { parseFlowRecords, readFlowRecords } from "./flow-records.ts";
+import { parseFlowRecordFile, readFlowRecords } from "./flow-records.ts";
 
 const text = (lines: string[]) => new TextEncoder().encode(lines.join("\n"));
+const parseFlowRecords = async (bytes: Uint8Array, file: string) =>
+  (await parseFlowRecordFile(bytes, file)).records;
 const parse = (lines: string[]) => parseFlowRecords(text(lines), "flows.csv");
 
 describe("comma-separated records", () => {

@@ -82,10 +82,6 @@ export async function readFlowRecordFile(path: string): Promise<ExportedFlows> {
   return await parseFlowRecordFile(bytes, path);
 }
 
-export async function parseFlowRecords(bytes: Uint8Array, file: string): Promise<FlowRecord[]> {
-  return (await parseFlowRecordFile(bytes, file)).records;
-}
-
 export async function parseFlowRecordFile(packed: Uint8Array, file: string): Promise<ExportedFlows> {
   if (packed.length === 0) throw new FormatError("empty", file, 0, "the file is empty");
   const bytes = isGzip(packed) ? unpack(packed, file) : packed;

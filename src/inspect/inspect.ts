@@ -4,7 +4,7 @@
  */
 
 import { checkText } from "../base/checks.ts";
-import { Kernels } from "../base/kernels.ts";
+import { Kernels, memoryError } from "../base/kernels.ts";
 import { countOf } from "../base/quantity.ts";
 import { FLAG, META_HIGH, type PacketBatch } from "../capture/batch.ts";
 import { compileFilter } from "../capture/filter/filter.ts";
@@ -96,6 +96,8 @@ export async function inspectCapture(options: InspectOptions): Promise<InspectRe
     const statistics = reader.statistics();
     statistics.warnings.push(...seen.onTheWay.warnings(options.inner ?? false));
     return report(statistics, reader.source.compressed, seen);
+  } catch (error) {
+    throw memoryError(error, "a record of each flow", "a ‘filter’ that leaves fewer flows") ?? error;
   } finally {
     reader.close();
     reader.free();

@@ -64,6 +64,7 @@ export type CorrectedCount =
   | "appeared"
   | "duplicates"
   | "merged"
+  | "mirrored"
   | "undecided"
   | keyof EdgeCounts;
 

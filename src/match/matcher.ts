@@ -215,6 +215,11 @@ export class ExactMatcher {
     if (this.#packets) this.#note();
   }
 
+  /** So many packets of those sent then were seen at both points, without a delay of their own. */
+  addWithout(timeNs: number, packets: number): void {
+    this.#kernels.call.matchWithout(this.#match, timeNs, packets);
+  }
+
   /** So many more packets, or fewer, are lost of those sent then. */
   correctLost(timeNs: number, change: number): void {
     this.#kernels.call.matchLost(this.#match, timeNs, change);
@@ -265,7 +270,7 @@ export class ExactMatcher {
     return this.#kernels.call.statsReverse(this.#stats, id, this.#scratch);
   }
 
-  /** Pairs of flows that answer each other and both have matched packets; none where the first `mostAsked` flows with such have no peer. */
+  /** Pairs of flows that answer each other and both have matched packets; none where the first `maxAsked` flows with such have no peer. */
   *peers(maxAsked: number): Generator<[number, number]> {
     const { call } = this.#kernels;
     let maximum = Math.min(maxAsked, 0xffff_ffff);
@@ -276,6 +281,18 @@ export class ExactMatcher {
       from = id + 1;
       maximum = 0xffff_ffff;
     }
+  }
+
+  /** Which way each flow goes, as this matcher has it or as `ways` say. */
+  knownWays(
+    ways: Uint8Array = Uint8Array.from({ length: this.flowCount }, (_, id) => this.flows.direction(id)),
+  ): KnownWays {
+    const keys = new Uint32Array(KEY_WORDS * ways.length);
+    for (let id = 0; id < ways.length; id++) {
+      const { words, at } = this.keyWords(id);
+      keys.set(words.subarray(at, at + KEY_WORDS), KEY_WORDS * id);
+    }
+    return { keys, ways };
   }
 
   /** Flows go the way that is known of them, before any packet is taken. */

@@ -105,6 +105,19 @@ export class PacketLog {
     if (id !== undefined) this.fate[id] = REPLACED;
   }
 
+  /** A packet that had no partner is of another flow. */
+  renameLone(packet: { side: 0 | 1; timeNs: number; flow: number; fate: number }, flow: number): void {
+    this.#lone ??= this.#loneRows();
+    const { side, timeNs, fate } = packet;
+    const id = this.#lone.get(`${side},${timeNs},${packet.flow},${fate}`)?.shift();
+    if (id === undefined) return;
+    this.flow[id] = flow;
+    const name = `${side},${timeNs},${flow},${fate}`;
+    const same = this.#lone.get(name);
+    if (same) same.push(id);
+    else this.#lone.set(name, [id]);
+  }
+
   add({ beforeNs, afterNs, flow, fate, packets, frames }: ResolvedRow): void {
     this.#makeRoom(1);
     const n = this.count++;

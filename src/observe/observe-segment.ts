@@ -30,7 +30,7 @@ export interface ObserveSegmentOptions extends Common {
   onOpen?: (box: SegmentDatapath) => void;
 }
 
-export const SEGMENT_RING_BYTES = 16 << 20;
+const SEGMENT_RING_BYTES = 16 << 20;
 /** Ethernet and a tag: what is left of a frame identifies the packet. */
 const LINK_BYTES = 18;
 

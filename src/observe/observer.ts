@@ -72,7 +72,7 @@ interface RunningTap {
   parameters: string;
 }
 
-export const LONGEST_NAME_BYTES = 64;
+const LONGEST_NAME_BYTES = 64;
 
 export class PointObserver {
   readonly #options: ObserverOptions;
@@ -356,9 +356,9 @@ export class PointObserver {
   }
 }
 
-/** Folders and files of an archive that no point may be called like. */
 /** What a lane may be asked for, beside nothing. */
 export const ROLES = ["sender", "receiver", "both"] as const;
+/** Folders and files of an archive that no point may be called like. */
 const RESERVED = ["archive.json"];
 
 /** Names become folders and arguments, and travel in records: short, visible, and not to be taken for something else. */

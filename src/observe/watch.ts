@@ -73,7 +73,7 @@ export interface WatchedInterval {
   dropped: [sender: number | null, receiver: number | null];
 }
 
-export const WATCH_INTERVAL_NS = 1e9;
+const WATCH_INTERVAL_NS = 1e9;
 export const WATCH_WINDOW_NS = 1e9;
 const MAX_FLOWS = 50_000;
 const LOOK_MS = 50;

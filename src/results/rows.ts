@@ -140,7 +140,7 @@ function estimateRow(
 }
 
 /** What stands for an estimator in rows of what a router says that it has measured. */
-export const REPORTED = "reported";
+const REPORTED = "reported";
 
 /** One epoch of a segment as a router reports it (docs/formats/msp.md). */
 export interface ReportedEpoch {

@@ -56,7 +56,7 @@ export interface AnsweringLimits {
   burstMs: number;
 }
 
-export const ANSWERING_LIMITS: AnsweringLimits = { share: 0.8, burstMs: 60_000 };
+const ANSWERING_LIMITS: AnsweringLimits = { share: 0.8, burstMs: 60_000 };
 
 /**
  * What questions cost is known only when they are answered (MAPLE, section 5: a client must not overwhelm the store): each client has a budget of time, which its answers are taken from afterwards.

@@ -32,7 +32,7 @@ export function otlpName(name: string): { name: string; unit: string } {
 }
 
 /** Collects metrics as OTLP has them. */
-export class OtlpMetrics implements MetricSink {
+class OtlpMetrics implements MetricSink {
   readonly #metrics: unknown[] = [];
   readonly #startNs: string;
   readonly #nowNs: string;

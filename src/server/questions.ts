@@ -54,7 +54,7 @@ export const SEGMENT_QUESTION = Type.Object(
   closed,
 );
 
-export const PACKET_QUESTION = Type.Object(
+const PACKET_QUESTION = Type.Object(
   {
     digests: Type.Optional(
       Type.Array(Type.String({ maxLength: 64, description: "16 hexadecimal digits" }), {

@@ -4,7 +4,7 @@
  */
 import { closeSync, openSync, writeFileSync, writeSync } from "node:fs";
 import { writeFailure } from "../base/directory.ts";
-import type { Kernels } from "../base/kernels.ts";
+import { type Kernels, memoryError } from "../base/kernels.ts";
 import { turnOf } from "../base/turn.ts";
 import type { PacketBatch } from "../capture/batch.ts";
 import { formatFlowKey } from "../capture/flow/flow-text.ts";
@@ -15,7 +15,8 @@ import { type Offered, type Simulation, simulate } from "./simulate.ts";
 import type { HopStatistics } from "./stage.ts";
 import { FlowTruthTable } from "./truth.ts";
 
-export const TRUTH_FORMAT = "hoptime.truth/1";
+const TRUTH_FORMAT = "hoptime.truth/1";
+const HELD = "packets on their way, and the truth of each flow";
 
 export interface TruthFile {
   format: typeof TRUTH_FORMAT;
@@ -75,7 +76,10 @@ export async function exportSimulation(
     return truth;
   } catch (error) {
     files.discard();
-    throw options.signal?.aborted ? error : writeFailure(directory, error);
+    if (options.signal?.aborted) throw error;
+    throw (
+      memoryError(error, HELD, "a lower ‘rate’ or a shorter ‘duration’") ?? writeFailure(directory, error)
+    );
   }
 }
 

@@ -22,8 +22,8 @@ export interface PcapOptions {
 }
 
 /** 2024-01-01T00:00:00Z: files of one scenario are the same bytes whenever they are written. */
-export const DEFAULT_ORIGIN_NS = 1_704_067_200_000_000_000n;
-export const DEFAULT_SNAP_LENGTH = 128;
+const DEFAULT_ORIGIN_NS = 1_704_067_200_000_000_000n;
+const DEFAULT_SNAP_LENGTH = 128;
 
 /** Our own packets among the traffic. */
 export type OwnKind = "reference" | "probe";

@@ -1,6 +1,6 @@
 /**
  * Files that are all there when a run has ended well, and not at all when it has not: written beside their names, and renamed at the end. A folder
- * that was made for them goes with them; files of an earlier run stay as they were.
+ * that was made for them goes with them; files of an earlier run stay as they were. A process that exits in between leaves none of them either.
  */
 import { renameSync, rmdirSync, rmSync } from "node:fs";
 import { dirname, join, resolve } from "node:path";
@@ -19,6 +19,7 @@ export class PendingFiles {
     } catch (cause) {
       throw directoryFailure(directory, cause);
     }
+    process.once("exit", this.#remove);
   }
 
   /** Where to write what is to be called so. */
@@ -32,10 +33,16 @@ export class PendingFiles {
       renameSync(join(this.#directory, `${name}.partial`), join(this.#directory, name));
       this.#names.delete(name);
     }
+    process.off("exit", this.#remove);
   }
 
   /** What was not committed goes. */
   discard(): void {
+    process.off("exit", this.#remove);
+    this.#remove();
+  }
+
+  readonly #remove = (): void => {
     for (const name of this.#names) rmSync(join(this.#directory, `${name}.partial`), { force: true });
     if (this.#made === undefined) return;
     try {
@@ -46,5 +53,5 @@ export class PendingFiles {
     } catch {
       // Something else is in it by now: it stays.
     }
-  }
+  };
 }

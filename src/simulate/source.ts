@@ -111,7 +111,7 @@ export function meanFlowPackets(alpha: number, maxPackets: number): number {
   return sum + integral + (first ** -alpha + last ** -alpha) / 2 + (slope(last) - slope(first)) / 12;
 }
 
-export const SYNTHETIC_DEFAULTS = {
+const SYNTHETIC_DEFAULTS = {
   alpha: 1.1,
   maxFlowPackets: 10_000,
   inputs: 4,
@@ -186,7 +186,7 @@ function openSynthetic(kernels: Kernels, t: SyntheticTraffic, id: SourceIdentity
   };
 }
 
-export const POPULATION_DEFAULTS = { flows: 10_000, alpha: 1.1, weightMax: 10_000 } as const;
+const POPULATION_DEFAULTS = { flows: 10_000, alpha: 1.1, weightMax: 10_000 } as const;
 
 function openPopulation(kernels: Kernels, t: PopulationTraffic, id: SourceIdentity): Source {
   const d = POPULATION_DEFAULTS;

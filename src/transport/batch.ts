@@ -10,7 +10,7 @@ import { FormatError } from "../base/errors.ts";
 export const BATCH_TYPE = "application/vnd.hoptime.records";
 const LENGTH_BYTES = 4;
 /** Of one record on its way: larger ones are kept in files. */
-export const MAX_RECORD_BYTES = 256 << 20;
+const MAX_RECORD_BYTES = 256 << 20;
 
 export interface BatchSlice {
   /** Where the record begins in the message. */

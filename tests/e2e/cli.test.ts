@@ -45,10 +45,16 @@ describe("the command line", () => {
     expect(Math.max(...lines.map((line) => line.length))).toBeLessThanOrEqual(100);
   });
 
-  test.each(commands)("%s --help gives defaults as they are typed", (name) => {
-    const { out } = hoptime([name, "--help"]);
-    expect(out).not.toMatch(/default: *("|\d{7})|choices: *"/);
-  });
+  test.each(commands)(
+    "%s --help gives defaults as they are typed, on at most 100 lines of 100 columns",
+    (name) => {
+      const { out } = hoptime([name, "--help"]);
+      expect(out).not.toMatch(/default: *("|\d{7})|choices: *"/);
+      const lines = out.split("\n");
+      expect(lines.length).toBeLessThanOrEqual(100);
+      expect(lines.filter((line) => line.length > 100)).toEqual([]);
+    },
+  );
 
   test("compare prints a table without colours where stdout is no terminal", () => {
     const { status, out } = hoptime(["compare", DEMO.before, DEMO.after, "--top", "3"]);

@@ -680,7 +680,7 @@ describe("what loss does not explain is named", () => {
     }
     const { notes } = await compare(before, after);
     expect(notes.join("\n")).toMatch(
-      /20 flows \((1,9\d\d|2,000) packets\) are missing at the second point while the other 20 are there/,
+      /20 flows \((1,9\d\d|2,000) packets\) are missing at the second point while the other 20 are present/,
     );
   });
 
@@ -723,7 +723,7 @@ describe("what loss does not explain is named", () => {
     const { notes, segment } = await compare(before, after);
     expect(segment.lost).toBe(0);
     expect(notes.join("\n")).toMatch(
-      /20 flows \((1,9\d\d|2,000) packets\) are missing at the first point while the other 20 are there/,
+      /20 flows \((1,9\d\d|2,000) packets\) are missing at the first point while the other 20 are present/,
     );
   });
 

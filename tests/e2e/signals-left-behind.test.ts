@@ -74,6 +74,11 @@ const cases: Record<string, Case> = {
     status: 143,
     keeps: /^records/,
   },
+  simulate: {
+    args: (out) => ["simulate", "--out", join(out, "sim"), "--duration", "600s", "--rate", "400k"],
+    running: (child, out) => poll(child, () => some(join(out, "sim"))),
+    status: 143,
+  },
   page: { args: () => ["page", "--listen", "127.0.0.1:0"], running: printed, status: 0 },
   "collect --station": {
     args: (out) => [

@@ -8,7 +8,7 @@ export interface DelayScale {
 }
 
 /** The smallest of 1, 2, 5 times a power of ten that is at least `rough`. */
-export function niceStep(rough: number): number {
+function niceStep(rough: number): number {
   const power = 10 ** Math.floor(Math.log10(rough));
   const ratio = rough / power;
   return power * (ratio <= 1.0001 ? 1 : ratio <= 2.0001 ? 2 : ratio <= 5.0001 ? 5 : 10);
@@ -23,7 +23,7 @@ export function linearTicks(low: number, high: number, maximum: number): number[
 }
 
 /** Ticks of a logarithmic axis between two positive values, as values. */
-export function logTicks(low: number, high: number, maximum: number): number[] {
+function logTicks(low: number, high: number, maximum: number): number[] {
   const decades = Math.log10(high / low);
   if (decades < 1.2) return linearTicks(low, high, maximum).filter((v) => v > 0);
   let ticks: number[] = [];

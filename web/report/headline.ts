@@ -227,7 +227,7 @@ function spanGapNs(a: CaptureSummary, b: CaptureSummary): number | null {
 }
 
 /** Plain text for a ticket or a chat. */
-export function summaryText(data: PageData): string {
+function summaryText(data: PageData): string {
   const line = (segment: SegmentReport): string[] => {
     const l = segment.latency;
     return [

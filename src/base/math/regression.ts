@@ -2,12 +2,8 @@
  * Robust location and spread, and the lower convex hull: what one bad value in two cannot move.
  * Empty input has no answer: null. Nothing here changes its input.
  */
-import { entryAt } from "../lists.ts";
 import { nearestRank } from "./log-histogram.ts";
 import { lgamma } from "./special.ts";
-
-/** Deviation of a normal distribution = this times its median absolute deviation. */
-export const NORMAL_DEVIATION_PER_MAD = 1.482602218505602;
 
 /** The middle value, or the mean of the two middle ones. Linear time. */
 export function median(values: ArrayLike<number>): number | null {
@@ -56,28 +52,7 @@ export function medianAgain(
   return { low: sorted[low]!, high: sorted[high]! };
 }
 
-/** The median distance from `centre` (from the median if not given), not scaled to a deviation. */
-export function medianAbsoluteDeviation(
-  values: ArrayLike<number>,
-  centre: number | null = median(values),
-): number | null {
-  if (centre === null) return null;
-  return median(Float64Array.from(values, (v) => Math.abs(v - centre)));
-}
-
-export interface Point {
-  readonly x: number;
-  readonly y: number;
-}
-
-/** The corners of the lower convex hull of points with ascending x, left to right; points on an edge are left out. */
-export function lowerHull<P extends Point>(points: readonly P[]): P[] {
-  const xs = Float64Array.from(points, (p) => p.x);
-  const ys = Float64Array.from(points, (p) => p.y);
-  return Array.from(lowerHullIndices(xs, ys), (i) => entryAt(points, i));
-}
-
-/** The same on columns, as indices: for captures of millions of packets. Linear time (Andrew's chain). */
+/** The corners of the lower convex hull of points with ascending x, left to right, as indices; points on an edge are left out. Linear time (Andrew's chain). */
 export function lowerHullIndices(xs: Float64Array, ys: Float64Array): Uint32Array {
   const hull = new Uint32Array(xs.length);
   let size = 0;

@@ -64,7 +64,7 @@ const MAX_TICKS = 2n ** 64n - 1n;
 const NS_PER_SECOND = 1_000_000_000n;
 
 /** The rule of an if_tsresol byte and an if_tsoffset: ticks of 10^-e s, or of 2^-e s where bit 7 is set. */
-export function tickRule(resolution: number, offsetSeconds: bigint): { ticks: TickRule; unit: string } {
+function tickRule(resolution: number, offsetSeconds: bigint): { ticks: TickRule; unit: string } {
   const exponent = resolution & 0x7f;
   const binary = (resolution & 0x80) !== 0;
   const offsetNs = offsetSeconds * NS_PER_SECOND;

@@ -11,6 +11,9 @@ import { mix64 } from "../../base/hash.ts";
 import { Kernels } from "../../base/kernels.ts";
 import type { ColateParameters } from "./parameters.ts";
 
+/** Of a counter: a count and a sum of times, as kernels/sketches/colate.ts lays them out. */
+export const CELL_BYTES = 16;
+
 export interface Layout {
   n: number;
   m: number;
@@ -49,6 +52,7 @@ export function createCounters(
   const { m, q } = layoutOf(parameters);
   const { multiplier, edges } = slotsOf(parameters, seed);
   const draw = literal ?? multiplier;
+  kernels.ensure(CELL_BYTES * cells, CELL_BYTES * q.length * m);
   const address = call.colateNew(cells, m, q.length, draw, 1 / parameters.unit, literal !== null) >>> 0;
   for (const [v, edge] of edges.entries()) call.colateEdge(address, v, edge);
   placeCounters(kernels, address, parameters, seed);

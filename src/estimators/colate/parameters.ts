@@ -15,7 +15,7 @@ export interface ColateParameters extends ParameterValues {
   iterations: number;
 }
 
-export const MAX_VECTORS = 16;
+const MAX_VECTORS = 16;
 /** 512 MiB of memory at each point: kernels have 4 GiB, and one piece of it is at most 1 GiB. */
 export const MAX_COUNTERS = 1 << 25;
 /** Four vectors as they are used where loss is to be expected: most packets in the first, one in a hundred in the last. */

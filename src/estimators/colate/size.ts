@@ -6,6 +6,7 @@
 import { UsageError } from "../../base/errors.ts";
 import { countOf, formatCount, significant } from "../../base/quantity.ts";
 import type { SizeAnswer, SizePrediction, SizeRequest } from "../estimator.ts";
+import { CELL_BYTES } from "./layout.ts";
 import {
   COLATE_PARAMETERS,
   type ColateParameters,
@@ -19,7 +20,6 @@ import { memoryBytes } from "./tap.ts";
 
 const DEFAULT_INTERVAL = 0.05;
 const DEFAULT_SIZES = [10, 30, 100, 300, 1000, 3000, 10_000];
-const CELL_BYTES = 16;
 /** Packets per flow where the number of flows is not known. */
 const DEFAULT_FLOW = 6;
 /** Share of the delays' variance that is between flows. */

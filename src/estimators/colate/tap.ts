@@ -4,11 +4,9 @@ import type { KernelKept, KernelPart, KernelPlaces } from "../../capture/ebpf/ke
 import { foldCells } from "../cells/fold.ts";
 import { saltedSeed } from "../cells/salt.ts";
 import type { SealedEpoch, Tap, TapContext } from "../estimator.ts";
-import { createCounters, placeCounters, slotsOf } from "./layout.ts";
+import { CELL_BYTES, createCounters, placeCounters, slotsOf } from "./layout.ts";
 import { type ColateParameters, fullAt } from "./parameters.ts";
 import { type Counters, emptyCounters, encodeCounters } from "./payload.ts";
-
-const CELL_BYTES = 16;
 
 export class ColateTap implements Tap {
   readonly memoryBytes: number;

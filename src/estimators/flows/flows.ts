@@ -41,6 +41,7 @@ class FlowTableTap implements Tap {
   constructor(kernels: Kernels, max: number) {
     this.#kernels = kernels;
     this.#max = max;
+    kernels.ensure();
     this.#address = kernels.call.flowCountsNew() >>> 0;
   }
 
@@ -132,7 +133,7 @@ class FlowTableTap implements Tap {
 }
 
 /** Flows of both lists, at most `max` of them: those with the smallest hashes. */
-export function mergeFlows(a: FlowList, b: FlowList, max: number): FlowList {
+function mergeFlows(a: FlowList, b: FlowList, max: number): FlowList {
   const all = emptyList(a.count + b.count);
   let n = 0;
   for (let i = 0, j = 0; i < a.count || j < b.count; n++) {

@@ -19,10 +19,12 @@ export class LdaTap implements Tap {
 
   constructor(context: TapContext, parameters: LdaParameters) {
     const { call } = context.kernels;
+    const { banks, rows } = parameters;
     this.#context = context;
     this.#parameters = parameters;
-    this.memoryBytes = parameters.banks * parameters.rows * CELL_BYTES;
-    this.#address = call.ldaNew(parameters.banks, parameters.rows, BigInt.asUintN(64, context.seed)) >>> 0;
+    this.memoryBytes = banks * rows * CELL_BYTES;
+    context.kernels.ensure(this.memoryBytes);
+    this.#address = call.ldaNew(banks, rows, BigInt.asUintN(64, context.seed)) >>> 0;
     const { from, limit } = hashRanges(parameters.sampling);
     for (const [bank, edge] of from.entries()) call.ldaSetThreshold(this.#address, bank, edge);
     call.ldaSetLimit(this.#address, limit);

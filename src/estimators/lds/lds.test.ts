@@ -20,7 +20,7 @@ import { parseParameters } from "../parameters.ts";
 import { delaysOf, differenceOf } from "./difference.ts";
 import { layFlows } from "./flow-set.ts";
 import { lds } from "./lds.ts";
-import { heavyHitters, minedBytes } from "./mined.ts";
+import { minedBytes } from "./mined.ts";
 import { expectedCells, geometryOf, type LdsParameters } from "./parameters.ts";
 import { decodeCells } from "./payload.ts";
 
@@ -141,20 +141,13 @@ test("a row without loss is exact, however few flows it holds beside rows that s
 });
 
 describe("what else is mined", () => {
-  test("the length of a flow is never underestimated by its bound, and heavy hitters are all found", () => {
+  test("the length of a flow is never underestimated by its bound", () => {
     const result = run(population, "rows=4,columns=1000,k=2,rates=1");
     const sketch = sketchOf(result.parameters, result.sealed[0]!);
     const unknown = { ...result.flows, packets: new Float64Array(population.flows).fill(Number.NaN) };
     const set = layFlows(sketch, { ...unknown, complete: false });
     for (let f = 0; f < population.flows; f++)
       expect(set.atMost[f]).toBeGreaterThanOrEqual(population.size[f]!);
-    const threshold = 500;
-    const heavy = new Set(heavyHitters(set, threshold).map((h) => h.flow));
-    const truth = [...population.size.keys()].filter((f) => population.size[f]! >= threshold);
-    for (const f of truth) expect(heavy.has(f)).toBe(true);
-    expect(heavy.size).toBeLessThan(1.3 * truth.length + 3);
-    const ordered = heavyHitters(set, threshold).map((h) => h.packets);
-    expect(ordered).toEqual(ordered.toSorted((a, b) => b - a));
   });
 
   test("bytes are bounded by the flow's emptiest cells where they are counted", () => {

@@ -1,5 +1,5 @@
 /**
- * What else the cells tell of a flow (section 4.3): packets, bytes, loss, deviation, and which of some candidates are heavy.
+ * What else the cells tell of a flow (section 4.3): packets, bytes, loss and deviation.
  *
  * Packets and bytes are count-min: the minimum over rows of a flow's k cells, never below the truth where a row takes all packets.
  * Loss is the missing packets of the flow's emptiest cells, less what its neighbours are expected to have lost; null where those may just as well be the neighbours'. Where all its cells have
@@ -12,25 +12,6 @@ import type { Interval, NoAnswer } from "../estimator.ts";
 import type { DelaySketch } from "./difference.ts";
 import type { FlowCells } from "./flow-cells.ts";
 import { type FlowSet, fullestRows } from "./flow-set.ts";
-
-export interface HeavyHitter {
-  /** Index into the candidates. */
-  flow: number;
-  /** Estimated, and at most. */
-  packets: number;
-  atMost: number;
-}
-
-/** Candidates whose packets may reach the threshold, the largest first. Misses none where a row takes all packets. */
-export function heavyHitters(flows: FlowSet, threshold: number): HeavyHitter[] {
-  const out: HeavyHitter[] = [];
-  for (let flow = 0; flow < flows.count; flow++) {
-    const atMost = Math.min(flows.atMost[flow]!, flows.known[flow] ? flows.packets[flow]! : Infinity);
-    const packets = Math.min(flows.packets[flow]!, atMost);
-    if ((Number.isFinite(atMost) ? atMost : packets) >= threshold) out.push({ flow, packets, atMost });
-  }
-  return out.sort((a, b) => b.packets - a.packets);
-}
 
 /** Bytes of a flow, at most; null where the sketch does not count bytes or no row takes all packets. */
 export function minedBytes(sketch: DelaySketch, flows: FlowSet, flow: number): number | null {

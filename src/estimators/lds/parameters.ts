@@ -126,7 +126,7 @@ export const SDS_PARAMETERS: readonly ParameterSpec[] = [...shape(1), ...COUNTED
  * Rates of a multi-bank LDS (section 4.2): the paper's 1, 0.5, 0.1, 0.01, in as many rows as there are. 1, 0.3, 0.05, 0.005 would leave a flow of 10,000 packets at 10 % loss a usable
  * cell in 83 to 90 % of epochs instead of 37 to 52 %, but the segment's interval is 1.7 to 1.9 times as wide at 5 % loss (the demo captures): whoever has such flows gives it.
  */
-export function usualRates(rows: number, k: number): number[] {
+function usualRates(rows: number, k: number): number[] {
   if (k === 1) return new Array<number>(rows).fill(1);
   const ladder = ({ 1: [1], 2: [1, 0.1], 3: [1, 0.5, 0.05] } as Record<number, number[]>)[rows];
   return ladder ?? [...new Array<number>(rows - 4).fill(1), 1, 0.5, 0.1, 0.01];

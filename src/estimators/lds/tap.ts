@@ -65,6 +65,8 @@ export class SketchTap implements Tap {
     const classes = parseWeights(weights);
     this.#weights = classes.length > 0 ? new RowWeights(kernels, classes) : null;
     try {
+      const cells = rows * columns;
+      kernels.ensure(cells * CELL_BYTES, options.bytes ? cells * 8 : 0, heavyKeysBytes(options.keys));
       this.#keys = options.keys > 0 ? new HeavyKeysTap(kernels, options.keys) : null;
       this.#address = kernels.call.ldsNew(rows, columns, k, options.delays, options.bytes) >>> 0;
     } catch (error) {

@@ -8,10 +8,9 @@
 import { UsageError } from "../../base/errors.ts";
 import { Kernels } from "../../base/kernels.ts";
 import { PacketBatch } from "../../capture/batch.ts";
-import { compileFilter } from "../../capture/filter/filter.ts";
-import type { RowFilter } from "../../capture/reader.ts";
+import { type CompiledFilter, compileFilter } from "../../capture/filter/filter.ts";
 
-export const MAX_WEIGHT = 65_535;
+const MAX_WEIGHT = 65_535;
 
 export interface WeightClass {
   weight: number;
@@ -40,7 +39,7 @@ export function parseWeights(text: string): WeightClass[] {
 /** Weights of a batch's rows, in kernel memory. */
 export class RowWeights {
   readonly #kernels: Kernels;
-  readonly #classes: { weight: number; filter: RowFilter }[];
+  readonly #classes: { weight: number; filter: CompiledFilter }[];
   #address = 0;
   #rows = 0;
 
@@ -52,7 +51,7 @@ export class RowWeights {
   /** Address of a u32 per row of the batch. */
   of(batch: PacketBatch): number {
     if (this.#rows < batch.capacity) {
-      this.free();
+      this.#freeRows();
       this.#address = this.#kernels.alloc(batch.capacity * 4);
       this.#rows = batch.capacity;
     }
@@ -70,6 +69,11 @@ export class RowWeights {
   }
 
   free(): void {
+    this.#freeRows();
+    for (const { filter } of this.#classes) filter.free();
+  }
+
+  #freeRows(): void {
     if (this.#address !== 0) this.#kernels.free(this.#address);
     this.#address = 0;
     this.#rows = 0;

@@ -41,6 +41,8 @@ export class EpochBuffer {
   constructor(kernels: Kernels, capacity: number, flowLimit: number, nsPerByte: number) {
     this.#kernels = kernels;
     this.#lists = flowLimit > 0;
+    const columns = this.#lists ? [8, 8, 8, 4, 4] : [8, 8, 8];
+    kernels.ensure(...columns.map((bytes) => bytes * capacity));
     this.address = kernels.call.mapleBufferNew(capacity, flowLimit, nsPerByte) >>> 0;
   }
 

@@ -37,7 +37,7 @@ import type { EpochTotals } from "./epoch-buffer.ts";
 import { STORE_KINDS, type StoreGeometry } from "./stores/packet-store.ts";
 
 export const MAGIC = 0x454c_504d; // "MPLE"
-export const PAYLOAD_HEAD_BYTES = 8;
+const PAYLOAD_HEAD_BYTES = 8;
 export const PART_HEAD_BYTES = 128;
 export const SECTIONS = ["cells", "digest", "flow-ipid", "index"] as const;
 export type Section = (typeof SECTIONS)[number];

@@ -18,7 +18,8 @@ import {
   type RliFlows,
 } from "./payload.ts";
 
-// Of kernels/rli/state.ts, in u32 words: the head with hash and key, then the flow's counters.
+// Of kernels/rli/state.ts; in u32 words: the head with hash and key, then the flow's counters.
+const BUFFERED_BYTES = 24;
 const RECORD_WORDS = 32;
 const HEAD_WORDS = 12;
 const LINE = { transmission: 0, arrival: 1, backlog: 2 } as const;
@@ -49,6 +50,7 @@ export class RliTap implements Tap {
     const { max, select, rate, idle, every, source, authenticated } = parameters;
     const left = estimator === "rli-l" ? 1 : 0;
     const nsPerByte = drain > 0 ? 8e9 / drain : 0;
+    kernels.ensure(BUFFERED_BYTES * buffer);
     this.#address = kernels.call.rliNew(buffer, left, LINE[line], nsPerByte, port, session, longest) >>> 0;
     const below = Math.min(0xffff_ffff, Math.floor(rate * 2 ** 32));
     kernels.call.rliSelect(this.#address, max, SELECTION[select], below, idle * 1e9, every);
@@ -64,7 +66,7 @@ export class RliTap implements Tap {
     const expired = call.rliExpiredCount(this.#address) >>> 0;
     const index = 8 * Math.max(4096, 2 ** Math.ceil(Math.log2(2 * count + 2)));
     const cells = this.#cells === 0 ? 0 : 8 * Math.max(8192, (call.cellsUsed(this.#cells) >>> 0) * 2);
-    return 24 * this.#parameters.buffer + (count + expired) * 4 * RECORD_WORDS + index + cells;
+    return BUFFERED_BYTES * this.#parameters.buffer + (count + expired) * 4 * RECORD_WORDS + index + cells;
   }
 
   /** References of the epoch before stay known where the stream goes on. */

@@ -60,7 +60,7 @@ const many: Study = {
 };
 
 /** Counters that a Count-Min sketch needs per flow for an error of `share` with a reliability: w = ⌈e/B⌉, d = ⌈ln 1/(1 - α)⌉. */
-export function countMinCounters(share: number, reliability: number): number {
+function countMinCounters(share: number, reliability: number): number {
   return Math.ceil(Math.E / share) * Math.ceil(Math.log(1 / (1 - reliability)));
 }
 

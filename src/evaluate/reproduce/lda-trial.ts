@@ -11,12 +11,12 @@ import { type EndsTruth, runBothEnds } from "../both-ends.ts";
 import { average } from "./numbers.ts";
 
 /** The paper's: 0.2 µs in all cases. */
-export const MEAN_NS = 200;
+const MEAN_NS = 200;
 
 export type Shape = { readonly kind: "weibull" | "pareto"; readonly shape: number };
 
 /** A distribution of the paper with its mean. */
-export function delayModel({ kind, shape }: Shape): DelayModel {
+function delayModel({ kind, shape }: Shape): DelayModel {
   const scaleNs =
     kind === "weibull" ? MEAN_NS / Math.exp(lgamma(1 + 1 / shape)) : (MEAN_NS * (shape - 1)) / shape;
   return { kind, scaleNs, shape, spaced: true };

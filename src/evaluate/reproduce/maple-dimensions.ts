@@ -18,7 +18,7 @@ function hashesFor(others: number, failure: number): number {
   return -Math.log2(1 - (1 - failure) ** (1 / others));
 }
 
-export function svbfHashes(k: number, failure: number): number {
+function svbfHashes(k: number, failure: number): number {
   return hashesFor(k - 1, failure);
 }
 

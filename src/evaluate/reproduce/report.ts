@@ -76,7 +76,7 @@ function leftOutRows(findings: readonly Finding[]): string[][] {
   ]);
 }
 
-export function headlineTable(
+function headlineTable(
   findings: readonly Finding[],
   name: (finding: Finding) => string = (finding) => finding.id,
 ): string {

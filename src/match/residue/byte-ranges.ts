@@ -12,6 +12,9 @@ import type { LonePacket } from "./collect.ts";
 const ORDINARY_PAYLOAD = 1460;
 const JUMBO_PAYLOAD = 8960;
 
+/** A packet and what a mirror makes of it are no further apart. */
+const TWICE_NS = 1e6;
+
 /** A captured packet: its time, and its number among the packets of its flow and side. */
 export interface Sighting {
   timeNs: number;
@@ -38,10 +41,15 @@ export interface MergedFlow {
   /** What was counted alone and is not any more, with its place in time; and what is left of it. */
   resolved: { sent: Sighting; lost: number }[];
   arrivals: { arrived: Sighting; appeared: number }[];
+  /** The same bytes once more: where they arrive, and, beside each other, where they come from (a mirror, several interfaces). In packets on the wire. */
+  arrivedTwice: { seen: Sighting; packets: number }[];
+  sentTwice: { seen: Sighting; packets: number }[];
   bytes: number;
 }
 
 interface Segment extends Sighting {
+  /** Equal packets have the same. */
+  mark: number;
   /** Place in the stream, unwrapped. */
   from: number;
   to: number;
@@ -66,16 +74,19 @@ export function matchRanges(
   arrived: readonly LonePacket[],
   windowNs: number,
 ): MergedFlow | null {
-  const wirePayload = payloadOnWire([...sent, ...arrived]);
+  const wirePayload = payloadOnWire(sent, arrived);
   const origin = sent[0]?.tcp?.sequence ?? 0;
   const [from, to] = [segmentsOf(sent, origin, wirePayload), segmentsOf(arrived, origin, wirePayload)];
-  const overlaps = join(from, to, windowNs);
+  const sentTwice = besideEqual(from);
+  const once = from.filter((s) => !sentTwice.has(s));
+  const overlaps = join(once, to, windowNs);
   const met = [...from, ...to].some((s) => s.met > 0);
   if (!met) return null;
   const total = (list: Segment[], pick: (s: Segment) => number) => list.reduce((n, s) => n + pick(s), 0);
   // What is lost altogether is lost in packets of the wire, too.
-  const touched = from.filter((s) => s.met > 0 || s.packets > 1);
-  const reached = to.filter((s) => s.met > 0 || s.packets > 1);
+  const arrivedTwice = copiesIn(to, windowNs);
+  const touched = once.filter((s) => s.met > 0 || s.packets > 1);
+  const reached = to.filter((s) => (s.met > 0 || s.packets > 1) && !arrivedTwice.has(s));
   const matched = Math.max(total(touched, matchedOf), 0);
   return {
     flow,
@@ -91,8 +102,53 @@ export function matchRanges(
     moreArrived: matched + total(reached, (s) => s.packets - matchedOf(s)) - reached.length,
     resolved: touched.map((s) => ({ sent: s, lost: s.packets - matchedOf(s) })),
     arrivals: reached.map((s) => ({ arrived: s, appeared: s.packets - matchedOf(s) })),
+    arrivedTwice: [...arrivedTwice].map((s) => ({ seen: s, packets: s.packets })),
+    sentTwice: [...sentTwice].map((s) => ({ seen: s, packets: s.packets })),
     bytes: total(from, (s) => s.met),
   };
+}
+
+/** Segments that come once more right behind themselves: seen twice, by a mirror or on two interfaces, and sent once. */
+function besideEqual(segments: readonly Segment[]): Set<Segment> {
+  const last = new Map<number, Segment>();
+  const copies = new Set<Segment>();
+  for (const s of segments) {
+    const before = last.get(s.mark);
+    if (before?.from === s.from && before.to === s.to && s.timeNs - before.timeNs <= TWICE_NS) copies.add(s);
+    else last.set(s.mark, s);
+  }
+  return copies;
+}
+
+/** Segments of which no byte met a partner, while all of their bytes did in others of that time. */
+function copiesIn(segments: readonly Segment[], withinNs: number): Set<Segment> {
+  const met = segments.filter((s) => s.met > 0).sort((a, b) => a.from - b.from);
+  const longest = met.reduce((n, s) => Math.max(n, s.to - s.from), 0);
+  const copies = new Set<Segment>();
+  for (const s of segments) {
+    if (s.met > 0) continue;
+    let missing: Range[] = [[s.from, s.to]];
+    for (let i = firstFrom(met, s.from - longest); missing.length > 0; i++) {
+      const other = met[i];
+      if (!other || other.from >= s.to) break;
+      if (Math.abs(other.timeNs - s.timeNs) <= withinNs)
+        missing = subtract(missing, [[other.from, other.to]]);
+    }
+    if (missing.length === 0) copies.add(s);
+  }
+  return copies;
+}
+
+/** The first of those, in order of place, that begins there or behind. */
+function firstFrom(byPlace: readonly Segment[], from: number): number {
+  let low = 0;
+  let high = byPlace.length;
+  while (low < high) {
+    const mid = (low + high) >> 1;
+    if ((byPlace[mid]?.from ?? 0) < from) low = mid + 1;
+    else high = mid;
+  }
+  return low;
 }
 
 /** Packets on the wire that the bytes of it which met their partner were in. */
@@ -105,9 +161,12 @@ function shareOf(s: Segment, bytes: number): number {
   return Math.round((s.packets * s.counted) / (s.to - s.from)) - before;
 }
 
-/** The payload of a full packet on the wire: the longest that a frame carries, of those seen. */
-function payloadOnWire(packets: readonly LonePacket[]): number {
-  const lengths = packets.map((p) => p.payload).filter((n) => n > 0);
+/** The payload of a full packet on the wire: the longest at the point that has the shorter ones, where these are no longer than frames; otherwise the longest that a frame carries, of those seen. */
+function payloadOnWire(sent: readonly LonePacket[], arrived: readonly LonePacket[]): number {
+  const longest = (list: readonly LonePacket[]) => list.reduce((n, p) => Math.max(n, p.payload), 0);
+  const finer = Math.min(longest(sent), longest(arrived));
+  if (finer > 0 && finer <= ORDINARY_PAYLOAD) return finer;
+  const lengths = [...sent, ...arrived].map((p) => p.payload).filter((n) => n > 0);
   const ordinary = lengths.filter((n) => n <= ORDINARY_PAYLOAD);
   if (ordinary.length > 0) return Math.max(...ordinary.slice(0, 10_000));
   const jumbo = lengths.filter((n) => n <= JUMBO_PAYLOAD);
@@ -123,7 +182,8 @@ function segmentsOf(packets: readonly LonePacket[], origin: number, wirePayload:
     // Sequence numbers wrap: the nearest place to the segment before is meant.
     const from = p.tcp ? offset + ((p.tcp.sequence - origin - offset) | 0) : 0;
     offset = from;
-    return [{ timeNs: p.timeNs, number, from, to: from + p.payload, met: 0, counted: 0, packets }];
+    const place = { from, to: from + p.payload };
+    return [{ timeNs: p.timeNs, number, mark: p.mark, ...place, met: 0, counted: 0, packets }];
   });
 }
 
@@ -135,15 +195,8 @@ function join(sent: Segment[], arrived: Segment[], windowNs: number): Overlap[] 
   const byPlace = [...sent].sort((a, b) => a.from - b.from);
   const longest = sent.reduce((n, s) => Math.max(n, s.to - s.from), 0);
   for (const a of arrived) {
-    let low = 0;
-    let high = byPlace.length;
-    while (low < high) {
-      const mid = (low + high) >> 1;
-      if ((byPlace[mid]?.from ?? 0) < a.from - longest) low = mid + 1;
-      else high = mid;
-    }
     const overlapping: Segment[] = [];
-    for (let i = low; i < byPlace.length; i++) {
+    for (let i = firstFrom(byPlace, a.from - longest); i < byPlace.length; i++) {
       const s = byPlace[i];
       if (!s || s.from >= a.to) break;
       // The same bytes in a packet of the same length were not merged: it is another sending of them.

@@ -86,11 +86,11 @@ async function readLone(
         const same = wanted.get(at);
         if (!same) continue;
         const k = same.findIndex(
-          ({ flow, mark }) => digest[2 * row] === mark && sameKey(matcher, flow, batch, row),
+          ({ flow, mark }) => digest[2 * row] === mark && isOfFlow(matcher, flow, batch, row),
         );
         const [alone] = k < 0 ? [] : same.splice(k, 1);
         if (!alone) continue;
-        const packet = describe(batch, row, alone, room);
+        const packet = describe(batch, row, alone, { room, nat: source.capture.nat ?? false });
         if (packet) found.push(packet);
       }
     }
@@ -99,6 +99,13 @@ async function readLone(
     reader.free();
   }
   return found.sort((a, b) => a.timeNs - b.timeNs);
+}
+
+/** The row is of this flow, under the name that either point has for it. */
+function isOfFlow(matcher: ExactMatcher, flow: number, batch: PacketBatch, row: number): boolean {
+  if (sameKey(matcher, flow, batch, row)) return true;
+  const after = matcher.nat ? matcher.mapped(flow) : null;
+  return after !== null && sameKey(matcher, after, batch, row);
 }
 
 /** The row, whose key columns are masked, is of this flow. */
@@ -122,7 +129,12 @@ interface Room {
   ordinary: number;
 }
 
-function describe(batch: PacketBatch, row: number, alone: AlonePacket, room: Room): LonePacket | null {
+function describe(
+  batch: PacketBatch,
+  row: number,
+  alone: AlonePacket,
+  { room, nat }: { room: Room; nat: boolean },
+): LonePacket | null {
   const start = batch.header[row] ?? 0;
   const captured = batch.captured[row] ?? 0;
   const flags = batch.flags[row] ?? 0;
@@ -135,10 +147,11 @@ function describe(batch: PacketBatch, row: number, alone: AlonePacket, room: Roo
   const unstated = stated === (version === 4 ? 0 : 40);
   const length = unstated ? Math.max(captured, (batch.wireLength[row] ?? 0) - 14) : stated;
   const fragmented = (flags & FLAG.fragment) !== 0;
-  const head =
-    version === 4 ? headOf4(ip, batch, row, { proto, length, fragmented }) : headOf6(ip, length, fragmented);
+  const head = version === 4 ? headOf4(ip, { proto, length, fragmented }) : headOf6(ip, length, fragmented);
   if (head === null) return null;
-  const { header, ...known } = head;
+  const { header, hosts, next, ...rest } = head;
+  // Addresses are other ones behind a translation: identifications have to do.
+  const known = { ...rest, between: `${nat ? "" : hosts},${next}` };
   const base = { ...alone, ...known, proto, length };
   const bare = { ...base, payload: length - header, tcp: null, quotes: null, content: null };
   if ((flags & FLAG.laterFragment) !== 0 || fragmented) return bare;
@@ -179,15 +192,15 @@ function quotedIn(ip: DataView, header: number): string | null {
 }
 
 /** What the IP header says; `header`: its bytes, with those of extensions. */
-type Head = Pick<
-  LonePacket,
-  "between" | "identification" | "transportBytes" | "start" | "ipid" | "fragment"
-> & { header: number };
+type Head = Pick<LonePacket, "identification" | "transportBytes" | "start" | "ipid" | "fragment"> & {
+  header: number;
+  hosts: string;
+  /** The protocol behind the IP header. */
+  next: number;
+};
 
 function headOf4(
   ip: DataView,
-  batch: PacketBatch,
-  row: number,
   { proto, length, fragmented }: { proto: number; length: number; fragmented: boolean },
 ): Head {
   const field = ip.getUint16(6);
@@ -195,10 +208,11 @@ function headOf4(
   const header = (ip.getUint8(0) & 15) << 2;
   return {
     header,
-    between: `${batch.addrA[2 * row]},${batch.addrA[2 * row + 1]},${proto}`,
+    hosts: bytesOf(ip, 12, 20),
+    next: proto,
     identification: ipid,
     transportBytes: length - header,
-    start: bytesOf(ip, header + START_FROM, header + START_TO),
+    start: startOf(ip, header, proto),
     ipid,
     fragment: fragmented ? { offset: (field & 0x1fff) * 8, more: (field & 0x2000) !== 0 } : null,
   };
@@ -210,6 +224,7 @@ const AUTHENTICATION = 51;
 const EXTENSIONS: ReadonlySet<number> = new Set([0, 43, AUTHENTICATION, 60]);
 /** Bytes behind the ports, length and checksum of UDP: enough to know a packet by. */
 const START_FROM = 8;
+const TCP_CHECKSUM = 16;
 const START_TO = 24;
 export const START_BYTES = START_TO - START_FROM;
 
@@ -231,13 +246,22 @@ function headOf6(ip: DataView, length: number, fragmented: boolean): Head | null
   }
   return {
     header: at,
-    between: `${bytesOf(ip, 8, 40)},${next}`,
+    hosts: bytesOf(ip, 8, 40),
+    next,
     identification: fragmented ? id : null,
     transportBytes: length - at,
-    start: bytesOf(ip, at + START_FROM, at + START_TO),
+    start: startOf(ip, at, next),
     ipid: null,
     fragment: fragmented ? { offset: field & 0xfff8, more: (field & 1) !== 0 } : null,
   };
+}
+
+/** TCP's checksum is not among them: a card fills it in behind a capture (offload), and a translation changes it. */
+function startOf(ip: DataView, header: number, proto: number): string {
+  const start = bytesOf(ip, header + START_FROM, header + START_TO);
+  if (proto !== TCP) return start;
+  const checksum = TCP_CHECKSUM - START_FROM;
+  return `${start.slice(0, checksum)}${"\0\0".slice(0, Math.max(0, start.length - checksum))}${start.slice(checksum + 2)}`;
 }
 
 /** A character for each byte, of those that were captured. */

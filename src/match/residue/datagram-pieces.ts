@@ -47,6 +47,8 @@ export function matchPieces(
     moreArrived: 0,
     resolved: [],
     arrivals: [],
+    arrivedTwice: [],
+    sentTwice: [],
     bytes: 0,
   };
   for (const cut of cuts) addCut(merged, cut, long, short, atSender);

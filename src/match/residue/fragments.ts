@@ -67,25 +67,32 @@ const LOOKED_AT = 256;
 /** So many packets before one show how long the way takes. */
 const AROUND = 5;
 
+/** What flow a packet is of, as far as that can be compared between the points. */
+type FlowOf = (p: LonePacket) => number;
+
 /** Packets of `one` of which `other` holds fragments. Both in order of time. */
 export function findFragmented(
   one: readonly LonePacket[],
   other: readonly LonePacket[],
   windowNs: number,
+  nat = false,
 ): Fragmented[] {
+  // A packet's flow is named otherwise behind a translation.
+  const flowOf = nat ? () => 0 : (p: LonePacket) => p.flow;
   const families = familiesOf(one, other);
   const delays = new Delays();
-  for (const family of families) noteFirstFragments(family, windowNs, delays);
+  for (const family of families) noteFirstFragments(family, windowNs, flowOf, delays);
   for (const family of families) {
     for (const c of family.candidates) c.expectedNs = c.whole.timeNs + delays.near(c.whole);
     const isFirst = (p: LonePacket) => p.fragment?.offset === 0;
-    assign(family.candidates, family.parts.filter(isFirst), windowNs);
+    assign(family.candidates, family.parts.filter(isFirst), windowNs, flowOf);
     // The others follow it.
     for (const c of family.candidates) c.expectedNs = c.parts[0]?.timeNs ?? c.expectedNs;
     assign(
       family.candidates,
       family.parts.filter((p) => !isFirst(p)),
       windowNs,
+      flowOf,
     );
   }
   const taken = new Set<LonePacket>();
@@ -138,11 +145,16 @@ function ofLongerFragments({ candidates, parts }: Family): Candidate[] {
 }
 
 /** Notes how long the way of packets took whose first fragments are unlike all others. */
-function noteFirstFragments({ candidates, parts }: Family, windowNs: number, delays: Delays): void {
+function noteFirstFragments(
+  { candidates, parts }: Family,
+  windowNs: number,
+  flowOf: FlowOf,
+  delays: Delays,
+): void {
   const wholes = candidates.filter(({ from }) => from === 0).map(({ whole }) => whole);
   const firsts = parts.filter((p) => p.fragment?.offset === 0);
   const known = [...wholes, ...firsts].reduce((n, p) => Math.min(n, p.start.length), START_BYTES);
-  const nameOf = (p: LonePacket) => `${p.flow},${p.start.slice(0, known)}`;
+  const nameOf = (p: LonePacket) => `${flowOf(p)},${p.start.slice(0, known)}`;
   const arrived = soleByName(firsts, nameOf);
   for (const [name, whole] of soleByName(wholes, nameOf)) {
     const first = arrived.get(name);
@@ -186,10 +198,15 @@ class Delays {
 }
 
 /** Gives each fragment to the packet it could be of that is expected nearest to it, the nearest of all first. */
-function assign(candidates: readonly Candidate[], parts: readonly LonePacket[], windowNs: number): void {
+function assign(
+  candidates: readonly Candidate[],
+  parts: readonly LonePacket[],
+  windowNs: number,
+  flowOf: FlowOf,
+): void {
   const sorted = [...candidates].sort((a, b) => a.expectedNs - b.expectedNs);
   const choices = parts.flatMap((part) =>
-    nearest(sorted, part, windowNs).map((candidate) => ({
+    nearest(sorted, part, windowNs, flowOf).map((candidate) => ({
       part,
       candidate,
       awayNs: Math.abs(part.timeNs - candidate.expectedNs),
@@ -200,7 +217,7 @@ function assign(candidates: readonly Candidate[], parts: readonly LonePacket[], 
     const of = takers.get(part) ?? [];
     // A fragment may bear the end of one and the beginning of the next, of a packet that was put together and cut otherwise.
     if (of.some((c) => c.from < candidate.to && candidate.from < c.to)) continue;
-    if (!isPartOf(part, candidate)) continue;
+    if (!isPartOf(part, candidate, flowOf)) continue;
     if (candidate.parts.some((p) => p.fragment?.offset === part.fragment?.offset)) continue;
     candidate.parts.push(part);
     candidate.identification ??= part.identification;
@@ -208,7 +225,12 @@ function assign(candidates: readonly Candidate[], parts: readonly LonePacket[], 
   }
 }
 
-function nearest(sorted: readonly Candidate[], part: LonePacket, windowNs: number): Candidate[] {
+function nearest(
+  sorted: readonly Candidate[],
+  part: LonePacket,
+  windowNs: number,
+  flowOf: FlowOf,
+): Candidate[] {
   const found: Candidate[] = [];
   let high = firstFrom(sorted, (c) => c.expectedNs >= part.timeNs);
   let low = high - 1;
@@ -222,14 +244,14 @@ function nearest(sorted: readonly Candidate[], part: LonePacket, windowNs: numbe
     const next = lower ?? above;
     if (lower) low--;
     else high++;
-    if (next && Math.abs(part.timeNs - next.whole.timeNs) <= windowNs && isPartOf(part, next))
+    if (next && Math.abs(part.timeNs - next.whole.timeNs) <= windowNs && isPartOf(part, next, flowOf))
       found.push(next);
   }
   return found;
 }
 
 /** Whether a fragment bears some of a packet, and contradicts none of it. */
-function isPartOf(part: LonePacket, { whole, from, to, identification }: Candidate): boolean {
+function isPartOf(part: LonePacket, { whole, from, to, identification }: Candidate, flowOf: FlowOf): boolean {
   if (!part.fragment || (identification !== null && part.identification !== identification)) return false;
   const { offset, more } = part.fragment;
   const end = offset + part.transportBytes;
@@ -239,7 +261,7 @@ function isPartOf(part: LonePacket, { whole, from, to, identification }: Candida
   if (last ? (more ? end >= to : end !== to) : !more && end <= to) return false;
   if (offset > 0 || from > 0) return true;
   const common = Math.min(part.start.length, whole.start.length);
-  return part.flow === whole.flow && part.start.slice(0, common) === whole.start.slice(0, common);
+  return flowOf(part) === flowOf(whole) && part.start.slice(0, common) === whole.start.slice(0, common);
 }
 
 function isComplete({ parts, from, to }: Candidate): boolean {

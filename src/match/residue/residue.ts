@@ -11,6 +11,7 @@ import { findClamped } from "./clamped.ts";
 import { collectLone, type LonePacket, type ResidueSource } from "./collect.ts";
 import { matchPieces } from "./datagram-pieces.ts";
 import { findCopies, findFragmented } from "./fragments.ts";
+import { namesBefore } from "./translated.ts";
 
 /** What was found. */
 export interface Resolved {
@@ -29,6 +30,7 @@ export async function resolveResidue(
   const lone = await collectLone(kernels, matcher, sources);
   if (lone[0].length === 0 || lone[1].length === 0) return null;
   const resolution = new Resolution(matcher, windowNs);
+  if (matcher.nat) resolution.rename(lone);
   resolution.fragments(lone);
   if (matcher.nat) resolution.quotes(lone);
   const left = lone.map((side) => side.filter((p) => !resolution.done.has(p))) as typeof lone;
@@ -48,6 +50,9 @@ function countOf(fate: number): CorrectedCount {
 
 /** Bytes of an IP packet in an ordinary frame. */
 const LONGEST_ORDINARY = 1500;
+
+/** Payloads at one point that are so many times as long as those at the other were merged there. */
+const MERGED = 2;
 
 type Sides = [LonePacket[], LonePacket[]];
 
@@ -76,6 +81,22 @@ class Resolution {
     this.#windowNs = windowNs;
   }
 
+  /** Packets of flows whose addresses are translated are of the flow that the first point names. */
+  rename(lone: Sides): void {
+    const { flows, packets } = this.#matcher;
+    const names = namesBefore(this.#matcher, lone);
+    for (const p of lone[1]) {
+      const flow = names.get(p.flow);
+      if (flow === undefined) continue;
+      const counts = { [countOf(p.fate)]: 1, received: 1, undecided: p.doubted ? 1 : 0 };
+      const less = Object.fromEntries(Object.entries(counts).map(([name, n]) => [name, -n]));
+      flows.correct(p.flow, less);
+      flows.correct(flow, counts);
+      packets?.renameLone(p, flow);
+      p.flow = flow;
+    }
+  }
+
   /** The point that a flow's packets come from. */
   #sender(flow: number): 0 | 1 {
     return this.#matcher.flows.direction(flow) === 2 ? 1 : 0;
@@ -101,7 +122,7 @@ class Resolution {
       const [one, other] = [lone[side], lone[side === 0 ? 1 : 0]].map((list) =>
         list.filter((p) => !this.done.has(p)),
       ) as Sides;
-      const found = findFragmented(one, other, this.#windowNs);
+      const found = findFragmented(one, other, this.#windowNs, this.#matcher.nat);
       const seenAs = side === 0 ? "received" : "sent";
       for (const { whole, parts } of findCopies(found, other, this.#windowNs)) {
         for (const part of parts) {
@@ -114,7 +135,7 @@ class Resolution {
           );
           flows.correct(part.flow, { [seenAs]: -1 });
         }
-        flows.correct(whole.flow, { [seenAs]: 1, duplicates: 1 });
+        flows.correct(this.#nameBefore(side, whole, parts), { [seenAs]: 1, duplicates: 1 });
       }
       for (const { whole, parts, own, complete } of found) {
         this.resolved.fragmented.packets++;
@@ -130,19 +151,36 @@ class Resolution {
           this.resolved.fragmented.incomplete++;
           continue;
         }
-        flows.correct(whole.flow, { [seenAs]: 1 });
+        const flow = this.#nameBefore(side, whole, parts);
+        flows.correct(flow, { [seenAs]: 1 });
         this.#settle(whole);
+        if (flow !== whole.flow) {
+          flows.correct(whole.flow, { received: -1 });
+          flows.correct(flow, { received: 1 });
+        }
         const [before, after] = side === 0 ? [whole.timeNs, last] : [last, whole.timeNs];
-        this.#matcher.addPair(whole.flow, before, after);
+        this.#matcher.addPair(flow, before, after);
       }
     }
+  }
+
+  /** The flow of a packet that is whole at one side, as the first point names it: where addresses are translated, a fragment there shows it. */
+  #nameBefore(side: 0 | 1, whole: LonePacket, parts: readonly LonePacket[]): number {
+    const first = side === 1 && this.#matcher.nat ? parts.find((p) => p.fragment?.offset === 0) : undefined;
+    return (first ?? whole).flow;
   }
 
   flow(flow: number, sides: Sides): void {
     const sender = this.#sender(flow);
     this.#clamped(flow, sender, sides);
     // Packets outside the other capture are parts of something only where segments were merged.
-    const long = [...sides[0], ...sides[1]].some((p) => p.length > LONGEST_ORDINARY);
+    const [longest, other] = sides.map((side) => side.reduce((n, p) => Math.max(n, p.payload), 0)) as [
+      number,
+      number,
+    ];
+    const long =
+      [...sides[0], ...sides[1]].some((p) => p.length > LONGEST_ORDINARY) ||
+      Math.max(longest, other) >= MERGED * Math.max(1, Math.min(longest, other));
     const [sent, arrived] = [sides[sender], sides[sender === 0 ? 1 : 0]].map((side) =>
       long ? side : side.filter((p) => p.fate === FATE.onlyBefore || p.fate === FATE.onlyAfter),
     ) as Sides;
@@ -221,10 +259,17 @@ class Resolution {
       arrived,
       merged.arrivals.map((r) => ({ seen: r.arrived, left: r.appeared })),
     );
+    for (const { seen, packets } of merged.arrivedTwice)
+      this.#twice(arrived[seen.number], { fate: FATE.duplicate, as: "duplicates", seen: arrivedAs, packets });
+    for (const { seen, packets } of merged.sentTwice)
+      this.#twice(sent[seen.number], { fate: FATE.mirrored, as: "mirrored", seen: sentAs, packets });
     for (const piece of merged.pieces) {
       const { packets, last } = piece;
       const [before, after] = sender === 0 ? [piece.sent, piece.arrived] : [piece.arrived, piece.sent];
       const frames = { before: before.number, after: after.number };
+      // Intervals are of packets sent at BEFORE.
+      const without = packets - (last ? 1 : 0);
+      if (sender === 0 && without !== 0) this.#matcher.addWithout(before.timeNs, without);
       if (last) {
         this.#matcher.addPair(flow, before.timeNs, after.timeNs);
         this.#matcher.packets?.shareLast(packets, frames);
@@ -241,6 +286,18 @@ class Resolution {
     const [a, b] = sender === 0 ? [sent, arrived] : [arrived, sent];
     total.longest[0] = Math.max(total.longest[0], longest(a));
     total.longest[1] = Math.max(total.longest[1], longest(b));
+  }
+
+  /** A packet whose bytes were there before: one more of `packets` packets on the wire. */
+  #twice(
+    p: LonePacket | undefined,
+    copy: { fate: number; as: "duplicates" | "mirrored"; seen: "sent" | "received"; packets: number },
+  ): void {
+    if (!p) return;
+    const { fate, as, seen, packets } = copy;
+    this.#settle(p);
+    this.#noteAlone(p, fate, packets, null);
+    this.#matcher.flows.correct(p.flow, { [as]: packets, [seen]: packets - 1 });
   }
 
   /** What is left of packets that met their partners in part stays what they were taken for. */

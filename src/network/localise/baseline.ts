@@ -78,11 +78,6 @@ export function scoreOf(baseline: Baseline, value: number): number {
   return Math.asinh((value - baseline.median) / baseline.mad) / baseline.tail;
 }
 
-/** The value that has this score. */
-export function valueAtScore(baseline: Baseline, score: number): number {
-  return baseline.median + baseline.mad * Math.sinh(score * baseline.tail);
-}
-
 /**
  * How many spikes that reach this score ordinary noise makes per epoch. Measured once on the noise of src/evaluate/path-noise.ts, which is
  * heavy-tailed and with memory; that the confidence made of it holds on other seeds is tested (blame.test.ts) and printed (bench/localise.ts): 2 in 10,000 epochs at a score of 1.84 above the allowance for few epochs, and
@@ -97,7 +92,7 @@ export function fewEpochs(epochs: number): number {
   return 2 / Math.sqrt(epochs);
 }
 
-export function quantileOfSorted(sorted: ArrayLike<number>, p: number): number {
+function quantileOfSorted(sorted: ArrayLike<number>, p: number): number {
   const at = p * (sorted.length - 1);
   const low = Math.floor(at);
   const high = Math.min(low + 1, sorted.length - 1);

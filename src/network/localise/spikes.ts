@@ -85,7 +85,7 @@ export interface SeriesSpike {
 }
 
 /** Follows one series epoch by epoch; the caller brings the baseline, so that streams and whole files share the rule. */
-export class SpikeTracker {
+class SpikeTracker {
   readonly #settings: SpikeSettings;
   readonly spikes: SeriesSpike[] = [];
   /** The current run of epochs above `leave`, with the index of each. */

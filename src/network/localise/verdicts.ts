@@ -102,7 +102,7 @@ export function blame(
   };
 }
 
-export function blameDelay({ segments, whole }: PathSeries, options: BlameOptions): Attribution[] {
+function blameDelay({ segments, whole }: PathSeries, options: BlameOptions): Attribution[] {
   const tries = segments.length * Math.max(1, whole.values.length);
   return attribute(
     segments,

@@ -2,10 +2,10 @@ import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { FormatError } from "../../base/errors.ts";
 import { decodeMsp, encodeMsp, type MeasurementStatePacket } from "../station/msp.ts";
-import { routerIndex, withLink } from "../topology/topology.ts";
+import { routerIndex } from "../topology/topology.ts";
 import { parseTopology } from "../topology/topology-format.ts";
 import { deployment, measurementCost, segmentsOf } from "./deployment.ts";
-import { MSetHistory, memberLabel, mSets } from "./m-sets.ts";
+import { memberLabel, mSets } from "./m-sets.ts";
 import { equalCostPaths } from "./shortest-paths.ts";
 
 /**
@@ -74,41 +74,6 @@ describe("m-sets of figure 8", () => {
   it("a node that would need too many sessions is an error, not an endless run", () => {
     const ring = parseTopology("A,B\nB,C\nA,D\nD,C\n", "ring");
     expect(() => mSets(ring, deployment(ring, []), { limit: 1 })).toThrow("more than 1");
-  });
-});
-
-describe("after a topology change", () => {
-  it("old and new members are measured for the hold time, then the old ones go", () => {
-    const t = figure7();
-    const deployed = deployment(t, ["C", "F"]);
-    const history = new MSetHistory(30e9);
-    history.update(t, deployed, 0);
-    const now = (ns: number) =>
-      history
-        .members("A", ns)
-        .map((m) => m.path.join(""))
-        .sort();
-    expect(now(0)).toEqual(["AB", "AF"]);
-    history.update(withLink(t, "A", "F", "down"), deployed, 100e9);
-    expect(now(100e9)).toEqual(["AB", "ABF", "AF"]);
-    expect(now(129.9e9)).toEqual(["AB", "ABF", "AF"]);
-    expect(now(130e9)).toEqual(["AB", "ABF"]);
-  });
-
-  it("a link that comes back within the hold time is measured once, not twice", () => {
-    const t = figure7();
-    const deployed = deployment(t, ["C", "F"]);
-    const history = new MSetHistory(30e9);
-    history.update(t, deployed, 0);
-    history.update(withLink(t, "A", "F", "down"), deployed, 10e9);
-    history.update(t, deployed, 20e9);
-    const now = (ns: number) =>
-      history
-        .members("A", ns)
-        .map((m) => m.path.join(""))
-        .sort();
-    expect(now(20e9)).toEqual(["AB", "ABF", "AF"]);
-    expect(now(50e9)).toEqual(["AB", "AF"]);
   });
 });
 

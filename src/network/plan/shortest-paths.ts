@@ -221,26 +221,6 @@ export function equalCostPaths(topology: Topology, from: number, to: number, lim
   return [...pathsTo(dag, to)];
 }
 
-/** Shortest paths of all ordered pairs, equals included: how many, and their hops. */
-export function countAllPaths(topology: Topology): { paths: number; hops: number } {
-  const graph = compileGraph(topology);
-  let paths = 0;
-  let hops = 0;
-  for (let s = 0; s < graph.size; s++) {
-    const dag = shortestPathDag(graph, s);
-    const count = countPaths(dag);
-    const hopSum = new Float64Array(count.length);
-    for (let p = 0; p < count.length; p++) {
-      for (let e = dag.first[p]!; e < dag.first[p + 1]!; e++) hopSum[dag.next[e]!]! += hopSum[p]! + count[p]!;
-      if (p > 0) {
-        paths += count[p]!;
-        hops += hopSum[p]!;
-      }
-    }
-  }
-  return { paths, hops };
-}
-
 class DistanceHeap {
   readonly #routers: number[] = [];
   readonly #keys: number[] = [];

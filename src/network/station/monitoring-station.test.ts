@@ -1,9 +1,9 @@
 import { describe, expect, it } from "vitest";
+import { withLink } from "../../../tests/support/with-link.ts";
 import { Random } from "../../base/random.ts";
 import { EPOCH_NS, estimate, simulatePath } from "../../evaluate/path-noise.ts";
 import { type Localisation, localise } from "../localise/localise.ts";
 import { deployment } from "../plan/deployment.ts";
-import { withLink } from "../topology/topology.ts";
 import { parseTopology } from "../topology/topology-format.ts";
 import { MonitoringStation } from "./monitoring-station.ts";
 

@@ -20,8 +20,8 @@ import { ByteReader, ByteWriter, crc32c } from "../../base/bytes.ts";
 import { FormatError } from "../../base/errors.ts";
 import type { Segment } from "../plan/deployment.ts";
 
-export const MSP_VERSION = 1;
-export const SIGNED_MSP_VERSION = 2;
+const MSP_VERSION = 1;
+const SIGNED_MSP_VERSION = 2;
 const SIGNATURE_BYTES = 16;
 const MAGIC = [0x48, 0x4d, 0x53, 0x50];
 const KINDS: readonly Segment["kind"][] = ["router", "link", "virtual-link"];

@@ -20,7 +20,7 @@ import { UsageError } from "../../base/errors.ts";
 import { checkedValue } from "../../base/schema.ts";
 import { definedOnly, type Topology, TopologyBuilder } from "./topology.ts";
 
-export const TOPOLOGY_FORMAT = "hoptime.topology/1";
+const TOPOLOGY_FORMAT = "hoptime.topology/1";
 const HINT = "docs/formats/topology.md describes the fields";
 
 const closed = <P extends TProperties>(fields: P) => Fields(fields, { additionalProperties: false });

@@ -6,8 +6,9 @@ import { gzipSync } from "node:zlib";
 import fc from "fast-check";
 import { afterAll, describe, expect, it } from "vitest";
 import { shared } from "../../../tests/support/shared-maps.ts";
+import { withLink } from "../../../tests/support/with-link.ts";
 import { FormatError, UsageError } from "../../base/errors.ts";
-import { components, withLink } from "./topology.ts";
+import { components } from "./topology.ts";
 import { topologyConfig } from "./topology-config.ts";
 import { parseTopology } from "./topology-format.ts";
 

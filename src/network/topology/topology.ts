@@ -170,21 +170,6 @@ export function routerIndex(topology: Topology, name: string): number {
   );
 }
 
-/** The same map with every link between the two routers (both directions) down or up. */
-export function withLink(topology: Topology, a: string, b: string, state: "up" | "down"): Topology {
-  const from = routerIndex(topology, a);
-  const to = routerIndex(topology, b);
-  let touched = 0;
-  const links = topology.links.map((link) => {
-    const between = (link.from === from && link.to === to) || (link.from === to && link.to === from);
-    if (between) touched++;
-    return between ? { ...link, up: state === "up" } : link;
-  });
-  if (touched === 0)
-    throw new UsageError("bad-topology", `${topology.name} has no link between ${a} and ${b}`);
-  return { ...topology, links };
-}
-
 /** Connected parts over the links that are up (direction ignored), largest first; each a sorted list of routers. */
 export function components(topology: Topology): number[][] {
   const parent = Int32Array.from(topology.routers, (_, i) => i);

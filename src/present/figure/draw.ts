@@ -5,7 +5,7 @@
 import { entryAt } from "../../base/lists.ts";
 import { escapeXml, px } from "../svg/svg.ts";
 import { type AxisScale, axisScale, writeQuantity } from "./axis-scale.ts";
-import type { BoxMark, Figure, Point, Series } from "./figure.ts";
+import type { Figure, Point, Series } from "./figure.ts";
 
 const COLOURS = ["#0072b2", "#d55e00", "#009e73", "#cc79a7", "#b8860b", "#3897d3", "#8c6bb1"];
 const CLAIMED = "#808080";
@@ -56,7 +56,6 @@ export function drawFigure(figure: Figure, options: DrawOptions = {}): string {
   const x = withRoom(axisScale(figure.x, xValues(figure), frame.left, frame.right), figure.x);
   const looks = looksOf(figure.series);
   const drawn = figure.series.map((series, i) => drawSeries(series, x, y, entryAt(looks, i)));
-  const boxes = (figure.boxes ?? []).map((box) => drawBox(box, x, y));
   const style = standalone
     ? "<style>svg{color:#1f2933}@media(prefers-color-scheme:dark){svg{color:#e4e7eb}}</style>"
     : "";
@@ -65,7 +64,7 @@ export function drawFigure(figure: Figure, options: DrawOptions = {}): string {
     `font-family="system-ui,sans-serif" font-size="11" fill="currentColor">${style}` +
     `<text x="4" y="16" font-size="13" font-weight="600">${escapeXml(figure.title)}</text>` +
     drawAxes(figure, frame, x, y) +
-    inside(frame, boxes.join("") + drawn.join("")) +
+    inside(frame, drawn.join("")) +
     drawNames(figure.series, looks, frame, x, y) +
     "</svg>"
   );
@@ -109,21 +108,20 @@ export function figureTable(figure: Figure): { columns: string[]; rows: string[]
   const rows = figure.series.flatMap(({ name, points }) =>
     points.map((p) => [name, write(p.x, figure.x), write(p.y, figure.y)]),
   );
-  const boxes = (figure.boxes ?? []).map((b) => [b.name, write(b.x, figure.x), write(b.median, figure.y)]);
-  return { columns: ["series", figure.x.label, figure.y.label], rows: [...rows, ...boxes] };
+  return { columns: ["series", figure.x.label, figure.y.label], rows };
 }
 
-function xValues({ series, boxes = [] }: Figure): number[] {
-  return [...series.flatMap((s) => s.points.map((p) => p.x)), ...boxes.map((b) => b.x)];
+function xValues({ series }: Figure): number[] {
+  return series.flatMap((s) => s.points.map((p) => p.x));
 }
 
-function yValues({ series, boxes = [] }: Figure): number[] {
+function yValues({ series }: Figure): number[] {
   const bars = (p: Point) => [
     p.y,
     ...(p.low === undefined ? [] : [p.low]),
     ...(p.high === undefined ? [] : [p.high]),
   ];
-  return [...series.flatMap((s) => s.points.flatMap(bars)), ...boxes.flatMap((b) => [b.low, b.high])];
+  return series.flatMap((s) => s.points.flatMap(bars));
 }
 
 function looksOf(series: readonly Series[]): Look[] {
@@ -204,19 +202,6 @@ function mark(kind: number, x: number, y: number, colour: string): string {
   if (kind === 2) return `<path d="${at}m0 -3.8l3.6 6.4h-7.2z" fill="${colour}"/>`;
   if (kind === 3) return `<path d="${at}m0 -3.9l3.9 3.9l-3.9 3.9l-3.9 -3.9z" fill="${colour}"/>`;
   return `<path d="${at}m-3 -3l6 6m0 -6l-6 6" stroke="${colour}" stroke-width="1.7" fill="none"/>`;
-}
-
-function drawBox(box: BoxMark, x: AxisScale, y: AxisScale): string {
-  const at = x.at(box.x);
-  const value = (v: number) => (y.has(v) ? y.at(v) : (y.ticks[0]?.at ?? 0));
-  const [low, quarter, middle] = [value(box.low), value(box.quarter), value(box.median)];
-  const [three, high] = [value(box.threeQuarters), value(box.high)];
-  const colour = entryAt(COLOURS, 0);
-  return (
-    `<path d="M${px(at)} ${px(low)}V${px(quarter)}M${px(at)} ${px(three)}V${px(high)}M${px(at - 6)} ${px(low)}h12M${px(at - 6)} ${px(high)}h12" stroke="${colour}"/>` +
-    `<rect x="${px(at - 10)}" y="${px(three)}" width="20" height="${px(quarter - three)}" fill="${colour}" fill-opacity=".25" stroke="${colour}"><title>${escapeXml(box.name)}</title></rect>` +
-    `<path d="M${px(at - 10)} ${px(middle)}h20" stroke="${colour}" stroke-width="2.4"/>`
-  );
 }
 
 /** At the ends of the lines, moved apart where they would overlap. */

@@ -32,23 +32,11 @@ export interface Series {
   readonly claimed?: boolean;
 }
 
-/** Five numbers of a distribution. */
-export interface BoxMark {
-  readonly x: number;
-  readonly name: string;
-  readonly low: number;
-  readonly quarter: number;
-  readonly median: number;
-  readonly threeQuarters: number;
-  readonly high: number;
-}
-
 export interface Figure {
   readonly title: string;
   readonly x: Axis;
   readonly y: Axis;
   readonly series: readonly Series[];
-  readonly boxes?: readonly BoxMark[];
 }
 
 /** The distribution of values as steps of at most `count` points; nothing where there are no values. */
@@ -61,20 +49,4 @@ export function distribution(name: string, values: Iterable<number>, count = 120
     points.push({ x: sorted[at]!, y: (at + 1) / sorted.length });
   }
   return { name, points, kind: "steps" };
-}
-
-/** Whiskers at the 5th and the 95th percentile; null where there are no values. */
-export function boxMark(x: number, name: string, values: Iterable<number>): BoxMark | null {
-  const sorted = Float64Array.from(values).filter(Number.isFinite).sort();
-  if (sorted.length === 0) return null;
-  const at = (share: number) => sorted[Math.min(sorted.length - 1, Math.floor(share * sorted.length))]!;
-  return {
-    x,
-    name,
-    low: at(0.05),
-    quarter: at(0.25),
-    median: at(0.5),
-    threeQuarters: at(0.75),
-    high: at(0.95),
-  };
 }

@@ -30,7 +30,7 @@ export function renderComparePage(
 }
 
 /** JSON that may stand inside a script element and inside JavaScript. */
-export function escapeJson(json: string): string {
+function escapeJson(json: string): string {
   return json.replace(/[<>\u2028\u2029]/g, (c) => `\\u${c.charCodeAt(0).toString(16).padStart(4, "0")}`);
 }
 

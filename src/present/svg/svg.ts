@@ -91,7 +91,7 @@ export function polyline(
   return `<polyline class="${className}"${style ? ` style="${style}"` : ""} points="${list}"/>`;
 }
 
-export function shortNumber(value: number): string {
+function shortNumber(value: number): string {
   const size = Math.abs(value);
   if (size >= 1e6) return `${Number((value / 1e6).toPrecision(3))}M`;
   if (size >= 1e4) return `${Number((value / 1e3).toPrecision(3))}k`;

@@ -27,7 +27,7 @@ const DSCP_NAMES = new Map([
   ...[1, 2, 3, 4].flatMap((c) => [1, 2, 3].map((d) => [8 * c + 2 * d, `AF${c}${d}`] as const)),
 ]);
 
-export function dscpName(dscp: number): string {
+function dscpName(dscp: number): string {
   return DSCP_NAMES.get(dscp) ?? String(dscp);
 }
 

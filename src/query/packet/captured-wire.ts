@@ -18,7 +18,7 @@ import type { CapturedPackets } from "./captured.ts";
 export const QUESTION_MAGIC = 0x3151_5048; // "HPQ1"
 export const ANSWER_MAGIC = 0x3141_5048; // "HPA1"
 export const CAPTURED_KIND = 2;
-export const EXACT_ANSWERS = 2;
+const EXACT_ANSWERS = 2;
 const FIND_OFFSET = 2;
 /** A key, a byte of time and a byte of size. */
 const MIN_PACKET_BYTES = 10;

@@ -239,7 +239,7 @@ function parsed(address: ClickhouseAddress, answer: string): { meta: { type: str
 }
 
 /** `$1` … in their places: 18.16 takes no parameters. Texts are quoted with every byte that could end them escaped. */
-export function withValues(sql: string, values: readonly Value[]): string {
+function withValues(sql: string, values: readonly Value[]): string {
   return sql.replace(/\$(\d+)/g, (_, number: string) => literal(values[Number(number) - 1] ?? null));
 }
 

@@ -97,7 +97,7 @@ function natsOptions({ nats }: Settings): ServerOptions["nats"] {
   };
 }
 
-export function rateLimits({ limits = {} }: Settings): RateLimits {
+function rateLimits({ limits = {} }: Settings): RateLimits {
   return {
     requests: limits.requests ?? RATE_LIMITS.requests,
     burst: limits.burst ?? RATE_LIMITS.burst,
@@ -118,7 +118,7 @@ export function retention({ keep = {} }: Settings): Retention {
   };
 }
 
-export function tlsFiles({ tls }: Settings): ServerOptions["tls"] {
+function tlsFiles({ tls }: Settings): ServerOptions["tls"] {
   if (!tls) return undefined;
   const { certificate, key, clientCa } = tls as { certificate?: string; key?: string; clientCa?: string };
   if (certificate === undefined || key === undefined)

@@ -41,7 +41,7 @@ export function readProbe(text: string, parameter = "probe"): ProbeTarget {
   return { from, to, address, port: port === undefined ? undefined : Number(port) };
 }
 
-export function readUrl(text: string, parameter = "url"): URL {
+function readUrl(text: string, parameter = "url"): URL {
   const url = URL.canParse(text) ? new URL(text) : null;
   if (url?.protocol !== "http:" && url?.protocol !== "https:")
     throw invalidValue(parameter, withoutUser(text), "a URL, http://… or https://…");

@@ -449,11 +449,8 @@ export const SETTINGS = closed(
 );
 
 export type Settings = Static<typeof SETTINGS>;
-export type PathSettings = Static<typeof PATH>;
 export type AlertSettings = Static<typeof ALERT>;
-export type NotifySettings = Static<typeof NOTIFY>;
 export type IncidentSettings = Static<typeof INCIDENTS>;
-export type OtlpSettings = Static<typeof OTLP>;
 
 /** The schema as data. */
 interface Annotated {

@@ -313,7 +313,7 @@ async function known(results: ResultsStore): Promise<ReportedIncident[]> {
 }
 
 /** A row as the localiser takes it. What its clocks may be off by is the same in every epoch, and no part of a rise. */
-export function estimateOf(row: SegmentRow): TimedEstimate {
+function estimateOf(row: SegmentRow): TimedEstimate {
   const { segment, startNs, endNs, state } = row;
   const made = combineRows([row], { step: 0, startNs, endNs });
   const point = made ? pointOf(made) : null;

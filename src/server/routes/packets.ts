@@ -8,7 +8,7 @@ import type { CollectorService } from "../service.ts";
 import { PACKET_QUESTION_TYPE } from "../wire.ts";
 import type { Parts, Route, RouteInput, RouteOutput } from "./route.ts";
 
-export const PACKET_ANSWER_TYPE = "application/vnd.hoptime.packet-answer";
+const PACKET_ANSWER_TYPE = "application/vnd.hoptime.packet-answer";
 
 const RECORDS = {
   point: Type.Optional(

@@ -17,7 +17,7 @@ export const BUCKET = "hoptime";
 export const PLAN_KEY = "plan";
 const CLUSTER_KEY = "cluster";
 const DEFAULT_PARTITIONS = 16;
-export const MAX_PARTITIONS = 1024;
+const MAX_PARTITIONS = 1024;
 const DAY_NS = 86_400e9;
 /** How long records stay in the stream. */
 const MAX_AGE_NS = 3 * DAY_NS;

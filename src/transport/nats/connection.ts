@@ -30,7 +30,7 @@ const CONNECT_MS = 5000;
 /** How long servers that can be reached may take to agree who leads. */
 const ELECTION_MS = 30_000;
 
-export async function loadNats() {
+async function loadNats() {
   try {
     const [core, jetstream, kv] = await Promise.all([
       import("@nats-io/transport-node"),

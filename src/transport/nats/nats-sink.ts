@@ -10,21 +10,13 @@ import { VERSION } from "../../base/version.ts";
 import { identityText, recordIdentity } from "../../epoch/identity.ts";
 import { decodeHead, type RecordHead } from "../../epoch/record.ts";
 import { splitBatch } from "../batch.ts";
-import {
-  type Delivered,
-  type Delivery,
-  SpooledSink,
-  type SpooledSinkCounts,
-  type SpoolReport,
-} from "../spooled-sink.ts";
+import { type Delivered, type Delivery, SpooledSink, type SpoolReport } from "../spooled-sink.ts";
 import { type Cluster, openCluster } from "./cluster.ts";
 import { connectNats, type NatsLink, refusal } from "./connection.ts";
 import { parseNatsUrl } from "./nats-url.ts";
 import { PART_HEADER, partText, piecesOf } from "./parts.ts";
 import type { NatsSinkOptions } from "./sink-options.ts";
 import { homeOf, subjectOf } from "./subjects.ts";
-
-export type NatsSinkCounts = SpooledSinkCounts;
 
 export const TAP_HEADER = "Hoptime-Tap";
 /** Messages on their way at a time. */

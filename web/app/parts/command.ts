@@ -5,8 +5,7 @@ export const shellWord = (text: string): string =>
   /^[\w@%+=:,./-]+$/.test(text) ? text : `'${text.replaceAll("'", "'\\''")}'`;
 
 /** The collector as the command line names it. */
-export const collectorUrl = (): string =>
-  new URL(".", location.href.replace(/#.*/, "")).href.replace(/\/$/, "");
+const collectorUrl = (): string => new URL(".", location.href.replace(/#.*/, "")).href.replace(/\/$/, "");
 
 /** `hoptime query URL …`; flags without a value are left out with it. A value that begins with a dash would be read as a flag. */
 export function queryCommand(

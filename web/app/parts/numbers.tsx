@@ -74,8 +74,7 @@ export function Clocks({ clockNs }: { clockNs: number | null | undefined }) {
     </span>
   );
 }
-export const CLOCKS_UNKNOWN =
-  "the taps do not report their clocks (live taps do): delays include the clock offset";
+const CLOCKS_UNKNOWN = "the taps do not report their clocks (live taps do): delays include the clock offset";
 
 export function Time({ ms, precise = false }: { ms: number; precise?: boolean }) {
   return (

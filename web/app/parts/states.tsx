@@ -11,7 +11,7 @@ export function Empty({ title, children }: { title: string; children?: Component
   );
 }
 
-export function Failed({ asked }: { asked: Pick<Asked<unknown>, "error" | "again"> }) {
+function Failed({ asked }: { asked: Pick<Asked<unknown>, "error" | "again"> }) {
   if (!asked.error) return null;
   return (
     <div class="state failed" role="alert">

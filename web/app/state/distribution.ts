@@ -20,7 +20,7 @@ const MOST_STEPS = 60;
 /** Epochs are asked whole: steps are multiples of the usual lengths. */
 const STEPS_S = [1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 1800, 3600, 7200, 21_600, 86_400];
 
-export function distributionStep({ fromMs, toMs }: { fromMs: number; toMs: number }): number {
+function distributionStep({ fromMs, toMs }: { fromMs: number; toMs: number }): number {
   const wanted = (toMs - fromMs) / 1000 / MOST_STEPS;
   return 1000 * (STEPS_S.find((s) => s >= wanted) ?? 86_400);
 }

@@ -42,6 +42,7 @@ class ProbesTap implements Tap {
 
   constructor({ kernels, seed }: TapContext, parameters: ProbeParameters) {
     this.#kernels = kernels;
+    kernels.ensure(FOUND_BYTES);
     this.#finder = kernels.call.referenceFinderNew(parameters.port, parameters.session, LONGEST_NS, 0) >>> 0;
     this.#found = kernels.alloc(FOUND_BYTES);
     this.#fingerprint = samplingFingerprint(seed, `${parameters.port},${parameters.session}`);

@@ -27,7 +27,7 @@ export interface Samples {
   list: Sample[];
 }
 
-export function compareSamples(a: Sample, b: Sample): number {
+function compareSamples(a: Sample, b: Sample): number {
   if (a.hash !== b.hash) return a.hash - b.hash;
   if (a.digest !== b.digest) return a.digest < b.digest ? -1 : 1;
   if (a.flow !== b.flow) return a.flow < b.flow ? -1 : 1;

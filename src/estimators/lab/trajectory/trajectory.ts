@@ -116,7 +116,7 @@ export interface TrajectoryDelay {
 }
 
 /** Samples of the two ends joined by digest, first in, first out among equals. */
-export function joinSamples(sender: Samples, receiver: Samples): TrajectoryDelay[] {
+function joinSamples(sender: Samples, receiver: Samples): TrajectoryDelay[] {
   const limit = Math.min(sender.cut ?? Infinity, receiver.cut ?? Infinity);
   const sent = new Map<bigint, Sample[]>();
   for (const sample of [...sender.list].sort((a, b) => a.timeNs - b.timeNs)) {

@@ -13,7 +13,7 @@ import { badSize, readFilterHead } from "./filter-memory.ts";
 import type { StoreGeometry } from "./packet-store.ts";
 
 /** The first `count` words of f bits with theta set, in ascending order. */
-export function combWords(f: number, theta: number, count: number): bigint[] {
+function combWords(f: number, theta: number, count: number): bigint[] {
   const words: bigint[] = [];
   let word = (1n << BigInt(theta)) - 1n;
   while (words.length < count && word < 1n << BigInt(f)) {

@@ -17,7 +17,7 @@ const CLASSES = [0, 1, 2] as const;
 const FILE = "maple mixed ribbons";
 
 /** Shares of packets that keep all bits, all but one, all but two, for so many bits fewer on average (0 to 1.5). */
-export function sharesFor(fewer: number): [number, number, number] {
+function sharesFor(fewer: number): [number, number, number] {
   const two = 0.28 * fewer * fewer;
   const one = fewer - 2 * two;
   return [1 - one - two, one, two];

@@ -1,0 +1,55 @@
+import { describe, expect, test } from "vitest";
+import { diagnose } from "../clock/diagnose.ts";
+import { ClockObserver } from "../clock/observer.ts";
+import { type Directions, firstPlan, nextPlan, type PassEvidence } from "./plan.ts";
+
+const SECOND = 1e9;
+const KNOWN = { keys: new Uint32Array(20), ways: Uint8Array.of(1, 2) };
+
+/** What a pass over both directions shows, with a clock that is 50 ms ahead. */
+function evidence(directions: Partial<Directions>): PassEvidence {
+  const observer = new ClockObserver();
+  const times = Float64Array.from({ length: 200 }, (_, i) => (i * SECOND) / 10);
+  observer.observe(
+    times,
+    times.map((_, i) => 53e6 + (i % 7) * 1e4),
+    200,
+  );
+  observer.observeReverse(
+    times,
+    times.map((_, i) => 47e6 - (i % 5) * 1e4),
+    200,
+  );
+  const plain = { matched: 400, peers: null, lateAnswers: false, open: false, decidedBy: null };
+  return {
+    before: { ipPackets: 400, shorts: [] },
+    after: { ipPackets: 400, shorts: [] },
+    forward: null,
+    directions: { ...plain, twoWay: true, ways: { kind: "split", atNs: 0 }, ...directions },
+    rereadable: true,
+    limited: false,
+    alignment: { kind: "not-sampled" },
+    knownWays: () => KNOWN,
+    opening: () => null,
+    verdict: () => diagnose({ observer, mode: "deskew" }),
+  };
+}
+
+describe("a pass with corrected clocks", () => {
+  const plan = firstPlan(128, 10 * SECOND);
+  const wishes = { windowNs: 10 * SECOND, mode: "deskew", fixedCover: false } as const;
+
+  test("goes by the directions that the delays as captured have shown", () => {
+    const decision = nextPlan(plan, evidence({}), wishes);
+    expect(decision).toMatchObject({
+      kind: "again",
+      why: "correction",
+      plan: { ways: { kind: "known", flows: KNOWN } },
+    });
+  });
+
+  test("looks for them again where they were not known", () => {
+    const decision = nextPlan(plan, evidence({ open: true }), wishes);
+    expect(decision).toMatchObject({ kind: "again", why: "correction", plan: { ways: plan.ways } });
+  });
+});
