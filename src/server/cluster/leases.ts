@@ -103,7 +103,8 @@ export class Leases {
     this.#workers = workers.size;
     const most = Math.ceil(partitions / workers.size);
     const own = this.partitions;
-    for (const partition of own.slice(most)) void this.#giveBack(partition);
+    // Brokers that are away for the moment are no reason to end: it is tried again with the next look.
+    for (const partition of own.slice(most)) this.#giveBack(partition).catch(this.#options.onTrouble);
     // Each begins elsewhere, so that those who start together do not want the same.
     const first = partitions * ([...workers].sort().indexOf(worker) / workers.size);
     for (let i = 0; i < partitions && this.#held.size < most && !this.#closed; i++)
