@@ -61,4 +61,10 @@ writeFileSync(
   `${readme.slice(0, at[0] + start.length)}\n\n${table}\n\n${readme.slice(at[1])}`,
 );
 if (seeds) copyFileSync(join(seeds, "seeds.md"), join(root, "docs", "reproduction-seeds.md"));
+// Tables as the formatter has them.
+const written = ["README.md", "docs/reproduction.md", ...(seeds ? ["docs/reproduction-seeds.md"] : [])];
+execFileSync(join(root, "node_modules/.bin/biome"), ["format", "--write", ...written], {
+  cwd: root,
+  stdio: ["ignore", "ignore", "inherit"],
+});
 if (!given) rmSync(from, { recursive: true, force: true });
