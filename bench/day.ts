@@ -109,7 +109,11 @@ try {
         ["to", to] as const,
       ]);
       const sender = async () => {
-        for (let job = jobs.pop(); job; job = jobs.pop()) sent += await send(...job, atNs);
+        for (let job = jobs.pop(); job; job = jobs.pop()) {
+          // Not `sent += await …`, which would add to what was sent before the wait: there are two senders.
+          const records = await send(...job, atNs);
+          sent += records;
+        }
       };
       await Promise.all([sender(), sender()]);
     }

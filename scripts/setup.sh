@@ -13,7 +13,7 @@ need_node() {
 install_packages() {
   if [ ! -e "$HOPTIME_ROOT/node_modules/.hoptime-installed" ] || [ "$HOPTIME_ROOT/package.json" -nt "$HOPTIME_ROOT/node_modules/.hoptime-installed" ]; then
     echo "hoptime: installing npm packages (once)" >&2
-    (cd "$HOPTIME_ROOT" && npm install --no-audit --no-fund --no-save >&2)
+    (cd "$HOPTIME_ROOT" && npm install --loglevel=error --no-audit --no-fund --no-save >&2)
     touch "$HOPTIME_ROOT/node_modules/.hoptime-installed"
   fi
 }

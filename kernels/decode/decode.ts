@@ -297,6 +297,8 @@ function rowV6(cursor: Cursor, batch: Batch, ip: usize, end: usize, left: u32, d
   if (extL4 < covered) {
     h = nat && !plain ? digestTranslated(h, extProto, extL4, covered) : digestL4(h, plain ? 255 : extProto, extL4, covered);
   }
+  // Ports that the digest does not reach are no part of a key either: another capture may have none of them.
+  const reached = !extCut && extL4 + 4 <= covered;
   if (extCut) walkExtensions(ip, seen);
   const proto = extProto;
   const l4 = extL4;
@@ -311,7 +313,7 @@ function rowV6(cursor: Cursor, batch: Batch, ip: usize, end: usize, left: u32, d
   let meta: u64 = META_IPV6 | (<u64>proto << 32) | (dscp << 40) | foundVlan();
   if (cut) flags |= FLAG_CUT_L4;
   else if ((flags & FLAG_LATER_FRAGMENT) == 0 && hasPorts(proto)) {
-    if (l4 + 4 <= seen) meta |= META_PORTS | <u64>be32(l4);
+    if (reached) meta |= META_PORTS | <u64>be32(l4);
     else flags |= FLAG_CUT_L4;
     if (proto == 6 && l4 + 14 <= seen) flags |= (<u32>load<u8>(l4 + 13)) << 8;
   }

@@ -29,9 +29,13 @@ export function formatObservation(report: ObservationReport, verbose: boolean): 
     refused > 0 ? `${formatCount(refused)} not stored` : "",
     removed > 0 ? `${formatCount(removed)} old ones removed` : "",
   ].filter((t) => t !== "");
-  const { sent = 0, waiting = 0 } = report.collector ?? {};
+  const { sent = 0, waiting = 0, refused: notTaken = 0 } = report.collector ?? {};
   if (report.collector)
-    other.unshift(`${formatCount(sent)} sent`, ...(waiting > 0 ? [`${formatCount(waiting)} wait`] : []));
+    other.unshift(
+      `${formatCount(sent)} sent`,
+      ...(notTaken > 0 ? [`${formatCount(notTaken)} refused`] : []),
+      ...(waiting > 0 ? [`${formatCount(waiting)} wait`] : []),
+    );
   lines.push(
     `${c.bold("records")} ${formatCount(stored)} ${report.collector ? "for" : "written to"} ${report.directory} (${formatBytes(bytes)})${other.length > 0 ? `, ${other.join(", ")}` : ""}`,
   );

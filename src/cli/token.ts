@@ -3,14 +3,14 @@ import { mkdirSync, statSync } from "node:fs";
 import { Command } from "commander";
 import { UsageError } from "../base/errors.ts";
 import { type Column, formatTable } from "../present/text/table.ts";
-import { SCOPES, type Scope, type TokenInfo, TokenStore, tokenFile } from "../server/tokens.ts";
+import { pointsOf, SCOPES, type Scope, type TokenInfo, TokenStore, tokenFile } from "../server/tokens.ts";
 import { choiceOption } from "./options.ts";
 import { print, printJson, printText, warn } from "./output.ts";
 
 interface Flags {
   data: string;
   scope: Scope;
-  point?: string;
+  point: readonly string[];
   name: string;
   json?: boolean;
 }
@@ -22,6 +22,7 @@ effect within a second, without a restart.
 Examples:
   hoptime token add --data /var/lib/hoptime --scope ingest --point A > A.token
   hoptime observe a.pcap --point A --to https://collector:8787 --token-file A.token
+  hoptime token add --data /var/lib/hoptime --scope ingest --point A --point B > router.token   # observe eth1 eth2 --segment A:B
   hoptime token add --data /var/lib/hoptime --scope read --name dashboard
   hoptime token list --data /var/lib/hoptime --json
   hoptime token revoke --data /var/lib/hoptime 0a1b2c3d4e5f
@@ -51,19 +52,22 @@ export function tokenCommand(): Command {
     .requiredOption("--data <dir>", "directory of the collector")
     .option(
       "--scope <what>",
-      "ingest: send the records of one point; read: ask questions; admin: everything",
+      "ingest: send the records of its points; read: ask questions; admin: everything",
       choiceOption("--scope", SCOPES),
       "read",
     )
-    .option("--point <name>", "with --scope ingest: the point")
+    .option(
+      "--point <name>",
+      "with --scope ingest: the point; repeated, the points of a tap on several interfaces",
+      (name: string, others: readonly string[]) => [...others, name],
+      [],
+    )
     .option("--name <text>", "a name for the list of tokens", "")
     .action(async (flags: Flags) => {
       mkdirSync(flags.data, { recursive: true, mode: 0o750 });
-      const { token, info } = await store(flags).add(flags.name, flags.scope, flags.point);
+      const { token, info } = await store(flags).add(flags.name, flags.scope, ...flags.point);
       await print([`${token}\n`]);
-      warn(
-        `hoptime: token ${info.id}, scope ${info.scope}${info.point === undefined ? "" : ` for ${info.point}`}; it is not shown again`,
-      );
+      warn(`hoptime: token ${info.id}, scope ${info.scope}${forPoints(info)}; it is not shown again`);
     });
   command
     .command("list")
@@ -81,16 +85,21 @@ export function tokenCommand(): Command {
     .argument("<id>", "id of the token, from hoptime token list")
     .requiredOption("--data <dir>", "directory of the collector")
     .action(async (id: string, flags: Flags) => {
-      const { scope, point } = await existing(flags).revoke(id);
-      warn(`hoptime: revoked token ${id}, scope ${scope}${point === undefined ? "" : ` for ${point}`}`);
+      const revoked = await existing(flags).revoke(id);
+      warn(`hoptime: revoked token ${id}, scope ${revoked.scope}${forPoints(revoked)}`);
     });
   return command;
+}
+
+function forPoints(token: TokenInfo): string {
+  const points = pointsOf(token);
+  return points.length === 0 ? "" : ` for ${points.join(", ")}`;
 }
 
 const COLUMNS: Column<TokenInfo>[] = [
   { title: "id", align: "left", value: (t) => t.id },
   { title: "scope", align: "left", value: (t) => t.scope },
-  { title: "point", align: "left", value: (t) => t.point ?? "" },
+  { title: "point", align: "left", value: (t) => pointsOf(t).join(", ") },
   { title: "made", align: "left", value: (t) => t.created.slice(0, 10) },
   { title: "name", align: "left", value: (t) => t.name },
 ];

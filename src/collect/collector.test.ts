@@ -41,6 +41,29 @@ describe("a collector", () => {
     expect([...collector.finish()]).toEqual([]);
   });
 
+  it("says that what appears may have been in flight, but not where the sender's capture began within the epoch", () => {
+    const asked: unknown[] = [];
+    const listening: typeof countingEstimator = {
+      ...countingEstimator,
+      estimate: (input) => {
+        asked.push(input.cutInFlight);
+        return countingEstimator.estimate(input);
+      },
+    };
+    const collector = new Collector({ segments: SEGMENTS, table: [listening] });
+    const begins = { epoch: { cutHead: true } };
+    for (const [n, sender, receiver] of [
+      [1, record("A", 1, begins), record("B", 1)],
+      [2, record("A", 2), record("B", 2)],
+      [3, record("A", 3), record("B", 3, begins)],
+    ] as const) {
+      collector.offer(sender);
+      collector.offer(receiver);
+      expect([...collector.advance(START)], `${n}`).toHaveLength(1);
+    }
+    expect(asked).toEqual([false, true, true]);
+  });
+
   it("takes estimators in turn, and those that answer about the segment alone first where that is asked", () => {
     const quick = { ...countingEstimator, name: "quick", answers: ["segment"] as const };
     const collector = new Collector({ segments: SEGMENTS, table: [countingEstimator, quick] });

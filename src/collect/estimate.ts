@@ -140,7 +140,8 @@ export function estimatePair(
       flows: question.flows,
       confidence: question.confidence,
       epochNs: Number(endNs - startNs),
-      cutInFlight: mode === "aligned",
+      // Where the sender's capture began within the epoch, what was in flight then is as foreign to it as any other packet that it never saw.
+      cutInFlight: mode === "aligned" && !sender?.record.epoch.cutHead,
       cutByPackets: mode === "delimited",
     });
     checkAnswer(plain, question.flows);

@@ -13,7 +13,7 @@ import { checkIsSource, checkMemory, derivedSource, type Source } from "../captu
 import type { DelaySource } from "./delay-source.ts";
 import type { DelayCounts } from "./sender-delays.ts";
 
-export interface LiveDelayCounts extends DelayCounts {
+export interface LiveDelayCounts extends Omit<DelayCounts, "longestNs"> {
   /** Sent, and not found at the receiver within the window; the packets of the last window are not judged. */
   lost: number;
   windowNs: number;

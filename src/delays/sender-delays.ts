@@ -37,6 +37,9 @@ export interface DelayCounts {
   unmatched: number;
   /** Rows that go the other way. */
   reversed: number;
+  /** Longest delay found, of either sign, and the longest that is looked for. */
+  longestNs: number;
+  windowNs: number;
 }
 
 export class SenderDelays {
@@ -47,6 +50,7 @@ export class SenderDelays {
   #file = 0;
   #row = 0;
   #axisNs: bigint | null = null;
+  #longestNs = 0;
 
   constructor(kernels: Kernels, options: SenderDelaysOptions) {
     checkNs("window", options.windowNs);
@@ -71,11 +75,20 @@ export class SenderDelays {
     const shift = Number(originNs - this.#axisNs) - (this.#options.offsetNs ?? 0);
     await this.#readSender(this.#latest(batch) + shift + this.#options.windowNs, this.#axisNs);
     this.#kernels.call.delaysFill(this.#address, batch.address, shift);
+    const { delayNs, count } = batch;
+    for (let i = 0; i < count; i++) {
+      const ns = Math.abs(delayNs[i]!);
+      if (ns > this.#longestNs) this.#longestNs = ns;
+    }
   }
 
   counts(): DelayCounts {
     const count = (what: number) => this.#kernels.call.delaysCount(this.#address, what) >>> 0;
-    return { matched: count(0), unmatched: count(1), reversed: count(2) };
+    const { windowNs } = this.#options;
+    return {
+      ...{ matched: count(0), unmatched: count(1), reversed: count(2) },
+      ...{ longestNs: this.#longestNs, windowNs },
+    };
   }
 
   free(): void {

@@ -1,4 +1,5 @@
 /** Labels of the two directions of a two-way capture: `from 10.1.0.0/16` and `to 10.1.0.0/16`, the networks of one side joined with commas. */
+import { later } from "../base/time.ts";
 
 export interface DirectionLabel {
   way: "from" | "to";
@@ -17,6 +18,30 @@ export function parseDirectionLabel(label: string): DirectionLabel | null {
   const networks = match?.[2]?.split(",") ?? [];
   if (!match || !networks.every((n) => NETWORK.test(n))) return null;
   return { way: match[1] === "from" ? "from" : "to", networks };
+}
+
+/** Does a label stand for all that goes from A to B: none, `A:B`, or the direction that goes so? */
+export function isWhole(label: string, from: string, to: string): boolean {
+  return label === "" || label === `${from}:${to}` || parseDirectionLabel(label) !== null;
+}
+
+interface Lasting {
+  from: string;
+  to: string;
+  label: string;
+  lastNs: bigint;
+}
+
+/**
+ * Segments as they are now: where the points of one without a label have come to separate directions (a tap does so when it has seen enough of who is where), the direction has taken its place.
+ */
+export function withoutSuperseded<T extends Lasting>(all: readonly T[]): T[] {
+  const pair = ({ from, to }: Lasting) => `${from}\n${to}`;
+  const separated = new Map<string, bigint>();
+  for (const s of all)
+    if (parseDirectionLabel(s.label) !== null)
+      separated.set(pair(s), later(separated.get(pair(s)) ?? s.lastNs, s.lastNs));
+  return all.filter((s) => s.label !== "" || s.lastNs >= (separated.get(pair(s)) ?? s.lastNs));
 }
 
 /** Networks of one side, of each pair of directions among the labels. */

@@ -47,11 +47,18 @@ export function notesOf(result: ObserveResult, options: NoteOptions): string[] {
   return notes;
 }
 
+/** Share of the window that delays reach where longer ones are likely. */
+const NEARLY_ALL = 0.8;
+
 function delayNotes(counts: DelaySourceCounts): string[] {
   if (counts.from === "source") return [];
   if (counts.from === "sender") {
-    const { matched, unmatched, reversed } = counts;
+    const { matched, unmatched, reversed, longestNs, windowNs } = counts;
     const notes = [`${countOf(matched, "packet")} found at the sender, ${formatCount(unmatched)} not found`];
+    if (unmatched > 0 && longestNs > NEARLY_ALL * windowNs)
+      notes.push(
+        `delays reach ${formatDuration(longestNs)}, and none beyond ${formatDuration(windowNs)} is found: packets without a delay may be slower ones, which are missing in every mean; use a longer ‘window’`,
+      );
     if (reversed > 0) {
       notes.push(`${countOf(reversed, "packet")} in the other direction: no delay`);
     }

@@ -5,6 +5,7 @@
  */
 import { invalidValue } from "../base/errors.ts";
 import { later } from "../base/time.ts";
+import { withoutSuperseded } from "../epoch/direction-label.ts";
 import { type Normal, type Normals, normalKey } from "./normals.ts";
 import type { ResultsStore } from "./results-store.ts";
 import { combineRows, type SegmentRow, STEPS, type Step } from "./rows.ts";
@@ -66,7 +67,7 @@ export async function overview(
   normals: Normals,
   question: OverviewQuestion,
 ): Promise<Overview> {
-  const all = await store.segments();
+  const all = withoutSuperseded(await store.segments());
   const only = (name: string | null, own: string) => name === null || name === own;
   const known = all.filter((s) => only(question.from, s.from) && only(question.to, s.to));
   const newestNs = newestOf(

@@ -4,13 +4,19 @@
  */
 import type { FastifyReply, FastifyRequest } from "fastify";
 import { HttpError } from "./problem.ts";
-import type { Scope, TokenInfo, TokenStore } from "./tokens.ts";
+import { pointsOf, type Scope, type TokenInfo, type TokenStore } from "./tokens.ts";
 
 export interface Client {
   /** For limits and logs; never the token. */
   name: string;
   /** Whose records it may send; null: any point's. */
-  point: string | null;
+  points: readonly string[] | null;
+}
+
+/** Why a record of this point is not taken from a client that may send those of `points`. */
+export function notItsPoint(point: string, points: readonly string[] | null): string | null {
+  if (points === null || points.includes(point)) return null;
+  return `the record is of point '${point}'; the token is for ${points.map((p) => `'${p}'`).join(", ")}`;
 }
 
 /** What a route asks for; `none`: anybody may; `any`: everybody with a token. */
@@ -48,7 +54,7 @@ export function isLoopback(address: string): boolean {
 /** HttpError 401, 403 or 421 where the client may not. `loopback`: nobody but this host can connect. */
 export function admit(request: FastifyRequest, needs: Needs, tokens: TokenStore, loopback: boolean): Client {
   const address = request.socket.remoteAddress ?? "?";
-  if (needs === "none") return { name: address, point: null };
+  if (needs === "none") return { name: address, points: null };
   if (tokens.size === 0) {
     if (!loopback)
       throw new HttpError(
@@ -59,7 +65,7 @@ export function admit(request: FastifyRequest, needs: Needs, tokens: TokenStore,
     const host = request.headers.host ?? "";
     if (!LOOPBACK_HOST.test(host))
       throw new HttpError(421, "wrong-host", "without tokens the collector answers as localhost only");
-    return { name: address, point: null };
+    return { name: address, points: null };
   }
   const given = /^Bearer ([\x21-\x7e]{1,200})$/.exec(request.headers.authorization ?? "")?.[1];
   if (given === undefined)
@@ -71,6 +77,6 @@ export function admit(request: FastifyRequest, needs: Needs, tokens: TokenStore,
   return clientOf(token);
 }
 
-function clientOf({ id, point, scope }: TokenInfo): Client {
-  return { name: `token ${id}`, point: scope === "ingest" ? (point ?? "") : null };
+function clientOf(token: TokenInfo): Client {
+  return { name: `token ${token.id}`, points: token.scope === "ingest" ? pointsOf(token) : null };
 }

@@ -147,7 +147,7 @@ function addRoute(
       request.raw.once("close", () => {
         if (!reply.raw.writableEnded) gone.abort();
       });
-      const client = reading.get(request)?.client ?? { name: "?", point: "" };
+      const client = reading.get(request)?.client ?? { name: "?", points: [] };
       // What is long in coming, and streams, are not being read.
       const query = readQuery(route.query, request.query);
       const body = await readBody(request, route);

@@ -17,6 +17,7 @@ import { parseParameters } from "../estimators/parameters.ts";
 import { mergeBy } from "../observe/directory-sink.ts";
 import { checkName } from "../observe/observer.ts";
 import { type BatchSlice, splitBatch } from "../transport/batch.ts";
+import { notItsPoint } from "./access.ts";
 
 export interface IngestLimits {
   /** Records in one message. */
@@ -98,12 +99,12 @@ export class Ingest {
   }
 
   /**
-   * When it resolves, what was not refused is on disk. `point`: the only one whose records are taken; null: any. `places`: of each record, where a stream has it: a worker's own clock plays no part then.
+   * When it resolves, what was not refused is on disk. `points`: those whose records are taken; null: any. `places`: of each record, where a stream has it: a worker's own clock plays no part then.
    * Rejects where the disk does not take them.
    */
   async take(
     message: Uint8Array,
-    point: string | null,
+    points: readonly string[] | null,
     places: readonly StreamPlace[] = [],
   ): Promise<Ingested> {
     const { records, cut } = splitBatch(message, "message", this.#limits.maxRecords);
@@ -113,7 +114,7 @@ export class Ingest {
     const turn = turnEvery(30);
     for (const [i, slice] of records.entries()) {
       await turn();
-      const checked = this.#check(slice, point, places[i]);
+      const checked = this.#check(slice, points, places[i]);
       if (typeof checked === "string") results[i] = { outcome: "refused", reason: checked };
       else {
         items.push(checked);
@@ -146,12 +147,16 @@ export class Ingest {
   }
 
   /** What is to be stored, or why not. */
-  #check({ bytes, offset }: BatchSlice, point: string | null, place?: StreamPlace): StoreItem | string {
+  #check(
+    { bytes, offset }: BatchSlice,
+    points: readonly string[] | null,
+    place?: StreamPlace,
+  ): StoreItem | string {
     try {
       const source = { file: "message", offset };
       const { head, layout } = verifyRecord(bytes, source);
       if (place) checkPlace(head, place);
-      this.#checkHead(head, layout.unpackedBytes, point);
+      this.#checkHead(head, layout.unpackedBytes, points);
       this.#checkTimes(head, place?.cameNs ?? this.#now());
       return { record: lazily(head, () => payloadIn(bytes, layout, source)), encoded: bytes };
     } catch (error) {
@@ -161,12 +166,12 @@ export class Ingest {
     }
   }
 
-  #checkHead(head: RecordHead, payloadBytes: number, point: string | null): void {
+  #checkHead(head: RecordHead, payloadBytes: number, points: readonly string[] | null): void {
     const bad = (problem: string) => new UsageError("mismatch", problem);
     checkName("point", head.point);
     if (head.segment !== "") checkName("segment", head.segment);
-    if (point !== null && head.point !== point)
-      throw bad(`the record is of point '${head.point}'; the token is for '${point}'`);
+    const foreign = notItsPoint(head.point, points);
+    if (foreign !== null) throw bad(foreign);
     for (const name of ["parameters", "key", "filter", "program"] as const)
       if (head[name].length > MAX_TEXT)
         throw bad(`its ${name} have ${head[name].length} characters (expected at most ${MAX_TEXT})`);

@@ -2,6 +2,7 @@
  * Metrics for Prometheus, in base units (seconds, bytes). Labels are routes, points and segments, of which there are at most so many here; never flows. Those beyond are counted, not named.
  */
 import type { EpochLoss } from "../collect/epoch-losses.ts";
+import { withoutSuperseded } from "../epoch/direction-label.ts";
 import type { SegmentRow } from "../results/rows.ts";
 import type { ClusterState } from "./cluster/cluster-part.ts";
 import type { LatestRow } from "./latest-rows.ts";
@@ -59,7 +60,7 @@ export interface MetricSink {
   ): void;
 }
 
-class MetricText implements MetricSink {
+export class MetricText implements MetricSink {
   readonly #lines: string[] = [];
 
   add(
@@ -226,7 +227,7 @@ function alertMetrics(out: MetricSink, alerts: Parts["alerts"]): void {
   );
 }
 
-function tapMetrics(out: MetricSink, taps: Record<string, TapState>): void {
+export function tapMetrics(out: MetricSink, taps: Record<string, TapState>): void {
   const all = Object.entries(taps).slice(0, MAX_LABELLED);
   const each = (value: (tap: TapState) => number | null) =>
     all.map(([point, tap]): [Labels, number | null] => [{ point }, value(tap)]);
@@ -278,10 +279,50 @@ function tapMetrics(out: MetricSink, taps: Record<string, TapState>): void {
     "records that the tap dropped because its spool was full",
     each((t) => t.spool?.dropped ?? null),
   );
+  tapEffortMetrics(out, each);
+}
+
+/** What taps say of themselves in their records. */
+function tapEffortMetrics(
+  out: MetricSink,
+  each: (value: (tap: TapState) => number | null) => [Labels, number | null][],
+): void {
+  out.add(
+    "hoptime_tap_cpu_ratio",
+    "gauge",
+    "processors that observing took in its newest live epoch",
+    each((t) => t.cpuShare),
+  );
+  out.add(
+    "hoptime_tap_queue_records",
+    "gauge",
+    "records that waited in the tap when that epoch was sealed",
+    each((t) => t.queue),
+  );
+  out.add(
+    "hoptime_tap_clock_synchronised",
+    "gauge",
+    "1 where the clock of that epoch is synchronised",
+    each((t) => (t.clock ? Number(t.clock.synchronised) : null)),
+  );
+  out.add(
+    "hoptime_tap_clock_estimated_error_seconds",
+    "gauge",
+    "error of that clock, as its kernel estimates it",
+    each((t) => (t.clock ? t.clock.estimatedErrorNs / 1e9 : null)),
+  );
+  out.add(
+    "hoptime_tap_clock_maximum_error_seconds",
+    "gauge",
+    "the largest error that its kernel thinks possible",
+    each((t) => (t.clock ? t.clock.maximumErrorNs / 1e9 : null)),
+  );
 }
 
 function segmentMetrics(out: MetricSink, latest: Iterable<LatestRow>): void {
-  const all = [...latest];
+  const all = withoutSuperseded(
+    [...latest].map((own) => ({ ...own, ...own.row.segment, lastNs: own.row.endNs })),
+  );
   const rows = all.slice(0, MAX_LABELLED).map(({ row, loss }) => ({ row, loss: loss() }));
   const each = (value: (row: SegmentRow, loss: EpochLoss | null) => number | null) =>
     rows.map(({ row, loss }): [Labels, number | null] => {

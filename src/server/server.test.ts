@@ -268,7 +268,7 @@ describe("access", () => {
     const { url } = await start({ data });
     const tokens = new TokenStore(tokenFile(data));
     const make = async (scope: "ingest" | "read" | "admin", point?: string) =>
-      (await tokens.add("", scope, point)).token;
+      (await tokens.add("", scope, ...(point === undefined ? [] : [point]))).token;
     const made = {
       a: await make("ingest", POINTS.from),
       b: await make("ingest", POINTS.to),
@@ -300,6 +300,24 @@ describe("access", () => {
     const text = readFileSync(tokenFile(data), "utf8");
     for (const token of [a, read, admin]) expect(text).not.toContain(token.slice(17));
     expect(statSync(tokenFile(data)).mode & 0o077).toBe(0);
+  });
+
+  it("of a tap on several interfaces a token is for several points, and for no other", async () => {
+    const { url, tokens, data } = await withTokens();
+    const { token } = await tokens.add("router", "ingest", POINTS.from, POINTS.to);
+    const { token: elsewhere } = await tokens.add("elsewhere", "ingest", "C", "D");
+    await new Promise((resolve) => setTimeout(resolve, 1100));
+    const body = message([...observed.of(POINTS.from).slice(0, 1), ...observed.of(POINTS.to).slice(0, 1)]);
+    const refused = await post(url, body, bearer(elsewhere));
+    expect(refused.results?.map((r) => r.outcome)).toEqual(["refused", "refused"]);
+    expect(refused.results?.[0]?.reason).toContain("the token is for 'C', 'D'");
+    expect(await post(url, body, bearer(token))).toMatchObject({
+      results: [{ outcome: "stored" }, { outcome: "stored" }],
+    });
+    expect(new TokenStore(tokenFile(data)).list().map((t) => t.points)).toContainEqual([
+      POINTS.from,
+      POINTS.to,
+    ]);
   });
 
   it("ends with the token", async () => {

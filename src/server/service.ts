@@ -192,13 +192,17 @@ export class CollectorService {
   }
 
   /** When it resolves, what was not refused is on disk, or in the cluster's stream. */
-  ingest(message: Uint8Array, point: string | null, tap: string | null): Promise<Ingested> {
+  ingest(message: Uint8Array, points: readonly string[] | null, tap: string | null): Promise<Ingested> {
     const { cluster } = this.#options;
-    return cluster ? cluster.publish(message, point, tap) : this.#take(message, point, tap);
+    return cluster ? cluster.publish(message, points, tap) : this.#take(message, points, tap);
   }
 
-  async #take(message: Uint8Array, point: string | null, from: string | null | Arrival): Promise<Ingested> {
-    const ingested = await this.#ingest.take(message, point, typeof from === "string" ? [] : from?.places);
+  async #take(
+    message: Uint8Array,
+    points: readonly string[] | null,
+    from: string | null | Arrival,
+  ): Promise<Ingested> {
+    const ingested = await this.#ingest.take(message, points, typeof from === "string" ? [] : from?.places);
     const heads = ingested.accepted.map((a) => a.head);
     await this.#journal?.add(heads);
     this.#copies?.add(heads);

@@ -1,5 +1,6 @@
 import { expect, test } from "vitest";
 import type { RecordHead } from "../epoch/record.ts";
+import { MetricText, tapMetrics } from "./metrics.ts";
 import { TapStates } from "./tap-states.ts";
 
 const SECOND_NS = 1_000_000_000n;
@@ -46,4 +47,27 @@ test("where the estimator that was counted by has ended, another one is", () => 
   const taps = new TapStates();
   taps.take([head("lda", 1), head("lds", 1), head("lds", 2), head("lds", 30)], null);
   expect(taps.of("A")).toMatchObject({ packets: 400, packetsPerSecond: 200 });
+});
+
+test("what a tap says of itself is in /metrics: processor, queue and clock, in base units", () => {
+  const taps = new TapStates();
+  const clock = {
+    id: 1n,
+    synchronised: false,
+    discipline: null,
+    estimatedErrorNs: 2000,
+    maximumErrorNs: 5e8,
+  };
+  taps.take([head("lda", 1, { clock, effort: { cpuNs: 25_000_000, queue: 3 } })], null);
+  const out = new MetricText();
+  tapMetrics(out, taps.all());
+  const lines = out.text().split("\n");
+  for (const line of [
+    'hoptime_tap_cpu_ratio{point="A"} 0.025',
+    'hoptime_tap_queue_records{point="A"} 3',
+    'hoptime_tap_clock_synchronised{point="A"} 0',
+    'hoptime_tap_clock_estimated_error_seconds{point="A"} 0.000002',
+    'hoptime_tap_clock_maximum_error_seconds{point="A"} 0.5',
+  ])
+    expect(lines).toContain(line);
 });

@@ -23,6 +23,8 @@ export interface TapState {
   clock: TapClock | null;
   /** Share of one processor that observing took in its newest live epoch. */
   cpuShare: number | null;
+  /** Records that waited to be stored or sent when its newest live epoch was sealed. */
+  queue: number | null;
   /** Its own report: what waits in its spool, what it had to give up. */
   spool: SpoolReport | null;
 }
@@ -83,6 +85,7 @@ export class TapStates {
             : (before.dropped ?? 0) + (counts ? counters.dropped : 0),
         clock: newer && clock ? clockOf(clock) : before.clock,
         cpuShare: newer && effort ? shareOf(effort.cpuNs, epoch) : before.cpuShare,
+        queue: newer && effort ? effort.queue : before.queue,
         spool: spool ?? known?.spool ?? null,
       });
     }
@@ -123,7 +126,7 @@ export class TapStates {
 
 const NOT_HEARD = {
   ...{ lastEndNs: "0", records: 0, packets: 0, packetsPerSecond: null, dropped: null },
-  ...{ clock: null, cpuShare: null },
+  ...{ clock: null, cpuShare: null, queue: null },
 };
 
 const clockOf = ({ synchronised, discipline, estimatedErrorNs, maximumErrorNs }: ClockState): TapClock => ({

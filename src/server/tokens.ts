@@ -21,6 +21,8 @@ const STORED = Type.Object(
     scope: Type.Union([Type.Literal("ingest"), Type.Literal("read"), Type.Literal("admin")]),
     /** Whose records it may send. */
     point: Type.Optional(Type.String({ minLength: 1 })),
+    /** Instead, where there are several: a tap on several interfaces is several points. */
+    points: Type.Optional(Type.Array(Type.String({ minLength: 1 }), { minItems: 2, maxItems: 1000 })),
     /** SHA-256 of the secret, hexadecimal. */
     hash: Type.String({ minLength: 64 }),
     created: Type.String(),
@@ -33,6 +35,11 @@ const FILE = Type.Object(
 );
 export type StoredToken = Static<typeof STORED>;
 export type TokenInfo = Omit<StoredToken, "hash">;
+
+/** Whose records a token may send. */
+export function pointsOf({ point, points }: Pick<TokenInfo, "point" | "points">): readonly string[] {
+  return points ?? (point === undefined ? [] : [point]);
+}
 
 const PATTERN = /^hop_([0-9a-f]{12})_([A-Za-z0-9_-]{43})$/;
 /** How often the file is looked at, ms. */
@@ -72,20 +79,27 @@ export class TokenStore {
   }
 
   /** The token itself, which is nowhere stored. */
-  async add(name: string, scope: Scope, point?: string): Promise<{ token: string; info: TokenInfo }> {
-    if (scope === "ingest" && point === undefined)
+  async add(
+    name: string,
+    scope: Scope,
+    ...given: readonly string[]
+  ): Promise<{ token: string; info: TokenInfo }> {
+    const points = [...new Set(given)];
+    if (scope === "ingest" && points.length === 0)
       throw new UsageError(
         "bad-option",
-        "a token that sends records is for one point",
+        "a token that sends records is for one point, or for those that are named",
         "name it with ‘point’",
       );
-    if (scope !== "ingest" && point !== undefined)
+    if (scope !== "ingest" && points.length > 0)
       throw new UsageError("bad-option", `a token with scope ${scope} is for no point in particular`);
-    if (point !== undefined) checkName("point", point);
+    for (const point of points) checkName("point", point);
     const id = randomBytes(6).toString("hex");
     const secret = randomBytes(32).toString("base64url");
     const created = new Date().toISOString();
-    const info: TokenInfo = { id, name, scope, ...(point === undefined ? {} : { point }), created };
+    const [point] = points;
+    const own = points.length > 1 ? { points } : point === undefined ? {} : { point };
+    const info: TokenInfo = { id, name, scope, ...own, created };
     await this.#change((tokens) => [...tokens, { ...info, hash: hashOf(secret) }]);
     return { token: `hop_${id}_${secret}`, info };
   }

@@ -114,7 +114,7 @@ export class SpooledSink {
     };
   }
 
-  /** Why records were refused: the first few. */
+  /** Why records were refused: the first few reasons, each once. */
   get refusals(): readonly string[] {
     return this.#reasons;
   }
@@ -270,8 +270,13 @@ export class SpooledSink {
     }
   }
 
+  /** A tap that runs for days says at once that what it measures is not kept; a reason that comes with every record, once, whatever time it names. */
   #note(reason: string): void {
-    if (this.#reasons.length < MAX_REASONS) this.#reasons.push(reason);
+    if (this.#reasons.length === MAX_REASONS) return;
+    const kind = reason.replace(/\d+/g, "0");
+    if (this.#reasons.some((known) => known.replace(/\d+/g, "0") === kind)) return;
+    this.#reasons.push(reason);
+    this.#options.onState?.(`${this.#delivery.url}: refuses records: ${reason}`);
   }
 
   /** Each trouble is said once, and when it is over. */

@@ -103,14 +103,25 @@ describe("questions about packets", () => {
       behind,
       late.map((p) => ({ ...p, timeNs: p.timeNs + BigInt(p.queuedNs) })),
     );
-    await observePoint({
-      ...{ files: [behind], sender: { files: [queued], windowNs: 1e9 }, point: "B", directory },
-      ...{ estimators: ["maple"], parameters: { maple: "k=16,check=12" } },
-      cut: { mode: "aligned", lengthNs: 250_000_000n },
-    });
+    const observe = (point: string, windowNs: number) =>
+      observePoint({
+        ...{ files: [behind], sender: { files: [queued], windowNs }, point, directory },
+        ...{ estimators: ["maple"], parameters: { maple: "k=16,check=12" } },
+        cut: { mode: "aligned", lengthNs: 250_000_000n },
+      });
+    expect((await observe("B", 1e9)).notes.join()).not.toMatch(/longer .window/);
+    // The queue is longer than what is looked for: the slow packets are the ones without a delay.
+    const short = await observe("short", 0.5e9);
+    expect(short.notes.join()).toMatch(
+      /delays reach 500 ms, and none beyond 500 ms is found.* use a longer .window/,
+    );
     const archive = RecordArchive.open(directory);
     for (const file of [queued, behind]) {
-      const answer = await askPackets(archive, { packets: { by: "capture", file }, group: "all" });
+      const answer = await askPackets(archive, {
+        packets: { by: "capture", file },
+        group: "all",
+        point: "B",
+      });
       expect(answer).toMatchObject({ packets: 600, missing: 0, epochs: { offsetNs: 0 } });
     }
     archive.close();

@@ -17,11 +17,11 @@ interface Frame {
 }
 const START = 1_700_000_000_000_000_000n;
 let files = 0;
-function capture(frames: readonly Frame[]): string {
+function capture(frames: readonly Frame[], options = {}): string {
   const path = join(scratch, `${files++}.pcap`);
   const sorted = [...frames].sort((a, b) => a.us - b.us);
   const packets = sorted.map(({ us, frame }) => ({ timeNs: START + BigInt(Math.round(us)) * 1000n, frame }));
-  writeFileSync(path, pcapFile(packets));
+  writeFileSync(path, pcapFile(packets, options));
   return path;
 }
 const compare = (before: readonly Frame[], after: readonly Frame[], more = {}) =>
@@ -240,4 +240,33 @@ test("a mirror at the far side of a translation doubles what comes from there: t
     duplicates: 0,
   });
   expect(reverseFlows).toHaveLength(1);
+});
+
+test("captures of which one is cut before the ports of IPv6 packets count flows without ports at both points", async () => {
+  const host = (side: number, n: number) =>
+    Uint8Array.of(0x20, 1, 0x0d, 0xb8, 0, side, ...new Uint8Array(9), n);
+  const [before, after]: [Frame[], Frame[]] = [[], []];
+  for (let i = 0; i < 400; i++) {
+    const back = i % 2 === 1;
+    const [src, dst] = back ? [host(2, 1 + (i % 5)), host(1, 9)] : [host(1, 9), host(2, 1 + (i % 5))];
+    const ports = back ? { sport: 443, dport: 5000 + i } : { sport: 5000 + i, dport: 443 };
+    const packet = [p.ipv6({ next: 17, src, dst }), p.udp(ports)];
+    // Lengths tell the packets apart that are alike in what both captures contain.
+    const plain = p.stack([p.ethernet(0x86dd), ...packet], data(i, 20 + (i % 200)));
+    // 64 bytes, 22 of them of Ethernet and two tags.
+    const tagged = p.stack(
+      [p.ethernet(0x88a8), p.vlan(5, 0x8100), p.vlan(9, 0x86dd), ...packet],
+      data(i, 20 + (i % 200)),
+    );
+    const [near, far] = back ? [after, before] : [before, after];
+    near.push({ us: i * 1000, frame: back ? tagged : plain });
+    far.push({ us: i * 1000 + 300, frame: back ? plain : tagged });
+  }
+  const [a, b] = [capture(before), capture(after, { snapLength: 64 })];
+  const { segment: there, reverse, flows } = await compareCaptures({ before: a, after: b });
+  expect(there).toMatchObject({ sent: 200, received: 200, matched: 200, lost: 0, appeared: 0 });
+  expect(reverse).toMatchObject({ sent: 200, received: 200, matched: 200, lost: 0, appeared: 0 });
+  expect(flows.map((f) => [f.key.sport, f.key.dport, f.sent, f.matched])).toEqual(
+    Array(5).fill([null, null, 40, 40]),
+  );
 });

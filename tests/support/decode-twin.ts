@@ -542,10 +542,13 @@ function packet6(
     digested.fragment ? (BigInt(digested.fragment.field) << 32n) | BigInt(digested.fragment.id) : 0n,
   );
   h = digestPayload(h, digested.cut || digested.later ? null : digested.proto, covered.subarray(digested.l4));
+  const reached = !digested.cut && digested.l4 + 4 <= covered.length;
   const l4 =
     chain.cut || chain.later
       ? { sport: null, dport: null, tcpFlags: 0, cut: chain.cut }
       : ports(chain.proto, seen.subarray(chain.l4));
+  // Ports that the digest does not reach are no part of a key.
+  if (!reached && l4.sport !== null) Object.assign(l4, { sport: null, dport: null, cut: true });
   const address = (at: number) => formatIpv6([b.u32(at), b.u32(at + 4), b.u32(at + 8), b.u32(at + 12)]);
   const short = data.length < Math.min(total, onWire, options.cover);
   return {

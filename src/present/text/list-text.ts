@@ -1,10 +1,12 @@
 /** What a collector lists, as tables: segments, paths, incidents, alerts, points, upgrades (`hoptime query URL --list …`). */
+
 import { formatCount, formatPercent } from "../../base/quantity.ts";
 import { formatInstant, formatLasting, formatNs } from "../../base/time.ts";
 import { HEALTH_WORDS, type Health } from "../../results/health.ts";
 import type { SegmentOverview } from "../../results/overview.ts";
 import { type DescribedIncident, type IncidentWords, incidentSentence } from "./incident-sentence.ts";
 import type { Palette } from "./palette.ts";
+import { segmentText } from "./segment-name.ts";
 import { type Column, formatTable } from "./table.ts";
 
 const dash = "–";
@@ -29,8 +31,6 @@ export interface ListedStep {
   incident: boolean;
 }
 
-const nameOf = ({ from, to, label }: { from: string; to: string; label: string }) =>
-  `${from} → ${to}${label === "" || label === `${from}:${to}` ? "" : ` (${label})`}`;
 const times = (value: number | null) => (value === null ? dash : `${value.toFixed(value < 10 ? 1 : 0)}×`);
 
 const LEVELS = "▁▂▃▄▅▆▇█";
@@ -53,7 +53,7 @@ function textLine(values: readonly (number | null)[]): string {
 
 export function formatSegmentList(list: readonly ListedSegment[], c: Palette): string {
   const columns: Column<ListedSegment>[] = [
-    { title: "segment", align: "left", value: nameOf },
+    { title: "segment", align: "left", value: segmentText },
     { title: "by", align: "left", value: (s) => s.estimator },
     { title: "over time", align: "left", value: (s) => textLine(s.meanNs) },
     { title: "now", value: (s) => ns(s.latest?.latency?.meanNs) },
@@ -76,7 +76,7 @@ export function formatSegmentsAt(list: readonly ListedSegment[], c: Palette): st
   const over = ({ at, normal }: ListedSegment) =>
     at?.meanNs != null && normal && normal.valueNs > 0 ? at.meanNs / normal.valueNs : null;
   const columns: Column<ListedSegment>[] = [
-    { title: "segment", align: "left", value: nameOf },
+    { title: "segment", align: "left", value: segmentText },
     { title: "by", align: "left", value: (s) => s.estimator },
     { title: "mean", value: (s) => ns(s.at?.meanNs) },
     { title: "normal", value: (s) => ns(s.normal?.valueNs) },

@@ -1,8 +1,10 @@
 /** What a collector says as it comes, row by row: the newest of each segment as a table, and incidents as lines. */
 import { countOf, formatCount, formatPercent } from "../../base/quantity.ts";
 import { formatInstant, formatNs } from "../../base/time.ts";
+import { parseDirectionLabel } from "../../epoch/direction-label.ts";
 import type { Palette } from "./palette.ts";
 import { plainReason } from "./reason.ts";
+import { segmentText } from "./segment-name.ts";
 import { type Column, formatTable } from "./table.ts";
 
 /** Of an `epoch` event. */
@@ -63,7 +65,7 @@ export class SegmentBoard {
 
   table(c: Palette): string {
     const columns: Column<EpochEvent>[] = [
-      { title: "segment", align: "left", value: (r) => `${r.from} → ${r.to}${r.label ? ` ${r.label}` : ""}` },
+      { title: "segment", align: "left", value: segmentText },
       { title: "estimator", align: "left", value: (r) => r.estimator },
       { title: "epoch", value: (r) => formatInstant(BigInt(r.startNs), 1).slice(11, 21) },
       { title: "packets", value: (r) => (r.sent === null ? dash : formatCount(r.sent)) },
@@ -86,15 +88,17 @@ export class SegmentBoard {
     const parts = this.rows.map((r) => {
       const loss = r.lossRate ? `, ${formatPercent(r.lossRate)} lost` : "";
       const by = several ? ` (${r.estimator})` : "";
-      return `${r.from} → ${r.to} ${r.latency ? ns(r.latency.meanNs) : dash}${loss}${by}`;
+      return `${segmentText(r)} ${r.latency ? ns(r.latency.meanNs) : dash}${loss}${by}`;
     });
     return parts.join("   ");
   }
 
   #row(row: EpochEvent): void {
     if (this.#estimator !== null && row.estimator !== this.#estimator) return;
-    const key = [row.from, row.to, row.label, row.estimator].join("\n");
+    const keyOf = (label: string) => [row.from, row.to, label, row.estimator].join("\n");
+    const key = keyOf(row.label);
     const known = this.#rows.get(key);
+    if (parseDirectionLabel(row.label) !== null) this.#rows.delete(keyOf(""));
     // A late end improves an epoch that is no longer the newest.
     if (!known || BigInt(known.startNs) <= BigInt(row.startNs)) this.#rows.set(key, row);
   }

@@ -1,6 +1,7 @@
 /** The alerts of a collector: rules over rows, points and incidents; what begins and ends goes to the log, to listeners, to webhooks, to /metrics, and is kept in the results. */
 import { formatDuration } from "../../base/time.ts";
 import type { CollectedSegment } from "../../collect/collector.ts";
+import { isWhole } from "../../epoch/direction-label.ts";
 import type { ResultsStore } from "../../results/results-store.ts";
 import type { SegmentRow } from "../../results/rows.ts";
 import type { Events } from "../events.ts";
@@ -129,9 +130,9 @@ export class Alerts implements RowFollower {
       if (condition.kind !== "threshold" || condition.quantity === "silent") continue;
       const choice = this.#choiceOf(rule.name);
       for (const row of sorted) {
-        if (!isAbout(rule, row.segment) || !choice.accepts(row, rule.estimator ?? undefined)) continue;
+        if (!isAbout(rule, row.segment) || !choice.accepts(row, rule.estimator ?? undefined, true)) continue;
         const { from, to, label } = row.segment;
-        const target = label === "" || label === `${from}:${to}` ? `${from}:${to}` : `${from}:${to}=${label}`;
+        const target = isWhole(label, from, to) ? `${from}:${to}` : `${from}:${to}=${label}`;
         await this.#push(rule, target, measuredIn(row, condition.quantity), row.startNs, row.endNs);
       }
     }
@@ -296,7 +297,7 @@ function sameRule(a: AlertRule | undefined, b: AlertRule): boolean {
 function isAbout({ segment }: AlertRule, { from, to, label }: CollectedSegment): boolean {
   if (!segment) return true;
   if (segment.from !== from || segment.to !== to) return false;
-  return segment.label === "" ? label === "" || label === `${from}:${to}` : label === segment.label;
+  return segment.label === "" ? isWhole(label, from, to) : label === segment.label;
 }
 
 function isOf({ from, to }: CollectedSegment, { segment, candidates }: ReportedIncident): boolean {

@@ -46,7 +46,7 @@ export interface ClusterPart {
   /** Everything that had come before the last tick is estimated and written, or waits. */
   ticked(): void;
   /** Records from HTTP go the way of all. */
-  publish(message: Uint8Array, point: string | null, tap: string | null): Promise<Ingested>;
+  publish(message: Uint8Array, points: readonly string[] | null, tap: string | null): Promise<Ingested>;
   /** When it resolves, the archive has what the question is about. */
   fetchFor(asked: ArchiveQuestion): Promise<void>;
   /** Points that the cluster has records of, and their labels. */

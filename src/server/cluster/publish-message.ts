@@ -4,6 +4,7 @@ import { type RecordHead, verifyRecord } from "../../epoch/record.ts";
 import { splitBatch } from "../../transport/batch.ts";
 import { messageId, publishPieces } from "../../transport/nats/nats-sink.ts";
 import { homeOf, subjectOf } from "../../transport/nats/subjects.ts";
+import { notItsPoint } from "../access.ts";
 import { INGEST_LIMITS, type Ingested, type IngestResult } from "../ingest.ts";
 import type { ClusterLink } from "./cluster-link.ts";
 
@@ -11,12 +12,12 @@ import type { ClusterLink } from "./cluster-link.ts";
 export async function publishMessage(
   link: ClusterLink,
   message: Uint8Array,
-  { point, tap }: { point: string | null; tap: string | null },
+  { points, tap }: { points: readonly string[] | null; tap: string | null },
 ): Promise<Ingested> {
   const { records, cut } = splitBatch(message, "message", INGEST_LIMITS.maxRecords);
   const results = await Promise.all(
     records.map(async ({ bytes, offset }): Promise<IngestResult> => {
-      const head = headOrReason(bytes, offset, point);
+      const head = headOrReason(bytes, offset, points);
       if (typeof head === "string") return { outcome: "refused", reason: head };
       const partition = homeOf(head.point, head.segment, link.cluster.partitions);
       const subject = subjectOf(partition, head.point, head.segment);
@@ -27,12 +28,14 @@ export async function publishMessage(
   return { results, accepted: [], refused: [], cut: cut?.message ?? null };
 }
 
-function headOrReason(bytes: Uint8Array, offset: number, point: string | null): RecordHead | string {
+function headOrReason(
+  bytes: Uint8Array,
+  offset: number,
+  points: readonly string[] | null,
+): RecordHead | string {
   try {
     const { head } = verifyRecord(bytes, { file: "message", offset });
-    if (point !== null && head.point !== point)
-      return `the record is of point '${head.point}'; the token is for '${point}'`;
-    return head;
+    return notItsPoint(head.point, points) ?? head;
   } catch (error) {
     if (error instanceof FormatError) return error.message;
     throw error;

@@ -195,8 +195,8 @@ export class ClusterWorker implements ClusterPart {
     this.#intake.letIn();
   }
 
-  publish(message: Uint8Array, point: string | null, tap: string | null): Promise<Ingested> {
-    return publishMessage(this.#link, message, { point, tap });
+  publish(message: Uint8Array, points: readonly string[] | null, tap: string | null): Promise<Ingested> {
+    return publishMessage(this.#link, message, { points, tap });
   }
 
   async fetchFor(asked: ArchiveQuestion): Promise<void> {

@@ -1,5 +1,6 @@
 /** What is known of a path that is watched: its last complete epoch. */
 import type { PathWatch, WatchedPath } from "../../network/incidents/path-watch.ts";
+import type { LocaliseEstimate } from "../../network/localise/segment-estimate.ts";
 
 export interface NetworkPath extends WatchedPath {
   /** Whose answers; null: the first that has any. */
@@ -45,6 +46,18 @@ function around(meanNs: number, parts: readonly PathPart[]): { lowNs: number | n
 
 type PathPart = NonNullable<ReturnType<PathWatch["latest"]>>["row"][number] | undefined;
 
+/** Standard errors of what may be in flight over the ends of an epoch: no loss, and no gain. */
+const IN_FLIGHT = 2;
+
+/** Null where it is not known. */
+function lostBeyondFlight({
+  lost,
+  lostError = 0,
+}: Pick<LocaliseEstimate, "lost" | "lostError">): number | null {
+  if (lostError === Number.POSITIVE_INFINITY) return null;
+  return lost <= IN_FLIGHT * lostError ? 0 : lost;
+}
+
 /** Of the last complete epoch: of each segment, and of all together. */
 export function pathState(points: readonly string[], last: ReturnType<PathWatch["latest"]>) {
   const parts = points.slice(1).map((_, i) => last?.row[i]);
@@ -59,14 +72,15 @@ export function pathState(points: readonly string[], last: ReturnType<PathWatch[
     latency: sum === null ? null : { meanNs: sum, ...around(sum, parts) },
     segments: parts.map((e, i) => {
       const sent = e ? e.packets + e.lost : 0;
+      const lost = e ? lostBeyondFlight(e) : null;
       return {
         from: points[i] ?? "",
         to: points[i + 1] ?? "",
         latency: e && e.meanNs !== null ? { meanNs: e.meanNs, lowNs: e.lowNs, highNs: e.highNs } : null,
         share: e && e.meanNs !== null && sum !== null && sum > 0 && positive ? e.meanNs / sum : null,
         packets: e ? e.packets : null,
-        lost: e ? e.lost : null,
-        lossRate: sent > 0 ? Math.max(0, e?.lost ?? 0) / sent : null,
+        lost,
+        lossRate: lost !== null && sent > 0 ? lost / sent : null,
       };
     }),
   };

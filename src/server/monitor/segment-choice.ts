@@ -1,4 +1,5 @@
 /** Several estimators, and several labels, answer for one segment: which of their rows count. One at a time, so that a series is of one kind. */
+import { isWhole } from "../../epoch/direction-label.ts";
 import { ESTIMATORS } from "../../estimators/table.ts";
 import type { SegmentRow } from "../../results/rows.ts";
 
@@ -14,11 +15,12 @@ interface Chosen {
 export class SegmentChoice {
   readonly #chosen = new Map<string, Chosen>();
 
-  /** Does the row count? `only`: the estimator that was asked for. */
-  accepts(row: SegmentRow, only?: string | undefined): boolean {
+  /** Does the row count? `only`: the estimator that was asked for. `classes`: traffic classes count beside the whole, each for itself. */
+  accepts(row: SegmentRow, only?: string | undefined, classes = false): boolean {
     const { segment, estimator, startNs, endNs } = row;
     if (only !== undefined && estimator !== only) return false;
-    const key = `${segment.from}\n${segment.to}`;
+    const { from, to, label } = segment;
+    const key = classes && !isWhole(label, from, to) ? `${from}\n${to}\n${label}` : `${from}\n${to}`;
     const name = `${segment.label}\n${estimator}`;
     const known = this.#chosen.get(key);
     const rank = rankOf(row);
@@ -33,7 +35,7 @@ export class SegmentChoice {
     return true;
   }
 
-  /** The best first: labels A:B before others, estimators as the table has them. */
+  /** The best first: labels A:B before those of directions, and these before none, estimators as the table has them. */
   static sort(rows: readonly SegmentRow[]): SegmentRow[] {
     return [...rows].sort((a, b) =>
       a.startNs === b.startNs ? rankOf(a) - rankOf(b) : a.startNs < b.startNs ? -1 : 1,
@@ -43,7 +45,7 @@ export class SegmentChoice {
 
 function rankOf({ segment, estimator }: SegmentRow): number {
   const { from, to, label } = segment;
-  const labelRank = label === `${from}:${to}` ? 0 : label === "" ? 1 : 2;
+  const labelRank = !isWhole(label, from, to) ? 3 : label === "" ? 2 : label === `${from}:${to}` ? 0 : 1;
   const at = ESTIMATORS.findIndex((e) => e.name === estimator);
   return labelRank * 1000 + (at < 0 ? 999 : at);
 }

@@ -139,9 +139,27 @@ const TAP = Type.Object({
   packets: count,
   packetsPerSecond: orNull(Type.Number({ description: "in its newest epochs" })),
   dropped: countOrNull,
-  clock: orNull(Type.Object({}, { description: "of its newest live epoch" })),
-  cpuShare: countOrNull,
-  spool: orNull(Type.Object({}, { description: "its own report: what waits in its spool" })),
+  clock: orNull(
+    Type.Object(
+      {
+        synchronised: Type.Boolean(),
+        discipline: orNull(Type.Union([Type.Literal("ntp"), Type.Literal("ptp")])),
+        estimatedErrorNs: count,
+        maximumErrorNs: count,
+      },
+      { description: "of its newest live epoch" },
+    ),
+  ),
+  cpuShare: orNull(Type.Number({ description: "of one processor, in its newest live epoch" })),
+  queue: orNull(
+    Type.Number({ description: "records that waited in it when its newest live epoch was sealed" }),
+  ),
+  spool: orNull(
+    Type.Object(
+      { hoptime: text, waiting: count, waitingBytes: count, dropped: count, refused: count },
+      { description: "its own report: what waits in its spool, what it gave up" },
+    ),
+  ),
 });
 export const POINTS_ANSWER = Type.Object({
   points: Type.Array(Type.Object({ name: text, tap: orNull(TAP) })),

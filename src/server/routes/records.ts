@@ -20,7 +20,7 @@ export function recordRoutes({ service }: Parts): Route[] {
         const tap = headers["hoptime-tap"];
         const { results, cut } = await service.ingest(
           body as Uint8Array,
-          client.point,
+          client.points,
           typeof tap === "string" ? tap : null,
         );
         if (cut !== null && results.length === 0) throw new HttpError(400, "bad-message", cut);

@@ -2,6 +2,7 @@
 import Type from "typebox";
 import { invalidValue, UsageError } from "../../base/errors.ts";
 import { parseDuration, parseTime } from "../../base/time.ts";
+import { isWhole, withoutSuperseded } from "../../epoch/direction-label.ts";
 import type { Estimator } from "../../estimators/estimator.ts";
 import { ESTIMATORS } from "../../estimators/table.ts";
 import { groupFlows } from "../../query/segment/row-groups.ts";
@@ -90,7 +91,7 @@ function segmentsRoute(service: CollectorService): Route {
       "each with its estimators, whether one of them answers about packets, and the time that its rows cover",
     response: SEGMENTS_ANSWER,
     handle: async () => {
-      const known = await service.results.segments();
+      const known = withoutSuperseded(await service.results.segments());
       const has = (s: { from: string; to: string; label: string }) =>
         known.some((k) => k.from === s.from && k.to === s.to && k.label === s.label);
       // Of both directions of a link, the one that goes from A to B stands for it.
@@ -323,7 +324,11 @@ async function selectionOf(
   need: "segment" | "flow" = "segment",
 ): Promise<RowSelection> {
   const { from, to } = asked;
-  const all = (await service.results.segments()).filter((s) => s.from === from && s.to === to);
+  const known = await service.results.segments();
+  // A direction stands for the segment, unless the label is asked for, or a time before it was separated.
+  const all = (
+    asked.label === undefined && asked.until === undefined ? withoutSuperseded(known) : known
+  ).filter((s) => s.from === from && s.to === to);
   const found = chooseLabel(all, asked);
   const able = ESTIMATORS.filter((e) => e.answers.includes(need)).map((e) => e.name);
   const estimator =
@@ -342,11 +347,9 @@ async function selectionOf(
   return { from, to, label: found.label, estimator, fromNs, toNs };
 }
 
-function chooseLabel(all: readonly KnownSegment[], { from, to, label }: Asked): KnownSegment {
-  const wanted =
-    label === undefined
-      ? (all.find((s) => s.label === `${from}:${to}`) ?? all.find((s) => s.label === "") ?? all[0])
-      : all.find((s) => s.label === label);
+function chooseLabel(all: readonly KnownSegment[], asked: Asked): KnownSegment {
+  const { from, to, label } = asked;
+  const wanted = label === undefined ? wholeSegment(all, asked) : all.find((s) => s.label === label);
   if (wanted) return wanted;
   const what = label === undefined ? "" : ` with label '${label}'`;
   throw new UsageError(
@@ -354,6 +357,21 @@ function chooseLabel(all: readonly KnownSegment[], { from, to, label }: Asked): 
     `no results of ${from} → ${to}${what}`,
     "is the segment watched? GET /v1/segments lists those that are",
   );
+}
+
+/** What stands for the segment without a label: `A:B`, or of the direction and no label the one that has rows last in the time asked for. */
+function wholeSegment(
+  all: readonly KnownSegment[],
+  { from, to, since, until }: Asked,
+): KnownSegment | undefined {
+  const untilNs = until === undefined ? null : parseTime(until);
+  const sinceNs = since === undefined ? null : parseTime(since);
+  const whole = all.filter((s) => isWhole(s.label, from, to));
+  const within = whole.filter(
+    (s) => (untilNs === null || s.firstNs < untilNs) && (sinceNs === null || s.lastNs > sinceNs),
+  );
+  const newest = [...(within.length > 0 ? within : whole)].sort((a, b) => (a.lastNs < b.lastNs ? 1 : -1));
+  return all.find((s) => s.label === `${from}:${to}`) ?? newest[0] ?? all[0];
 }
 
 function selectionJson({ from, to, label, estimator, fromNs, toNs }: RowSelection) {

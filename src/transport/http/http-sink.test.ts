@@ -175,18 +175,23 @@ describe("a sink over HTTP", () => {
     expect(gaps.length).toBeLessThanOrEqual(1);
   });
 
-  it("counts and names what the collector refuses, and goes on", async () => {
+  it("counts and names what the collector refuses, at once and each reason once, and goes on", async () => {
     const { url } = await collector((_, response, numbers) => {
+      const reason = (n: number) => (n === 5 ? "of another point" : `ends at ${n}, ahead of the clock`);
       const results = numbers.map((n) =>
-        n % 2 ? { outcome: "refused", reason: `not ${n}` } : { outcome: "unchanged" },
+        n % 2 ? { outcome: "refused", reason: reason(n) } : { outcome: "unchanged" },
       );
       response.end(JSON.stringify({ results }));
     });
-    const sink = await open(url);
+    const said: string[] = [];
+    const sink = await open(url, { onState: (text) => said.push(text) });
     await putAll(sink, 6);
+    // A tap that goes on for days must not keep this to itself until its end.
+    await expect.poll(() => said).toHaveLength(2);
     await sink.close();
     expect(sink.counts).toMatchObject({ sent: 3, unchanged: 3, refused: 3, waiting: 0 });
-    expect(sink.refusals).toEqual(["not 1", "not 3", "not 5"]);
+    expect(sink.refusals).toEqual(["ends at 1, ahead of the clock", "of another point"]);
+    expect(said).toEqual(sink.refusals.map((reason) => `${url}: refuses records: ${reason}`));
   });
 
   it("sets aside the one file that the collector cannot read, and sends the others", async () => {

@@ -34,7 +34,7 @@ export function Actions({
         aria-expanded={open}
         onClick={() => setOpen(!open)}
       >
-        Take along
+        Copy or save
       </button>
       {command && (
         <button type="button" class="plain-button" onClick={() => void copy()}>

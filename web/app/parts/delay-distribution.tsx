@@ -1,6 +1,7 @@
 /** Delays of packets over time: quantiles as bands, and how packets lie between them as a heat map, where the receiver keeps records of packets. */
 import { scaleLog } from "d3-scale";
 import { useRef } from "preact/hooks";
+import { segmentText } from "../../../src/present/text/segment-name.ts";
 import { currentTheme, heatColour } from "../../design/theme.ts";
 import type { KnownSegment } from "../api/types.ts";
 import { useAnswer } from "../api/use-answer.ts";
@@ -14,7 +15,7 @@ import { AXIS_PX, Chart, type ChartLine, END_PX, type Gap } from "./chart.tsx";
 import type { PacketLatency } from "./packet-groups.tsx";
 import { savePng } from "./picture.ts";
 import { Answered, Empty } from "./states.tsx";
-import { countText, delayText, segmentText, tickText, timeText } from "./text.ts";
+import { countText, delayText, tickText, timeText } from "./text.ts";
 
 /** Longer times are read when they are asked for: each epoch's record is looked at. */
 const SHORT_MS = 15 * 60_000;

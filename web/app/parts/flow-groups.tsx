@@ -1,5 +1,6 @@
 /** Flows put together by host, network or port: asked of the records, by the same question as hoptime query --group. */
 import type { FlowFilter } from "../../../src/capture/filter/flow-filter.ts";
+import { segmentText } from "../../../src/present/text/segment-name.ts";
 import { post } from "../api/client.ts";
 import type { MeanLatency, SegmentName } from "../api/types.ts";
 import { useAnswer } from "../api/use-answer.ts";
@@ -11,7 +12,7 @@ import { FlowLoss } from "./flow-table.tsx";
 import { Heads } from "./heads.tsx";
 import { Delay } from "./numbers.tsx";
 import { Answered, Empty } from "./states.tsx";
-import { countText, segmentText, shareText } from "./text.ts";
+import { countText, shareText } from "./text.ts";
 
 interface Group {
   estimator: string;

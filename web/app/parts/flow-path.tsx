@@ -1,4 +1,6 @@
 /** Which segment of its path gave a flow its delay: the flow in each segment that has it, in the time shown. */
+
+import { segmentText } from "../../../src/present/text/segment-name.ts";
 import { get } from "../api/client.ts";
 import { useRoute } from "../api/network.ts";
 import type { FlowSummary, SegmentName } from "../api/types.ts";
@@ -9,7 +11,7 @@ import { nsText } from "../state/time-range.ts";
 import { Heads } from "./heads.tsx";
 import { Delay } from "./numbers.tsx";
 import { usePaths } from "./paths.tsx";
-import { segmentText, shareText } from "./text.ts";
+import { shareText } from "./text.ts";
 
 interface Part extends SegmentName {
   estimator: string;

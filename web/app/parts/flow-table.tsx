@@ -1,5 +1,6 @@
 /** Who suffers: the largest flows of a segment in the time shown, by whatever column. */
 import type { FlowFilter } from "../../../src/capture/filter/flow-filter.ts";
+import { segmentText } from "../../../src/present/text/segment-name.ts";
 import { get } from "../api/client.ts";
 import type { FlowSummary, KnownSegment, SegmentName } from "../api/types.ts";
 import { useAnswer } from "../api/use-answer.ts";
@@ -12,7 +13,7 @@ import { queryCommand, spanParts } from "./command.ts";
 import { Delay } from "./numbers.tsx";
 import { SortHead } from "./sort-head.tsx";
 import { Answered, Empty } from "./states.tsx";
-import { countText, delayText, segmentText, shareText } from "./text.ts";
+import { countText, delayText, shareText } from "./text.ts";
 
 const COLUMNS: readonly (readonly [string, string, string])[] = [
   ["flow", "Flow", ""],

@@ -1,5 +1,6 @@
 /** One flow over time, beside its segment. */
 import { useRef } from "preact/hooks";
+import { segmentText } from "../../../src/present/text/segment-name.ts";
 import { get } from "../api/client.ts";
 import type { FlowPoint, FlowSummary, SegmentName } from "../api/types.ts";
 import { useAnswer } from "../api/use-answer.ts";
@@ -13,7 +14,7 @@ import { FlowPath } from "./flow-path.tsx";
 import { Delay } from "./numbers.tsx";
 import { savePng } from "./picture.ts";
 import { Answered } from "./states.tsx";
-import { countText, intervalText, reasonText, segmentText } from "./text.ts";
+import { countText, intervalText, reasonText } from "./text.ts";
 
 interface OneFlow {
   estimator: string;

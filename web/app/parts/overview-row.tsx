@@ -1,9 +1,10 @@
+import { segmentText } from "../../../src/present/text/segment-name.ts";
 import { HEALTH_WORDS, healthOf, overNormal } from "../../../src/results/health.ts";
 import { go, hrefTo } from "../state/location.ts";
 import { healthText, type Segment } from "../state/segments.ts";
 import { Clocks, Delay, Loss } from "./numbers.tsx";
 import { Sparkline } from "./sparkline.tsx";
-import { delayText, segmentText, shareText } from "./text.ts";
+import { delayText, shareText } from "./text.ts";
 
 export function OverviewRow({ segment, nowMs }: { segment: Segment; nowMs: number }) {
   const { latest, normal, estimator } = segment;

@@ -102,7 +102,9 @@ export function SegmentCharts({
         lines={named.map(delayLine)}
         hideTimes
       />
-      <h3>Loss</h3>
+      <h3>
+        Loss{flight.values.some((v) => (v ?? 0) > 0) && "; grey: perhaps only in flight when the epoch ended"}
+      </h3>
       <Chart
         {...shared}
         label={`${label}: loss over time`}

@@ -1,5 +1,6 @@
 /** Screens about one segment: which of those with results, by the path of the URL (`#/flows/A/B/label`), else the first. */
 import type { ComponentChildren } from "preact";
+import { segmentText } from "../../../src/present/text/segment-name.ts";
 import { get } from "../api/client.ts";
 import type { KnownSegment } from "../api/types.ts";
 import { useAnswer, useOwnSignal, useTicksUntil } from "../api/use-answer.ts";
@@ -7,7 +8,6 @@ import { go, hrefTo, place } from "../state/location.ts";
 import { segmentKey } from "../state/segments.ts";
 import { heardOf, msOf } from "../state/time-range.ts";
 import { Answered, Empty } from "./states.tsx";
-import { segmentText } from "./text.ts";
 
 export async function askSegments(signal?: AbortSignal): Promise<KnownSegment[]> {
   const { segments } = await get<{ segments: KnownSegment[] }>("/v1/segments", {}, signal);

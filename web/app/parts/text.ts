@@ -1,7 +1,7 @@
 /** Numbers and times as the page writes them: `18.6 ms ±0.1`, three significant digits, the viewer's zone or UTC. */
 import { formatCount, formatShare, significant, THIN_SPACE } from "../../../src/base/quantity.ts";
 import { formatLasting } from "../../../src/base/time.ts";
-import type { MeanLatency, SegmentName } from "../api/types.ts";
+import type { MeanLatency } from "../api/types.ts";
 import { utc } from "../state/settings.ts";
 
 const UNITS: readonly (readonly [string, number])[] = [
@@ -119,11 +119,6 @@ export const durationText = formatLasting;
 export function agoText(ms: number, nowMs = Date.now()): string {
   const behind = nowMs - ms;
   return behind < 2000 ? "now" : `${durationText(behind)} ago`;
-}
-
-/** A → B, with its label where that says more. */
-export function segmentText({ from, to, label }: SegmentName): string {
-  return `${from} → ${to}${label === "" || label === `${from}:${to}` ? "" : ` (${label})`}`;
 }
 
 /** `code: sentence` as the sentence. */

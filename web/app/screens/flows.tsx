@@ -1,12 +1,12 @@
 /** Who suffers: the flows of a segment, filtered and sorted; one flow over time beside its segment. */
 import { useMemo } from "preact/hooks";
 import { flowFilter } from "../../../src/capture/filter/flow-filter.ts";
+import { segmentText } from "../../../src/present/text/segment-name.ts";
 import type { KnownSegment } from "../api/types.ts";
 import { FlowGroups } from "../parts/flow-groups.tsx";
 import { FlowTable } from "../parts/flow-table.tsx";
 import { FlowView } from "../parts/flow-view.tsx";
 import { SegmentSelect, WithSegment } from "../parts/segment-select.tsx";
-import { segmentText } from "../parts/text.ts";
 import { hrefTo, param, setParams } from "../state/location.ts";
 
 export function FlowsScreen() {

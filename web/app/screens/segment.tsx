@@ -1,5 +1,6 @@
 /** Since when, and how much: one segment's delay, loss and packets over time, by each estimator that has answers. */
 import { useMemo, useRef } from "preact/hooks";
+import { segmentText } from "../../../src/present/text/segment-name.ts";
 import { isDownUsual, orderSegments } from "../../../src/results/segment-list.ts";
 import { get } from "../api/client.ts";
 import type { KnownSegment, Normal, Overview, SegmentName, SeriesPoint } from "../api/types.ts";
@@ -15,7 +16,6 @@ import { SegmentSelect } from "../parts/segment-select.tsx";
 import { SegmentTiles } from "../parts/segment-tiles.tsx";
 import { SeriesTable, seriesCsv } from "../parts/series-table.tsx";
 import { Answered, Empty } from "../parts/states.tsx";
-import { segmentText } from "../parts/text.ts";
 import { mayBeNow } from "../state/clock.ts";
 import { goInstead, hrefTo, param, place, setParams } from "../state/location.ts";
 import { align, type EstimatorSeries, useSeries } from "../state/series.ts";
