@@ -232,7 +232,7 @@ async function joining(records: number): Promise<void> {
 const CONTROL_GROUPS = "/sys/fs/cgroup/cpu";
 const PERIOD_US = 20_000;
 /** What one worker is able to is counted for so long. */
-const ABLE_MS = 6000;
+const ABLE_MS = 8000;
 
 /** Gives a process a share of a processor, by the kernel's count: a control group with a quota (version 1, as root). It ends with `lift`. */
 function limited(pid: number, share: number): { lift: () => void } {
@@ -281,7 +281,8 @@ async function lagging(share: number, seconds: number, load: number): Promise<vo
     await cluster.shared();
     let next = 0;
     const publish = (count: number) => cluster.publish(epochs(records, next, (next += count)));
-    await publish(Math.ceil((WARM_RECORDS + 4000) / points));
+    // At first it compiles; enough waits to the end of what is counted.
+    await publish(Math.ceil((2 * WARM_RECORDS + ABLE_MS) / points));
     const able = await ableOf(cluster, WARM_RECORDS);
     const come = load * able;
     console.log(

@@ -110,6 +110,10 @@ export class WayEvidence {
 
   /** Takes the pairs of one stride, both directions as the pass has put them, in order of time. */
   take(one: MatchedPairs, other: MatchedPairs): void {
+    if (one.count === 0 || other.count === 0) {
+      this.#takeOne(one.count === 0 ? other : one);
+      return;
+    }
     const { f64, u32 } = this.#kernels;
     const time = (pairs: MatchedPairs, i: number) =>
       i < pairs.count ? f64[(pairs.sends >>> 3) + i]! : Number.POSITIVE_INFINITY;
@@ -125,6 +129,24 @@ export class WayEvidence {
         tj = time(other, ++j);
       }
     }
+  }
+
+  /** All go one way: nothing is to be put in order. */
+  #takeOne(pairs: MatchedPairs): void {
+    const { f64, u32 } = this.#kernels;
+    const [flows, sends, differences] = [pairs.flows >>> 2, pairs.sends >>> 3, pairs.differences >>> 3];
+    const held = this.#held;
+    let i = 0;
+    // Together: one by one they take a fiftieth of a large comparison's time, for nothing where packets go one way.
+    if (held) {
+      i = Math.min(pairs.count, HELD - held.count);
+      held.flow.set(u32.subarray(flows, flows + i), held.count);
+      held.timeNs.set(f64.subarray(sends, sends + i), held.count);
+      held.valueNs.set(f64.subarray(differences, differences + i), held.count);
+      held.count += i;
+      if (held.count === HELD) this.release();
+    }
+    for (; i < pairs.count; i++) this.#look(u32[flows + i]!, f64[sends + i]!, f64[differences + i]!);
   }
 
   #add(tagged: number, timeNs: number, valueNs: number): void {

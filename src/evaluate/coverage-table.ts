@@ -57,7 +57,8 @@ ${lossText(rows)}
 ## Case by case
 
 Inside, and width, by packets of a flow. \`–\`: no such flow, or none with an interval. _Two-way router captures_ go the whole way over files: captures with both directions, observed with a filter for one; sds
-and maple are fed by \`observe --sender\`. _With references_: traffic of its own, for rli.
+and maple are fed by \`observe --sender\`. _With references_: traffic of its own, for rli, behind queues alone:
+rli assumes that packets near in time are delayed alike. Where every flow has a latency of its own its intervals do not hold (docs/estimators/rli.md); use lds there.
 
 ${estimators.map((name) => `### ${name}\n\n${caseTable(rows.filter((r) => r.estimator === name))}`).join("\n\n")}
 `;

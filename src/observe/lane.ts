@@ -61,13 +61,14 @@ export class RunningLane {
     const cut: CutPlan =
       options.cut.mode === "control" ? { mode: "control", stream: controlStream(segment) } : options.cut;
     this.#filter = filter === "" ? null : compileFilter(filter, kernels);
+    this.#keyMask = key.store(kernels);
     try {
       this.#observer = new PointObserver({ ...options, role, segment, filter, cut, key: key.text });
     } catch (error) {
       this.#filter?.free();
+      kernels.free(this.#keyMask);
       throw error;
     }
-    this.#keyMask = key.store(kernels);
   }
 
   get memoryBytes(): number {

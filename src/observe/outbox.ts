@@ -96,7 +96,7 @@ export class Outbox {
       throw invalidValue(
         "sink",
         result?.outcome,
-        `put resolves with an outcome: ${oneOf([...TAKEN, "refused"])}`,
+        `${oneOf([...TAKEN, "refused"])}, as the outcome that put resolves with`,
       );
     this.counts[result.outcome]++;
     this.counts.bytes += result.bytes;

@@ -136,6 +136,10 @@ describe("pairing", () => {
       [sketches.slice(0, 6), ofA, sketches.slice(6), ofB],
     ])
       expect(await rowsOf(parts)).toEqual(expected);
+    // One that comes after the estimate has it made again.
+    const again = new Map<number, number>();
+    await rowsOf([ofA, sketches, ofB], again);
+    expect([...again.values()]).toEqual([2, 2, 2, 2, 2, 2]);
     // A point that lists flows is waited for: one estimate, not two.
     const times = new Map<number, number>();
     const epoch = (n: number) => all.filter(({ head }) => epochOf(head.epoch) === n);

@@ -115,7 +115,7 @@ describe("a simulation as files", () => {
 
   it("refuses a directory that cannot be made", async () => {
     await expect(exportSimulation(kernels, scenario, join(directory, "truth.json", "below"))).rejects.toThrow(
-      /cannot be made/,
+      /is not a directory/,
     );
   });
 });

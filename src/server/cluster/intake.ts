@@ -20,7 +20,7 @@ const MAX_UNFINISHED = 4000;
 const BATCH_RECORDS = 500;
 const BATCH_BYTES = 32 << 20;
 /** Batches begin this far apart where there are fewer: each crosses to three threads, however few records it has. */
-const GATHER_MS = 100;
+const GATHER_MS = 250;
 /** After so many deliveries without an end a record is in doubt (doubts.ts). */
 const MAX_DELIVERIES = 4;
 /** Parts of a record that is not whole after this time are set aside. */

@@ -28,8 +28,13 @@ export interface LeaseOptions {
   listWorkers: () => Promise<string[]>;
 }
 
+/** However long leases are: how often it looks who is there and what is free, so that one who joins gets its share soon. */
+const LOOK_MS = 2000;
+
 interface Lease {
   revision: number;
+  /** By performance.now(). */
+  renewedMs: number;
   /** Revision of the claim. */
   fence: number;
   /** By performance.now(). */
@@ -44,6 +49,7 @@ export class Leases {
   #looking: Promise<void> = Promise.resolve();
   #closed = false;
   #workers = 1;
+  #aliveMs = Number.NEGATIVE_INFINITY;
 
   constructor(options: LeaseOptions) {
     this.#options = options;
@@ -56,7 +62,7 @@ export class Leases {
         .catch((error: unknown) => this.#options.onTrouble(error))
         .then(() => {
           this.#expire();
-          if (!this.#closed) this.#timer = setTimeout(beat, this.#options.lifeMs / 6);
+          if (!this.#closed) this.#timer = setTimeout(beat, Math.min(LOOK_MS, this.#options.lifeMs / 6));
         });
     };
     beat();
@@ -91,13 +97,14 @@ export class Leases {
   }
 
   async #look(): Promise<void> {
-    const { bucket, worker, partitions, listWorkers } = this.#options;
-    await Promise.all([bucket.put(`worker.${worker}`, "{}"), ...this.partitions.map((p) => this.#renew(p))]);
+    const { worker, partitions, listWorkers } = this.#options;
+    await Promise.all([this.#sayAlive(), ...this.partitions.map((p) => this.#renewIfDue(p))]);
     const workers = new Set([...(await listWorkers()), worker]);
     this.#workers = workers.size;
     const most = Math.ceil(partitions / workers.size);
     const own = this.partitions;
-    for (const partition of own.slice(most)) void this.#giveBack(partition);
+    // Brokers that are away for the moment are no reason to end: it is tried again with the next look.
+    for (const partition of own.slice(most)) this.#giveBack(partition).catch(this.#options.onTrouble);
     // Each begins elsewhere, so that those who start together do not want the same.
     const first = partitions * ([...workers].sort().indexOf(worker) / workers.size);
     for (let i = 0; i < partitions && this.#held.size < most && !this.#closed; i++)
@@ -119,12 +126,31 @@ export class Leases {
         ? await bucket.update(key, value, entry.revision)
         : await bucket.create(key, value);
       const untilMs = atMs + (2 / 3) * lifeMs;
-      this.#held.set(partition, { revision, fence: revision, untilMs, releasing: false });
+      this.#held.set(partition, { revision, renewedMs: atMs, fence: revision, untilMs, releasing: false });
     } catch (error) {
       if (isOvertaken(error)) return;
       throw error;
     }
     this.#options.onGained(partition);
+  }
+
+  async #sayAlive(): Promise<void> {
+    const atMs = performance.now();
+    if (!this.#isDue(this.#aliveMs, atMs)) return;
+    const { bucket, worker } = this.#options;
+    await bucket.put(`worker.${worker}`, "{}");
+    this.#aliveMs = atMs;
+  }
+
+  async #renewIfDue(partition: number): Promise<void> {
+    if (this.#isDue(this.#held.get(partition)?.renewedMs ?? 0, performance.now()))
+      await this.#renew(partition);
+  }
+
+  /** A sixth of its life ago, or it will be before the next look. */
+  #isDue(sinceMs: number, nowMs: number): boolean {
+    const { lifeMs } = this.#options;
+    return nowMs - sinceMs > lifeMs / 6 - Math.min(LOOK_MS, lifeMs / 6) / 2;
   }
 
   async #renew(partition: number): Promise<void> {
@@ -136,6 +162,7 @@ export class Leases {
       const value = JSON.stringify({ worker });
       lease.revision = await bucket.update(`lease.${partition}`, value, lease.revision);
       lease.untilMs = atMs + (2 / 3) * lifeMs;
+      lease.renewedMs = atMs;
     } catch (error) {
       if (!isOvertaken(error)) throw error;
       this.#lose(partition, "another worker has it");
