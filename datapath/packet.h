@@ -480,7 +480,7 @@ __attribute__((noinline)) int row_v6(struct row *r, __u32 left, __u32 cover, __u
 	struct scratch *s = scratch_of();
 	__u32 ip, end, payload, total, visible, seen, covered, flags, proto, l4, cut, limit;
 	__u64 h, sa, sb, da, db, meta;
-	int plain;
+	int plain, reached;
 
 	if (!r || !s)
 		return CUT_IP;
@@ -504,6 +504,8 @@ __attribute__((noinline)) int row_v6(struct row *r, __u32 left, __u32 cover, __u
 	plain = s->ext_cut || (s->ext_flags & FLAG_LATER_FRAGMENT);
 	if (s->ext_l4 < covered)
 		h = digest_l4(h, plain ? 255 : s->ext_proto, s->ext_l4, covered);
+	/* Ports that the digest does not reach are no part of a key either: another point may see none of them. */
+	reached = !s->ext_cut && s->ext_l4 + 4 <= covered;
 	if (s->ext_cut)
 		walk_extensions(ip, seen);
 	proto = s->ext_proto;
@@ -517,7 +519,7 @@ __attribute__((noinline)) int row_v6(struct row *r, __u32 left, __u32 cover, __u
 		flags |= FLAG_CUT_L4;
 		s->deep = visible < total;
 	} else if (!(flags & FLAG_LATER_FRAGMENT) && has_ports(proto)) {
-		if (l4 + 4 <= seen)
+		if (reached)
 			meta |= META_PORTS | be32_at(s, l4);
 		else
 			flags |= FLAG_CUT_L4;
