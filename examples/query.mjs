@@ -30,8 +30,8 @@ for (const { text, packets, latency } of groups)
 rmSync(directory, { recursive: true });
 
 /* Prints:
-lda: 18.4 ms (18.2 to 18.7), 334 lost, 100 % answered
+lda: 18.4 ms (18.2 to 18.6), 334 lost, 100 % answered
 lds: 18.4 ms (17.9 to 18.8), 334 lost, 100 % answered
-udp 198.18.1.7:43114 > 198.18.2.2:5202: 3500 packets, 18.4 ms
+udp 198.18.1.7:43114 > 198.18.2.2:5202: 3500 packets, 18.3 ms
 tcp 198.18.1.1:55506 > 198.18.2.2:5201: 546 packets, 18.3 ms
 */

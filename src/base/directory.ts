@@ -6,11 +6,11 @@ import { UsageError } from "./errors.ts";
 /** Others make and remove folders at the same time. */
 const MAX_ATTEMPTS = 20;
 
-/** The topmost folder that was made; undefined where all were there. */
-export function makeDirectory(path: string): string | undefined {
+/** The topmost folder that was made; undefined where all were there. `mode`: of all that are made. */
+export function makeDirectory(path: string, mode?: number): string | undefined {
   for (let attempts = 0; ; ) {
     try {
-      mkdirSync(path);
+      mkdirSync(path, mode);
       return path;
     } catch (error) {
       const { code } = error as NodeJS.ErrnoException;
@@ -21,9 +21,9 @@ export function makeDirectory(path: string): string | undefined {
       if (code !== "ENOENT" || parent === path) throw error;
       // A parent that somebody has just made again; where it stays and yet none can be made (/proc, /sys), that is the answer.
       if (existsSync(parent) && ++attempts > MAX_ATTEMPTS) throw error;
-      const first = makeDirectory(parent);
+      const first = makeDirectory(parent, mode);
       try {
-        mkdirSync(path);
+        mkdirSync(path, mode);
         return first ?? path;
       } catch (again) {
         // Somebody has removed the parent again, or made this one.

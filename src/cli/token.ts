@@ -22,7 +22,7 @@ effect within a second, without a restart.
 Examples:
   hoptime token add --data /var/lib/hoptime --scope ingest --point A > A.token
   hoptime observe a.pcap --point A --to https://collector:8787 --token-file A.token
-  hoptime token add --data /var/lib/hoptime --scope ingest --point A --point B > router.token   # observe eth1 eth2 --segment A:B
+  hoptime token add --data /var/lib/hoptime --scope ingest --point A --point B > router.token
   hoptime token add --data /var/lib/hoptime --scope read --name dashboard
   hoptime token list --data /var/lib/hoptime --json
   hoptime token revoke --data /var/lib/hoptime 0a1b2c3d4e5f

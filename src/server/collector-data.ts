@@ -1,10 +1,9 @@
 /** A collector's directory, held by one at a time, with the archive of records in it. */
-import { mkdirSync } from "node:fs";
 import { join } from "node:path";
 import { RecordArchive } from "../archive/archive.ts";
 import { type DirectoryLock, lockDirectory } from "../archive/exclusive.ts";
 import { FileWriter } from "../archive/file-writer.ts";
-import { directoryFailure } from "../base/directory.ts";
+import { directoryFailure, makeDirectory } from "../base/directory.ts";
 
 export interface CollectorData {
   archive: RecordArchive;
@@ -15,7 +14,7 @@ export interface CollectorData {
 /** UsageError where another collector has the directory, or it cannot be written. */
 export async function openData(data: string, { synced }: { synced: boolean }): Promise<CollectorData> {
   try {
-    mkdirSync(data, { recursive: true, mode: 0o750 });
+    makeDirectory(data, 0o750);
   } catch (cause) {
     throw directoryFailure(data, cause);
   }

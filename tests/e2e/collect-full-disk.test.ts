@@ -89,7 +89,7 @@ it.skipIf(!mounted)(
       execFileSync("mount", ["-o", "remount,bind,ro", archive]);
       expect((await post(message(records))).status).toBe(503);
       await expect(startServer({ data: join(archive, "new"), listen: "127.0.0.1:0" })).rejects.toThrow(
-        "cannot be made",
+        "cannot be written: read-only file system",
       );
     } finally {
       execFileSync("umount", [archive]);

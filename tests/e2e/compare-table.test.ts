@@ -199,7 +199,7 @@ describe("loss that is unlikely to be real is flagged below the headline, with i
     writeFileSync(FILES.before, pcapFile(before, { nano: true }));
     writeFileSync(FILES.after, writer.statistics(0, 18n).done());
     expect(flag(textOf(FILES))).toMatch(
-      /not real: the second capture dropped 18 packets itself.*larger buffer/,
+      /not real: the second capture itself dropped 18 packets.*larger buffer/,
     );
   });
 
@@ -221,7 +221,7 @@ describe("loss that is unlikely to be real is flagged below the headline, with i
     writeFileSync(FILES.before, writer.statistics(0, 20n).done());
     writeFileSync(FILES.after, pcapFile(after, { nano: true }));
     expect(flag(textOf(FILES))).toMatch(
-      /^reverse loss is probably not real: the first capture dropped 20 packets itself/,
+      /^reverse loss is probably not real: the first capture itself dropped 20 packets/,
     );
   });
 });

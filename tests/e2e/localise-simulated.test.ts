@@ -64,7 +64,7 @@ describe("the chain of the README", () => {
       expect(localisation.epochs.length).toBe(right.epochs.length);
       const who = (l: typeof right) => [...l.spikes, ...l.lossSpikes].map((s) => s.segment);
       expect(who(localisation)).toEqual(who(right));
-      expect(localisation.notes.join()).toContain("epochs at r1 are off by more than half an epoch");
+      expect(localisation.notes.join()).toContain("epochs at r1 differ by more than half an epoch");
     }
   });
 

@@ -56,7 +56,7 @@ test.skipIf(missing !== null)(
     const before = await send();
     await sleep(300);
     lab.run("r", "ip", "link", "del", "near");
-    await observer.says("is gone");
+    await observer.says("removed; waiting for an interface of that name");
     makePair();
     await observer.says("is there again");
     const after = await send();

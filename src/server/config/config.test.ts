@@ -61,7 +61,7 @@ describe("hoptime.yaml", () => {
       ],
       [
         "alerts:\n  - {name: a, when: incident}\n  - {name: a, when: incident}\n",
-        "hoptime.yaml:3:12: alerts[1].name: 'a' is there already",
+        "hoptime.yaml:3:12: alerts[1].name: 'a' is used twice",
       ],
       ["notify:\n  - {name: x, webhook: 'ftp://a'}\n", "hoptime.yaml:2:24: notify[0].webhook: invalid value"],
       ["data: [\n", "hoptime.yaml:2:1:"],
