@@ -289,6 +289,14 @@ describe("rows", () => {
         expect((wide ?? 0) / fineWide).toBeLessThan(1.6);
       }
     }
+    // However few rows are read at a time, but for an epoch of its own.
+    const whole = await groupFlows(service.results, fine, "hosts", 1000);
+    const flows = whole.groups.reduce((sum, { flows }) => sum + flows, 0);
+    expect(await groupFlows(service.results, fine, "hosts", 1000, { atOnce: flows, rows: 1e6 })).toEqual(
+      whole,
+    );
+    const refused = groupFlows(service.results, fine, "hosts", 1000, { atOnce: flows, rows: flows });
+    await expect(refused).rejects.toThrow("too many flows");
     await expect(groupFlows(service.results, fine, "vlan", 10)).rejects.toThrow(/does not contain vlan/);
   });
 

@@ -40,7 +40,9 @@ const MINUTE_NS = 60_000_000_000n;
 /** Longer than this, rows of minutes are read; and of hours. */
 const FINE_NS = 10n * MINUTE_NS;
 const LONG_NS = 300n * MINUTE_NS;
+/** Rows that are read at a time, and for one question. */
 const MAX_ROWS = 100_000;
+const MOST_ROWS = 1_000_000;
 const ALIASES: Record<string, string> = { host: "hosts", port: "dport" };
 
 export async function groupFlows(
@@ -48,21 +50,22 @@ export async function groupFlows(
   selection: RowSelection,
   group: string,
   most: number,
+  limits: { atOnce: number; rows: number } = { atOnce: MAX_ROWS, rows: MOST_ROWS },
 ): Promise<RowGroups> {
   const naming = new GroupNames(group);
   const length = selection.toNs - selection.fromNs;
   const step: Step = length <= FINE_NS ? 0 : length <= LONG_NS ? 60 : 3600;
   const { rows: spans, cutNs } = await store.coveringRows(selection, step, MAX_ROWS);
   if (cutNs !== null) throw tooMany();
-  const flowsOf = await flowsBySpan(store, selection, spans);
   const tallies = new Map<string, GroupTally>();
   let [kept, all] = [0, 0];
-  for (const span of spans) {
-    const flows = flowsOf.get(spanKey(span)) ?? [];
+  await forEachSpan(store, selection, spans, limits, (span, flows) => {
     const groups = new Map<string, FlowRow[]>();
     for (const flow of flows) {
       const name = naming.of(flow.flow);
-      groups.set(name, [...(groups.get(name) ?? []), flow]);
+      const list = groups.get(name);
+      if (list) list.push(flow);
+      else groups.set(name, [flow]);
       kept += flow.state.packets ?? 0;
     }
     // A group is weighed by what arrived; so is the segment.
@@ -72,7 +75,7 @@ export async function groupFlows(
       tallies.set(name, tally);
       tally.add(list, span);
     }
-  }
+  });
   const groups = [...tallies].map(([name, tally]) => tally.result(name));
   groups.sort((a, b) => (b.packets ?? 0) - (a.packets ?? 0) || (a.group < b.group ? -1 : 1));
   return { group, kept: all > 0 ? Math.min(1, kept / all) : null, groups: groups.slice(0, most) };
@@ -81,24 +84,32 @@ export async function groupFlows(
 const tooMany = () => new UsageError("bad-question", "too many flows in this time", "ask for less time");
 const spanKey = ({ step, startNs }: { step: Step; startNs: bigint }) => `${step} ${startNs}`;
 
-async function flowsBySpan(
+/** Reads the flows of as many spans at a time as `atOnce` rows allow; more than `rows` of all spans are refused. */
+async function forEachSpan(
   store: ResultsStore,
   selection: RowSelection,
   spans: readonly SegmentRow[],
-): Promise<Map<string, FlowRow[]>> {
-  const out = new Map<string, FlowRow[]>(spans.map((s) => [spanKey(s), []]));
-  let count = 0;
-  for (const step of new Set(spans.map((s) => s.step))) {
-    const own = spans.filter((s) => s.step === step);
+  { atOnce, rows: most }: { atOnce: number; rows: number },
+  use: (span: SegmentRow, flows: readonly FlowRow[]) => void,
+): Promise<void> {
+  let left = most;
+  const read = async (own: readonly SegmentRow[]): Promise<void> => {
     const [first, last] = [own[0], own.at(-1)];
-    if (!first || !last) continue;
+    if (!first || !last) return;
     const range = { ...selection, fromNs: first.startNs, toNs: last.endNs };
-    const rows = await store.flows.allRows(range, step, MAX_ROWS + 1 - count);
-    count += rows.length;
-    if (count > MAX_ROWS) throw tooMany();
-    for (const row of rows) out.get(spanKey(row))?.push(row);
-  }
-  return out;
+    const rows = await store.flows.allRows(range, first.step, atOnce + 1);
+    if (rows.length > atOnce && own.length > 1) {
+      const half = own.length >> 1;
+      await read(own.slice(0, half));
+      return await read(own.slice(half));
+    }
+    left -= rows.length;
+    if (rows.length > atOnce || left < 0) throw tooMany();
+    const flows = new Map<string, FlowRow[]>(own.map((s) => [spanKey(s), []]));
+    for (const row of rows) flows.get(spanKey(row))?.push(row);
+    for (const span of own) use(span, flows.get(spanKey(span)) ?? []);
+  };
+  for (const step of new Set(spans.map((s) => s.step))) await read(spans.filter((s) => s.step === step));
 }
 
 class GroupTally {
