@@ -1,31 +1,11 @@
 /** Several things that the way does to packets at once: translated and merged, translated and fragmented, merged and mirrored; and what all of that leaves of the sums over time. */
-import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
-import { afterAll, expect, test } from "vitest";
+import { expect, test } from "vitest";
 import { compareCaptures } from "../../src/compare/compare.ts";
 import type { CompareReport } from "../../src/compare/report.ts";
 import * as p from "../support/packets.ts";
-import { pcapFile } from "../support/pcap-writer.ts";
+import { type Frame, timedFrames } from "../support/timed-frames.ts";
 
-const scratch = mkdtempSync(join(tmpdir(), "hoptime-combined-"));
-afterAll(() => rmSync(scratch, { recursive: true, force: true }));
-
-interface Frame {
-  us: number;
-  frame: Uint8Array;
-}
-const START = 1_700_000_000_000_000_000n;
-let files = 0;
-function capture(frames: readonly Frame[], options = {}): string {
-  const path = join(scratch, `${files++}.pcap`);
-  const sorted = [...frames].sort((a, b) => a.us - b.us);
-  const packets = sorted.map(({ us, frame }) => ({ timeNs: START + BigInt(Math.round(us)) * 1000n, frame }));
-  writeFileSync(path, pcapFile(packets, options));
-  return path;
-}
-const compare = (before: readonly Frame[], after: readonly Frame[], more = {}) =>
-  compareCaptures({ before: capture(before), after: capture(after), ...more });
+const { capture, compare } = timedFrames();
 
 const data = (at: number, length: number) =>
   Uint8Array.from({ length }, (_, i) => ((at + i) * 2_654_435_761) >>> 24);

@@ -1,34 +1,14 @@
 /** What the way does to packets: merged, cut, fragmented, rewritten. The truth is how the captures were written. */
-import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
-import { afterAll, describe, expect, test } from "vitest";
+import { describe, expect, test } from "vitest";
 import { Kernels } from "../../src/base/kernels.ts";
 import { Random } from "../../src/base/random.ts";
 import { pointsOf } from "../../src/capture/points.ts";
 import { compareCaptures } from "../../src/compare/compare.ts";
 import { inspectCapture } from "../../src/inspect/inspect.ts";
 import * as p from "../support/packets.ts";
-import { pcapFile } from "../support/pcap-writer.ts";
+import { type Frame, timedFrames } from "../support/timed-frames.ts";
 
-const scratch = mkdtempSync(join(tmpdir(), "hoptime-identity-"));
-afterAll(() => rmSync(scratch, { recursive: true, force: true }));
-
-interface Frame {
-  us: number;
-  frame: Uint8Array;
-}
-const START = 1_700_000_000_000_000_000n;
-let files = 0;
-function capture(frames: readonly Frame[], options = {}): string {
-  const path = join(scratch, `${files++}.pcap`);
-  const sorted = [...frames].sort((a, b) => a.us - b.us);
-  const packets = sorted.map(({ us, frame }) => ({ timeNs: START + BigInt(Math.round(us)) * 1000n, frame }));
-  writeFileSync(path, pcapFile(packets, options));
-  return path;
-}
-const compare = (before: readonly Frame[], after: readonly Frame[], more = {}) =>
-  compareCaptures({ before: capture(before), after: capture(after), ...more });
+const { capture, compare } = timedFrames();
 
 const MSS = 1448;
 /** `length` bytes of a stream from `at` on: each place has its own. */
