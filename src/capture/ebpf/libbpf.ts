@@ -8,6 +8,7 @@ import { findLibc, type Libc } from "../source/interface/libc.ts";
 /** Rights needed to load programs and to attach them; CAP_PERFMON for what the verifier forbids without it. */
 export const NEEDED_RIGHTS = "run as root, or with CAP_BPF, CAP_NET_ADMIN and CAP_PERFMON";
 
+/** An object, program or map of libbpf. */
 export type Handle = unknown;
 
 type Call = (...args: unknown[]) => never;
