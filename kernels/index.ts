@@ -1,4 +1,4 @@
-// Everything the TypeScript side may call, one line per kernel file.
+// All functions that the TypeScript side may call, one line per kernel file.
 export * from "./decode/batch";
 export * from "./decode/digest";
 export * from "./decode/filter";

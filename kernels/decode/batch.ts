@@ -1,5 +1,5 @@
-// A batch of decoded IP packets as columns (structure of arrays), resident in L2. The TypeScript side (src/capture/batch.ts)
-// reads it by the generated layout (src/base/kernel-layout.ts). Only IP packets become rows; everything else is a counter.
+// A batch of decoded IP packets as columns (structure of arrays), resident in L2. The TypeScript side (src/capture/batch.ts) reads it by the generated layout
+// (src/base/kernel-layout.ts). Only IP packets become rows; all other frames are counted.
 
 @unmanaged
 export class Batch {
@@ -79,7 +79,7 @@ export function batchNew(capacity: u32): usize {
   return b;
 }
 
-/** From now on rows are decoded with the numbers of their frames. */
+/** Rows decoded from now on have the numbers of their frames. */
 export function batchKeepFrames(b: usize): void {
   const batch = changetype<Batch>(b);
   batch.frame = <u32>heap.alloc(batch.capacity * 4);
@@ -107,7 +107,7 @@ export function batchFree(b: usize): void {
   heap.free(b);
 }
 
-/** Plain memory for the TypeScript side. */
+/** Allocates memory for the TypeScript side. */
 export function alloc(bytes: u32): usize {
   return heap.alloc(bytes);
 }
@@ -115,7 +115,7 @@ export function free(p: usize): void {
   heap.free(p);
 }
 
-/** The first row of [from, count) whose time + shift is above `until`, or count. Times may step backward. */
+/** Returns the first row of [from, count) with time + shift above `until`, or count. Times may step backward. */
 export function batchUntil(b: usize, from: u32, until: f64, shift: f64): u32 {
   const batch = changetype<Batch>(b);
   const n = batch.count;
@@ -125,7 +125,7 @@ export function batchUntil(b: usize, from: u32, until: f64, shift: f64): u32 {
   return to;
 }
 
-/** The same where times do not step backward. */
+/** The same for times that never step backward. */
 export function batchUntilOrdered(b: usize, from: u32, until: f64, shift: f64): u32 {
   const batch = changetype<Batch>(b);
   const times = batch.time;
@@ -139,7 +139,7 @@ export function batchUntilOrdered(b: usize, from: u32, until: f64, shift: f64): 
   return low;
 }
 
-/** The first row of [from, count) whose time is not in [low, end), or count. */
+/** Returns the first row of [from, count) with a time outside [low, end), or count. */
 export function batchWithin(b: usize, from: u32, low: f64, end: f64): u32 {
   const batch = changetype<Batch>(b);
   const n = batch.count;
@@ -153,10 +153,10 @@ export function batchWithin(b: usize, from: u32, low: f64, end: f64): u32 {
   return to;
 }
 
-/** How many rows of [from, to) have one of these flags. */
+/** Returns how many rows of [from, to) have one of these flags. */
 export function batchFlagged(b: usize, from: u32, to: u32, mask: u32): u32 {
   const flags = changetype<Batch>(b).flags;
-  // Mostly there are none: two rows in a word say so.
+  // Usually none has: test two rows with one word.
   let any: u64 = 0;
   let i = from;
   for (; i + 2 <= to; i += 2) any |= load<u64>(flags + (i << 2));
@@ -167,7 +167,7 @@ export function batchFlagged(b: usize, from: u32, to: u32, mask: u32): u32 {
   return n;
 }
 
-/** How many rows of [from, to) have a time before `start`. */
+/** Returns how many rows of [from, to) have a time before `start`. */
 export function batchBefore(b: usize, from: u32, to: u32, start: f64): u32 {
   const times = changetype<Batch>(b).time;
   let n: u32 = 0;

@@ -1,5 +1,5 @@
-// Where a walk over the records of a capture stands (walk.ts, walk-erf.ts), and what it does with each of them. The
-// TypeScript side (src/capture/source/chunk.ts) reads and sets its fields.
+// State of a walk over the records of a capture (walk.ts, walk-erf.ts), and the processing of each packet. The TypeScript side (src/capture/source/chunk.ts)
+// reads and sets its fields.
 
 import { Batch } from "./batch";
 import { decodeFrame } from "./decode";
@@ -7,7 +7,7 @@ import { finishDigests } from "./late-digest";
 import { OK } from "./link";
 import { originOf } from "./origin";
 
-// What a walk ended with.
+// Results of a walk.
 export const NEED_DATA: i32 = 0; // the rest of the chunk is not a whole record: `wanted` bytes from `pos` on
 export const BATCH_FULL: i32 = 1;
 export const SPECIAL: i32 = 2; //    pcapng: a block for the TypeScript side at `pos`
@@ -16,7 +16,7 @@ export const BAD_TRAILER: i32 = 4; // pcapng: the block's second length differs 
 
 /** Look inside tunnels. */
 export const SPECIAL_INNER: u32 = 1;
-/** Identity without addresses and ports: they are translated on the way. */
+/** Leave addresses and ports out of digests, because NAT changes them on the way. */
 export const SPECIAL_NAT: u32 = 2;
 
 @unmanaged
@@ -49,7 +49,7 @@ export class Cursor {
   hardwareOnly: u32; // ring: packets without a timestamp of the card's have none
 }
 
-/** Ends a walk at `pos`: its rows are whole. */
+/** Ends a walk at `pos`, with all rows complete. */
 // @ts-ignore: decorator
 @inline
 export function endAt(cursor: Cursor, batch: Batch, pos: u32, outcome: i32): i32 {
@@ -58,7 +58,7 @@ export function endAt(cursor: Cursor, batch: Batch, pos: u32, outcome: i32): i32
   return outcome;
 }
 
-/** Ends a walk because a record goes on behind the chunk. */
+/** Ends a walk because a record continues beyond the chunk. */
 // @ts-ignore: decorator
 @inline
 export function needData(cursor: Cursor, batch: Batch, pos: u32, wanted: u32): i32 {
@@ -66,7 +66,7 @@ export function needData(cursor: Cursor, batch: Batch, pos: u32, wanted: u32): i
   return endAt(cursor, batch, pos, NEED_DATA);
 }
 
-/** u64 counters by reason follow the fixed part. */
+/** u64 counters by reason follow the fixed part of the cursor. */
 const COUNTERS: u32 = 16;
 
 export function cursorNew(): usize {
@@ -83,7 +83,10 @@ export function count(cursor: Cursor, reason: i32): void {
   store<u64>(p, load<u64>(p) + 1);
 }
 
-/** A packet of `captured` bytes at `p`, which stay there until the walk ends, `wire` on the wire, seen at `at` (ns since 1970): a row of the batch, or counted by reason. */
+/**
+ * Makes a packet a row of the batch, or counts it by reason. `captured` bytes at `p` must stay there until the walk ends; `wire`: length on the wire; `at`:
+ * timestamp (ns since 1970).
+ */
 // @ts-ignore: decorator
 @inline
 export function take(cursor: Cursor, batch: Batch, link: u32, p: usize, captured: u32, wire: u32, at: i64, iface: u32): void {
@@ -91,7 +94,7 @@ export function take(cursor: Cursor, batch: Batch, link: u32, p: usize, captured
   if (time > cursor.maxTime) cursor.maxTime = time;
   cursor.packets++;
   cursor.bytes += <u64>wire;
-  // What does not depend on the packet's bytes: it is a row only where these can be decoded.
+  // These columns do not depend on the packet's bytes; the row counts only if those can be decoded.
   const row = batch.count;
   store<f64>(batch.time + (row << 3), time);
   store<u32>(batch.wireLength + (row << 2), wire);
@@ -101,7 +104,7 @@ export function take(cursor: Cursor, batch: Batch, link: u32, p: usize, captured
   if (reason != OK) count(cursor, reason);
 }
 
-/** Before the first packet: `n` timestamps from there on, in memory that is given back, make the origin. */
+/** Sets the origin before the first packet, from the next `n` timestamps; frees their memory. */
 export function begin(cursor: Cursor, timestamps: usize, n: u32): void {
   if (n > 0) {
     cursor.started = 1;

@@ -1,15 +1,14 @@
-// One captured frame -> one row of a batch, or the reason why not. The fast lane is "Ethernet, IPv4 without options"; everything
-// else takes the slow lane beside it. Bounds: `end` is the end of the captured bytes; words may be loaded a few bytes past it (the
-// chunk is padded) but are masked before use.
+// Decodes one captured frame to one row of a batch, or to the reason why not. The fast path is "Ethernet, IPv4 without options"; everything else takes the slow
+// path. Bounds: `end` is the end of the captured bytes; words may be loaded a few bytes past it (the chunk is padded) but are masked before use.
 //
-// Digest (what survives a hop). It is a wire format: golden values in src/capture/digest.test.ts keep it as it is for ever.
+// The digest covers what survives a hop. It is a wire format: golden values in src/capture/digest.test.ts must never change.
 //   IPv4  h = mix(mix(seed, addresses), total length | identification | fragment field | protocol), 8 bytes each as they lie in the packet
 //   IPv6  h = mix over the four address words, then mix(payload length << 32 | protocol), then mix(fragment field << 32 | identification)
-//   then  the L4 header without its checksum and the payload, in words of 8 bytes from the L4 header on, the last one cut with zeros,
+//   then  the L4 header without its checksum and the payload, in words of 8 bytes from the L4 header on, the last one padded with zeros,
 //         up to `cover` bytes from the IP header on and never past the IP length (Ethernet padding and FCS are not payload);
 //   then  avalanche(h).
-// IP options and IPv6 extension headers are not covered (routers rewrite some of them), but they take their place in `cover`. Nothing
-// past `cover` changes the digest: two captures that both see `cover` bytes agree whatever their snap lengths.
+// IP options and IPv6 extension headers are not covered (routers rewrite some of them), but their length counts towards `cover`. Nothing beyond `cover` changes
+// the digest: two captures that both contain `cover` bytes agree whatever their snap lengths.
 
 import {
   Batch, FLAG_CUT_L4, FLAG_FRAGMENT, FLAG_INNER, FLAG_IPID, FLAG_LATER_FRAGMENT, FLAG_LINK_LOCAL, FLAG_SHORT, META_IPV6, META_PORTS,
@@ -26,12 +25,12 @@ function hasPorts(proto: u32): bool {
   return proto == 6 || proto == 17 || proto == 132 || proto == 33 || proto == 136;
 }
 
-/** Digest of the L4 header and payload in [l4, lim), the L4 checksum masked out. */
+/** Extends the digest by the L4 header and payload in [l4, lim), with the L4 checksum masked out. */
 // @ts-ignore: decorator
 @inline
 function digestL4(h: u64, proto: u32, l4: usize, lim: usize): u64 {
   let p = l4;
-  // The words with a checksum in them, and those before; the rest is a plain loop. Short headers take the careful way below.
+  // The words up to the one with the checksum; a plain loop does the rest. Short headers take the careful path below.
   if (proto == 6 && l4 + 24 <= lim) {
     h = mixWord(mixWord(mixWord(h, load<u64>(l4)), load<u64>(l4, 8)), load<u64>(l4, 16) & 0xffffffffffff0000);
     p = l4 + 24;
@@ -48,7 +47,7 @@ function digestL4(h: u64, proto: u32, l4: usize, lim: usize): u64 {
 
 function digestCareful(h: u64, proto: u32, l4: usize, lim: usize): u64 {
   let p = l4;
-  // Where the checksum lies: the word (8-byte steps from l4) and what remains of it.
+  // Position of the checksum: the word (8-byte steps from l4), and the mask of the bits to keep.
   let at: usize = 0;
   let keep: u64 = 0;
   if (proto == 6) {
@@ -77,10 +76,10 @@ function digestCareful(h: u64, proto: u32, l4: usize, lim: usize): u64 {
   return h;
 }
 
-/** For rowV4, among the flags: addresses and ports are translated on the way. */
+/** Passed to rowV4 among the flags: NAT changes addresses and ports on the way. */
 const TRANSLATED: u32 = 1 << 31;
 
-/** The same without what a translator rewrites: ports, the identifier of echo requests and replies, and checksums. */
+/** The same without what NAT rewrites: ports, the identifier of echo requests and replies, and checksums. */
 function digestTranslated(h: u64, proto: u32, l4: usize, lim: usize): u64 {
   if (l4 + 8 > lim) return h;
   const first = load<u64>(l4);
@@ -95,13 +94,13 @@ function digestTranslated(h: u64, proto: u32, l4: usize, lim: usize): u64 {
 }
 
 /**
- * Decodes the frame [p, end), of which `wire` bytes were on the wire, into the next row of the batch. Returns OK or the reason. `late`: the digest may be made
- * later (late-digest.ts).
+ * Decodes the frame [p, end), with `wire` bytes on the wire, into the next row of the batch. Returns OK or the reason. `late`: the digest may be computed later
+ * (late-digest.ts).
  */
 // @ts-ignore: decorator
 @inline
 export function decodeFrame(cursor: Cursor, batch: Batch, link: u32, p: usize, end: usize, wire: u32, late: bool): i32 {
-  // Some captures tell a length on the wire that is shorter than what they captured.
+  // Some captures state a wire length shorter than the captured bytes.
   const length = max<u32>(wire, <u32>(end - p));
   if (link == 1 && (load<u32>(p + 12) & 0xffffff) == 0x450008 && p + 34 <= end && cursor.special == 0) {
     if (late && isWhole(p)) {
@@ -115,7 +114,7 @@ export function decodeFrame(cursor: Cursor, batch: Batch, link: u32, p: usize, e
   return decodeSlow(cursor, batch, link, p, end, length);
 }
 
-/** The row of a packet that `isWhole`; `covered` bytes behind the IP header are in its digest. */
+/** Makes the row of a packet that `isWhole`; its digest covers `covered` bytes behind the IP header. */
 // @ts-ignore: decorator
 @inline
 function rowLate(cursor: Cursor, batch: Batch, ip: usize, visible: u32, total: u32, covered: u32): i32 {
@@ -132,7 +131,7 @@ function decodeSlow(cursor: Cursor, batch: Batch, link: u32, p: usize, end: usiz
   return ip >= end ? CUT_IP : rowIp(cursor, batch, ip, end, length - <u32>(ip - p), 0);
 }
 
-/** The IP packet at `ip`, of which `left` bytes were on the wire; `depth` tunnels around it. */
+/** Decodes the IP packet at `ip`, with `left` bytes on the wire, inside `depth` tunnels. */
 function rowIp(cursor: Cursor, batch: Batch, ip: usize, end: usize, left: u32, depth: i32): i32 {
   if (ip >= end) return CUT_IP;
   const version = load<u8>(ip) >> 4;
@@ -150,7 +149,7 @@ function rowIp(cursor: Cursor, batch: Batch, ip: usize, end: usize, left: u32, d
   return rowV4(cursor, batch, ip, end, left, ihl, foundVlan(), nat | (depth > 0 ? FLAG_INNER : 0));
 }
 
-/** The packet inside, where `l4` is a tunnel that holds one we can read. */
+/** Decodes the inner packet if `l4` is a readable tunnel; returns whether it was. */
 function rowTunnel(
   cursor: Cursor, batch: Batch, proto: u32, ip: usize, l4: usize, end: usize, left: u32, depth: i32,
 ): bool {
@@ -160,12 +159,12 @@ function rowTunnel(
     const inside = foundIp();
     if (inside < end && rowIp(cursor, batch, inside, end, left - <u32>(inside - ip), depth + 1) == OK) return true;
   }
-  // The outer packet it is: with its own tag, not one from within.
+  // The row is the outer packet's: restore its own tag.
   setVlan(vlan);
   return false;
 }
 
-/** `visible` bytes from the IP header on are captured, `total` belong to the packet: flags with what that means for the digest. */
+/** Adds flags if the digest lacks bytes: `visible` bytes from the IP header on are captured, `total` belong to the packet. */
 // @ts-ignore: decorator
 @inline
 function flagShort(cursor: Cursor, batch: Batch, flags: u32, visible: u32, total: u32): u32 {
@@ -180,7 +179,7 @@ function linkLocal(is: bool): u32 {
   return (<u32>is) * FLAG_LINK_LOCAL;
 }
 
-/** What a row keeps of its packet's bytes. The row is counted from here on. */
+/** Fills the columns that describe the packet's bytes, and counts the row. */
 // @ts-ignore: decorator
 @inline
 function endRow(batch: Batch, ip: usize, visible: u32, ipid: u32, flags: u32): void {
@@ -197,7 +196,7 @@ function endRow(batch: Batch, ip: usize, visible: u32, ipid: u32, flags: u32): v
 @inline
 function rowV4(cursor: Cursor, batch: Batch, ip: usize, end: usize, left: u32, ihl: u32, vlan: u64, flagsIn: u32): i32 {
   let total = be16(ip + 2);
-  // A total length of 0 is what segmentation offload leaves in captures of the sending host.
+  // Segmentation offload leaves a total length of 0 in captures on the sending host.
   if (total == 0) total = left;
   if (total < ihl) return BAD_IP;
   const frag = be16(ip + 6);
@@ -231,14 +230,14 @@ function rowV4(cursor: Cursor, batch: Batch, ip: usize, end: usize, left: u32, i
   return OK;
 }
 
-// What a walk over IPv6 extension headers found.
+// Results of walking IPv6 extension headers.
 let extProto: u32 = 0;
 let extL4: usize = 0;
 let extFlags: u32 = 0;
 let extFragment: u64 = 0; // fragment field << 32 | identification
 let extCut: bool = false; // the chain goes on past the limit: extProto is the header that could not be read
 
-/** Follows the extension headers of the packet at `ip`, reading nothing at or past `limit`. */
+/** Walks the extension headers of the packet at `ip`, reading nothing at or beyond `limit`. */
 function walkExtensions(ip: usize, limit: usize): void {
   let proto: u32 = load<u8>(ip + 6);
   let l4 = ip + 40;
@@ -253,13 +252,13 @@ function walkExtensions(ip: usize, limit: usize): void {
       break;
     }
     const next: u32 = load<u8>(l4);
-    // Mobility, HIP and shim6 may stand last: their next header is 59 (none) then, and they are the protocol themselves.
+    // Mobility, HIP and shim6 may be last: then their next header is 59 (none), and they are the protocol themselves.
     if (next == 59 && (proto == 135 || proto == 139 || proto == 140)) break;
     if (fragment) {
       const field = be16(l4 + 2);
       extFragment = (<u64>field << 32) | <u64>be32(l4 + 4);
       extFlags |= FLAG_IPID;
-      // An atomic fragment (offset 0, no more) is a whole packet.
+      // An atomic fragment (offset 0, no more fragments) is a whole packet.
       if ((field & 0xfff9) != 0) extFlags |= FLAG_FRAGMENT;
       proto = next;
       l4 += 8;
@@ -279,12 +278,12 @@ function walkExtensions(ip: usize, limit: usize): void {
 
 function rowV6(cursor: Cursor, batch: Batch, ip: usize, end: usize, left: u32, depth: i32): i32 {
   const payload = be16(ip + 4);
-  // A payload length of 0 is a jumbogram or segmentation offload where the packet is longer than any padding: the minimum MTU.
+  // A payload length of 0 in a packet longer than any padding (the minimum MTU) is a jumbogram or segmentation offload.
   const total: u32 = payload == 0 && left > 1280 ? left : payload + 40;
   const visible = <u32>(end - ip);
   const seen: usize = ip + min<u32>(visible, total);
   const covered: usize = min<usize>(seen, ip + max<u32>(cursor.cover, 40));
-  // First as far as the digest may see, so that the same cover means the same digest; then as far as there are bytes.
+  // First only as far as the digest may reach, so that the same cover gives the same digest; then as far as bytes are captured.
   walkExtensions(ip, covered);
   const sa = load<u64>(ip + 8);
   const sb = load<u64>(ip + 16);
@@ -297,7 +296,7 @@ function rowV6(cursor: Cursor, batch: Batch, ip: usize, end: usize, left: u32, d
   if (extL4 < covered) {
     h = nat && !plain ? digestTranslated(h, extProto, extL4, covered) : digestL4(h, plain ? 255 : extProto, extL4, covered);
   }
-  // Ports that the digest does not reach are no part of a key either: another capture may have none of them.
+  // Ports beyond the digest's reach are not part of a key either: another capture may not contain them.
   const reached = !extCut && extL4 + 4 <= covered;
   if (extCut) walkExtensions(ip, seen);
   const proto = extProto;

@@ -22,7 +22,7 @@ export function avalanche(h: u64): u64 {
   return h ^ (h >> 32);
 }
 
-/** A second independent hash from a digest: one multiply-xorshift round under another seed. */
+/** Derives a second, independent hash from a digest: one multiply-xorshift round with another seed. */
 // @ts-ignore: decorator
 @inline
 export function rehash(h: u64, seed: u64): u64 {
@@ -35,8 +35,8 @@ export function rehash64(h: u64, seed: u64): u64 {
 }
 
 /**
- * Masks the key columns in place and hashes them: from here on the key columns hold the flow key.
- * `mask` points to 7 u64: meta for IPv4, address pair for IPv4, meta for IPv6, then the four address words for IPv6.
+ * Masks the key columns in place and hashes them: afterwards the key columns hold the flow key. `mask` points to 7 u64: meta for IPv4, address pair for IPv4,
+ * meta for IPv6, then the four address words for IPv6.
  */
 export function keyFlows(b: usize, mask: usize, seed: u64): void {
   const batch = changetype<Batch>(b);
@@ -61,7 +61,7 @@ export function keyFlows(b: usize, mask: usize, seed: u64): void {
       const a = load<u64>(addresses + o) & addr4;
       store<u64>(addresses + o, a);
       store<u64>(metas + o, meta);
-      // Made anew for each: whether a packet is of the flow before it cannot be guessed on most links, which costs more than the hash.
+      // Hash every row, even if the key repeats: on most links a branch on "same flow as before" is mispredicted, which costs more than the hash.
       store<u64>(hashes + o, avalanche(mixWord(mixWord(begin, meta), a)));
       continue;
     } else {
@@ -75,7 +75,7 @@ export function keyFlows(b: usize, mask: usize, seed: u64): void {
       store<u64>(batch.addrC + o, c);
       store<u64>(batch.addrD + o, d);
       h = mixWord(mixWord(begin, meta), a);
-      // A key without addresses is shared by both IP versions: its masked meta has no version bit.
+      // A key without addresses is the same for both IP versions: its masked meta has no version bit.
       if ((meta & META_IPV6) != 0) h = mixWord(mixWord(mixWord(h, bb), c), d);
     }
     store<u64>(batch.meta + o, meta);
@@ -83,7 +83,7 @@ export function keyFlows(b: usize, mask: usize, seed: u64): void {
   }
 }
 
-/** The flow hash of one key given as 5 u64 (meta, addrA..addrD), already masked. */
+/** Returns the flow hash of one key, given as 5 masked u64 (meta, addrA..addrD). */
 export function hashKey(key: usize, seed: u64): u64 {
   const meta = load<u64>(key);
   let h = mixWord(mixWord(seed + P5, meta), load<u64>(key, 8));

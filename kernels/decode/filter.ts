@@ -1,7 +1,7 @@
-// The primitives of --filter: each answers one question for every row of a batch and writes 1 or 0 per row into a plane, an array of
-// bytes. Planes are then joined by and, or, not. Only columns are read, never packet bytes: simulated batches have none.
+// The primitives of filters: each answers one question for every row of a batch and writes 1 or 0 per row into a plane, an array of bytes. Planes are then
+// joined by and, or, not. Only columns are read, never packet bytes: simulated batches have none.
 //
-// `ends` says which end of a packet must fit, as a truth table over (source fits) + 2 * (destination fits). It keeps the loops free of branches.
+// `ends` selects which end of a packet must match, as a truth table over (source matches) + 2 * (destination matches). So the loops need no branches.
 
 import { Batch, META_IPV6, META_PORTS } from "./batch";
 
@@ -10,7 +10,7 @@ export const ENDS_DESTINATION: u32 = 0b1100;
 export const ENDS_EITHER: u32 = 0b1110;
 export const ENDS_BOTH: u32 = 0b1000;
 
-/** Every row the same. */
+/** Sets every row to the same value. */
 export function filterConstant(b: usize, plane: usize, value: u32): void {
   memory.fill(plane, <u8>value, changetype<Batch>(b).count);
 }
@@ -24,7 +24,7 @@ export function filterMeta(b: usize, plane: usize, mask: u64, value: u64): void 
   }
 }
 
-/** low <= (word >> shift & mask) <= high, or not where `outside` is 1; and always (meta & needMask) == needValue. */
+/** Matches low <= (word >> shift & mask) <= high, or the opposite if `outside` is 1; in either case (meta & needMask) == needValue must hold. */
 @unmanaged
 export class WordQuestion {
   needMask: u64;
@@ -37,8 +37,8 @@ export class WordQuestion {
 }
 
 /**
- * A number in a column that fits a question (needMask is for numbers that only some packets have). `column` is the address of the first word, `stride`
- * the log2 of the bytes from one row to the next (a half of a 64-bit column is a word, too).
+ * Tests a number in a column (needMask is for numbers that only some packets have). `column` is the address of the first word, `stride` the log2 of the bytes
+ * between rows (half of a 64-bit column is a word, too).
  */
 export function filterWord(b: usize, plane: usize, column: usize, stride: u32, question: usize): void {
   const n = changetype<Batch>(b).count;
@@ -58,7 +58,7 @@ export function filterWord(b: usize, plane: usize, column: usize, stride: u32, q
   }
 }
 
-/** A port in [low, high], of one of three protocols (give one three times to ask for it alone). */
+/** Tests for a port in [low, high] of one of three protocols (to test for a single protocol, pass it three times). */
 export function filterPort(
   b: usize, plane: usize, low: u32, high: u32, ends: u32, protoA: u32, protoB: u32, protoC: u32,
 ): void {
@@ -75,7 +75,7 @@ export function filterPort(
   }
 }
 
-/** IPv4 addresses: (address & mask) == net. */
+/** Tests IPv4 addresses: (address & mask) == net. */
 export function filterNet4(b: usize, plane: usize, net: u32, mask: u32, ends: u32): void {
   const n = changetype<Batch>(b).count;
   const meta: usize = changetype<Batch>(b).meta;
@@ -89,7 +89,7 @@ export function filterNet4(b: usize, plane: usize, net: u32, mask: u32, ends: u3
   }
 }
 
-/** IPv6 addresses, in halves. */
+/** Tests IPv6 addresses, in halves. */
 export function filterNet6(b: usize, plane: usize, netHigh: u64, netLow: u64, maskHigh: u64, maskLow: u64, ends: u32): void {
   const batch = changetype<Batch>(b);
   const n = batch.count;
@@ -111,7 +111,7 @@ export function filterNet6(b: usize, plane: usize, netHigh: u64, netLow: u64, ma
 export function filterAnd(b: usize, plane: usize, other: usize): void {
   const n: usize = changetype<Batch>(b).count;
   let i: usize = 0;
-  // Never past the rows: the byte behind a plane is another plane's.
+  // Do not write beyond the rows: the byte behind a plane belongs to another plane.
   for (; i + 8 <= n; i += 8) store<u64>(plane + i, load<u64>(plane + i) & load<u64>(other + i));
   for (; i < n; i++) store<u8>(plane + i, load<u8>(plane + i) & load<u8>(other + i));
 }

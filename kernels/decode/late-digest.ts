@@ -1,28 +1,29 @@
-// Digests of the commonest packets, made a little later than their rows: IPv4 without options and not a fragment, TCP or UDP, found with others that have as many words. A digest is a chain of
-// words, each of which waits for the one before it, and packets of all lengths come in any order: made one by one, the end of nearly every chain is guessed wrongly, and nothing
-// runs beside it. Of packets with equally many words none is guessed, and two run at once.
+// Computes the digests of the commonest packets a little later than their rows: IPv4 without options and not a fragment, TCP or UDP. They are computed together
+// with others of as many words. A digest is a chain of words, each of which depends on the previous one, and packet lengths vary at random: one by one, the end
+// of nearly every chain is mispredicted, and nothing runs in parallel. With equally many words no branch is mispredicted, and two chains run at once.
 //
-// The digest is that of decode.ts, to the bit. Rows wait in lists by their number of words, at most ROOM in each; their packets' bytes must stay where they are until finishDigests.
+// The digest equals that of decode.ts, to the bit. Rows wait in lists by their number of words, at most ROOM in each; their packets' bytes must stay where they
+// are until finishDigests.
 //
-//   list: entries of 8 bytes: address of the IP header u32 | row << 4 | UDP << 3 | bytes in the last word, 0 where it is whole, u32
+//   list: entries of 8 bytes: address of the IP header u32 | row << 4 | UDP << 3 | bytes in the last word, 0 if it is full, u32
 
 import { Batch } from "./batch";
 import { avalanche, mixWord } from "./digest";
 import { isUdp } from "./row-plain";
 
-/** Words behind the IP header: up to the second checksum's at least; the default coverage has at most 14. */
+/** Limits of the number of words behind the IP header: at least as far as TCP's checksum; the default coverage has at most 14. */
 const LEAST_WORDS: u32 = 3;
 const MOST_WORDS: u32 = 34;
 const ROOM: u32 = 32;
 const LIST_BYTES: u32 = ROOM << 3;
 
 const lists = memory.data(<i32>((MOST_WORDS + 1) * LIST_BYTES), 64);
-/** How many wait in each list, u32. */
+/** Number of waiting rows of each list, u32. */
 const waiting = memory.data(<i32>((MOST_WORDS + 1) * 4), 64);
-/** Lists that are not empty: bit by number of words. */
+/** Non-empty lists, as a bit per number of words. */
 let filled: u64 = 0;
 
-/** Whether packets with so many bytes covered behind the IP header can wait. */
+/** Returns whether packets with this many covered bytes behind the IP header can wait. */
 // @ts-ignore: decorator
 @inline
 export function mayWait(covered: u32): bool {
@@ -30,8 +31,8 @@ export function mayWait(covered: u32): bool {
 }
 
 /**
- * The digest of a row is made later, of the packet at `ip` of which so many bytes behind the IP header are covered. Returns the list that is full now, whose digests are to be made
- * before another packet waits (digestList); 0: none.
+ * Defers the digest of a row, of the packet at `ip` with `covered` bytes behind the IP header. Returns the list that is now full, for which digestList must run
+ * before another packet waits; 0 for none.
  */
 // @ts-ignore: decorator
 @inline
@@ -47,14 +48,14 @@ export function digestLater(row: u32, ip: usize, covered: u32): u32 {
   return n == ROOM - 1 ? words : 0;
 }
 
-/** What is left of a packet's last word. */
+/** Mask of a packet's last word. */
 // @ts-ignore: decorator
 @inline
 function lastMask(what: u32): u64 {
   return <u64>-1 >> (<u64>((8 - what) & 7) << 3);
 }
 
-/** All bits where the packet is of UDP, whose checksum is in the first word; TCP's is in the third. */
+/** All bits set if the packet is UDP, whose checksum is in the first word; TCP's is in the third. */
 // @ts-ignore: decorator
 @inline
 function udpMask(what: u32): u64 {
@@ -68,19 +69,19 @@ function begin(seed: u64, ip: usize, what: u32): u64 {
   return mixWord(mixWord(h, load<u64>(ip, 20) & ~(udpMask(what) & 0xffff000000000000)), load<u64>(ip, 28));
 }
 
-/** The word with TCP's checksum. */
+/** The word that contains TCP's checksum. */
 // @ts-ignore: decorator
 @inline
 function third(ip: usize, what: u32): u64 {
   return load<u64>(ip, 36) & ~(~udpMask(what) & 0xffff);
 }
 
-/** Makes the digests of a list. */
+/** Computes the digests of a list. */
 export function digestList(digests: u32, seed: u64, words: u32): void {
   const n = load<u32>(waiting + (words << 2));
   let at: usize = lists + words * LIST_BYTES;
   const end = at + (n << 3);
-  // An odd one is made twice.
+  // Of an odd number, the last one is computed twice.
   if ((n & 1) != 0) store<u64>(end, load<u64>(end - 8));
   for (; at < end; at += 16) {
     const ip = <usize>load<u32>(at);
@@ -110,7 +111,7 @@ export function digestList(digests: u32, seed: u64, words: u32): void {
   filled &= ~(<u64>1 << words);
 }
 
-/** Makes those that wait. To be called before rows are given, and before their packets' bytes move. */
+/** Computes all waiting digests. Must be called before rows are returned, and before their packets' bytes move. */
 export function finishDigests(batch: Batch, seed: u64): void {
   while (filled != 0) digestList(batch.digest, seed, <u32>ctz<u64>(filled));
 }

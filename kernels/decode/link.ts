@@ -1,10 +1,9 @@
-// Finds the IP header of a frame: link layers, tags, labels, and (for `inner`) tunnels. LINKTYPE_ numbers are those of the pcap
-// registry. Every read lies below `end` or is checked first; every step consumes bytes, and whatever nests by calls is counted in
-// `nesting`: a hostile frame costs no more than its length, and no deep stack.
+// Finds the IP header of a frame: link layers, tags, labels, and (for `inner`) tunnels. LINKTYPE_ numbers are those of the pcap registry. Every read is below
+// `end` or checked first; every step consumes bytes, and nested calls are counted in `nesting`: a hostile frame costs at most its length, and no deep stack.
 
 import { META_VLAN } from "./batch";
 
-// Reasons, as indices into the counters of a cursor (src/capture/reasons.ts lists the same).
+// Reasons, as indices into the counters of a cursor (src/capture/reasons.ts has the same list).
 export const OK: i32 = 0;
 export const NOT_IP: i32 = 1;
 export const CUT_LINK: i32 = 2; //      captured bytes end within the link header
@@ -17,7 +16,7 @@ export const NO_INTERFACE: i32 = 8; //  pcapng packet names an interface that wa
 
 export const MAX_NESTING: i32 = 16;
 
-// What a walk found (module globals: the slow lane is not hot).
+// Results of a walk (module globals: the slow path is not hot).
 let vlan: u64 = 0; // META_VLAN | id << 46, of the outermost tag
 let ip: usize = 0;
 let nesting: i32 = 0;
@@ -54,16 +53,16 @@ function found(p: usize): i32 {
   return OK;
 }
 
-/** An Ethernet frame at `p`. */
+/** Walks an Ethernet frame at `p`. */
 function walkEthernet(p: usize, end: usize): i32 {
   if (p + 14 > end) return CUT_LINK;
   return walkEtherType(be16(p + 12), p + 14, end, true);
 }
 
-/** What an EtherType announces; its payload starts at `p`. Behind MAC addresses or a tag (`framed`) it may be a length, and LLC follows. */
+/** Walks the payload at `p` of an EtherType. Behind MAC addresses or a tag (`framed`) the type may be a length, and LLC follows. */
 function walkEtherType(type: u32, p: usize, end: usize, framed: bool = false): i32 {
   if (++nesting > MAX_NESTING) return TOO_DEEP;
-  // Tags of any number: each takes four bytes.
+  // Any number of tags: each takes four bytes.
   while (type == 0x8100 || type == 0x88a8 || type == 0x9100 || type == 0x9200) {
     if (p + 4 > end) return CUT_LINK;
     if (vlan == 0) vlan = META_VLAN | (<u64>(be16(p) & 0xfff) << 46);
@@ -81,14 +80,14 @@ function walkEtherType(type: u32, p: usize, end: usize, framed: bool = false): i
   if (type <= 1500) return framed ? walkLlc(p, end) : NOT_IP;
   if (type == 0x6558) return walkEthernet(p, end);
   if (type == 0x880b) return walkPpp(p, end);
-  // A timestamp that a switch of Arista's put in front of the packet's own EtherType (kernels/maple/packet-times.ts)
+  // An Arista switch's timestamp in front of the packet's own EtherType (kernels/maple/packet-times.ts).
   if (type == 0xd28b) {
     if (p + 14 > end) return CUT_LINK;
     if (be16(p) != 1) return NOT_IP;
     const after = p + (load<u8>(p + 3) >> 4 == 2 ? 10 : 12);
     return walkEtherType(be16(after), after + 2, end, true);
   }
-  // Provider backbone bridge: service tag, then a whole frame
+  // Provider backbone bridge: service tag, then a whole frame.
   if (type == 0x88e7) return walkEthernet(p + 4, end);
   return NOT_IP;
 }
@@ -191,13 +190,13 @@ function walkNflog(p: usize, end: usize): i32 {
   return p > end ? CUT_LINK : NOT_IP;
 }
 
-/** AF_INET is 2 everywhere; AF_INET6 differs by system. */
+/** AF_INET is 2 on every system; AF_INET6 differs. */
 function walkFamily(family: u32, p: usize): i32 {
   if (family == 2 || family == 10 || family == 23 || family == 24 || family == 26 || family == 28 || family == 30) return found(p);
   return NOT_IP;
 }
 
-/** A family in the byte order of the capturing host: whichever makes it small. */
+/** An address family in the byte order of the capturing host: take the order that makes it small. */
 // @ts-ignore: decorator
 @inline
 function hostFamily(p: usize): u32 {
@@ -205,7 +204,7 @@ function hostFamily(p: usize): u32 {
   return (family & 0xffff0000) != 0 ? bswap<u32>(family) : family;
 }
 
-/** A frame of a link type: OK and foundIp(), or the reason. */
+/** Walks a frame of a link type. Returns OK, with the IP header in foundIp(), or the reason. */
 export function walkLink(link: u32, p: usize, end: usize): i32 {
   vlan = 0;
   nesting = 0;
@@ -302,7 +301,7 @@ function walkGre(l4: usize, end: usize): i32 {
   const type = be16(l4 + 2);
   let p = l4 + 4;
   if ((bits & 7) == 1) {
-    // PPTP: enhanced GRE, PPP inside
+    // PPTP: enhanced GRE with PPP inside.
     if (type != 0x880b) return NOT_IP;
     p += 4;
     if ((bits & 0x1000) != 0) p += 4;
@@ -314,7 +313,7 @@ function walkGre(l4: usize, end: usize): i32 {
   if ((bits & 0x2000) != 0) p += 4;
   if ((bits & 0x1000) != 0) p += 4;
   if ((bits & 0x4000) != 0) {
-    // RFC 1701 source routing: entries until an empty one
+    // RFC 1701 source routing: entries up to an empty one.
     while (true) {
       if (p + 4 > end) return NOT_IP;
       const family = be16(p);
@@ -325,11 +324,11 @@ function walkGre(l4: usize, end: usize): i32 {
   }
   if (type == 0x88be) return walkEthernet((bits & 0x1000) != 0 ? p + 8 : p, end); // ERSPAN type II has a header, type I has none
   if (type == 0x22eb) {
-    // ERSPAN type III: 12 bytes, and 8 more where the last bit says so
+    // ERSPAN type III: 12 bytes, and 8 more if the last bit is set.
     if (p + 12 > end) return NOT_IP;
     return walkEthernet(p + ((load<u8>(p + 11) & 1) != 0 ? 20 : 12), end);
   }
-  // WCCP: a redirect header of four bytes in its second version, which does not begin as IP does
+  // WCCP: version 2 has a redirect header of four bytes, which does not begin as IP does.
   if (type == 0x883e) return p >= end ? NOT_IP : found((load<u8>(p) & 0xf0) == 0x40 ? p : p + 4);
   return walkEtherType(type, p, end);
 }
@@ -358,7 +357,7 @@ function walkGtp(p: usize, end: usize): i32 {
   return nibble == 4 || nibble == 6 ? found(p) : NOT_IP;
 }
 
-/** The payload of an IP packet that may be a tunnel: OK and foundIp() of the inner header, else it is none. */
+/** Walks the payload of an IP packet that may be a tunnel. Returns OK, with the inner header in foundIp(); otherwise it is not a tunnel. */
 export function walkTunnel(proto: u32, l4: usize, end: usize): i32 {
   nesting = 0;
   if (proto == 4 || proto == 41) return found(l4);
@@ -369,11 +368,11 @@ export function walkTunnel(proto: u32, l4: usize, end: usize): i32 {
   const from = be16(l4);
   const port = be16(l4 + 2);
   const p = l4 + 8;
-  // VXLAN (and the port Linux had first), with a valid network id
+  // VXLAN (and the port that Linux used first), with a valid network id.
   if (port == 4789 || port == 8472) return p >= end || (load<u8>(p) & 0x08) == 0 ? NOT_IP : walkEthernet(p + 8, end);
-  // Geneve: options counted in words
+  // Geneve: the length of its options is in words.
   if (port == 6081) return p + 8 > end ? NOT_IP : walkEtherType(be16(p + 2), p + 8 + ((load<u8>(p) & 0x3f) << 2), end);
-  // GTP-U: a tunnel end may answer from its well-known port
+  // GTP-U: a tunnel end may reply from its well-known port.
   if (port == 2152 || from == 2152) return walkGtp(p, end);
   if (port == 6635) return walkMpls(p, end);
   return NOT_IP;

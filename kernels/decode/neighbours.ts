@@ -1,5 +1,5 @@
-// Timestamps beside each other in a capture: equal ones, and those nearer than frames can follow each other on the wire
-// (src/clock/timestamp-quality.ts). A step back or a large gap is for the TypeScript side, which notes where it was.
+// Counts neighbouring timestamps of a capture that are equal, or closer than frames can follow each other on the wire (src/clock/timestamp-quality.ts). At a
+// step back or a large gap it returns to the TypeScript side, which records its position.
 
 @unmanaged
 export class Neighbours {
@@ -14,12 +14,12 @@ export class Neighbours {
   wasClose: f64;
 }
 
-/** Counts timestamps from number `from` on; returns the first that is behind the one before it, or too far from it, or `to`. */
+/** Counts timestamps from number `from` on. Returns the first that is before the previous one or too far from it, or `to`. */
 export function neighboursTake(p: usize, times: usize, from: u32, to: u32): u32 {
   const n = changetype<Neighbours>(p);
   const close = n.close;
   const large = n.large;
-  // The least gap that is not too small, above 0 in any case.
+  // The smallest gap that is not too small; always above 0.
   const least = max<f64>(close, f64.MIN_VALUE);
   let previous = n.previous;
   let apart = false;
@@ -39,7 +39,7 @@ export function neighboursTake(p: usize, times: usize, from: u32, to: u32): u32 
     if (!(gap >= 0 && gap <= large)) break;
     previous = time;
     apart = false;
-    // A packet counts once, whether its neighbour before or behind is the near one.
+    // A packet counts once, whether the previous or the next packet is too close.
     const isEqual: f64 = gap == 0 ? 1 : 0;
     const isClose: f64 = gap < close ? 1 : 0;
     n.equals += isEqual * (2 - n.wasEqual);

@@ -1,16 +1,20 @@
-// Time 0 of a capture: the timestamp of its first packet, but where that is an outlier (a corrupted second, a clock that was not set yet) the first one that agrees with
-// those after it. Times are kept as f64 from there: 54 years off, they would be exact to 256 ns only, and intervals would begin there.
+// Time 0 of a capture: the timestamp of its first packet or, if that is an outlier (a corrupted second, a clock that was not set yet), the first one that
+// agrees with those after it. Times are stored as f64 relative to it: with an origin that is 54 years off they would be exact to 256 ns only, and the first
+// interval would start there.
 
-/** Of the first packets, as far as they are at hand. */
+/** Number of first packets examined, as far as they are in memory. */
 export const MAX_TIMESTAMPS: u32 = 1024;
 const DAY: i64 = 86400000000000;
-/** Packets that were written a little out of order are not outliers. */
+/** Packets written slightly out of order are not outliers. */
 const LATER: i64 = 1000000;
-/** Silence of more than a day is no silence where so many packets after it take less than this part of it. */
+/** A gap of more than a day is an outlier, not silence, if the BESIDE packets after it take less than 1/SILENCE of it. */
 const BESIDE: u32 = 8;
 const SILENCE: i64 = 16;
 
-/** Of n timestamps (i64), the first that is neither later (by a millisecond) than most of those after it nor days before most of them (silence: src/capture/timestamp-trust.ts). */
+/**
+ * Returns the first of n timestamps (i64) that is neither later (by a millisecond) than most of those after it, nor days before most of them
+ * (src/capture/timestamp-trust.ts defines silence).
+ */
 export function originOf(timestamps: usize, n: u32): i64 {
   for (let i: u32 = 0; i < n; i++) {
     const timestamp = load<i64>(timestamps + (i << 3));

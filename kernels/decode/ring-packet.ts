@@ -1,8 +1,8 @@
-// A packet as the kernel writes it into a ring (Linux, TPACKET_V3):
+// A packet as Linux writes it into a packet ring (TPACKET_V3):
 //
 //   packet:  0 next u32   4 seconds u32   8 ns u32   12 captured u32   16 wire u32   20 status u32   24 frame u16   26 network u16
 //           28 hash u32  32 tag u32      36 tag type u16                             48 address: 58 packet type u8
-// Offsets of frame and network header count from the packet's own start. All numbers are the host's: little-endian, as WebAssembly is.
+// Offsets of frame and network header count from the packet's own start. All numbers are in host order: little-endian, as in WebAssembly.
 
 import { FLAG_INBOUND, FLAG_OUTBOUND } from "./batch";
 
@@ -12,7 +12,7 @@ export const SEGMENTS: u32 = 1 << 8; // one of several TCP segments that were, o
 export const HARDWARE: u32 = 1 << 31;
 const OUTGOING: u32 = 4;
 export const HEADER_BYTES: u32 = 68;
-/** A tag is put back in front of the frame: there is room for it. */
+/** Size of a VLAN tag, which is put back into the frame: there is room in front of it. */
 export const TAG_BYTES: u32 = 4;
 
 // @ts-ignore: decorator

@@ -1,16 +1,16 @@
-// The commonest packets, told and keyed without branches on what they are: IPv4 without options and not a fragment, TCP or UDP. Traffic mixes TCP and UDP in any order,
-// which a branch would have to guess. Their digests are made by walk-plain.ts and late-digest.ts.
+// Recognises the commonest packets and extracts their keys without branches: IPv4 without options and not a fragment, TCP or UDP. Traffic mixes TCP and UDP at
+// random, so a branch on it would be mispredicted. walk-plain.ts and late-digest.ts compute their digests.
 
 import { Batch, FLAG_IPID, FLAG_LINK_LOCAL, FLAG_SHORT, META_PORTS } from "./batch";
 import { be16, be32 } from "./link";
 
 const TCP: u32 = 6;
 const UDP: u32 = 17;
-/** Little-endian: more fragments, the fragment's offset, and the protocol. */
+/** Little-endian mask of more fragments, fragment offset, and protocol. */
 const WHOLE: u32 = 0xff00ff3f;
-/** First byte of the destination. */
+/** Smallest first byte of a multicast destination. */
 const MULTICAST: u32 = 0xe0;
-/** Little-endian: the type in an Ethernet frame and the first byte of an IPv4 header without options. */
+/** Little-endian: the EtherType and the first byte of an IPv4 header without options. */
 export const TYPE_IPV4: u32 = 0x450008;
 
 // @ts-ignore: decorator
@@ -19,23 +19,23 @@ export function isUdp(ip: usize): bool {
   return load<u8>(ip, 9) == UDP;
 }
 
-/** The IPv4 packet without options in the Ethernet frame at `p` is TCP or UDP and not a fragment. */
+/** Returns whether the IPv4 packet without options in the Ethernet frame at `p` is TCP or UDP and not a fragment. */
 // @ts-ignore: decorator
 @inline
 export function isWhole(p: usize): bool {
   const whole = load<u32>(p, 20) & WHOLE;
-  // Either comes at any time: not to be guessed.
+  // Both occur at random: compute without a branch.
   return (<u32>(whole == UDP << 24) | <u32>(whole == TCP << 24)) != 0;
 }
 
-/** Bytes behind the IP header that the digest covers of a packet of which so many are visible from there on. */
+/** Returns the number of bytes behind the IP header that the digest covers, if `visible` bytes are captured from the header on. */
 // @ts-ignore: decorator
 @inline
 export function coveredOf(ip: usize, visible: u32, cover: u32): u32 {
   return min<u32>(min<u32>(visible, be16(ip + 2)), cover) - 20;
 }
 
-/** FLAG_SHORT where the digest would cover more than is visible, which is noted; `left`: bytes from the IP header on that were on the wire. */
+/** Returns FLAG_SHORT, and counts the row, if the digest would cover more than is visible. `left`: bytes on the wire from the IP header on. */
 // @ts-ignore: decorator
 @inline
 export function shortTo(batch: Batch, row: u32, ip: usize, visible: u32, left: u32, cover: u32): u32 {
@@ -45,7 +45,7 @@ export function shortTo(batch: Batch, row: u32, ip: usize, visible: u32, left: u
   return FLAG_SHORT;
 }
 
-/** Key fields of the packet at `ip`, to where its row has them; returns its flags. */
+/** Writes the key fields of the packet at `ip` to the columns of its row; returns its flags. */
 // @ts-ignore: decorator
 @inline
 export function keyTo(meta: usize, addresses: usize, ip: usize): u32 {
@@ -60,7 +60,7 @@ function linkLocalOf(destination: u32): u32 {
   return destination >> 8 == 0xe00000 || destination == 0xffffffff ? FLAG_LINK_LOCAL : 0;
 }
 
-/** The same in the next row. */
+/** The same for the next row of the batch. */
 // @ts-ignore: decorator
 @inline
 export function plainKey(batch: Batch, ip: usize): u32 {

@@ -4,7 +4,7 @@ import { Batch } from "./batch";
 import { BAD_LENGTH, BATCH_FULL, begin, Cursor, endAt, NEED_DATA, needData, take } from "./cursor";
 import { MAX_TIMESTAMPS } from "./origin";
 
-/** ERF types that are not decoded have a link type of no registry. */
+/** Link type of ERF types that are not decoded; it is in no registry. */
 const NO_LINK: u32 = 0xffffffff;
 
 function beginErf(cursor: Cursor): void {
@@ -20,7 +20,7 @@ function beginErf(cursor: Cursor): void {
   begin(cursor, timestamps, n);
 }
 
-/** Padding and the card's own messages (provenance) are no packets. */
+/** Padding and the card's own messages (provenance) are not packets. */
 // @ts-ignore: decorator
 @inline
 function isErfMessage(type: u32): bool {
@@ -81,13 +81,13 @@ export function walkErf(c: usize, b: usize): i32 {
       link = 100;
       p += 8;
     } else if (type == 22 || type == 23) link = 101;
-    // The loss counter is a colour in the colour types.
+    // In the colour types the loss counter holds a colour.
     if (type <= 4) {
       cursor.drops += <u64>loss;
       cursor.dropsKnown = 1;
     }
     const at = erfNs(timestamp);
-    // Captured bytes past the wire length are padding to 8 bytes. ATM counts its lengths in cells.
+    // Captured bytes beyond the wire length are padding to 8 bytes. ATM counts its lengths in cells.
     let captured: u32 = p < end ? <u32>(end - p) : 0;
     if (link != 100 && captured > wire) captured = wire;
     take(cursor, batch, link, p, captured, wire, at, iface);

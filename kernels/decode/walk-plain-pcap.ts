@@ -1,5 +1,5 @@
-// Plain packets (row-plain.ts) in records of a classic pcap become rows: Ethernet, this host's byte order, records of 16 bytes. Row and digest are those of decode.ts; what is not plain is left to it.
-// A loop of their own, without a call in it: its values stay in registers.
+// Decodes plain packets (row-plain.ts) in records of a classic pcap: Ethernet, this host's byte order, records of 16 bytes. Rows and digests equal those of
+// decode.ts, which takes all other packets. The loop contains no calls, so that its values stay in registers.
 
 import { Batch } from "./batch";
 import { Cursor } from "./cursor";
@@ -7,18 +7,21 @@ import { digestLater, digestList, mayWait } from "./late-digest";
 import { be16 } from "./link";
 import { coveredOf, isWhole, keyTo, shortTo, TYPE_IPV4 } from "./row-plain";
 
-/** Bytes of a record before its frame. */
+/** Size of a record header. */
 export const PLAIN_RECORD: u32 = 16;
 const ETHERNET: u32 = 14;
 const IP_HEADER: u32 = 20;
 
-/** Up to `most` bytes are captured of a packet; `unit`: ns of a timestamp's fraction. Leaves the cursor where the first packet is that is not plain, or where batch or chunk end. */
+/**
+ * `most`: longest captured length; `unit`: ns per unit of a timestamp's fraction. Leaves the cursor at the first packet that is not plain, or where the batch
+ * or the chunk ends.
+ */
 export function walkPlainPcap(cursor: Cursor, batch: Batch, unit: i64, most: u32): void {
   let full: u32;
   while ((full = walkUntilFull(cursor, batch, unit, most)) != 0) digestList(batch.digest, cursor.seed, full);
 }
 
-/** Ends at a list of digests that is full, too, and returns it. */
+/** Also stops when a list of digests is full, and returns that list. */
 function walkUntilFull(cursor: Cursor, batch: Batch, unit: i64, most: u32): u32 {
   const limit: usize = cursor.limit;
   const cover = cursor.cover;

@@ -1,5 +1,6 @@
-// Packets of a ring that are plain (row-plain.ts), neither tagged nor merged, and timestamped by the system, become rows. Row and digest are those of decode.ts; what is not plain is left to it.
-// A loop of their own, without a call in it: its values stay in registers. Most packets are longer than what the digest covers by default: their digests are made beside their rows, those of others later.
+// Decodes plain packets (row-plain.ts) of a ring, neither tagged nor merged, with software timestamps. Rows and digests equal those of decode.ts, which takes
+// all other packets. The loop contains no calls, so that its values stay in registers. Most packets are longer than the default coverage of the digest: their
+// digests are computed right away, those of others later.
 
 import { Batch } from "./batch";
 import { Cursor } from "./cursor";
@@ -9,12 +10,12 @@ import { be16 } from "./link";
 import { directionOf, HARDWARE, HEADER_BYTES, SEGMENTS, TAG_BYTES, TAG_VALID, timeOf } from "./ring-packet";
 import { coveredOf, isUdp, isWhole, keyTo, shortTo, TYPE_IPV4 } from "./row-plain";
 
-/** What digests of interfaces cover, from the IP header on, where nothing else is asked for (OBSERVE_COVER in src/observe/observe-captures.ts): most packets are at least as long. */
+/** Default coverage of digests of interfaces, from the IP header on (OBSERVE_COVER in src/observe/observe-captures.ts): most packets are at least as long. */
 const USUAL_COVER: u32 = 64;
 const ETHERNET: u32 = 14;
 const IP_HEADER: u32 = 20;
 
-/** The packet at `pos` is plain; `limit`: the end of the block, `longest`: on the wire. `ip`: its IP header. */
+/** Returns whether the packet at `pos`, with its IP header at `ip`, is plain. `limit`: end of the block; `longest`: longest wire length of a single packet. */
 // @ts-ignore: decorator
 @inline
 function startsPlain(pos: usize, ip: usize, limit: usize, longest: u32): bool {
@@ -29,7 +30,7 @@ function startsPlain(pos: usize, ip: usize, limit: usize, longest: u32): bool {
   return isWhole(ip - ETHERNET);
 }
 
-/** The same of any packet, and its digest can be made here. */
+/** The same for any packet; its digest must be short enough to wait. */
 export function isPlain(pos: usize, limit: usize, longest: u32, cover: u32): bool {
   if (pos + HEADER_BYTES > limit) return false;
   const start: u32 = load<u16>(pos, 24);
@@ -40,19 +41,19 @@ export function isPlain(pos: usize, limit: usize, longest: u32, cover: u32): boo
   );
 }
 
-/** Plain packets become rows, until one comes that is not, or the block or the batch ends. */
+/** Decodes plain packets until one is not plain, or the block or the batch ends. */
 export function walkPlain(cursor: Cursor, batch: Batch): void {
   if (cursor.cover == USUAL_COVER) walkLong(cursor, batch);
   let full: u32;
   while ((full = walkAny(cursor, batch)) != 0) digestList(batch.digest, cursor.seed, full);
 }
 
-/** Those that are as long as most. */
+/** Decodes packets that are as long as the default coverage. */
 function walkLong(cursor: Cursor, batch: Batch): void {
   walkWhile(cursor, batch, false);
 }
 
-/** Ends at a list of digests that is full, too, and returns it. */
+/** Also stops when a list of digests is full, and returns that list. */
 function walkAny(cursor: Cursor, batch: Batch): u32 {
   return walkWhile(cursor, batch, true);
 }
@@ -65,7 +66,7 @@ function walkWhile(cursor: Cursor, batch: Batch, any: bool): u32 {
   const cover = any ? cursor.cover : USUAL_COVER;
   let pos: usize = cursor.pos;
   if (cursor.left == 0 || !isPlain(pos, limit, longest, cover)) return 0;
-  // Where frames begin: as far from the start of each packet.
+  // Offset of the frame, the same for all packets.
   const start: u32 = load<u16>(pos, 24);
   const usual: u32 = !any || cover == USUAL_COVER ? USUAL_COVER - IP_HEADER : u32.MAX_VALUE;
   const seed = cursor.seed;
@@ -117,11 +118,11 @@ function walkWhile(cursor: Cursor, batch: Batch, any: bool): u32 {
   return full;
 }
 
-/** The digest of a packet of which as much as USUAL_COVER is covered. */
+/** Computes the digest of a packet over exactly USUAL_COVER bytes. */
 // @ts-ignore: decorator
 @inline
 function usualDigest(seed: u64, ip: usize): u64 {
-  // The checksum: of UDP in the first word, of TCP in the third.
+  // The checksum: UDP's is in the first word, TCP's in the third.
   const udp = isUdp(ip);
   const word1 = load<u64>(ip, 20) & select<u64>(0x0000ffffffffffff, -1, udp);
   const word3 = load<u64>(ip, 36) & select<u64>(-1, 0xffffffffffff0000, udp);
@@ -131,7 +132,7 @@ function usualDigest(seed: u64, ip: usize): u64 {
   return avalanche(h);
 }
 
-/** Columns that not every batch has; `before`: packets since the cursor was looked at. */
+/** Fills the columns that not every batch has; `before`: packets since the cursor was updated. */
 function more(cursor: Cursor, batch: Batch, row: u32, pos: usize, ip: usize, before: u32): void {
   const q = row << 2;
   if (batch.lean == 0) {

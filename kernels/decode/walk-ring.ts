@@ -1,5 +1,5 @@
-// Walks a block of a packet ring (Linux, TPACKET_V3) that was copied into memory, and decodes its packets into a batch. The TypeScript side
-// (src/capture/source/interface/) copies blocks and sets `pos` to the block's first packet and `left` to their number. What a packet looks like there: ring-packet.ts.
+// Walks a block of a packet ring (Linux, TPACKET_V3) in memory, copied or mapped, and decodes its packets into a batch. The TypeScript side
+// (src/capture/source/interface/) sets `pos` to the block's first packet and `left` to the number of packets. ring-packet.ts has the layout of a packet.
 
 import { Batch } from "./batch";
 import { BAD_LENGTH, BATCH_FULL, count, Cursor, NEED_DATA } from "./cursor";
@@ -11,14 +11,14 @@ import {
 } from "./ring-packet";
 import { isPlain, walkPlain } from "./walk-plain";
 
-/** Link types in use: a frame with its Ethernet header; else the packet from its network header on. */
+/** Link types in use: a frame with its Ethernet header, or a packet from its network header on. */
 export const RING_ETHERNET: u32 = 1;
 export const RING_NETWORK: u32 = 101;
 
 /** A plain packet comes next. */
 const PLAIN_AHEAD: i32 = -1;
 
-/** A tag that the card took off is put back in front of the type, as it was on the wire. There is room before the frame. Returns its new start. */
+/** Inserts a tag that the card removed in front of the EtherType, as it was on the wire. There is room before the frame. Returns its new start. */
 function putTagBack(pos: usize, frame: usize, status: u32): usize {
   const to = frame - TAG_BYTES;
   memory.copy(to, frame, 12);
@@ -46,7 +46,7 @@ export function walkRing(c: usize, b: usize): i32 {
   return outcome;
 }
 
-/** Counters of the cursor are kept in locals, which a loop that stores into memory would otherwise write and read for each packet. */
+/** The cursor's counters are kept in locals: a loop that stores into memory would otherwise write and read them for each packet. */
 function walkOthers(cursor: Cursor, batch: Batch, plainLink: bool): i32 {
   const limit: usize = cursor.limit;
   const link = cursor.link;
@@ -103,7 +103,7 @@ function walkOthers(cursor: Cursor, batch: Batch, plainLink: bool): i32 {
     else {
       const time = timeOf(pos) - origin;
       latest = max<i64>(latest, time);
-      // What does not depend on the packet's bytes: it is a row only where these can be decoded.
+      // These columns do not depend on the packet's bytes; the row counts only if those can be decoded.
       store<f64>(times + (<usize>row << 3), <f64>time);
       store<u32>(lengths + (<usize>row << 2), wire);
       if (keepAll) store<u32>(batch.iface + (row << 2), 0);

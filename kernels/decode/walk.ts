@@ -1,6 +1,5 @@
-// Walks the records of a capture that lie in a chunk of memory and decodes them into a batch: pcap and pcapng; ERF in walk-erf.ts.
-// The TypeScript side (src/capture/reader.ts) fills the chunk, handles the rare blocks (sections, interfaces, statistics)
-// and owns all messages.
+// Walks the records of a capture in a chunk of memory and decodes them into a batch: pcap and pcapng (ERF: walk-erf.ts). The TypeScript side
+// (src/capture/reader.ts) fills the chunk, handles the rare blocks (sections, interfaces, statistics) and all messages.
 
 import { Batch, FLAG_INBOUND, FLAG_OUTBOUND, FLAG_SHORT } from "./batch";
 import { BAD_LENGTH, BAD_TRAILER, BATCH_FULL, begin, count, Cursor, endAt, NEED_DATA, needData, SPECIAL, take } from "./cursor";
@@ -8,7 +7,7 @@ import { NO_INTERFACE, NO_TIME } from "./link";
 import { MAX_TIMESTAMPS } from "./origin";
 import { PLAIN_RECORD, walkPlainPcap } from "./walk-plain-pcap";
 
-/** No real frame is longer (libpcap's own limit). */
+/** Longest plausible frame (libpcap's own limit). */
 const MAX_CAPTURED: u32 = 262144;
 
 @unmanaged
@@ -34,7 +33,7 @@ function beginPcap(cursor: Cursor): void {
   begin(cursor, timestamps, n);
 }
 
-/** Up to the next block that is no packet. */
+/** Sets the origin from the packets up to the next block that is not a packet. */
 function beginPcapng(cursor: Cursor): void {
   const timestamps = heap.alloc(MAX_TIMESTAMPS << 3);
   const swapped = cursor.swapped != 0;
@@ -65,26 +64,26 @@ function isCooked(link: u32): bool {
   return link == LINK_SLL || link == LINK_SLL2;
 }
 
-/** What Linux cooked headers say of a packet's way: 4 is sent by us, 3 is between others. */
+/** Returns the direction from a Linux cooked header: type 4 is sent by this host, 3 is between other hosts. */
 function cookedDirection(link: u32, frame: usize, captured: u32): u32 {
   if (captured < 16) return 0;
   const type: u32 = link == LINK_SLL ? <u32>bswap<u16>(load<u16>(frame)) : <u32>load<u8>(frame, 10);
   return type == 4 ? FLAG_OUTBOUND : type < 3 ? FLAG_INBOUND : 0;
 }
 
-/** The last row, where one was made of the frame. */
+/** Sets the direction of the last row, if the frame became a row. */
 function markLast(batch: Batch, before: u32, direction: u32): void {
   if (batch.count == before) return;
   const at = batch.flags + (before << 2);
   store<u32>(at, load<u32>(at) | direction);
 }
 
-/** Linux cooked v2 has the number of the interface that a packet came by. */
+/** Sets the interface of the last row from its Linux cooked v2 header. */
 function placeLast(batch: Batch, before: u32, frame: usize): void {
   if (batch.count != before && batch.lean == 0) store<u32>(batch.iface + (before << 2), bswap<u32>(load<u32>(frame, 4)));
 }
 
-/** Classic pcap records. */
+/** Walks classic pcap records. */
 export function walkPcap(c: usize, b: usize): i32 {
   const cursor = changetype<Cursor>(c);
   const batch = changetype<Batch>(b);
@@ -151,14 +150,14 @@ function ticksToNs(iface: Interface, ticks: u64): i64 {
   let ns: u64;
   if (bits <= 34) ns = (fraction * 1000000000) >> bits;
   else {
-    // fraction * 1e9 takes more than 64 bits: drop the lowest 32 of the product first, which floors the same
+    // fraction * 1e9 exceeds 64 bits: drop the lowest 32 bits of the product first, which floors the same.
     const product = (fraction >> 32) * 1000000000 + (((fraction & 0xffffffff) * 1000000000) >> 32);
     ns = bits >= 96 ? 0 : product >> (bits - 32);
   }
   return <i64>(seconds * 1000000000 + ns) + iface.offset;
 }
 
-/** Options of an enhanced packet block: the drop counter (code 4) and the direction, which is returned (code 2, its two lowest bits). */
+/** Reads options of an enhanced packet block: adds the drop counter (code 4), returns the direction (code 2, its two lowest bits). */
 function walkOptions(cursor: Cursor, p: usize, end: usize, swapped: bool): u32 {
   let direction: u32 = 0;
   while (p + 4 <= end) {
@@ -172,7 +171,7 @@ function walkOptions(cursor: Cursor, p: usize, end: usize, swapped: bool): u32 {
     if (code == 4 && length == 8 && p + 12 <= end) {
       const raw = load<u64>(p + 4);
       const v = swapped ? bswap<u64>(raw) : raw;
-      // A sum of counters stays exact below 2^53; no interface ever dropped 2^48 packets between two.
+      // The sum of drop counters stays exact below 2^53; no interface drops 2^48 packets between two packets.
       if (v >> 48 == 0) {
         cursor.drops += v;
         cursor.dropsKnown = 1;
@@ -183,7 +182,7 @@ function walkOptions(cursor: Cursor, p: usize, end: usize, swapped: bool): u32 {
   return direction;
 }
 
-/** pcapng blocks: enhanced, simple and old packet blocks are taken; all others end the walk with SPECIAL. */
+/** Walks pcapng blocks: enhanced, simple and old packet blocks are decoded; all others end the walk with SPECIAL. */
 export function walkPcapng(c: usize, b: usize): i32 {
   const cursor = changetype<Cursor>(c);
   const batch = changetype<Batch>(b);
@@ -247,23 +246,22 @@ export function walkPcapng(c: usize, b: usize): i32 {
     take(cursor, batch, link, pos + 28, captured, wire, ticksToNs(iface, ticks), cursor.interfaceBase + index);
     if (direction == 0 && isCooked(link)) direction = cookedDirection(link, pos + 28, captured);
     if (direction != 0) markLast(batch, before, direction);
-    // The only interface of the file stands for all of a host.
+    // The only interface of the file stands for all interfaces of a host.
     if (link == LINK_SLL2 && captured >= 8 && cursor.interfaceCount == 1 && cursor.interfaceBase == 0) placeLast(batch, before, pos + 28);
     pos += total;
   }
   return NEED_DATA;
 }
 
-/** Sizes distinguished by countShorts; what is longer is counted with the longest. */
+/** Number of sizes that countShorts distinguishes; longer ones count as the largest. */
 export const SHORT_SIZES: u32 = 1536;
 
 /**
- * Adds the rows that the snap length cut within the digest to `counts` (SHORT_SIZES u32), by the bytes visible from the IP header on.
- * Returns how many there were.
+ * Adds the rows that the snap length cut within the digest to `counts` (SHORT_SIZES u32), by the bytes visible from the IP header on. Returns their number.
  */
 export function countShorts(b: usize, counts: usize): u32 {
   const batch = changetype<Batch>(b);
-  // Mostly there are none.
+  // Usually there are none.
   if (batch.shorts == 0) return 0;
   batch.shorts = 0;
   let shorts: u32 = 0;

@@ -1,6 +1,6 @@
-// Packets and bytes per flow (src/estimators/flows/), over the table of flows.ts. Bounded by hash: flows whose hash is not below `cut` are shed and only
-// counted together. Which flows stay depends on their hashes alone, not on the order of packets, so tables of parts of a stream merge
-// into the table of the whole.
+// Counts packets and bytes per flow (src/estimators/flows/), over the table of flows.ts. Memory is bounded by hash: flows whose hash is not below `cut` are
+// shed and only counted in total. Which flows stay depends on their hashes alone, not on the order of packets, so tables of parts of a stream merge into the
+// table of the whole.
 //
 //   record of a flow: head of flows.ts, 48 bytes | packets u64 | bytes u64
 
@@ -30,7 +30,7 @@ export function flowCountsFree(p: usize): void {
   heap.free(p);
 }
 
-/** The table of flows.ts: flowsCount and flowsRecord read it. */
+/** Returns the table of flows.ts, which flowsCount and flowsRecord read. */
 export function flowCountsTable(p: usize): usize {
   return changetype<FlowCounts>(p).flows;
 }
@@ -75,7 +75,7 @@ export function flowCountsUpdate(p: usize, b: usize, from: u32, to: u32): void {
   }
 }
 
-/** Adds flows that were counted elsewhere (datapath/): per flow meta, addrA to addrD, hash, packets, bytes, u64 each. */
+/** Adds flows counted elsewhere (datapath/); per flow: meta, addrA to addrD, hash, packets, bytes, u64 each. */
 export function flowCountsAdd(p: usize, from: usize, count: u32): void {
   const flows = changetype<Flows>(changetype<FlowCounts>(p).flows);
   const end = from + (<usize>count << 6);
@@ -89,14 +89,14 @@ export function flowCountsAdd(p: usize, from: usize, count: u32): void {
   }
 }
 
-/** Packets and bytes of flows that were shed elsewhere. */
+/** Adds packets and bytes of flows shed elsewhere. */
 export function flowCountsAddShed(p: usize, packets: u64, bytes: u64): void {
   const counts = changetype<FlowCounts>(p);
   counts.shedPackets += packets;
   counts.shedBytes += bytes;
 }
 
-/** Sheds the flows whose hash is not below `cut`, now and from here on. */
+/** Sheds the flows whose hash is not below `cut`, now and in future. */
 export function flowCountsShed(p: usize, cut: u64): void {
   const counts = changetype<FlowCounts>(p);
   const old = changetype<Flows>(counts.flows);
@@ -123,7 +123,7 @@ export function flowCountsShed(p: usize, cut: u64): void {
   counts.cut = cut;
 }
 
-/** Forgets everything. */
+/** Removes all flows and counts. */
 export function flowCountsClear(p: usize): void {
   const counts = changetype<FlowCounts>(p);
   flowsFree(counts.flows);

@@ -1,6 +1,7 @@
-// Flows by their keys: a hash index over kernels/flows/flow-records.ts. Whole keys are compared: never two flows in one record because their hashes collide.
+// Finds flows by their keys: a hash index over kernels/flows/flow-records.ts. Whole keys are compared, so two flows never share a record because their hashes
+// collide.
 //
-//   index: upper half of the key's hash << 32 | number + 1, at the place that its first bits tell
+//   index: upper half of the key's hash << 32 | number + 1, at the slot given by the hash's first bits
 
 import { Batch, META_IPV6 } from "../decode/batch";
 import { avalanche, hashKey, mixWord, P5 } from "../decode/digest";
@@ -10,10 +11,10 @@ import { ROW_KEY, runAt, RUNS_HEAD, wideRun } from "./key-runs";
 import { allocate } from "./tables";
 
 const TAG: u64 = 0xffffffff00000000;
-/** An index of so many slots, and all that is random beside it, is no longer in the cache. */
+/** With this many bits the index and the records accessed through it no longer fit in the cache. */
 const MANY_BITS: u32 = 15;
 
-/** A flow's key as five u64: meta, addrA to addrD. */
+/** Writes a flow's key as five u64: meta, addrA to addrD. */
 export function statsKey(p: usize, id: u32, out: usize): void {
   const stats = changetype<FlowStats>(p);
   const flow = flowIn(flowSegments(stats), id);
@@ -23,7 +24,7 @@ export function statsKey(p: usize, id: u32, out: usize): void {
   else memory.copy(out + 16, wideOf(stats, flow), WIDE);
 }
 
-/** Twice the slots. Flows lie in the order of their hashes, before and after: both tables are gone through from their beginnings. */
+/** Doubles the slots. Flows lie in the order of their hashes before and after, so both tables are read and written sequentially. */
 function growIndex(stats: FlowStats): void {
   const old = stats.index;
   const end = old + (8 << stats.indexBits);
@@ -52,7 +53,7 @@ function sameKey(stats: FlowStats, flow: Flow, meta: u64, a: u64, wide: usize): 
   return load<u64>(w) == load<u64>(wide) && load<u64>(w, 8) == load<u64>(wide, 8) && load<u64>(w, 16) == load<u64>(wide, 16);
 }
 
-/** The number of the flow with this key, or -1 - the free slot where the search ended. `wide`: the rest of an IPv6 key. */
+/** Returns the number of the flow with this key, or -1 - the free slot where the search ended. `wide`: the rest of an IPv6 key. */
 // @ts-ignore: decorator
 @inline
 function search(stats: FlowStats, hash: u64, meta: u64, a: u64, wide: usize): i32 {
@@ -82,7 +83,7 @@ function addFlow(stats: FlowStats, slot: u32, hash: u64, meta: u64, a: u64, wide
   return id;
 }
 
-/** The number of the flow of run `i`, made where it is new. */
+/** Returns the number of the flow of run `i`; adds the flow if it is new. */
 // @ts-ignore: decorator
 @inline
 export function flowOfRun(stats: FlowStats, runs: usize, capacity: u32, i: u32): u32 {
@@ -95,7 +96,7 @@ export function flowOfRun(stats: FlowStats, runs: usize, capacity: u32, i: u32):
   return found >= 0 ? <u32>found : addFlow(stats, <u32>(-1 - found), hash, meta, a, wide);
 }
 
-/** The number of the flow of row `i` of those that have a key each, made where it is new. */
+/** Returns the number of the flow of row `i`, for rows stored with a key each; adds the flow if it is new. */
 export function flowOfRow(stats: FlowStats, runs: usize, i: u32): u32 {
   const key = runs + RUNS_HEAD + i * ROW_KEY;
   const meta = load<u64>(key);
@@ -106,15 +107,15 @@ export function flowOfRow(stats: FlowStats, runs: usize, i: u32): u32 {
 }
 
 /**
- * Runs or pairs that are touched at once before they are worked on: enough for their cache misses to overlap, few enough for the first to be in
- * the first-level cache still when it is their turn.
+ * Number of runs or pairs touched before they are processed: enough for their cache misses to overlap, few enough for the first to be still in the L1 cache
+ * when its turn comes.
  */
 export const TOUCHED_AT_ONCE: u32 = 64;
 
 /**
- * Loads what the look-ups of runs [from, to) will need: independent loads overlap their cache misses, the dependent ones of a look-up do not. Leaves at
- * `scratch`, a u32 per run, which flow each is likely to be of (its number + 1; 0: not known), for likelyFlowOfRun. False where nothing was done: what is small
- * is in the cache.
+ * Loads the memory that look-ups of runs [from, to) will need: independent loads overlap their cache misses, the dependent ones of a look-up do not. Writes to
+ * `scratch`, a u32 per run, the likely flow of each (its number + 1; 0: unknown), for likelyFlowOfRun. Returns false, without doing anything, for a small
+ * index, which is in the cache.
  */
 export function touchRuns(stats: FlowStats, runs: usize, from: u32, to: u32, scratch: u32): bool {
   if (stats.indexBits < MANY_BITS) return false;
@@ -129,7 +130,7 @@ export function touchRuns(stats: FlowStats, runs: usize, from: u32, to: u32, scr
   return true;
 }
 
-/** In the first two slots, and without branches: a slot that another flow took is met at random. */
+/** Looks only at the first two slots, without branches: whether another flow occupies a slot is random. */
 function likelyFlows(stats: FlowStats, runs: usize, from: u32, to: u32, scratch: u32): void {
   const index = stats.index;
   const shift = 64 - stats.indexBits;
@@ -145,7 +146,7 @@ function likelyFlows(stats: FlowStats, runs: usize, from: u32, to: u32, scratch:
   }
 }
 
-/** The number of the flow of run `i`, which touchRuns has taken for flow `likely` - 1. */
+/** Returns the number of the flow of run `i`, for which touchRuns found flow `likely` - 1. */
 // @ts-ignore: decorator
 @inline
 export function likelyFlowOfRun(stats: FlowStats, runs: usize, capacity: u32, i: u32, likely: u32): u32 {
@@ -155,7 +156,7 @@ export function likelyFlowOfRun(stats: FlowStats, runs: usize, capacity: u32, i:
   return flowOfRun(stats, runs, capacity, i);
 }
 
-/** The flow of the opposite direction (addresses and ports exchanged), or -1. `scratch`: 40 bytes. */
+/** Returns the flow of the opposite direction (addresses and ports exchanged), or -1. `scratch`: 40 bytes. */
 export function statsReverse(p: usize, id: u32, scratch: usize): i32 {
   const stats = changetype<FlowStats>(p);
   statsKey(p, id, scratch);
@@ -176,8 +177,8 @@ export function statsReverse(p: usize, id: u32, scratch: usize): i32 {
 }
 
 /**
- * The next flow from `from` on with matched packets whose opposite has some, too, and a higher number; -1 where there is none, or where `most` flows
- * were asked in vain. Leaves the opposite's number at `scratch` + 40. `scratch`: 48 bytes.
+ * Returns the next flow from `from` on that has matched packets and whose opposite has some too and a higher number. Returns -1 if there is none, or after
+ * looking at `maximum` flows. Writes the opposite's number to `scratch` + 40. `scratch`: 48 bytes.
  */
 export function statsPeer(p: usize, from: u32, maximum: u32, scratch: usize): i32 {
   const segments = flowSegments(changetype<FlowStats>(p));
@@ -194,7 +195,7 @@ export function statsPeer(p: usize, from: u32, maximum: u32, scratch: usize): i3
   return -1;
 }
 
-/** The flow with the key at `key` (five u64, as statsKey writes it), made where it is new, goes this way whatever its packets show. */
+/** Sets the direction of the flow with the key at `key` (five u64, as statsKey writes it), whatever its packets show; adds the flow if it is new. */
 export function statsDirect(p: usize, key: usize, direction: u32): void {
   const stats = changetype<FlowStats>(p);
   const hash = hashKey(key, stats.seed);
@@ -205,7 +206,7 @@ export function statsDirect(p: usize, key: usize, direction: u32): void {
   statsTurn(p, id, direction);
 }
 
-/** Two hosts in either order have one place of a bitmap; bit 31 is the order. -1: a host with itself. */
+/** Returns the place in a bitmap of a pair of hosts, the same for either order; bit 31 is the order. -1: both ends are the same host. */
 function hostPlace(stats: FlowStats, flow: Flow, bits: u32): u32 {
   let one = flow.addrA >> 32;
   let other = flow.addrA & 0xffffffff;
@@ -221,8 +222,8 @@ function hostPlace(stats: FlowStats, flow: Flow, bits: u32): u32 {
 }
 
 /**
- * Flows with matched packets whose hosts have some in the other order, too: their numbers to `out`, up to `room`; returns how many. A few others are
- * among them (places in the bitmaps are shared). `maps`: two bitmaps of 2^bits bits, all 0.
+ * Writes to `out`, up to `room`, the numbers of flows with matched packets between hosts that also have some in the opposite order; returns how many. A few
+ * other flows are included, because bitmap places are shared. `maps`: two bitmaps of 2^bits bits, all 0.
  */
 export function statsBothWays(p: usize, maps: usize, bits: u32, out: usize, room: u32): u32 {
   const stats = changetype<FlowStats>(p);
@@ -246,7 +247,7 @@ export function statsBothWays(p: usize, maps: usize, bits: u32, out: usize, room
   return n;
 }
 
-/** Of a batch's rows, whose keys are `runs`, those that a filter has kept (plane 0 of `select`) and whose flow goes this way stay kept. */
+/** Deselects rows (plane 0 of `select`) whose flow does not go in this direction. `runs` has the rows' keys. */
 export function statsSelect(p: usize, b: usize, runs: usize, runCount: u32, direction: u32): void {
   const stats = changetype<FlowStats>(p);
   const segments = flowSegments(stats);
@@ -257,7 +258,7 @@ export function statsSelect(p: usize, b: usize, runs: usize, runCount: u32, dire
     const end = load<u32>(run);
     const wide = wideRun(runs, batch.capacity, r);
     const found = search(stats, load<u64>(run, 8), load<u64>(run, 16), load<u64>(run, 24), wide);
-    // A flow without a known way goes from BEFORE to AFTER, as in the report.
+    // A flow of unknown direction counts as BEFORE to AFTER, as in the report.
     const way: u32 = found >= 0 && directionOf(flowIn(segments, <u32>found)) == 2 ? 2 : 1;
     if (way != direction) memory.fill(batch.select + row, 0, end - row);
     row = end;

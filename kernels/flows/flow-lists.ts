@@ -1,20 +1,20 @@
-// Delays of a flow by log bucket: from the fourth matched packet on (up to three are in min, max and sum) a flow has a list of its
-// buckets, two bytes each, that grows in steps; a full list of the largest kind is poured into the table of cells (kernels/sketches/cells.ts) and begins
-// anew. So memory is two bytes per packet or a cell per bucket, whichever is less.
+// Delays of a flow by log bucket. From the fourth matched packet on (up to three follow from min, max and sum) a flow has a list of its buckets, two bytes
+// each, that grows in steps. A full list of the largest size is counted into the table of cells (kernels/sketches/cells.ts) and starts again. So memory is two
+// bytes per packet or a cell per bucket, whichever is less.
 //
-// On links with many flows the list of a packet's flow is in no cache. There buckets are noted in a journal first, one beside the other, and put into
-// their lists some hundred thousand at a time, flows with neighbouring numbers together: their lists stay in the cache meanwhile.
+// On links with many flows the list of a packet's flow is in no cache. There buckets are first appended to a journal. Some hundred thousand entries at a time
+// are then put into the lists, grouped by flow number, so that the lists of a group stay in the cache.
 
 import { Cells, cellsAddMany } from "../sketches/cells";
 import { allocate } from "./tables";
 import { JOURNAL_PIECES, flowIn, FlowMore, flowSegments, FlowStats, moreAt, moreOf, slabTake, statsCount } from "./flow-records";
 
 const LAST_CLASS: u32 = 4;
-/** Lists of so many buckets are poured into the cells: many of them are the same then, and each is looked up there once. */
+/** Lists of this length are counted into the cells: many entries are equal by then, and each bucket is looked up only once. */
 export const LONGEST_LIST: u32 = 2048;
 export const BUCKET_BIAS: i32 = 8192;
 
-/** A list of a class: 8, 32, 128, 512 or 2048 entries. */
+/** Allocates a list of a size class: 8, 32, 128, 512 or 2048 entries. */
 function listNew(stats: FlowStats, kind: u32): u32 {
   if (kind < LAST_CLASS) {
     const free = changetype<usize>(stats) + offsetof<FlowStats>("free0") + (kind << 2);
@@ -27,7 +27,7 @@ function listNew(stats: FlowStats, kind: u32): u32 {
   return slabTake(stats, <u32>16 << (kind << 1));
 }
 
-/** Counts the buckets of a flow's list in its cells. */
+/** Counts the buckets of a flow's list into its cells. */
 function pour(stats: FlowStats, list: u32, count: u32, id: u32): void {
   const cells = changetype<Cells>(<usize>stats.cells);
   const counts = stats.counts;
@@ -66,7 +66,7 @@ function listRoom(stats: FlowStats, more: FlowMore, id: u32): void {
   more.listState = ((kind + 1) << 16) | count;
 }
 
-/** One more delay of this bucket. */
+/** Adds a delay in this bucket. */
 // @ts-ignore: decorator
 @inline
 export function listAdd(stats: FlowStats, more: FlowMore, id: u32, bucket: i32): void {
@@ -79,13 +79,13 @@ export function listAdd(stats: FlowStats, more: FlowMore, id: u32, bucket: i32):
   more.listState = state + 1;
 }
 
-/** The journal: pieces of so many entries (flow's number << 16 | biased bucket, u64 each). */
+/** The journal: pieces of this many entries (flow number << 16 | biased bucket, u64 each). */
 const PIECE_BITS: u32 = 16;
 const PIECE: u32 = 1 << PIECE_BITS;
-/** Groups of flows that it is divided into before lists are looked at. */
+/** The journal is divided into 2^GROUP_BITS groups of flows before lists are accessed. */
 const GROUP_BITS: u32 = 8;
 
-/** One more delay of this bucket, of a flow that has more than three; it is in the list after statsSettle. */
+/** Adds a delay in this bucket to the journal, for a flow with more than three delays; statsSettle moves it to the list. */
 // @ts-ignore: decorator
 @inline
 export function journalAdd(stats: FlowStats, id: u32, bucket: i32): void {
@@ -94,7 +94,7 @@ export function journalAdd(stats: FlowStats, id: u32, bucket: i32): void {
   stats.noted++;
 }
 
-/** The piece of entry `noted`, the first one of it; where all pieces are full, the first piece again. */
+/** Starts the piece for entry `noted`; if all pieces are full, settles them and starts with the first piece again. */
 function nextPiece(stats: FlowStats): void {
   if (stats.journal == 0) {
     stats.journal = <u32>heap.alloc(JOURNAL_PIECES << 2);
@@ -106,7 +106,7 @@ function nextPiece(stats: FlowStats): void {
   stats.piece = load<u32>(at);
 }
 
-/** In place of an entry that is in its list already. */
+/** Replaces an entry that is already in its list. */
 const TAKEN: u64 = 0xffffffffffffffff;
 
 // @ts-ignore: decorator
@@ -116,9 +116,9 @@ function putInList(stats: FlowStats, segments: u32, entry: u64): void {
   listAdd(stats, moreOf(flowIn(segments, id)), id, <i32>(entry & 0xffff) - BUCKET_BIAS);
 }
 
-// Loops over one piece each, exported and so not inlined: V8 changes to optimised code between two calls, not within one.
+// Each loop over one piece is an exported function, and so not inlined: V8 switches to optimised code between two calls, not within one.
 
-/** Bytes that the entries of each group take, added at `groups`. */
+/** Adds the bytes that each group's entries need at `groups`. */
 export function journalCount(from: u32, to: u32, shift: u32, groups: u32): void {
   for (let at = from; at < to; at += 8) {
     const entry = load<u64>(at);
@@ -127,7 +127,7 @@ export function journalCount(from: u32, to: u32, shift: u32, groups: u32): void 
     store<u32>(group, load<u32>(group) + 8);
   }
 }
-/** Entries to where their group's next one goes. */
+/** Copies entries to the next position of their group. */
 export function journalDivide(from: u32, to: u32, shift: u32, groups: u32): void {
   for (let at = from; at < to; at += 8) {
     const entry = load<u64>(at);
@@ -138,7 +138,7 @@ export function journalDivide(from: u32, to: u32, shift: u32, groups: u32): void
     store<u32>(group, place + 8);
   }
 }
-/** Entries into their lists. */
+/** Puts entries into their lists. */
 export function journalPut(p: usize, from: u32, to: u32): void {
   const stats = changetype<FlowStats>(p);
   const segments = flowSegments(stats);
@@ -161,7 +161,7 @@ function pieceCount(stats: FlowStats): u32 {
   return (stats.noted + PIECE - 1) >> PIECE_BITS;
 }
 
-/** Puts all buckets of the journal into the lists of their flows. To be called before lists are read. */
+/** Puts all journal entries into the lists of their flows. Must be called before lists are read. */
 export function statsSettle(p: usize): void {
   const stats = changetype<FlowStats>(p);
   if (stats.noted == 0) return;
@@ -185,18 +185,18 @@ export function statsSettle(p: usize): void {
   stats.noted = 0;
 }
 
-/** Entries that are worth to be put into lists when there is nothing else to do: a few for each flow, and so many at least. */
+/** Number of journal entries from which settling pays off in idle time: a minimum, and a few per flow. */
 const TIDY_ENTRIES: u32 = 1 << 18;
 const TIDY_PER_FLOW: u32 = 4;
 
-/** For a moment without work: puts the journal into the lists where that is worth it. Returns whether it did. */
+/** For idle time: settles the journal if that pays off. Returns whether it did. */
 export function statsTidy(p: usize): bool {
   if (changetype<FlowStats>(p).noted < max<u32>(TIDY_ENTRIES, TIDY_PER_FLOW * statsCount(p))) return false;
   statsSettle(p);
   return true;
 }
 
-/** The same for some flows, those whose bits are set at `wanted`: where they are few it is a fraction of the work. */
+/** Settles only the flows whose bits are set at `wanted`: for few flows this is a fraction of the work. */
 export function statsSettleSome(p: usize, wanted: u32): void {
   const stats = changetype<FlowStats>(p);
   const pieces = pieceCount(stats);
@@ -214,7 +214,7 @@ export function journalPick(p: usize, from: u32, to: u32, wanted: u32): void {
   }
 }
 
-/** Loads the records of the flows of `n` partners (16 bytes each, the entry first): loads that do not wait for each other overlap their cache misses. */
+/** Loads the flow records of `n` partners (16 bytes each, the entry first): loads that do not depend on each other overlap their cache misses. */
 export function touchFlows(stats: FlowStats, found: u32, n: u32): void {
   const segments = flowSegments(stats);
   let sum: u32 = 0;

@@ -1,6 +1,6 @@
-// A table of flows: whole keys, open addressing, never two flows in one record because their hashes collide.
-// Records lie in segments of 2^14, so the table grows without moving them; a record begins with the key and its hash, the rest is the
-// owner's. The index holds {upper half of the hash, record number + 1} per slot.
+// A table of flows with whole keys and open addressing: two flows never share a record because their hashes collide. Records lie in segments of 2^14, so the
+// table grows without moving them. A record begins with hash and key; the rest belongs to the table's owner. The index holds {upper half of the hash, record
+// number + 1} per slot.
 //
 //   record: hash u64 | meta u64 | addrA u64 | addrB u64 | addrC u64 | addrD u64 | owner's bytes, zeroed
 
@@ -60,7 +60,7 @@ export function flowsRecord(p: usize, id: u32): usize {
   return flowRecord(changetype<Flows>(p), id);
 }
 
-/** Twice the slots. Records are read in their order, not the index's, which would miss the cache at each. */
+/** Doubles the slots. Records are read in their own order; the index's order would cause a cache miss for each. */
 function growIndex(flows: Flows): void {
   const size = (flows.indexMask + 1) << 1;
   const mask = size - 1;
@@ -77,7 +77,7 @@ function growIndex(flows: Flows): void {
   }
 }
 
-/** The number of the flow with this key, or -1 - the free slot where the search ended. */
+/** Returns the number of the flow with this key, or -1 - the free slot where the search ended. */
 // @ts-ignore: decorator
 @inline
 function search(flows: Flows, hash: u64, meta: u64, a: u64, b: u64, c: u64, d: u64): i32 {
@@ -121,7 +121,7 @@ function flowsAdd(flows: Flows, slot: u32, hash: u64, meta: u64, a: u64, b: u64,
   return id;
 }
 
-/** The number of the flow with this key, made when it is new. */
+/** Returns the number of the flow with this key; adds the flow if it is new. */
 // @ts-ignore: decorator
 @inline
 export function flowsFind(flows: Flows, hash: u64, meta: u64, a: u64, b: u64, c: u64, d: u64): u32 {
@@ -129,7 +129,7 @@ export function flowsFind(flows: Flows, hash: u64, meta: u64, a: u64, b: u64, c:
   return found >= 0 ? <u32>found : flowsAdd(flows, <u32>(-1 - found), hash, meta, a, b, c, d);
 }
 
-/** The number of the flow of row `i`, or -1. Columns that only IPv6 fills are left in memory for IPv4. */
+/** Returns the number of the flow of row `i`, or -1. For IPv4 the columns that only IPv6 fills are not read. */
 export function flowsPeek(flows: Flows, batch: Batch, i: u32, hash: u64, meta: u64): i32 {
   const o = i << 3;
   const a = load<u64>(batch.addrA + o);
@@ -137,7 +137,7 @@ export function flowsPeek(flows: Flows, batch: Batch, i: u32, hash: u64, meta: u
   return max<i32>(-1, search(flows, hash, meta, a, load<u64>(batch.addrB + o), load<u64>(batch.addrC + o), load<u64>(batch.addrD + o)));
 }
 
-/** Finds or makes the flow of every row; writes their numbers to `ids` (u32 per row). */
+/** Finds or adds the flow of every row; writes the numbers to `ids` (u32 per row). */
 export function flowsAssign(p: usize, b: usize, ids: usize): void {
   const flows = changetype<Flows>(p);
   const batch = changetype<Batch>(b);

@@ -1,10 +1,10 @@
-// The heaviest flows of a stream in bounded memory (Misra and Gries 1982, in batches): which flows a sketch without keys can be asked about
+// The heaviest flows of a stream in bounded memory (Misra and Gries 1982, in batches): the flows for which a sketch without keys can be queried
 // (src/estimators/lds/heavy-keys.ts).
 //
-// A flow is counted from the packet that brings it into the table. `floor`: what a flow that is not in the table may have had at most. A flow that comes in may
-// have missed `floor` packets before: it keeps that number, so its packets lie within [packets, packets + missed]. When there are twice `max` flows, the floor
-// rises until at most `max` exceed it, and the others leave. Every rise by v takes v from more than max flows: floor <= all packets / (max + 1). What is in the
-// table depends on the order of the packets, not on how they were cut into batches.
+// A flow is counted from the packet that brings it into the table. `floor` is the maximum number of packets that a flow outside the table may have had. A flow
+// that enters may have missed `floor` packets before: it stores that number, so its true count lies within [packets, packets + missed]. When there are twice
+// `max` flows, the floor rises until at most `max` flows exceed it, and the others are removed. Every rise by v takes v from more than max flows: floor <= all
+// packets / (max + 1). The content of the table depends on the order of the packets, not on how they were cut into batches.
 //
 //   record: hash u64 | meta u64 | addrA u64 | addrB u64 | addrC u64 | addrD u64 | packets u64 | bytes u64 | missed u64
 //   index:  upper half of the hash << 32 | record number + 1; 0 is a free slot
@@ -46,7 +46,7 @@ export function heavyFlowsFree(p: usize): void {
   heap.free(p);
 }
 
-/** Forgets everything. */
+/** Removes all flows. */
 export function heavyFlowsClear(p: usize): void {
   const heavy = changetype<HeavyFlows>(p);
   heavy.count = 0;
@@ -77,7 +77,7 @@ function above(heavy: HeavyFlows, value: u64): u32 {
   return n;
 }
 
-/** The smallest number that at most `max` flows exceed. Most flows have few packets: small numbers are tried first. */
+/** Returns the smallest number that at most `max` flows exceed. Most flows have few packets, so small numbers are tried first. */
 function cutOf(heavy: HeavyFlows): u64 {
   let low = heavy.floor;
   let step: u64 = 1;
@@ -95,7 +95,7 @@ function cutOf(heavy: HeavyFlows): u64 {
   return high;
 }
 
-/** At most `max` flows stay. */
+/** Removes flows until at most `max` are left. */
 export function heavyFlowsShed(p: usize): void {
   const heavy = changetype<HeavyFlows>(p);
   if (heavy.count <= heavy.max) return;
@@ -107,7 +107,7 @@ export function heavyFlowsShed(p: usize): void {
   for (let id: u32 = 0; id < heavy.count; id++) {
     const r = heavy.records + id * RECORD;
     if (boundOf(r) <= floor) continue;
-    // By words: a call of the engine's copy takes longer than so few.
+    // Copied word by word: for so few bytes the engine's copy call takes longer.
     if (kept != id) for (let o: u32 = 0; o < RECORD; o += 8) store<u64>(heavy.records + kept * RECORD + o, load<u64>(r + o));
     const hash = load<u64>(heavy.records + kept * RECORD);
     let j = <u32>hash & mask;
@@ -118,7 +118,7 @@ export function heavyFlowsShed(p: usize): void {
   heavy.floor = floor;
 }
 
-/** A record for the flow of row `i`, at the free slot where the search for it ended. */
+/** Adds a record for the flow of row `i`, at the free slot where its search ended. */
 function addFlow(heavy: HeavyFlows, batch: Batch, i: u32, slot: u32): usize {
   const o = i << 3;
   const hash = load<u64>(batch.flowHash + o);
@@ -138,7 +138,7 @@ function addFlow(heavy: HeavyFlows, batch: Batch, i: u32, slot: u32): usize {
   return r;
 }
 
-/** The rest of an IPv6 key is that of row `i`. */
+/** Returns whether the rest of an IPv6 key equals that of row `i`. */
 function sameRest(r: usize, batch: Batch, i: u32): bool {
   const o = i << 3;
   return (

@@ -1,13 +1,14 @@
-// The heaviest flows as bytes, ordered by hash and key (src/estimators/lds/heavy-keys.ts has the layout, and the same in TypeScript for lists that are merged).
+// Writes the heaviest flows as bytes, sorted by hash and key (src/estimators/lds/heavy-keys.ts has the layout, and the same code in TypeScript for merging
+// lists).
 
 import { META_IPV6 } from "../decode/batch";
 import { BYTES, HeavyFlows, MISSED, PACKETS, RECORD } from "./heavy-flows";
 import { varint } from "./varint";
 
-/** No flow takes more: six words, and three counters. */
+/** Maximum size of a flow: six words and three counters. */
 const LONGEST: usize = 80;
 
-/** Order of two records: by hash, then by the key's words of 32 bits as they lie. */
+/** Returns whether a record comes before another: by hash, then by the key's 32-bit words in memory order. */
 function before(a: usize, b: usize): bool {
   const ha = load<u64>(a);
   const hb = load<u64>(b);
@@ -20,7 +21,7 @@ function before(a: usize, b: usize): bool {
   return false;
 }
 
-/** The entry at `root` of a heap of `n` record addresses sinks to its place; the last in order is on top. */
+/** Moves the entry at `root` of a heap of `n` record addresses down to its place; the last in order is on top. */
 function sink(list: usize, root: u32, n: u32): void {
   const moved = load<u32>(list + (<usize>root << 2));
   for (let child: u32 = (root << 1) + 1; child < n; child = (root << 1) + 1) {
@@ -33,7 +34,7 @@ function sink(list: usize, root: u32, n: u32): void {
   store<u32>(list + (<usize>root << 2), moved);
 }
 
-/** Addresses of all records in order: memory to be given back. */
+/** Returns the addresses of all records in order; the caller frees the memory. */
 export function heavyFlowsOrder(p: usize): usize {
   const heavy = changetype<HeavyFlows>(p);
   const n = heavy.count;
@@ -50,7 +51,7 @@ export function heavyFlowsOrder(p: usize): usize {
   return list;
 }
 
-/** `n` flows of an ordered list as bytes from `to` on, which has room for them (80 bytes each). Returns the length. */
+/** Writes `n` flows of an ordered list from `to` on, which has room for them (80 bytes each). Returns the length. */
 export function heavyFlowsPack(list: usize, n: u32, to: usize): u32 {
   let out = to;
   for (let i: u32 = 0; i < n; i++) {

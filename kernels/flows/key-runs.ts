@@ -1,12 +1,12 @@
-// Rows of a batch as runs of one flow key. Packets come in bursts, so there are far fewer runs than rows: the key is masked and hashed once
-// per run, one look-up finds the flow of all its rows, and another thread is sent runs instead of keys.
+// Groups rows of a batch into runs of one flow key. Packets come in bursts, so there are far fewer runs than rows: the key is masked and hashed once per run,
+// one look-up finds the flow of all its rows, and runs instead of keys are sent to another thread.
 //
-//   head: min f64 | max time of the rows f64
-//   run: end u32 (rows from the first of all runs to one past its last) | bytes on the wire u32 | hash u64 | meta u64 | addrA u64
-//   after room for `capacity` runs (the batch's), for IPv6 ones: addrB u64 | addrC u64 | addrD u64
+//   head: minimum f64 | maximum time of the rows f64
+//   run: end u32 (one past its last row, counted from the first row of all runs) | bytes on the wire u32 | hash u64 | meta u64 | addrA u64
+//   after room for `capacity` runs (the batch's), for IPv6 runs: addrB u64 | addrC u64 | addrD u64
 //
-// Where most keys are not looked up, as of AFTER's packets, which are of the flows of those that they are found to be, rows of IPv4 have their masked
-// keys in place of the runs, not hashed: meta u64 | addrA u64 each.
+// If most keys are not looked up (AFTER's packets belong to the flows of the packets that they match), IPv4 rows have their masked keys in place of the runs,
+// not hashed: meta u64 | addrA u64 each.
 
 import { Batch, META_IPV6 } from "../decode/batch";
 import { avalanche, mixWord, P5 } from "../decode/digest";
@@ -15,16 +15,16 @@ export const RUNS_HEAD: u32 = 16;
 export const RUN: u32 = 32;
 export const WIDE_RUN: u32 = 24;
 export const ROW_KEY: u32 = 16;
-/** Beside the number of rows in place of that of runs: there is a key per row. */
+/** Flag in the count: entries are rows with a key each, not runs. */
 export const KEY_PER_ROW: u32 = 1 << 30;
 
-/** Where run `i` lies. */
+/** Returns the address of run `i`. */
 // @ts-ignore: decorator
 @inline
 export function runAt(runs: usize, i: u32): usize {
   return runs + RUNS_HEAD + i * RUN;
 }
-/** Where its IPv6 words lie. */
+/** Returns the address of its IPv6 words. */
 // @ts-ignore: decorator
 @inline
 export function wideRun(runs: usize, capacity: u32, i: u32): usize {
@@ -32,8 +32,7 @@ export function wideRun(runs: usize, capacity: u32, i: u32): usize {
 }
 
 /**
- * The runs of rows [from, to), with keys masked by `mask` (as keyFlows takes it). Returns how many, and in bit 31 whether there are IPv6 ones
- * among them.
+ * Finds the runs of rows [from, to), with keys masked by `mask` (as keyFlows takes it). Returns how many there are; bit 31 is set if some of them are IPv6.
  */
 export function keyRuns(b: usize, from: u32, to: u32, mask: usize, seed: u64, runs: usize): u32 {
   const batch = changetype<Batch>(b);
@@ -74,7 +73,7 @@ export function keyRuns(b: usize, from: u32, to: u32, mask: usize, seed: u64, ru
   return n | (wide << 31);
 }
 
-/** The keys of rows [from, to) one by one, masked. Returns 0, and leaves no keys, where there are IPv6 ones among them. */
+/** Writes the masked keys of rows [from, to) one by one. Returns 0, and writes no keys, if some of them are IPv6. */
 export function keyRows(b: usize, from: u32, to: u32, mask: usize, runs: usize): u32 {
   const batch = changetype<Batch>(b);
   const meta4 = load<u64>(mask);
@@ -107,7 +106,7 @@ function timeBounds(batch: Batch, from: u32, to: u32, out: usize): void {
   store<f64>(out, maximum, 8);
 }
 
-/** Bytes of rows [from, to). No packet has a mebibyte: what a damaged capture claims beyond it is not believed. */
+/** Returns the bytes of rows [from, to). Lengths of a mebibyte or more, which only a damaged capture claims, are limited. */
 // @ts-ignore: decorator
 @inline
 function bytesOf(batch: Batch, from: u32, to: u32): u32 {
@@ -116,7 +115,7 @@ function bytesOf(batch: Batch, from: u32, to: u32): u32 {
   return sum;
 }
 
-/** Row i has exactly the addresses and the meta word of the row before it. */
+/** Returns whether row i has exactly the addresses and the meta word of the previous row. */
 function sameWide(batch: Batch, i: u32): bool {
   const o = i << 3;
   return (
@@ -128,7 +127,7 @@ function sameWide(batch: Batch, i: u32): bool {
   );
 }
 
-/** The key of an IPv6 row. Returns 1 if it takes the wide words: a key without addresses is shared by both IP versions and has no version bit. */
+/** Writes the key of an IPv6 row. Returns 1 if it uses the wide words; a key without addresses is the same for both IP versions and has no version bit. */
 function keyWide(batch: Batch, i: u32, mask: usize, seed: u64, run: usize, wide: usize): u32 {
   const o = i << 3;
   const meta = load<u64>(batch.meta + o) & load<u64>(mask, 16);

@@ -1,10 +1,10 @@
-// Records of one size in segments, numbered in the order in which they are made. They never move.
+// Records of one size in segments, numbered in order of creation. They never move.
 
 const SEGMENT_BITS: u32 = 14;
 export const SEGMENT: u32 = 1 << SEGMENT_BITS;
 const MAX_SEGMENTS: u32 = 1 << 14;
 
-/** Where the highest of all records, lists and indexes ends: memory that is used next lies there. */
+/** End of the highest record, list or index: memory allocated next lies there. */
 let top: u32 = 0;
 export function statsTop(): u32 {
   return top;
@@ -56,7 +56,7 @@ function tableGrow(t: Table): void {
   t.room += SEGMENT;
 }
 
-/** The next record, zeroed here and not by segments: it is about to be used, and so in the cache. */
+/** Adds a record and zeroes it. Zeroing here instead of by segment leaves it in the cache for its first use. */
 // @ts-ignore: decorator
 @inline
 export function tableAdd(p: u32, bytes: u32): u32 {

@@ -1,4 +1,4 @@
-// Whole numbers in as few bytes as they need, seven bits in each, the lowest first (LEB128): what payloads are packed with.
+// Writes whole numbers in as few bytes as they need, seven bits in each, lowest first (LEB128), for payloads.
 
 // @ts-ignore: decorator
 @inline

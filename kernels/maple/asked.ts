@@ -1,4 +1,4 @@
-// A question to a store: the packets' keys, and where the answers go. The owner is src/estimators/maple/stores/asked.ts.
+// A query to a store: the packets' keys, and where the answers go. The owner is src/estimators/maple/stores/asked.ts.
 
 @unmanaged
 export class Asked {

@@ -1,8 +1,8 @@
-// One epoch of packets with their delays, waiting for its end (MAPLE's stores that are built then): columns of a fixed capacity. Streaming stores use it too, a
-// batch at a time. Sums are over all packets with a delay, kept or not.
+// Packets of one epoch with their delays, kept until the epoch ends (for MAPLE's stores that are built then), as columns of a fixed capacity. Streaming stores
+// use it too, for a batch at a time. Sums cover all packets with a delay, kept or not.
 //
-// When it is full, half of the packets leave, and half of those to come stay away: whether a packet is kept depends on its digest alone, so that those kept are a fair sample of the
-// epoch, early and late, and not its beginning.
+// When the buffer is full, half of the packets are removed, and half of the later ones are not taken. Whether a packet is kept depends on its digest alone, so
+// that the kept packets are a fair sample of the whole epoch and not its beginning.
 
 import { Batch, FLAG_IPID, META_IPV6 } from "../decode/batch";
 import { mixWord, avalanche, rehash } from "../decode/digest";
@@ -10,16 +10,16 @@ import { Flows, flowRecord, flowsFind, flowsFree, flowsNew } from "../flows/flow
 
 export const NO_FLOW: u32 = 0xffffffff;
 const MAX_DISTANCE: f64 = 4294967295.0;
-/** Of the digests' hash that decides who is kept; not the stores' own. */
+/** Seed of the hash of digests that decides which packets are kept; different from the stores' seeds. */
 const SAMPLE_SEED: u64 = 0x6d61706c655f7361;
-/** ns: from this on, delays count from a base near the first of them (clocks that are seconds or decades apart), a multiple of the step. */
+/** ns: for delays from this on (clocks seconds or decades apart) the base is not 0 but near the first delays, a multiple of the step. */
 const FAR: f64 = 4294967296.0;
 const BASE_STEP: f64 = 1048576.0;
 const BASE_TRIES: u32 = 8;
-/** ns: a delay further from the base (18 min) is none: sums of many such would not fit. */
+/** ns: a delay further from the base (18 min) is not counted: sums of many such delays would overflow. */
 const BEYOND: f64 = 1099511627776.0;
 
-/** src/estimators/maple/epoch-buffer.ts reads it: u32 fields first, then 8-byte ones. */
+/** Read by src/estimators/maple/epoch-buffer.ts: u32 fields first, then 8-byte ones. */
 @unmanaged
 export class Buffer {
   capacity: u32;
@@ -98,12 +98,12 @@ export function mapleBufferReset(p: usize): void {
   buffer.closed = 0;
 }
 
-/** Forgets the rows and keeps the sums: a streaming store has taken them. */
+/** Removes the rows and keeps the sums, after a streaming store has taken the rows. */
 export function mapleBufferTaken(p: usize): void {
   changetype<Buffer>(p).count = 0;
 }
 
-/** The identity of a packet by its flow and IPID. */
+/** Returns the key of a packet from its flow and IPID. */
 // @ts-ignore: decorator
 @inline
 function flowPacket(flowHash: u64, ipid: u32): u64 {
@@ -114,12 +114,12 @@ export function flowPacketKey(flowHash: u64, ipid: u32): u64 {
   return flowPacket(flowHash, ipid);
 }
 
-/** Keys of n packets of one flow, IPIDs from `first` on. */
+/** Writes the keys of n packets of one flow, with IPIDs from `first` on. */
 export function flowPacketKeys(flowHash: u64, first: u32, n: u32, out: usize): void {
   for (let i: u32 = 0; i < n; i++) store<u64>(out + (i << 3), flowPacket(flowHash, (first + i) & 0xffff));
 }
 
-/** The flow's number, NO_FLOW where it is new and the table is full. */
+/** Returns the flow's number, or NO_FLOW if it is new and the table is full. */
 function seek(flows: Flows, limit: u32, hash: u64, meta: u64, a: u64, b: u64, c: u64, d: u64): u32 {
   if (flows.count < limit) return flowsFind(flows, hash, meta, a, b, c, d);
   const mask = flows.indexMask;
@@ -138,8 +138,8 @@ function seek(flows: Flows, limit: u32, hash: u64, meta: u64, a: u64, b: u64, c:
 }
 
 /**
- * The first rows of an epoch: does the base still lie near most of them? It stays where it does, so that epochs can be compared; else it is one that most are near to: not a
- * wild timestamp's.
+ * At the first rows of an epoch, checks whether the base is still near most delays. If so, it stays, so that epochs can be compared; otherwise a base near most
+ * delays is chosen, and not that of an outlier.
  */
 function settleBase(buffer: Buffer, delays: usize, from: u32, to: u32): void {
   let tries: u32 = 0;
@@ -170,7 +170,7 @@ function drawOf(digest: u64): u32 {
   return <u32>(rehash(digest, SAMPLE_SEED) >> 32);
 }
 
-/** Half of the packets leave, by their digests; flows that have none left are listed no more. */
+/** Removes half of the packets, by their digests; flows without packets are no longer listed. */
 function thin(buffer: Buffer): void {
   const before = buffer.count;
   const lists = buffer.flowLimit > 0;
@@ -221,7 +221,7 @@ function addSums(buffer: Buffer, delay: f64, bytes: f64): void {
   buffer.maximum = max<f64>(buffer.maximum, delay);
 }
 
-/** The flow and IPID of row i go beside the packet that is kept n-th. */
+/** Stores the flow and IPID of row i with the n-th kept packet. */
 function keepFlow(buffer: Buffer, batch: Batch, i: u32, n: u32, flowHash: u64, ipid: u32): void {
   const o = i << 3;
   const flows = changetype<Flows>(buffer.flows);
@@ -247,7 +247,7 @@ export function mapleBufferAppend(p: usize, b: usize, from: u32, to: u32): void 
   for (let i = from; i < to; i++) {
     const o = i << 3;
     const exact = load<f64>(batch.delay + o);
-    // NaN is not below it either.
+    // Also true for NaN.
     if (!(abs<f64>(exact - buffer.base) < BEYOND)) {
       buffer.unknown++;
       continue;
@@ -256,7 +256,7 @@ export function mapleBufferAppend(p: usize, b: usize, from: u32, to: u32): void 
     const bytes = <f64>load<u32>(batch.wireLength + (i << 2));
     addSums(buffer, delay, bytes);
     const digest = load<u64>(batch.digest + o);
-    // Thinning may leave no room, where all that are kept have the same digest: then the packet itself must stay away.
+    // If all kept packets have the same digest, thinning may free nothing: then this packet is not taken.
     if (buffer.count == buffer.capacity && buffer.keep > 0) thin(buffer);
     if (buffer.count == buffer.capacity || (buffer.keep != 0xffffffff && drawOf(digest) > buffer.keep)) {
       buffer.shed++;
@@ -275,7 +275,7 @@ export function mapleBufferAppend(p: usize, b: usize, from: u32, to: u32): void 
   }
 }
 
-/** The flow table begins anew. */
+/** Clears the flow table. */
 export function mapleBufferForgetFlows(p: usize): void {
   const buffer = changetype<Buffer>(p);
   if (buffer.flows != 0) flowsFree(buffer.flows);

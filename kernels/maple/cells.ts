@@ -1,18 +1,18 @@
-// MAPLE's delay groups: which centre a delay belongs to, what is known of each group, and the histogram that centres are chosen from.
+// MAPLE's delay groups: finds the centre of a delay, keeps sums per group, and fills the histogram that centres are chosen from.
 //
-// Finding the group of a delay: its log bucket (cells.ts) names the first group that reaches into the bucket, then at most a few
-// comparisons with the groups' upper edges. So the answer is exact whatever the edges, and mostly costs one comparison.
+// To find the group of a delay, its log bucket (kernels/sketches/cells.ts) gives the first group that reaches into the bucket; a few comparisons with the
+// groups' upper edges follow at most. So the result is exact for any edges, and usually costs one comparison.
 //
-// Sums are integers around the group's centre: exact, so that adding two epochs gives the bytes of one epoch of both.
+// Sums are integers relative to the group's centre, and exact: adding two epochs gives the same bytes as one epoch of both.
 
 import { bucketOf } from "../sketches/cells";
 
 const BUCKETS: u32 = 16384;
 const BIAS: i32 = 8192;
-/** Squares of distances fit 64 bits up to here (4.29 s). */
+/** Largest distance (4.29 s) whose square fits 64 bits. */
 const MAX_DISTANCE: f64 = 4294967295.0;
 
-/** One group: 64 bytes. src/estimators/maple/cell-table.ts reads it. */
+/** One group: 64 bytes, read by src/estimators/maple/cell-table.ts. */
 @unmanaged
 class Cell {
   base: f64; //      the centre as a whole number of ns
@@ -57,7 +57,7 @@ export function mapleCellsAt(p: usize): usize {
   return changetype<Groups>(p).cells;
 }
 
-/** The upper edges have been written: makes the table of buckets and empties the sums. */
+/** Called after the upper edges are written: builds the table of buckets and clears the sums. */
 export function mapleCellsReset(p: usize): void {
   const table = changetype<Groups>(p);
   let code: u32 = 0;
@@ -72,7 +72,7 @@ export function mapleCellsReset(p: usize): void {
     cell.carry = 0;
     cell.count = 0;
   }
-  // Buckets ascend with the delay; the first group of one is the first whose upper edge is not in a bucket before it.
+  // Buckets ascend with the delay; a bucket's first group is the first whose upper edge is not in an earlier bucket.
   for (let b: u32 = 0; b < BUCKETS; b++) {
     while (code < last && bucketOf(changetype<Cell>(table.cells + code * CELL_BYTES).upper) + BIAS < <i32>b) code++;
     store<u16>(table.first + (b << 1), <u16>code);
@@ -88,7 +88,7 @@ function find(table: Groups, delay: f64): u32 {
   return code;
 }
 
-/** Codes (u16) of n delays (f64, whole ns), counted into the groups' sums. */
+/** Writes the codes (u16) of n delays (f64, whole ns) and adds the delays to the groups' sums. */
 export function mapleAssign(p: usize, delays: usize, codes: usize, n: u32): void {
   const table = changetype<Groups>(p);
   for (let i: u32 = 0; i < n; i++) {

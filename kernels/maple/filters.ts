@@ -1,5 +1,5 @@
-// The structures MAPLE is compared with (section 3.3): a partitioned Bloom filter per group (PBF), combinatorial Bloom filters (COMB) and a
-// hash table without collision handling. Answers as in maple-svbf.ts.
+// The structures that MAPLE is compared with (section 3.3): a partitioned Bloom filter per group (PBF), combinatorial Bloom filters (COMB) and a hash table
+// without collision handling. Answers have the form described in svbf.ts.
 
 import { Asked } from "./asked";
 import { P2, rehash } from "../decode/digest";
@@ -7,7 +7,7 @@ import { KIND_MATCH, KIND_MULTI } from "./svbf";
 
 // --- PBF. `parts` holds {first bit u32, bits u32, capacity u32, used u32} per group. ---
 
-/** Returns how many packets were left out because their group's filter was full. */
+/** Returns the number of packets left out because their group's filter was full. */
 export function pbfInsert(bits: usize, parts: usize, hashes: u32, seed: u64, keys: usize, codes: usize, n: u32): u32 {
   let left: u32 = 0;
   for (let i: u32 = 0; i < n; i++) {
@@ -34,14 +34,14 @@ export function pbfInsert(bits: usize, parts: usize, hashes: u32, seed: u64, key
   return left;
 }
 
-// The groups that a packet may be of: few of all that are looked at, so that globals cost nothing.
+// Candidate groups of a packet, in globals: they are accessed rarely compared with the bits tested.
 let found: u32 = 0;
 let best: u32 = 0;
 let bestCount: u32 = 0;
 let lowest: u32 = 0;
 let highest: u32 = 0;
 
-/** Of several groups the one with the most packets is the answer. */
+/** Of several candidate groups, the one with most packets is the answer. */
 function addCandidate(group: u32, counts: usize): void {
   const count = load<u32>(counts + (group << 2)) + 1;
   if (found++ == 0) {
@@ -119,7 +119,7 @@ export function combInsert(bits: usize, m: u32, hashes: u32, seed: u64, words: u
   }
 }
 
-/** A group is a candidate where all bits of its code are among those found. */
+/** A group is a candidate if all bits of its code were found. */
 export function combLookup(bits: usize, m: u32, hashes: u32, seed: u64, f: u32, words: usize, groups: u32, asked: usize): void {
   const a = changetype<Asked>(asked);
   const keys: usize = a.keys;

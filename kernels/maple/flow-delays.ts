@@ -1,6 +1,6 @@
-// The delays of each flow of an epoch without its key (docs/formats/maple-payload.md): a question about a flow knows the key, so that 13 bits of its
-// hash are enough to find it again, and what is asked of a flow needs no order of its packets, so that sorted group numbers are kept as differences.
-// About 11 bits a flow and 1 to 6 a packet, where keys and IPIDs take 110 bits and more.
+// The delays of each flow of an epoch without the flow's key (docs/formats/maple-payload.md). A query about a flow knows the key, so 13 bits of its hash are
+// enough to find it again. Queries do not need the order of packets, so group numbers are sorted and stored as differences. The cost is about 11 bits a flow
+// and 1 to 6 a packet, against 110 bits and more for keys and IPIDs.
 
 import { Flows, flowRecord } from "../flows/flows";
 import { Buffer, NO_FLOW } from "./buffer";
@@ -22,7 +22,7 @@ function put(value: u64, bits: u32): void {
   at += bits;
 }
 
-/** `quotient` ones, a zero, then the low bits. */
+/** Writes `quotient` ones, a zero, then the low bits. */
 function rice(value: u32, shift: u32): void {
   let quotient = value >> shift;
   while (quotient >= 32) {
@@ -33,7 +33,7 @@ function rice(value: u32, shift: u32): void {
   if (shift > 0) put(<u64>(value & ((1 << shift) - 1)), shift);
 }
 
-/** Elias gamma: as many zeros as there are bits below the leading one, then all bits, the leading one first. */
+/** Elias gamma code: as many zeros as there are bits below the leading one, then all bits, leading one first. */
 function gamma(value: u32): void {
   const low = 31 - clz<u32>(value);
   put(0, low);
@@ -41,7 +41,7 @@ function gamma(value: u32): void {
   if (low > 0) put(<u64>(value & ((1 << low) - 1)), low);
 }
 
-/** Width of the low bits of the differences of m sorted numbers below `groups`. */
+/** Returns the width of the low bits for the differences of m sorted numbers below `groups`. */
 // @ts-ignore: decorator
 @inline
 function shiftFor(groups: u32, m: u32): u32 {
@@ -49,7 +49,7 @@ function shiftFor(groups: u32, m: u32): u32 {
   return mean <= 1 ? 0 : 31 - clz<u32>(mean);
 }
 
-/** m group numbers (u16), sorted in place or by counting them, as differences. */
+/** Writes m group numbers (u16) as differences, after sorting them in place or by counting. */
 function putCodes(list: usize, m: u32, groups: u32, counts: usize): void {
   const shift = shiftFor(groups, m);
   let before: u32 = 0;
@@ -87,8 +87,8 @@ function printOf(flows: Flows, flow: u32): u32 {
 }
 
 /**
- * Writes the section from the rows of a buffer and their group numbers: {flows, buckets, unlisted packets, 1} u32, the first bit of each bucket as (buckets + 1) u32,
- * bits. `out` receives {address, bytes}; the caller frees the address.
+ * Writes the section from the rows of a buffer and their group numbers: {flows, buckets, unlisted packets, 1} u32, the first bit of each bucket as (buckets +
+ * 1) u32, bits. `out` receives {address, bytes}; the caller frees the address.
  */
 export function mapleFlowDelays(p: usize, codes: usize, groups: u32, perBucket: u32, out: usize): void {
   const buffer = changetype<Buffer>(p);
@@ -97,7 +97,7 @@ export function mapleFlowDelays(p: usize, codes: usize, groups: u32, perBucket: 
   const n = buffer.count;
   const buckets = max<u32>(1, count / perBucket);
 
-  // Group numbers by flow.
+  // Sort group numbers by flow.
   const starts = heap.alloc((count + 2) << 2);
   memory.fill(starts, 0, (count + 2) << 2);
   for (let i: u32 = 0; i < n; i++) {
@@ -120,13 +120,13 @@ export function mapleFlowDelays(p: usize, codes: usize, groups: u32, perBucket: 
     store<u16>(grouped + (k << 1), load<u16>(codes + (i << 1)));
   }
 
-  // Flows by bucket, then by print.
+  // Sort flows by bucket, then by print.
   const ends = heap.alloc((buckets + 1) << 2);
   const order = heap.alloc((count + 1) << 2);
   bucketFlows(flows, buckets, ends, order);
 
   const head = HEAD_BYTES + ((buckets + 1) << 2);
-  // A flow: at most 41 bits of print and 41 of length; a packet: at most 16 bits and its share of the quotients.
+  // A flow needs at most 41 bits of print and 41 of length; a packet at most 16 bits and its share of the quotients.
   const room = head + count * 16 + n * 4 + 64;
   const bytes = heap.alloc(room);
   memory.fill(bytes, 0, room);

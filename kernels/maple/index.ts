@@ -1,5 +1,5 @@
-// The flow index of an epoch: per flow its key, its packets and the ranges of IPIDs they had, so that a question about a flow needs no
-// capture. Entries lie in buckets by flow hash; docs/formats/maple-payload.md draws them.
+// The flow index of an epoch: per flow its key, packet count and IPID ranges, so that a query about a flow needs no capture. Entries lie in buckets by flow
+// hash; docs/formats/maple-payload.md draws them.
 
 import { META_IPV6, META_PORTS } from "../decode/batch";
 import { Flows, flowRecord } from "../flows/flows";
@@ -13,7 +13,7 @@ const ENTRY_BYTES: u32 = 64; // a key and two counts, at most
 const RANGE_BYTES: u32 = 6; //  a range, at most
 const FEW: u32 = 48;
 
-/** Sorted, repeated ones once; returns how many are left. Few are sorted by insertion, many by marking them in 65,536 bits. */
+/** Sorts IPIDs and removes duplicates; returns how many are left. Few are sorted by insertion, many by marking them in 65,536 bits. */
 function sortIpids(at: usize, n: u32, marks: usize): u32 {
   let kept: u32 = 0;
   if (n <= FEW) {
@@ -67,14 +67,14 @@ function writeKey(q: usize, record: usize): usize {
   return q + 32;
 }
 
-/** Bucket of a flow by the upper half of its hash. */
+/** Returns the bucket of a flow, from the upper half of its hash. */
 // @ts-ignore: decorator
 @inline
 export function bucketOfFlow(hash: u64, buckets: u32): u32 {
   return <u32>(((hash >> 32) * <u64>buckets) >> 32);
 }
 
-/** Numbers of the flows by bucket into `order`; `ends` (buckets + 1) receives the end of each bucket in it. */
+/** Writes flow numbers sorted by bucket to `order`; `ends` (buckets + 1) receives the end of each bucket in it. */
 export function bucketFlows(flows: Flows, buckets: u32, ends: usize, order: usize): void {
   const count = flows.count;
   memory.fill(ends, 0, (buckets + 1) << 2);
@@ -95,8 +95,8 @@ export function bucketFlows(flows: Flows, buckets: u32, ends: usize, order: usiz
 }
 
 /**
- * Writes the section: {flows u32, buckets u32, unlisted packets u32, 0 u32}, the buckets' ends as (buckets + 1) u32 from the first entry on, entries.
- * `out` receives {address, bytes}; the caller frees the address.
+ * Writes the section: {flows u32, buckets u32, unlisted packets u32, 0 u32}, the buckets' ends relative to the first entry as (buckets + 1) u32, entries. `out`
+ * receives {address, bytes}; the caller frees the address.
  */
 export function mapleIndexBuild(p: usize, perBucket: u32, out: usize): void {
   const buffer = changetype<Buffer>(p);
@@ -105,7 +105,7 @@ export function mapleIndexBuild(p: usize, perBucket: u32, out: usize): void {
   const n = buffer.count;
   const buckets = max<u32>(1, count / perBucket);
 
-  // IPIDs by flow.
+  // Sort IPIDs by flow.
   const starts = heap.alloc((count + 2) << 2);
   memory.fill(starts, 0, (count + 2) << 2);
   const without = heap.alloc((count + 1) << 2);
@@ -130,7 +130,7 @@ export function mapleIndexBuild(p: usize, perBucket: u32, out: usize): void {
     store<u32>(at, to + 1);
     store<u16>(ipids + (to << 1), <u16>ipid);
   }
-  // starts[f] .. starts[f + 1] are now the IPIDs of flow f.
+  // Now starts[f] .. starts[f + 1] are the IPIDs of flow f.
 
   const ends = heap.alloc((buckets + 1) << 2);
   const order = heap.alloc((count + 1) << 2);

@@ -1,11 +1,11 @@
-// Packets of an epoch dealt out to three ribbons by their hash: those of class c keep their group's number without its last c bits.
+// Distributes the packets of an epoch over three ribbons by their hash: class c stores group numbers without their last c bits.
 
 import { rehash } from "../decode/digest";
 import { KIND_MATCH } from "./svbf";
 
 const SALT: u64 = 0x6d69786564726962;
 
-/** The class of a key: 0 below the first threshold, 1 below the second, else 2. */
+/** Returns the class of a key: 0 below the first threshold, 1 below the second, otherwise 2. */
 // @ts-ignore: decorator
 @inline
 function classOf(key: u64, seed: u64, first: u32, second: u32): u32 {
@@ -13,7 +13,7 @@ function classOf(key: u64, seed: u64, first: u32, second: u32): u32 {
   return u < first ? 0 : u < second ? 1 : 2;
 }
 
-/** Where packets sorted by class go: keys (u64), group numbers (u16), which row each was (u32), and how many each class has (3 u32). */
+/** Output of mixedSplit: keys (u64), group numbers (u16) and original row (u32) sorted by class, and the size of each class (3 u32). */
 @unmanaged
 class Split {
   keys: u32;
@@ -22,7 +22,7 @@ class Split {
   counts: u32;
 }
 
-/** Sorts keys (u64) and, where they are given, group numbers (u16) by class; numbers lose their last bits. */
+/** Sorts keys (u64) and, if given, group numbers (u16) by class, and drops the last bits of the numbers. */
 export function mixedSplit(keys: usize, codes: usize, n: u32, seed: u64, first: u32, second: u32, split: usize): void {
   const into = changetype<Split>(split);
   const outKeys: usize = into.keys;
@@ -47,7 +47,7 @@ export function mixedSplit(keys: usize, codes: usize, n: u32, seed: u64, first: 
   }
 }
 
-/** Answers of one class's ribbon as those of the rows they belong to: the groups that a shortened number may mean. */
+/** Copies the answers of one class's ribbon to their original rows, expanded to the groups that a shortened number may stand for. */
 export function mixedGather(answers: usize, rows: usize, n: u32, shift: u32, groups: u32, out: usize): void {
   for (let i: u32 = 0; i < n; i++) {
     const word = load<u32>(answers + (i << 3));

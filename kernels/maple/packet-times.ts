@@ -1,13 +1,13 @@
-// Times that capture switches write into the packets they pass on (MAPLE, section 2.3: a timestamp carried in the packet): read as the time at the sender, so that one capture at the
-// receiver has every packet's delay. All numbers big-endian. The layouts:
+// Reads times that capture switches write into packets (MAPLE, section 2.3: a timestamp carried in the packet) as the time at the sender, so that one capture
+// at the receiver gives every packet's delay. All numbers are big-endian. The layouts:
 //
 //   Metamako, Arista 7130 (a trailer)         original FCS u32 | extensions | seconds u32 | nanoseconds u32 | flags u8 | device u16 | port u8 | [new FCS u32]
 //   Exablaze, Cisco Nexus 3550 (a trailer)    original FCS u32 | device u8 | port u8 | seconds u32 | 2^-40 s u40 | reserved u8 | [new FCS u32]
 //   Arista (a header, EtherType D28B)         D28B u16 | subtype 1 u16 | time scale u8 (0 TAI, 1 UTC) | format u4, hardware u4 | format 1: seconds u32, format 2: their
 //                                             lower 16 bits u16 | nanoseconds u32 | the EtherType of what follows u16
 //
-// A trailer is the end of the frame, whatever padding is in front of it; whether the new FCS was captured is seen by which place has a time. A frame that the snap
-// length has cut has none.
+// A trailer is at the end of the frame, whatever padding precedes it. Whether the new FCS was captured is decided by the position at which a time is found. A
+// frame cut by the snap length has no trailer.
 
 import { Batch } from "../decode/batch";
 
@@ -18,10 +18,10 @@ export const ARISTA: u32 = 3;
 const METAMAKO_BYTES: u32 = 12;
 const EXABLAZE_BYTES: u32 = 16;
 const FCS_BYTES: u32 = 4;
-/** Link header and tags in front of IP, at most; more is missing at the end. */
+/** Maximum bytes of link header and tags in front of IP; if more is missing, the frame was cut. */
 const MAX_LINK_BYTES: u32 = 64;
 const SECOND: i64 = 1000000000;
-/** s: TAI is ahead of UTC by so much since 2017. */
+/** s: TAI - UTC since 2017. */
 const TAI_AHEAD: i64 = 37;
 /** No time was found. */
 const NONE: i64 = i64.MIN_VALUE;
@@ -45,11 +45,11 @@ function metamako(end: usize): i64 {
 function exablaze(end: usize): i64 {
   const p = end - EXABLAZE_BYTES;
   const fraction = (<u64>be32(p + 10) << 8) | <u64>load<u8>(p, 14);
-  // 40 bits times 10^9 fit 64 bits only without the lowest 6; to the nearest ns.
+  // 40 bits times 10^9 fit 64 bits only without the lowest 6 bits; rounded to the nearest ns.
   return be32(p + 6) * SECOND + <i64>(((fraction >> 6) * <u64>SECOND + (<u64>1 << 33)) >> 34);
 }
 
-/** The header in front of the EtherType at `type`, of a packet that came at `arrival`. */
+/** Reads the header in front of the EtherType at `type`, of a packet that arrived at `arrival`. */
 function arista(type: usize, arrival: i64): i64 {
   for (let short: u32 = 0; short < 2; short++) {
     const p = type - (short != 0 ? 12 : 14);
@@ -60,7 +60,7 @@ function arista(type: usize, arrival: i64): i64 {
     if (nanoseconds >= SECOND) return NONE;
     let seconds = be32(p + 6);
     if (short != 0) {
-      // The second nearest to the arrival that has these lower bits.
+      // The second nearest to the arrival with these lower bits.
       const now = arrival / SECOND + ahead;
       seconds = now + <i64><i16>(<u16>(be16(p + 6) - <u32>now));
     }
@@ -69,12 +69,12 @@ function arista(type: usize, arrival: i64): i64 {
   return NONE;
 }
 
-/** The time in row i that is nearest to its arrival, of the places that this layout may have it in. */
+/** Returns the time in row i that is nearest to its arrival, among the positions this layout may use. */
 function timeIn(batch: Batch, i: u32, layout: u32, arrival: i64): i64 {
   const header: usize = load<u32>(batch.header + (i << 2));
   if (header == 0) return NONE;
   if (layout == ARISTA) {
-    // Tags may stand between the header and the packet.
+    // Tags may be between the header and the packet.
     for (let tags: u32 = 0; tags < 3; tags++) {
       const sent = arista(header - 2 - (tags << 2), arrival);
       if (sent != NONE) return sent;
@@ -102,7 +102,8 @@ function timeIn(batch: Batch, i: u32, layout: u32, arrival: i64): i64 {
 }
 
 /**
- * Fills the delay column: arrival minus the time in the packet, NaN where there is none, or one further away than `window`. `counts` (u32 x 3): found, without, too far.
+ * Fills the delay column with arrival minus the time in the packet, or NaN if there is none or it is further than `window` from the arrival. `counts` (u32 x
+ * 3): found, without, too far.
  */
 export function packetTimesFill(b: usize, layout: u32, origin: i64, window: f64, counts: usize): void {
   const batch = changetype<Batch>(b);
@@ -127,7 +128,7 @@ export function packetTimesFill(b: usize, layout: u32, origin: i64, window: f64,
   }
 }
 
-/** Rows that have a time of a layout within `window` of their arrival. */
+/** Returns the number of rows with a time of this layout within `window` of their arrival. */
 export function packetTimesSeen(b: usize, layout: u32, origin: i64, window: f64): u32 {
   const batch = changetype<Batch>(b);
   const n = batch.count;

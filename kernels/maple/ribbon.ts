@@ -1,14 +1,14 @@
-// Static retrieval: r bits for each of n known keys in about 1.03 r n bits, by a ribbon of width 64 (Dillinger and Walzer, "Ribbon filter",
-// 2021). A key stands for a linear equation over GF(2): 64 coefficients from a start slot on. Solving the equations gives r bits per slot; the
-// XOR of the slots that a key's coefficients select is what was stored for it. An unknown key gets r bits of noise.
+// Static retrieval: stores r bits for each of n known keys in about 1.03 r n bits, by a ribbon of width 64 (Dillinger and Walzer, "Ribbon filter", 2021). A key
+// stands for a linear equation over GF(2): 64 coefficients from a start slot on. Solving the equations gives r bits per slot; the XOR of the slots selected by
+// a key's coefficients is its stored value. An unknown key gets r random bits.
 //
-// Keys are spread over blocks of about 2,000. A block has a seed of its own: where its equations contradict each other, the next
-// seed is tried. So blocks can be nearly as tight as equations (n + a few slots), and building never starts over as a whole.
+// Keys are distributed over blocks of about 2,000, each with its own seed: if its equations contradict each other, the next seed is tried. So blocks can be
+// nearly as tight as equations (n + a few slots), and building never starts over as a whole.
 //
 //   H     = rehash(key, store seed)             upper half chooses the block, lower bits mask what is stored
 //   h     = rehash(H, block seed)               upper half chooses the start slot, coefficients follow from h
-//   slots: bit j of slot s is bit (s mod 64) of word (s div 64) r + j: 64 slots interleaved, so a look-up reads 2 r words in a row
-//   index: one u32 per block and one more: first slot << 6 | block seed
+//   slots: bit j of slot s is bit (s mod 64) of word (s div 64) r + j: 64 slots are interleaved, so a look-up reads 2 r consecutive words
+//   index: one u32 per block plus one: first slot << 6 | block seed
 
 import { Asked } from "./asked";
 import { P3, rehash } from "../decode/digest";
@@ -17,7 +17,7 @@ import { KIND_MATCH } from "./svbf";
 const WIDTH: u32 = 64;
 const SEED_BITS: u32 = 6;
 const SEEDS: u32 = 1 << SEED_BITS;
-/** Blocks above this are refused: their tables are allocated once. */
+/** Maximum keys of a block, because its tables are allocated once. */
 const MAX_BLOCK: u32 = 8192;
 
 @unmanaged
@@ -34,7 +34,7 @@ class Ribbon {
   widened: u32; //   blocks that needed more slots than planned
 }
 
-/** Coefficients of a key: bit 0 is always set, so that the start slot is the first one in use. */
+/** Returns the coefficients of a key. Bit 0 is always set, so that the start slot is the first one in use. */
 // @ts-ignore: decorator
 @inline
 function coefficients(h: u64): u64 {
@@ -68,12 +68,12 @@ export function ribbonFree(p: usize): void {
 }
 
 /**
- * Builds a store of n keys (u64) with r-bit codes (u16), r up to 16. A block of n keys gets n + extra slots. Returns 0 where a block is too
- * large or cannot be solved (which no number of distinct keys brings about).
+ * Builds a store of n keys (u64) with r-bit codes (u16), r up to 16. A block of n keys gets n + extra slots. Returns 0 if a block is too large or cannot be
+ * solved (which distinct keys never cause).
  */
 export function ribbonBuild(keys: usize, codes: usize, n: u32, seed: u64, r: u32, blockKeys: u32, extra: u32): usize {
   const p = build(keys, codes, n, seed, r, blockKeys, extra);
-  // Equal keys are all of one block: more of them than it holds are left out beforehand.
+  // Equal keys fall into the same block; if they are too many for it, remove the duplicates first.
   return p != 0 || n <= MAX_BLOCK ? p : buildDistinct(keys, codes, n, seed, r, blockKeys, extra);
 }
 
@@ -103,7 +103,7 @@ function build(keys: usize, codes: usize, n: u32, seed: u64, r: u32, blockKeys: 
   ribbon.blocks = blocks;
   ribbon.index = <u32>heap.alloc((blocks + 1) << 2);
 
-  // Keys by block, first come first, so that of repeated keys the first one stays.
+  // Sort keys by block, stably, so that the first of several equal keys is kept.
   const ends = heap.alloc((blocks + 1) << 2);
   memory.fill(ends, 0, (blocks + 1) << 2);
   const hashes = heap.alloc(max<u32>(1, n) << 3);
@@ -131,7 +131,7 @@ function build(keys: usize, codes: usize, n: u32, seed: u64, r: u32, blockKeys: 
   }
   heap.free(hashes);
 
-  // Slots are at most keys plus what all blocks may be widened by.
+  // There are at most as many slots as keys plus the widening of all blocks.
   const room: u32 = ((n + blocks * (extra + WIDTH)) >> 6) + 3;
   ribbon.words = <u32>heap.alloc((room * r) << 3);
   memory.fill(ribbon.words, 0, (room * r) << 3);
@@ -149,7 +149,7 @@ function build(keys: usize, codes: usize, n: u32, seed: u64, r: u32, blockKeys: 
   }
   store<u32>(ribbon.index + (blocks << 2), slotAt << SEED_BITS);
   ribbon.slots = slotAt;
-  // The last window may reach into one group more than the slots fill: it is there, as zeros.
+  // The last window may reach into one group of words beyond the slots; it is allocated and zero.
   ribbon.wordCount = ((slotAt + 63) >> 6) * r;
   heap.free(ends);
   heap.free(grouped);
@@ -160,7 +160,7 @@ function build(keys: usize, codes: usize, n: u32, seed: u64, r: u32, blockKeys: 
   return 0;
 }
 
-/** Moves repeated keys out; returns how many are left. `table` has room for a power of two of u32, 64 or more and 2 n at least. */
+/** Moves repeated keys out; returns how many are left. `table` has room for a power of two of u32, at least 64 and at least 2 n. */
 function dropRepeats(hashes: usize, codes: usize, n: u32, table: usize): u32 {
   let size: u32 = 64;
   while (size < n << 1) size <<= 1;
@@ -169,7 +169,7 @@ function dropRepeats(hashes: usize, codes: usize, n: u32, table: usize): u32 {
   let kept: u32 = 0;
   for (let i: u32 = 0; i < n; i++) {
     const hash = load<u64>(hashes + (i << 3));
-    // The middle bits: the upper ones are alike within a block.
+    // Use the middle bits: the upper ones are alike within a block.
     let j = <u32>(hash >> 8) & mask;
     let repeated = false;
     while (true) {
@@ -190,7 +190,7 @@ function dropRepeats(hashes: usize, codes: usize, n: u32, table: usize): u32 {
   return kept;
 }
 
-/** Solves one block from global slot `slotAt` on; returns its slots, 0 where it cannot be solved. */
+/** Solves one block from global slot `slotAt` on. Returns its number of slots, or 0 if it cannot be solved. */
 function solveBlock(
   ribbon: Ribbon, block: u32, hashes: usize, codes: usize, all: u32, extra: u32, slotAt: u32, scratch: usize,
 ): u32 {
@@ -209,7 +209,7 @@ function solveBlock(
     for (let seed: u32 = 0; seed < SEEDS; seed++) {
       ribbon.tries++;
       const salt = blockSeed(seed);
-      // In order of start, solving touches only the slots around it.
+      // Sorted by start slot, solving touches only neighbouring slots.
       memory.fill(heads, 0, (slots + 1) << 2);
       for (let i: u32 = 0; i < n; i++) {
         const at = heads + (startOf(rehash(load<u64>(hashes + (i << 3)), salt), slots) << 2);
@@ -246,7 +246,7 @@ function solveBlock(
   return 0;
 }
 
-/** Brings the equations into echelon form; false where two of them contradict each other. */
+/** Brings the equations into echelon form; returns false if two of them contradict each other. */
 function eliminate(rows: usize, results: usize, sorted: usize, values: usize, n: u32): bool {
   for (let i: u32 = 0; i < n; i++) {
     let row = load<u64>(sorted + (i << 3));
@@ -273,7 +273,7 @@ function eliminate(rows: usize, results: usize, sorted: usize, values: usize, n:
   return true;
 }
 
-/** From the last slot to the first: `state` holds, per bit, the 64 slots from the current one on. */
+/** Solves from the last slot to the first: `state` holds, per bit, the 64 slots from the current one on. */
 function substitute(ribbon: Ribbon, rows: usize, results: usize, slots: u32, slotAt: u32): void {
   const r = ribbon.r;
   const state = memory.data(16 * 8);
@@ -297,21 +297,21 @@ function substitute(ribbon: Ribbon, rows: usize, results: usize, slots: u32, slo
   }
 }
 
-/** The r bits stored for a key, from a window of two groups of words. */
+/** Returns the r bits stored for a key, from a window of two groups of words. */
 // @ts-ignore: decorator
 @inline
 function evaluate(words: usize, r: u32, shift: u64, row: u64): u32 {
   let value: u32 = 0;
   for (let j: u32 = 0; j < r; j++) {
     const low = load<u64>(words + (j << 3)) >> shift;
-    // In two steps: a shift by 64 would be one by 0.
+    // Shift in two steps: a shift by 64 would be a shift by 0.
     const high = (load<u64>(words + ((j + r) << 3)) << 1) << (63 - shift);
     value |= <u32>(popcnt<u64>((low | high) & row) & 1) << j;
   }
   return value;
 }
 
-/** Answers for the keys asked for from a whole store in memory; codes from `groups` on are No-Match. One group of words beyond the end is readable. */
+/** Answers the queried keys from a whole store in memory; codes from `groups` on are No-Match. One group of words beyond the end must be readable. */
 export function ribbonLookup(index: usize, words: usize, blocks: u32, seed: u64, r: u32, groups: u32, asked: usize): void {
   const a = changetype<Asked>(asked);
   const keys: usize = a.keys;
@@ -334,7 +334,7 @@ export function ribbonLookup(index: usize, words: usize, blocks: u32, seed: u64,
   }
 }
 
-// For stores that are read in parts: which block, which slot, and the value of a window.
+// For stores that are read in parts: the block, the slot, and the value of a window.
 export function ribbonBlock(key: u64, seed: u64, blocks: u32): u32 {
   return blockOf(rehash(key, seed), blocks);
 }

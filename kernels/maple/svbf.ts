@@ -1,18 +1,18 @@
-// SVBF (MAPLE, section 3.3.3): one Bloom filter for all groups. A packet of group i sets the bits (h_j(s) + i) mod m; a look-up reads the k
-// bits from each h_j(s) on in a burst and ANDs them: what is left are the groups the packet may belong to.
+// SVBF (MAPLE, section 3.3.3): one Bloom filter for all groups. A packet of group i sets the bits (h_j(s) + i) mod m. A look-up reads a burst of bits from each
+// of the k positions h_j(s) on and ANDs them: the bits left are the groups that the packet may belong to.
 //
-// m is a multiple of 8; the bits from 0 on are repeated behind the end, so that a burst never wraps.
-// A look-up's answer is two u32: {group | kind << 16, lowest candidate | highest candidate << 16}; kind 0 No-Match, 1 Match, 2 Multi-Match.
+// m is a multiple of 8; the first bits are repeated behind the end, so that a burst never wraps. A look-up returns two u32: {group | kind << 16, lowest
+// candidate | highest candidate << 16}; kind 0 No-Match, 1 Match, 2 Multi-Match.
 
 import { Asked } from "./asked";
 import { rehash } from "../decode/digest";
 
 export const KIND_MATCH: u32 = 1 << 16;
 export const KIND_MULTI: u32 = 2 << 16;
-/** Bits of a burst that an unaligned 64-bit load holds whatever the bit it begins at. */
+/** Bits of a burst that an unaligned 64-bit load contains for any start bit. */
 const BURST: u32 = 56;
 
-/** `n` keys (u64) with their groups (u16) into the bits at `bits`. */
+/** Inserts `n` keys (u64) with their groups (u16) into the bits at `bits`. */
 export function svbfInsert(bits: usize, m: u32, hashes: u32, seed: u64, keys: usize, codes: usize, n: u32): void {
   for (let i: u32 = 0; i < n; i++) {
     const h = rehash(load<u64>(keys + (i << 3)), seed);
@@ -24,16 +24,16 @@ export function svbfInsert(bits: usize, m: u32, hashes: u32, seed: u64, keys: us
       at = select<u32>(at - m, at, at >= m);
       const byte = bits + (at >> 3);
       store<u8>(byte, load<u8>(byte) | <u8>((<u32>1) << (at & 7)));
-      // Enhanced double hashing: the growing step keeps two packets with one common pair of positions from sharing all.
+      // Enhanced double hashing: the growing step keeps two packets that share one pair of positions from sharing all.
       x += y;
       y += j;
     }
   }
 }
 
-/** The repeated beginning behind the end: `tail` bytes. To be called after the last insert. */
+/** Repeats the beginning behind the end: `tail` bytes. Called after the last insert. */
 export function svbfClose(bits: usize, m: u32, tail: u32): void {
-  // Byte by byte, in order: where the filter is shorter than a burst it repeats more than once.
+  // Copy byte by byte, in order: a filter shorter than a burst is repeated more than once.
   const end = bits + (m >> 3);
   for (let i: u32 = 0; i < tail; i++) store<u8>(end + i, load<u8>(bits + i));
 }
@@ -56,7 +56,7 @@ function largest(candidates: u64, from: u32, counts: usize, best: u32, bestCount
   return at;
 }
 
-/** Answers for the keys asked for. */
+/** Answers the queried keys. */
 export function svbfLookup(bits: usize, m: u32, hashes: u32, seed: u64, groups: u32, asked: usize): void {
   const a = changetype<Asked>(asked);
   const keys: usize = a.keys;
@@ -93,7 +93,7 @@ export function svbfLookup(bits: usize, m: u32, hashes: u32, seed: u64, groups: 
       let x = <u32>h;
       let y = <u32>(h >> 32) | 1;
       for (let j: u32 = 0; j < hashes; j++) {
-        // Beyond m the repeated bits go on.
+        // Beyond m the repeated bits follow.
         const at = <u32>((<u64>x * <u64>m) >> 32) + from;
         all &= load<u64>(bits + (at >> 3)) >> <u64>(at & 7);
         x += y;
@@ -112,7 +112,7 @@ export function svbfLookup(bits: usize, m: u32, hashes: u32, seed: u64, groups: 
   }
 }
 
-/** The answer for up to 64 candidates. */
+/** Writes the answer for up to 64 candidates. */
 // @ts-ignore: decorator
 @inline
 function answer(q: usize, all: u64, counts: usize): void {
@@ -127,7 +127,7 @@ function answer(q: usize, all: u64, counts: usize): void {
   }
 }
 
-/** The j-th position of a key, for filters that are read in parts. */
+/** Returns the j-th position of a key, for filters that are read in parts. */
 export function svbfPosition(key: u64, seed: u64, m: u32, j: u32): u32 {
   const h = rehash(key, seed);
   let x = <u32>h;

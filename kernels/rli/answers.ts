@@ -1,16 +1,17 @@
-// RLI's answers: when a reference has arrived, all packets that waited for it get their delay on the line and are summed per flow (rli-ton, section III-C, equations 1-4).
-// Packets of a flow within a gap err together, gaps err independently: errors = sum over gaps (n miss)^2, misses = sum over packets miss^2.
+// RLI's answers: when a reference arrives, all packets that waited for it get their delay on the line and are summed per flow (rli-ton, section III-C,
+// equations 1-4). Errors of a flow's packets within a gap are fully correlated, those of different gaps independent: errors = sum over gaps (n miss)^2, misses
+// = sum over packets miss^2.
 //
-// What no neighbour shows is counted for estimate.ts: what the references' sender says of its clock; whether the drain rate is right (a reference that was in
-// the queue for longer than the gap before it saw the link busy for the whole gap: the gap's bytes over its time are the rate); and which packets came beside
-// references as fast as the fastest (`idle`): in a token bucket they may not have been held for their transmission.
+// Errors that no neighbouring reference shows are counted for estimate.ts: the clock error stated by the references' sender; whether the drain rate is right (a
+// reference that was in the queue for longer than the gap before it saw the link busy for the whole gap, so the gap's bytes over its time are the rate); and
+// packets next to references with the minimum delay (`idle`), which a token bucket may not have held for their transmission.
 
 import { bucketOf, Cells, cellsAdd } from "../sketches/cells";
 import { FLOW_HEAD, flowRecord, Flows } from "../flows/flows";
 import { Gap, gapDelay, gapLeft, gapStep, gapTo } from "./gap";
 import { BUFFERED, NO_FLOW, Rli } from "./state";
 
-/** The error of the packet asked for last goes to its flow; `counted`: all of the gap err alike, their number is enough. */
+/** Adds the error of the packet answered last to its flow. `counted`: all packets of the gap have the same error, so counting them is enough. */
 // @ts-ignore: decorator
 @inline
 function addError(q: usize, g: Gap, counted: bool): void {
@@ -31,7 +32,7 @@ function addError(q: usize, g: Gap, counted: bool): void {
   store<f64>(q, load<f64>(q, 56) + off * off, 56);
 }
 
-/** Answers everything held, with the error of the references' times; beside references of `wire` bytes. */
+/** Answers all held packets, next to references of `wire` bytes. `error`: error of the references' times. */
 function flush(r: Rli, wire: u32, error: f64): void {
   const n = r.held;
   const g = changetype<Gap>(r.between);
@@ -97,7 +98,7 @@ function flush(r: Rli, wire: u32, error: f64): void {
   r.held = 0;
 }
 
-/** A reference has arrived, with its delay as measured and its backlog. */
+/** Handles the arrival of a reference with its measured delay and its backlog. */
 export function arrived(r: Rli, arrival: f64, whole: f64, wire: u32, error: f64, backlog: f64): void {
   const g = changetype<Gap>(r.between);
   gapTo(g, arrival, whole, wire, error, backlog, r.held);
@@ -118,7 +119,7 @@ export function arrived(r: Rli, arrival: f64, whole: f64, wire: u32, error: f64,
   r.bytesSince = 0;
 }
 
-/** What waits is answered by the left reference alone, or not at all. */
+/** Answers the waiting packets by the left reference alone, or counts them as unanswered if there is none. */
 export function spill(r: Rli): void {
   const n = r.held;
   const g = changetype<Gap>(r.between);

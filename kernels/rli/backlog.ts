@@ -1,26 +1,27 @@
-// What the packets themselves tell of the queue between two references. Packets that leave a link without a pause between them may have waited for each other; one
-// behind a pause did not wait. `backlog` is how long the link had been sending without a pause when a packet's transmission began: an upper bound of its wait where all packets
-// of the queue are seen. How much of it is wait depends on how bunched packets come in, and on packets that are not seen: the references tell, by regression of
-// the differences between neighbours' delays on those between their backlogs (a control variate: what the line misses of the backlog, times that share, is added).
+// Estimates from the packets themselves how the queue changed between two references. Packets that leave a link without a pause may have waited for each other;
+// a packet behind a pause did not wait. `backlog` is how long the link had been sending without a pause when a packet's transmission began: an upper bound of
+// its wait if all packets of the queue are seen. How much of it is wait depends on how bunched packets arrive, and on packets that are not seen. The references
+// tell, by regression of the differences between neighbours' delays on those between their backlogs (a control variate: the part of the backlog that the line
+// misses, times that share, is added).
 //
-// With few references, or with none that met a backlog, the share is what it may be before anything is known: a half, give or take a quarter of the range.
+// With few references, or none with a backlog, the share is given by the prior: a half, with a standard deviation of a quarter.
 
-/** Share of a backlog that is wait, before any reference has shown it, and the variance of that. */
+/** Prior mean and variance of the share of a backlog that is wait. */
 const PRIOR: f64 = 0.5;
 const PRIOR_VARIANCE: f64 = 0.0625;
-/** Of the sums over references, per reference. */
+/** Decay factor of the sums over references, per reference. */
 const KEPT: f64 = 1 - 1.0 / 1024;
-/** Of the longest overlap of late, per packet. */
+/** Decay factor of the longest recent overlap, per packet. */
 const SLACK_KEPT: f64 = 1 - 1.0 / 4096;
-/** Share of references' waits beyond what packets explain from which others are taken to be in the queue. */
+/** Unseen packets are assumed in the queue if more than this share of the references' waits is not explained by seen packets. */
 const UNSEEN: f64 = 0.01;
-/** Backlogs are distinguished by octaves of ns. */
+/** Backlogs are classified by octaves of ns. */
 const OCTAVES: u32 = 44;
 const OCTAVE_BYTES: u32 = 48;
-/** References that count in an octave; and what those of the next ones count there. */
+/** References after which an octave's sums are halved, and the weight of the references of neighbouring octaves. */
 const OCTAVE_FULL: f64 = 256;
 const NEXT: f64 = 0.25;
-/** ns: times are whole. */
+/** ns: times are whole numbers. */
 const ROUNDING: f64 = 1;
 
 @unmanaged
@@ -56,7 +57,7 @@ export function backlogNew(): Backlog {
   return b;
 }
 
-/** The stream does not go on from where it was. */
+/** Resets the state: the stream does not continue from where it was. */
 export function backlogForget(b: Backlog): void {
   const octaves = b.octaves;
   memory.fill(changetype<usize>(b), 0, offsetof<Backlog>());
@@ -67,7 +68,7 @@ export function backlogForget(b: Backlog): void {
   b.doubt = PRIOR_VARIANCE;
 }
 
-/** A packet of any kind has arrived, its transmission took `own`: its backlog. */
+/** Returns the backlog of a packet of any kind that has arrived, with transmission time `own`. */
 // @ts-ignore: decorator
 @inline
 export function backlogOf(b: Backlog, time: f64, own: f64): f64 {
@@ -80,7 +81,7 @@ export function backlogOf(b: Backlog, time: f64, own: f64): f64 {
   return max<f64>(0, began - b.since);
 }
 
-/** A reference has arrived: what it shows of the share. It is the left one from `backlogStep` on. `least`: the recent minimum delay of references. */
+/** Learns the share from a reference that has arrived. It becomes the left one with `backlogStep`. `minimum`: the recent minimum delay of references. */
 export function backlogTo(b: Backlog, backlog: f64, delay: f64, minimum: f64): void {
   if (backlog <= b.slack) {
     b.idles = b.idles * KEPT + 1;
@@ -100,7 +101,7 @@ export function backlogTo(b: Backlog, backlog: f64, delay: f64, minimum: f64): v
   b.delays = b.delays * KEPT + rise * rise;
   const slope = b.backlogs > 0 ? b.products / b.backlogs : PRIOR;
   const rest = max<f64>(0, b.delays - slope * b.products) / b.count;
-  // The prior weighs as much as references whose backlogs would tell the slope as well as it does.
+  // The prior weighs as much as references whose backlogs would determine the slope equally well.
   const prior = rest / PRIOR_VARIANCE;
   const weight = b.backlogs + prior;
   b.share = weight > 0 ? min<f64>(1, max<f64>(0, (b.products + prior * PRIOR) / weight)) : PRIOR;
@@ -118,7 +119,7 @@ export function backlogFree(b: Backlog): void {
   heap.free(changetype<usize>(b));
 }
 
-/** A reference with a backlog: how much of that it waited for. */
+/** Adds a reference's ratio of wait to backlog to its octave. */
 function learn(b: Backlog, backlog: f64, wait: f64): void {
   if (backlog < 1) return;
   const ratio = min<f64>(1, max<f64>(0, wait / backlog));
@@ -131,7 +132,7 @@ function learn(b: Backlog, backlog: f64, wait: f64): void {
   for (let near = max<u32>(1, k - 1); near <= min<u32>(OCTAVES - 2, k + 1); near++) settle(b, near);
 }
 
-/** Mean and deviation of an octave's ratios; before anything is known, anything from 0 to 1 is as likely. */
+/** Computes mean and standard deviation of an octave's ratios; the prior is uniform from 0 to 1. */
 function settle(b: Backlog, k: u32): void {
   const q: usize = b.octaves + k * OCTAVE_BYTES;
   const below = q - OCTAVE_BYTES;
@@ -145,13 +146,13 @@ function settle(b: Backlog, k: u32): void {
   store<f64>(q, Math.sqrt(variance), 40);
 }
 
-/** Where it is kept what packets with this backlog wait for: `ratioIn`, `biasIn` and `errorIn` read it. */
+/** Returns the address of the ratios for packets with this backlog, which `ratioIn`, `biasIn` and `errorIn` read. */
 // @ts-ignore: decorator
 @inline
 export function octaveOf(b: Backlog, backlog: f64): usize {
   return b.octaves + min<u32>(OCTAVES - 2, 64 - <u32>clz(<u64>backlog)) * OCTAVE_BYTES;
 }
-/** The expected wait, how far that is off for all alike, and for each, all over the backlog. */
+/** The expected wait, the standard error of that, common to all packets, and the standard deviation of a packet; all relative to the backlog. */
 // @ts-ignore: decorator
 @inline
 export function ratioIn(octave: usize): f64 {

@@ -1,37 +1,38 @@
-// What a gap between two references shows of the packets in it, for RLI's tap and for the delay column alike: the line (references.ts), how far it is off
-// (rli-misses.ts), and what packets without a pause between them tell besides (backlog.ts). Where all packets of the queue are seen, a packet is
+// Estimates the delays of the packets in a gap between two references, for RLI's tap and for the delay column: the line (references.ts), its error (misses.ts),
+// and the additional information in packets without a pause between them (backlog.ts). If all packets of the queue are seen, a packet is
 //
-//   of a run of packets that a reference before it belongs to: on the line where the next reference belongs to it too, else it has waited as long as that reference;
-//   of a run that began behind the left reference: it waited for as much of its backlog as references with a backlog of that octave did, more or
-//   less by as much as the next reference did where that belongs to the run; behind a pause, that is nothing.
+//   in a run of packets that includes an earlier reference: on the line if the next reference belongs to it too, otherwise it waited as long as that reference;
+//   in a run that began behind the left reference: it waited for the share of its backlog that references with a backlog of that octave did, scaled
+//   as the next reference's share was if that belongs to the run; behind a pause the wait is 0.
 //
-// Where others are in the queue, the line stands, and what it misses of the backlogs is added with their share.
+// If other packets are in the queue, the line is used, and the part of the backlogs that it misses is added with their share.
 
 import { Backlog, backlogFree, backlogForget, backlogNew, backlogStep, backlogTo, biasIn, errorIn, octaveOf, ratioIn } from "./backlog";
 import { Line, lineFloor, lineForget, lineInit, lineLeft, lineStep, lineTo, onLine } from "./references";
 import { Misses, missesForget, missesLeft, missesLevel, missesNew, missesStep, missesTo } from "./misses";
 
-/** Where a packet's place on the line is (src/estimators/rli/tap.ts). */
+/** Modes of placing a packet on the line (src/estimators/rli/tap.ts). */
 const LINE_ARRIVAL: u32 = 1;
 export const LINE_BACKLOG: u32 = 2;
-/** How far packets of a flow err alike in the share of their backlogs, wherever they are: a sender's bursts come in at one rate. */
+/** Part of the error of the waited share that is common to all packets of a flow, in all gaps: a sender's bursts arrive at one rate. */
 const ALIKE: f64 = 0.35;
 
-/** Of the squared transmission of a packet, that a packet's place in a busy gap is off by. */
+/** Variance of a packet's place in a busy gap, in squared transmission times. */
 const PLACE: f64 = 0.25;
-/** Of the transmission: what of that is alike in all packets of a flow, which come at the same place of a burst each time. */
+/** Part of that, in transmission times, that is common to all packets of a flow, which come at the same place of a burst each time. */
 const PLACE_ALIKE: f64 = 0.3;
 
 /**
- * References of a busy host come in clumps, and neighbours in a clump predict each other well whatever happens between clumps. A gap so many times as long as references are from the nearer of their
- * neighbours, and as the gap before, with so many times the packets, is judged by what is sure: its packets were sent between its references, as none overtakes another, so that their delays are off by less
- * than the time between; where any place in it is as likely, by the root of a sixth of it. (One reference for so many packets makes long gaps too, of as many packets as all; one that adapts makes them
- * longer step by step.)
+ * References of a busy host come in clusters, and neighbours in a cluster predict each other well, whatever happens between clusters. So a gap is judged by
+ * what is certain if it is LONG_GAP times as long as the usual distance of references from the nearer neighbour and LONGER_GAP times as long as the previous
+ * gap, with as many times the packets. Its packets were sent between its references, because no packet overtakes another, so their delays are off by less than
+ * the time between; with a uniform position, by the root of a sixth of it. (One reference per fixed number of packets also makes long gaps, but with the usual
+ * number of packets; an adaptive rate makes them longer step by step.)
  */
 const LONG_GAP: f64 = 4;
 const LONGER_GAP: f64 = 8;
 const ANYWHERE: f64 = 1.0 / 6;
-/** How much the newest distance weighs in those of late. */
+/** Weight of the newest distance in the running average. */
 const NEAR_WEIGHT: f64 = 0.03125;
 
 const LEVEL_WEIGHT: f64 = 0.03125;
@@ -48,21 +49,21 @@ export class Gap {
   literal: u32;
   nsPerByte: f64;
   nsPerByteShared: f64; // times the share of a transmission that is added
-  // the line
+  // The line.
   time: f64;
   delay: f64;
   slope: f64;
-  // the backlog that the line implies, from the left reference's arrival on, and the share of what it misses that is added
+  // The backlog implied by the line, from the left reference's arrival on, and the share of the missed backlog that is added.
   began: f64;
   backlog: f64;
   growth: f64;
   share: f64;
   doubt: f64;
-  // runs
+  // Runs.
   leftDelay: f64;
   since: f64; //      when the run of the right reference began
   ratio: f64; //      how much of its backlog that waited for, over how much is usual
-  // errors
+  // Errors.
   drag: f64; //       a reference's transmission: whoever is next behind it waits for it too, which the line does not show
   minimum: f64; //      of that, per packet
   miss: f64; //       of the line
@@ -70,7 +71,8 @@ export class Gap {
   place: f64; //      alike in a flow's packets of busy gaps
   off: f64; //        of the packet asked for last; and what of its error is alike in all
   alike: f64;
-  // the gap, from sending to sending, and its packets; the same of the gap before, and of references from the nearer of their neighbours of late
+  // The gap, from sending time to sending time, and its packets; the same of the previous gap, and the running average of references' distances from the nearer
+  // neighbour.
   gaps: u32; //       how many there were: one at least, two at least
   packets: u32;
   apart: f64;
@@ -86,7 +88,7 @@ export function gapNew(nsPerByte: f64, mode: u32, level: u32): Gap {
   g.line = changetype<Line>(heap.alloc(offsetof<Line>()));
   memory.fill(changetype<usize>(g.line), 0, offsetof<Line>());
   g.nsPerByte = nsPerByte;
-  // Without a drain rate nothing shows a pause.
+  // Without a drain rate pauses cannot be detected.
   g.trains = mode == LINE_BACKLOG && level == 0 && nsPerByte > 0 ? 1 : 0;
   g.missed = missesNew();
   g.queue = backlogNew();
@@ -101,7 +103,7 @@ export function gapFree(g: Gap): void {
   heap.free(changetype<usize>(g));
 }
 
-/** The stream does not go on from where it was. */
+/** Resets the state: the stream does not continue from where it was. */
 export function gapForget(g: Gap): void {
   lineForget(g.line);
   missesForget(g.missed);
@@ -123,18 +125,18 @@ function set(g: Gap, miss: f64, wire: u32, n: u32, backlog: f64, growth: f64): v
   g.literal = line.literal != 0 || line.slope == 0 ? 1 : 0;
   g.nsPerByteShared = line.share * g.nsPerByte;
   g.seen = g.trains != 0 && queue.seen != 0 && line.share == 1 ? 1 : 0;
-  // Where the link was busy for the whole gap there are no pauses to tell of.
+  // If the link was busy for the whole gap, there are no pauses.
   const shared = g.trains != 0 && g.seen == 0 && line.share == 1;
   g.share = shared ? queue.share : 0;
   g.doubt = shared ? Math.sqrt(queue.doubt) : 0;
   g.began = line.have != 0 ? line.arrival : -Infinity;
   g.backlog = backlog;
-  // Before the first reference there is no time that it could have grown from.
+  // Before the first reference there is no time from which the backlog could have grown.
   g.growth = growth;
   g.leftDelay = line.have != 0 ? line.whole - <f64>line.wire * g.nsPerByte : line.delay;
 }
 
-/** A reference has arrived, behind `n` packets: the gap that it ends. `gapStep` makes it the left one. */
+/** Handles the arrival of a reference behind `n` packets, for the gap that it ends. `gapStep` makes it the left one. */
 export function gapTo(g: Gap, arrival: f64, whole: f64, wire: u32, error: f64, backlog: f64, n: u32): void {
   const line = g.line;
   const queue = g.queue;
@@ -144,11 +146,11 @@ export function gapTo(g: Gap, arrival: f64, whole: f64, wire: u32, error: f64, b
   lineTo(line, arrival, whole, wire, error);
   backlogTo(queue, backlog, delay, lineFloor(line) - own);
   const shared = g.trains != 0 && queue.seen == 0;
-  // Queues that others make, and that are gone before a reference comes, show in few misses: what those were counts for all gaps.
+  // Queues of other traffic that are gone before a reference comes show up in few misses, so the average miss counts in every gap.
   if (g.trains != 0) missesLevel(g.missed, LEVEL_WEIGHT, shared ? LEVEL_SHARED : LEVEL_SEEN);
   let miss = missesTo(g.missed, time, delay, backlog, shared ? queue.share : 0, line.level);
   const between = arrival - line.arrival;
-  // On a busy link a packet's place shows when it was sent to about a transmission, however near the references are.
+  // On a busy link a packet's place gives its sending time to about one transmission, however close the references are.
   const transmission: f64 = line.share < 1 ? between / <f64>(n + 1) : 0;
   miss += PLACE * transmission * transmission;
   g.place = PLACE_ALIKE * transmission;
@@ -162,13 +164,13 @@ export function gapTo(g: Gap, arrival: f64, whole: f64, wire: u32, error: f64, b
   g.ratio = backlog > 0 ? min<f64>(1, max<f64>(0, (delay - queue.base) / backlog)) / ratioIn(octaveOf(queue, backlog)) : 0;
 }
 
-/** Beside the gap before, and by its packets. */
+/** Compares the gap with the previous one, and its packets with the usual number. */
 function isLong(g: Gap): bool {
   const packets = <f64>g.packets;
   return packets > LONG_GAP * g.nearPackets && packets > LONGER_GAP * g.packetsBefore && g.apart > LONGER_GAP * g.apartBefore;
 }
 
-/** The reference at hand lies between two gaps: how far it is from the nearer of its neighbours. */
+/** Updates the usual distance: the current reference lies between two gaps; take its distance from the nearer neighbour. */
 function learnNear(g: Gap): void {
   const packets = <f64>g.packets;
   if (g.gaps > 0) {
@@ -189,7 +191,7 @@ export function gapStep(g: Gap, arrival: f64, whole: f64, wire: u32, error: f64,
   backlogStep(g.queue, backlog, whole - own);
 }
 
-/** No reference came behind `n` packets, the last at `last`. */
+/** No reference came behind `n` packets, the last of which arrived at `last`. */
 export function gapLeft(g: Gap, last: f64, n: u32): void {
   const miss = missesLeft(g.missed, last);
   lineLeft(g.line);
@@ -198,7 +200,7 @@ export function gapLeft(g: Gap, last: f64, n: u32): void {
   g.since = Infinity;
 }
 
-/** The delay of a packet in the gap, in whole ns; `off` and `alike` hold how far it is off. */
+/** Returns the delay of a packet in the gap, in whole ns; writes its error to `off` and `alike`. */
 // @ts-ignore: decorator
 @inline
 export function gapDelay(g: Gap, at: f64, bytes: u32, backlog: f64): f64 {

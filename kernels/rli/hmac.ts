@@ -1,10 +1,11 @@
-// Authenticated reference packets (RFC 8762, sections 4.2 and 4.4): HMAC-SHA-256 over the first 96 bytes of a STAMP packet, its first 16 bytes behind them. Packets whose code is right
-// get FLAG_VERIFIED; taps that ask for authentication use no others. The key never gets into parameters or records. node:crypto is the twin of the tests.
+// Authenticates reference packets (RFC 8762, sections 4.2 and 4.4): HMAC-SHA-256 over the first 96 bytes of a STAMP packet, whose first 16 bytes follow them.
+// Packets with the right code get FLAG_VERIFIED; taps that ask for authentication use no others. The key never enters parameters or records. The tests compare
+// with node:crypto.
 
 import { Batch, FLAG_VERIFIED } from "../decode/batch";
 import { stampAt } from "./references";
 
-/** Bytes that the code covers, and its own. */
+/** Bytes that the code covers, and bytes of the code. */
 const COVERED: u32 = 96;
 const CODE: u32 = 16;
 const BLOCK: u32 = 64;
@@ -40,7 +41,7 @@ function start(h: usize): void {
   store<u32>(h, 0x5be0cd19, 28);
 }
 
-/** One block of 64 bytes into the state at h; w: room for the schedule. */
+/** Processes one block of 64 bytes into the state at h. w: room for the schedule. */
 function compress(h: usize, block: usize, w: usize): void {
   for (let i: u32 = 0; i < 16; i++) store<u32>(w + (i << 2), bswap<u32>(load<u32>(block + (i << 2))));
   for (let i: u32 = 16; i < 64; i++) {
@@ -82,7 +83,7 @@ function compress(h: usize, block: usize, w: usize): void {
   store<u32>(h, load<u32>(h, 28) + k, 28);
 }
 
-/** The last block of a message of `all` bytes, of which `n` (at most 55) are left. */
+/** Processes the last block of a message of `all` bytes, of which `n` (at most 55) are left. */
 function finish(h: usize, rest: usize, n: u32, all: u32, p: usize): void {
   const block = p + TEXT;
   memory.fill(block, 0, BLOCK);
@@ -92,7 +93,7 @@ function finish(h: usize, rest: usize, n: u32, all: u32, p: usize): void {
   compress(h, block, p + SCHEDULE);
 }
 
-/** A key of at most 64 bytes (longer ones are hashed by the owner first). */
+/** Creates the state for a key of at most 64 bytes (the caller hashes longer ones first). */
 export function hmacNew(key: usize, bytes: u32): usize {
   const p = heap.alloc(BYTES);
   const block = p + TEXT;
@@ -114,13 +115,13 @@ export function hmacFree(p: usize): void {
   heap.free(p);
 }
 
-/** Is the code behind the first 96 bytes theirs? */
+/** Returns whether the code behind the first 96 bytes is right. */
 function verifies(p: usize, packet: usize): bool {
   const h = p + NOW;
   memory.copy(h, p + INNER, STATE);
   compress(h, packet, p + SCHEDULE);
   finish(h, packet + BLOCK, COVERED - BLOCK, BLOCK + COVERED, p);
-  // The digest is the message of the outer hash, in big-endian.
+  // The inner digest is the message of the outer hash, in big-endian.
   const inner = p + SCHEDULE + 224;
   for (let i: u32 = 0; i < STATE; i += 4) store<u32>(inner + i, bswap<u32>(load<u32>(h + i)));
   memory.copy(h, p + OUTER, STATE);
@@ -130,7 +131,7 @@ function verifies(p: usize, packet: usize): bool {
   return off == 0;
 }
 
-/** Marks the rows that are references with the right code. Returns how many have a wrong one, or were cut. */
+/** Marks the rows that are references with the right code. Returns how many references have a wrong code or were truncated. */
 export function hmacVerify(p: usize, b: usize, port: u32): u32 {
   const batch = changetype<Batch>(b);
   const n = batch.count;

@@ -1,7 +1,7 @@
-// How far RLI's line is off, measured with the references themselves: each is predicted from its two neighbours (rli-ton has no intervals; this is ours). The squared
-// miss, scaled from their distance to a gap's (`nearer`), stands for every packet of the gap behind it.
+// Measures the error of RLI's line with the references themselves: each is predicted from its two neighbours (rli-ton has no intervals; these are ours). The
+// squared miss, scaled from the neighbours' distance to a gap's (`nearer`), stands for every packet of the gap behind it.
 
-/** How much the newest miss weighs in their average, and how much that average counts in a gap. */
+/** Weight of the newest miss in the running average, and weight of that average in a gap. */
 const LEVEL_WEIGHT: f64 = 0.0625;
 const LEVEL_SHARE: f64 = 0.125;
 
@@ -38,7 +38,7 @@ export function missesLevel(m: Misses, weight: f64, share: f64): void {
   m.levelShare = share;
 }
 
-/** The stream does not go on from where it was. */
+/** Resets the state: the stream does not continue from where it was. */
 export function missesForget(m: Misses): void {
   const weight = m.weight;
   const share = m.levelShare;
@@ -47,10 +47,10 @@ export function missesForget(m: Misses): void {
 }
 
 /**
- * The mean squared error of a line over a gap, over the squared miss of a point predicted from its neighbours on both sides, at the distance of a gap each. It follows from
- * how fast squared differences of delays grow with distance, as d^2H: with D = 2^2H, differences two apart over those of neighbours,
- *   (2 / ((2H + 1)(2H + 2)) - 1/6) / (1 - D/4),  which is 0.5 / (D - 0.55) within 4 % for 0 <= H <= 1:
- * 1.11 where neighbours have nothing in common, 1/3 on a random walk, 0.14 where delays rise and fall smoothly.
+ * Returns the mean squared error of a line over a gap, relative to the squared miss of a point predicted from neighbours one gap away on both sides. It follows
+ * from how fast squared differences of delays grow with distance, as d^2H. With D = 2^2H, the ratio of squared differences two apart to those of neighbours,
+ * (2 / ((2H + 1)(2H + 2)) - 1/6) / (1 - D/4),  which is 0.5 / (D - 0.55) within 4 % for 0 <= H <= 1:
+ * 1.11 if neighbours are uncorrelated, 1/3 for a random walk, 0.14 if delays rise and fall smoothly.
  */
 function nearer(m: Misses): f64 {
   const ratio = m.steps > 0 ? m.strides / m.steps : 1;
@@ -58,11 +58,11 @@ function nearer(m: Misses): f64 {
 }
 
 /**
- * A reference has come: the expected squared error of the line's answers in the gap that it ends; `level`: of the left reference's alone (RLI-L). What is predicted is the delay
- * without the `share` of its backlog, as that is what the line is of.
+ * Handles a reference that has arrived: returns the expected squared error of the line's answers in the gap that it ends. `level`: error of the left reference
+ * alone (RLI-L). The predicted value is the delay without the `share` of its backlog, because the line is fitted to that.
  */
 export function missesTo(m: Misses, time: f64, whole: f64, backlog: f64, share: f64, level: u32): f64 {
-  // Before the first reference only the right one is known, and nothing of how delays change.
+  // Before the first reference only the right one is known, and nothing about how delays change.
   if (m.have == 0) return whole * whole;
   const delay = whole - share * backlog;
   const left = m.leftDelay - share * m.leftBacklog;
@@ -70,13 +70,13 @@ export function missesTo(m: Misses, time: f64, whole: f64, backlog: f64, share: 
   const step = (delay - left) * (delay - left);
   let now = step;
   if (m.haveBefore != 0 && time > m.beforeTime) {
-    // How well would its neighbours have predicted the left reference's delay? A test of the method, on the wider gap.
+    // Predict the left reference's delay from its neighbours, to test the method on the wider gap.
     const predicted = second + ((delay - second) * (m.leftTime - m.beforeTime)) / (time - m.beforeTime);
     if (level == 0) {
       now = (predicted - left) * (predicted - left);
     }
   }
-  // One miss says little: it is averaged with the one before, and a share of the level of late keeps luck from looking like certainty.
+  // A single miss is unreliable: it is averaged with the previous one, and a share of the running average keeps luck from looking like certainty.
   const before = m.haveBefore != 0 ? m.miss : now;
   m.level = m.haveBefore != 0 ? m.level + m.weight * (now - m.level) : now;
   m.miss = now;
@@ -87,7 +87,7 @@ export function missesTo(m: Misses, time: f64, whole: f64, backlog: f64, share: 
   return level == 0 ? miss * nearer(m) : miss;
 }
 
-/** That reference is the left one from then on. */
+/** Makes that reference the left one. */
 export function missesStep(m: Misses, time: f64, delay: f64, backlog: f64): void {
   if (m.have != 0) {
     m.beforeTime = m.leftTime;
@@ -106,8 +106,8 @@ export function missesStep(m: Misses, time: f64, delay: f64, backlog: f64): void
 }
 
 /**
- * The same for packets up to `last` that only the left reference answers for. As far off as the last step between references; after a longer time than that took, as
- * far as any two delays are; with one reference nothing is known.
+ * The same for packets up to `last` that only the left reference answers for. Their error is that of the last step between references; after a longer time than
+ * that step took, that of any two delays. With only one reference the whole delay counts as error.
  */
 export function missesLeft(m: Misses, last: f64): f64 {
   if (m.haveBefore == 0) return m.leftDelay * m.leftDelay;

@@ -1,4 +1,4 @@
-// References found in a stream, and delays on RLI's line written into the delay column, for others than RLI (src/delays/reference-delays.ts, probes).
+// Finds references in a stream and writes delays on RLI's line into the delay column, for users other than RLI (src/delays/reference-delays.ts, probes).
 
 import { backlogOf } from "./backlog";
 import { Batch, FLAG_PROBE, FLAG_REFERENCE } from "../decode/batch";
@@ -12,13 +12,13 @@ class Finder {
   waiting: u32; //   packets behind the last reference
   pad: u32;
   last: f64; //      when the last of them came
-  // of what was filled so far: sums over packets of squared errors, of errors, and of those that all have alike
+  // Sums over the packets filled so far: of squared errors, of errors, and of the common part of errors.
   misses: f64;
   errors: f64;
   alike: f64;
 }
 
-/** What a reference measured: its delay as measured; `sided`: there was no reference before it. */
+/** A reference's measured delay. `sided`: there was no reference before it. */
 @unmanaged
 class Found {
   whole: f64;
@@ -38,7 +38,7 @@ export function referenceFinderFree(p: usize): void {
   gapFree(changetype<Finder>(p).gap);
   heap.free(p);
 }
-/** `header`: an IP header whose source alone is believed, or 0; `authenticated`: only verified ones. */
+/** `header`: an IP header whose source is the only trusted one, or 0; `authenticated`: trust only verified references. */
 export function referenceFinderTrust(p: usize, header: usize, authenticated: u32): void {
   referencesTrust(changetype<Finder>(p).references, header, authenticated);
 }
@@ -48,15 +48,15 @@ export function referenceFinderOrigin(p: usize, origin: i64): void {
 export function referenceFinderCounters(p: usize): usize {
   return changetype<usize>(changetype<Finder>(p).references) + offsetof<References>("seen");
 }
-/** Where `misses`, `errors` and `alike` lie. */
+/** Returns the address of `misses`, `errors` and `alike`. */
 export function referenceFinderSums(p: usize): usize {
   return p + offsetof<Finder>("misses");
 }
 
 /**
- * The first usable reference in rows [from, to), and its row (`to` where there is none); `found` receives what it measured. `select` plane 1 of the batch marks packets of
- * ours. `mark`: in the batch, references get their measured delay and the flag of a reference, others of ours no delay, and all others their backlog in place of the delay, for
- * `referenceFill`.
+ * Finds the first usable reference in rows [from, to) and returns its row (`to` if there is none); `found` receives its delay. `select` plane 1 of the batch
+ * marks packets of ours. With `mark`, references get their measured delay and the reference flag, other packets of ours get no delay, and all other packets get
+ * their backlog in the delay column, for `referenceFill`.
  */
 export function referenceFind(p: usize, b: usize, from: u32, to: u32, found: usize, mark: u32): u32 {
   const f = changetype<Finder>(p);
@@ -96,7 +96,7 @@ export function referenceFind(p: usize, b: usize, from: u32, to: u32, found: usi
   return to;
 }
 
-/** Where no reference comes any more: the last one counts; 0 where there was none. */
+/** Called when no more reference comes: applies the last one. Returns 0 if there was none. */
 export function referenceLast(p: usize, found: usize): u32 {
   const f = changetype<Finder>(p);
   if (f.gap.line.have == 0) return 0;
@@ -105,7 +105,7 @@ export function referenceLast(p: usize, found: usize): u32 {
   return 1;
 }
 
-/** Delays of rows [from, to) in the gap that was found, but for packets of ours. Returns how many got one. */
+/** Fills the delays of rows [from, to) in the current gap, except for packets of ours. Returns how many rows got a delay. */
 export function referenceFill(p: usize, b: usize, from: u32, to: u32): u32 {
   const f = changetype<Finder>(p);
   const g = f.gap;

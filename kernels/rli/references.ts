@@ -1,16 +1,16 @@
-// Reference packets in a stream: marked by the simulator's flag (their delay is in the batch), or as STAMP test packets (src/delays/stamp.ts draws
-// them) on a UDP port. Sequence numbers and sending times tell lost, duplicated and overtaken ones; senders.ts says whose are believed. A packet of ours that is not to
-// be used (probes, cut or forged references) is no regular packet either.
+// Recognises reference packets in a stream: marked by the simulator's flag (their delay is in the batch), or STAMP test packets (src/delays/stamp.ts draws
+// them) on a UDP port. Sequence numbers and sending times reveal lost, duplicated and reordered references; senders.ts decides which senders are trusted. A
+// packet of ours that must not be used (probes, truncated or forged references) does not count as a regular packet either.
 
 import { Batch, FLAG_PROBE, FLAG_REFERENCE, FLAG_VERIFIED, META_PORTS } from "../decode/batch";
 import { DUPLICATE, OVERTAKEN, senderKey, senderOf, Senders, sendersForget, sendersFree, sendersNew, sourceKey, USED } from "./senders";
 
 const FLAG_OWN: u32 = FLAG_REFERENCE | FLAG_PROBE;
-/** referenceDelay: a packet that is not ours. */
+/** Result of referenceDelay for a packet that is not ours. */
 export const REGULAR: f64 = Infinity;
-/** The unit of error estimates, 2^-32 s. */
+/** Unit of error estimates, 2^-32 s, in ns. */
 const NS_PER_UNIT: f64 = 1e9 / 4294967296.0;
-/** Where time, error estimate and session lie in a STAMP packet, open and authenticated; and the bytes that must be there. */
+/** Offsets of time, error estimate and session in a STAMP packet, open and authenticated, and the minimum number of bytes. */
 const OPEN_TIME: u32 = 4;
 const OPEN_BYTES: u32 = 16;
 const AUTHENTICATED_TIME: u32 = 16;
@@ -46,7 +46,7 @@ function portOf(header: usize, captured: u32): u32 {
   return <u32>bswap<u16>(load<u16>(header + at, 2));
 }
 
-/** The delay of the reference in row i; NaN for a packet of ours that has none to give, REGULAR for all others. */
+/** Returns the delay of the reference in row i, NaN for a packet of ours without a usable delay, or REGULAR for all others. */
 // @ts-ignore: decorator
 @inline
 export function referenceDelay(r: References, batch: Batch, i: u32, time: f64, meta: u64): f64 {
@@ -62,13 +62,13 @@ export function referenceDelay(r: References, batch: Batch, i: u32, time: f64, m
   return stampDelay(r, load<u32>(batch.header + (i << 2)), at, load<u32>(batch.captured + (i << 2)), time, flags);
 }
 
-/** Where the payload of the UDP packet in row i lies, from its IP header on, if it goes to this port; else 0. */
+/** Returns the address of the payload of the UDP packet in row i if it goes to this port, otherwise 0. */
 // @ts-ignore: decorator
 @inline
 export function stampAt(batch: Batch, i: u32, port: u32, meta: u64): u32 {
   const header = load<u32>(batch.header + (i << 2));
   if (header == 0) return 0;
-  // A flow key without ports has masked them away: then the packet itself shows them.
+  // A flow key without ports has masked them; then read the ports from the packet.
   if ((meta & META_PORTS) != 0) {
     if ((meta & 0xff0000ffff) != (((<u64>17) << 32) | <u64>port)) return 0;
   } else if (portOf(header, load<u32>(batch.captured + (i << 2))) != port) return 0;
@@ -125,13 +125,13 @@ export function referencesNew(port: u32, session: i32, longest: f64): References
   return r;
 }
 
-/** Only these: from the source of an IP header (0: from any), and verified where `authenticated` is not 0. */
+/** Restricts the trusted references: to the source of an IP header (0: any source), and to verified ones if `authenticated` is not 0. */
 export function referencesTrust(r: References, header: usize, authenticated: u32): void {
   r.source = header == 0 ? 0 : sourceKey(header);
   r.authenticated = authenticated;
 }
 
-/** Another sender is believed from the reference on that was found last; reported once. */
+/** Returns whether the reference found last made another sender the trusted one; reported once. */
 export function referencesTurned(r: References): bool {
   const turned = r.senders.turned != 0;
   r.senders.turned = 0;
@@ -159,13 +159,14 @@ export function referencesFree(r: References): void {
 }
 
 /**
- * The line between two references that follow each other, for the packets between them (equation 1, read where it holds).
+ * The line between two consecutive references, for the packets between them (equation 1, applied where it holds).
  *
- * Packets leave one after the other, so a packet's place follows from its arrival and its transmission. On a link without backlog the delay in front of the queue is interpolated
- * and the packet's whole transmission added, at the time this began (share 1). Where the link was busy for the whole gap, a packet's departure shows its place among
- * the others and no more: its sending time is interpolated, at the middle of its transmission, which is the same line with half the transmission (share 0.5): at the
- * beginning a packet right behind a reference would get the reference's sending time, however much later it was sent. A reference that was under way for longer (beyond the minimum
- * delay of late, `floor`) than the gap behind its predecessor has seen the link busy for the whole gap.
+ * Packets leave one after the other, so a packet's place follows from its arrival and its transmission. On a link without backlog the delay before the
+ * transmission is interpolated at the time the transmission began, and the packet's whole transmission is added (share 1). If the link was busy for the whole
+ * gap, a packet's departure only shows its order among the others. Then its sending time is interpolated at the middle of its transmission, which is the same
+ * line with half the transmission (share 0.5). At the beginning of the transmission, a packet right behind a reference would get the reference's sending time,
+ * however much later it was sent. A reference whose delay beyond the recent minimum (`floor`) is longer than the gap behind its predecessor has seen the link
+ * busy for the whole gap.
  */
 @unmanaged
 export class Line {
@@ -180,7 +181,7 @@ export class Line {
   floorBefore: f64;
   turn: f64;
   nsPerByte: f64;
-  // the gap's line: delay + slope * (place - time), with `share` of a packet's transmission
+  // The gap's line: delay + slope * (place - time), plus `share` of a packet's transmission.
   time: f64;
   delay: f64;
   slope: f64;
@@ -204,7 +205,7 @@ export function lineForget(l: Line): void {
   l.turn = -Infinity;
 }
 
-/** The line through one reference: level. */
+/** Sets a horizontal line through one reference. */
 function flat(l: Line, arrival: f64, whole: f64, wire: u32, error: f64): void {
   const own = <f64>wire * l.nsPerByte;
   l.time = l.literal != 0 ? arrival : arrival - own;
@@ -215,12 +216,12 @@ function flat(l: Line, arrival: f64, whole: f64, wire: u32, error: f64): void {
   l.idle = whole <= min(l.floor, l.floorBefore) + own + error ? 1 : 0;
 }
 
-/** What waits for a right reference that does not come gets its delay from the left one. */
+/** Packets whose right reference does not come get their delay from the left one. */
 export function lineLeft(l: Line): void {
   flat(l, l.arrival, l.whole, l.wire, l.error);
 }
 
-/** A reference has arrived: the line of the gap that it ends. The reference is the left one from then on (`lineStep`). */
+/** Computes the line of the gap that a reference ends. `lineStep` makes the reference the left one. */
 export function lineTo(l: Line, arrival: f64, whole: f64, wire: u32, error: f64): void {
   if (arrival >= l.turn) {
     l.floorBefore = l.floor;
@@ -252,7 +253,7 @@ export function lineTo(l: Line, arrival: f64, whole: f64, wire: u32, error: f64)
   if (apart > 0) l.slope = rise / apart;
 }
 
-/** The recent minimum delay, as measured. */
+/** Returns the recent minimum of measured delays. */
 export function lineFloor(l: Line): f64 {
   return min(l.floor, l.floorBefore);
 }
@@ -265,7 +266,7 @@ export function lineStep(l: Line, arrival: f64, whole: f64, wire: u32, error: f6
   l.have = 1;
 }
 
-/** The delay of a packet on the line, in whole ns. Nothing is read before the left reference. */
+/** Returns the delay of a packet on the line, in whole ns. The line is not extended to times before the left reference. */
 // @ts-ignore: decorator
 @inline
 export function onLine(arrival: f64, own: f64, literal: bool, time: f64, delay: f64, slope: f64): f64 {

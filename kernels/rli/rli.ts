@@ -1,7 +1,7 @@
-// RLI at the receiving point: delays of regular packets interpolated between reference packets, summed per flow (rli-ton, section III-B2 and C,
-// equations 1-4). A bounded buffer holds the packets since the last reference; when it is full they are answered by the left reference alone, and counted.
-// Interpolated is what is left of a reference's delay without its own time of transmission; each packet's own is added, which is equation 1 for references of any
-// size. Where a packet's place on the line is, kernels/rli/references.ts says; how packets are answered, rli-answers.ts; how far that is off, rli-misses.ts.
+// RLI at the receiving point: interpolates delays of regular packets between reference packets and sums them per flow (rli-ton, section III-B2 and C, equations
+// 1-4). A bounded buffer holds the packets since the last reference; when it is full, they are answered by the left reference alone, and counted. The
+// interpolated value is a reference's delay without its own transmission time; each packet's own transmission is added, which is equation 1 for references of
+// any size. references.ts places a packet on the line, answers.ts answers the packets, misses.ts measures the error.
 
 import { backlogOf } from "./backlog";
 import { Batch } from "../decode/batch";
@@ -12,10 +12,10 @@ import { Gap, gapForget } from "./gap";
 import { BUFFERED, NO_FLOW, Rli } from "./state";
 import { admit } from "./table";
 
-/** ns: what the timestamps of a capture may differ by without meaning anything. */
+/** ns: timestamps may differ by this much because of jitter. */
 const STAMP_JITTER: f64 = 1000;
 
-/** Rows [from, to): references move the line, the others wait for the next one. */
+/** Processes rows [from, to): references update the line, other packets wait for the next reference. */
 export function rliUpdate(p: usize, b: usize, from: u32, to: u32, seed: u64): void {
   const r = changetype<Rli>(p);
   const batch = changetype<Batch>(b);
@@ -45,7 +45,7 @@ export function rliUpdate(p: usize, b: usize, from: u32, to: u32, seed: u64): vo
     }
     r.packets++;
     if (r.every != 0) {
-      // It is a reference and a packet of its flow: on the line, at its own delay.
+      // This packet is both a reference and a packet of its flow: it is on the line, at its own delay.
       const known = load<f64>(batch.delay + o);
       if (known == known && ++r.since >= r.every) {
         r.since = 0;
@@ -57,7 +57,7 @@ export function rliUpdate(p: usize, b: usize, from: u32, to: u32, seed: u64): vo
   }
 }
 
-/** A regular packet waits for the next reference. */
+/** Buffers a regular packet until the next reference. */
 // @ts-ignore: decorator
 @inline
 function hold(r: Rli, batch: Batch, i: u32, time: f64, meta: u64, wire: u32, backlog: f64, seed: u64): void {
@@ -78,7 +78,7 @@ function hold(r: Rli, batch: Batch, i: u32, time: f64, meta: u64, wire: u32, bac
   r.held++;
 }
 
-/** The epoch ends: what still waits is answered by the left reference, or counted as unanswered. */
+/** Ends the epoch: packets still waiting are answered by the left reference, or counted as unanswered. */
 export function rliFinish(p: usize): void {
   spill(changetype<Rli>(p));
 }

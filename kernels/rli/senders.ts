@@ -1,32 +1,33 @@
-// Whose references are believed. Anybody can send a packet to the references' port, with any address and session in it. What one sender says goes on from packet to packet: source and
-// session stay, later numbers have later times, and no delay is below the smallest of late by more than the clocks' error (nothing arrives before it could). Packets that
-// go on like that are one line of references; a forged packet that does not fit begins another. The line with most packets of late leads, and only its packets are used. So a
-// few forged ones change nothing, and a sender that was really restarted with its clock set back, or replaced, leads as soon as it has sent more than the old one.
+// Decides whose references are trusted: anybody can send a packet to the references' port with any address and session in it. A real sender's packets are
+// consistent: source and session stay the same, later numbers have later times, and no delay is below the recent minimum by more than the clocks' error
+// (nothing arrives before it could). Consistent packets form a line of references; a forged packet that does not fit begins another line. The line with most
+// recent packets leads, and only its packets are used. So a few forged packets change nothing, and a sender that was really restarted with its clock set back,
+// or replaced, leads as soon as it has sent more than the old one.
 //
-// Without a key (RFC 8762, authenticated mode: hmac.ts) somebody who sees the references can forge some that fit; what they can say is then bounded by the line's own order
-// of times.
+// Without a key (RFC 8762, authenticated mode: hmac.ts) an attacker who sees the references can forge packets that fit. The delays they can claim are then
+// bounded by the line's own order of times.
 
 import { avalanche, mixWord } from "../decode/digest";
 
-/** Lines that are followed at once. */
+/** Number of lines tracked at once. */
 const LINES: u32 = 6;
-/** Packets of late that speak for a line, at most. */
+/** Maximum number of votes (recent packets) of a line. */
 const MOST_VOTES: u32 = 32;
-/** Packets that a line with negative delays needs more than one without: with clocks in step there are none. */
+/** Extra votes that a line with negative delays needs against one without: synchronised clocks give none. */
 const NEGATIVE_VOTES: i32 = 3;
-/** A line that has been silent for so many of its gaps loses a vote with each packet of another. */
+/** A line that has been silent for this many of its gaps loses a vote with each packet of another line. */
 const SILENT_GAPS: f64 = 10;
-/** ns: clocks' error beside what the sender states. */
+/** ns: clock error allowed in addition to what the sender states. */
 const CLOCK_SLACK: f64 = 100000;
-/** ns: the smallest delay is that of the last two such times. */
+/** ns: the minimum delay is taken over the last one to two such periods. */
 const FLOOR_TIME: f64 = 10e9;
-/** A sender that numbers on from far away has begun anew: nothing is known to be lost. */
+/** A sender whose numbers jump further than this was restarted: lost packets are unknown then. */
 const FAR: u32 = 1 << 20;
 
-/** ns: nothing is overtaken by more: a clock was set back. */
+/** ns: a packet delayed by more than this is not reordered; the clock was set back. */
 const MOST_LATE: i64 = 1000000000;
 
-/** What became of a packet. */
+/** Outcome of a packet. */
 export const USED: u32 = 0;
 export const DUPLICATE: u32 = 1;
 export const OVERTAKEN: u32 = 2;
@@ -45,7 +46,7 @@ class Sender {
   turn: f64;
 }
 
-/** The lines, and which of them leads. Behind it lie LINES senders. */
+/** The leading line; LINES senders follow in memory. */
 @unmanaged
 export class Senders {
   lead: i32; //        -1: none
@@ -64,7 +65,7 @@ export function sendersNew(): Senders {
   return changetype<Senders>(p);
 }
 
-/** The stream does not go on from where it was. */
+/** Resets the state: the stream does not continue from where it was. */
 export function sendersForget(s: Senders): void {
   s.lead = -1;
   s.turned = 0;
@@ -77,7 +78,7 @@ function senderAt(s: Senders, i: u32): Sender {
   return changetype<Sender>(changetype<usize>(s) + HEAD + i * offsetof<Sender>());
 }
 
-/** The source address of an IP header. */
+/** Returns a key for the source address of an IP header. */
 export function sourceKey(header: usize): u64 {
   if (load<u8>(header) >> 4 == 6) return avalanche(mixWord(load<u64>(header, 8), load<u64>(header, 16)));
   return avalanche(<u64>load<u32>(header, 12) | (<u64>4 << 32));
@@ -93,7 +94,7 @@ function floorOf(s: Sender): f64 {
   return min<f64>(s.floor, s.floorBefore);
 }
 
-/** Would this packet go on with the line? */
+/** Returns whether a packet is consistent with the line. */
 function fits(s: Sender, sequence: u32, sent: i64, delay: f64, error: f64): bool {
   if (sent < s.sent && (<i32>(sequence - s.sequence) > 0 || s.sent - sent > MOST_LATE)) return false;
   const slack = error + CLOCK_SLACK;
@@ -123,12 +124,15 @@ function begin(s: Sender, key: u64, sequence: u32, sent: i64, time: f64, delay: 
   goOn(s, sequence, sent, time, delay);
 }
 
-/** What speaks for a line against another. */
+/** Returns the weight of a line when compared with another. */
 function weightOf(s: Sender, error: f64): i32 {
   return <i32>s.votes - (floorOf(s) < -(error + CLOCK_SLACK) ? NEGATIVE_VOTES : 0);
 }
 
-/** Another line has sent: does it lead from now on? Where none leads, the first does, for nothing speaks against it yet: a sender whose clock is ahead is no forger. */
+/**
+ * Returns whether a line that has just sent takes the lead. Without a leader the first line leads, because nothing contradicts it yet: a sender whose clock is
+ * ahead is not a forger.
+ */
 function takesLead(all: Senders, i: u32, time: f64, error: f64): bool {
   const s = senderAt(all, i);
   if (all.lead < 0) return true;
@@ -137,12 +141,12 @@ function takesLead(all: Senders, i: u32, time: f64, error: f64): bool {
   return weightOf(s, error) > weightOf(lead, error);
 }
 
-/** A packet of the lead: whether it is used, and what its number shows. */
+/** Handles a packet of the leading line: whether it is used, and what its number shows. */
 function ofLead(all: Senders, s: Sender, sequence: u32, sent: i64, time: f64, delay: f64): u32 {
   const step = <i32>(sequence - s.sequence);
   if (step <= 0 && sent <= s.sent) {
     if (step == 0 && sent == s.sent) return DUPLICATE;
-    // Taken for lost when a later one came.
+    // It was counted as lost when a later packet came.
     if (all.lost > 0) all.lost--;
     return OVERTAKEN;
   }
@@ -152,7 +156,7 @@ function ofLead(all: Senders, s: Sender, sequence: u32, sent: i64, time: f64, de
   return USED;
 }
 
-/** A packet with a number and times: what becomes of it. */
+/** Returns the outcome of a packet with a number and times. */
 export function senderOf(all: Senders, key: u64, sequence: u32, sent: i64, time: f64, delay: f64, error: f64): u32 {
   if (all.lead >= 0) {
     const lead = senderAt(all, <u32>all.lead);

@@ -1,16 +1,16 @@
-// What RLI's tap keeps at the receiving point, and its life: made, cleared at the end of an epoch, freed. Counters and sums are read out by src/estimators/rli/tap.ts.
+// State of RLI's tap at the receiving point: creation, clearing at the end of an epoch, freeing. src/estimators/rli/tap.ts reads the counters and sums.
 //
-//   flow: packets u32 | in the last gap u32 (packets; where backlogs count f32, their errors) | last gap u32 | gaps u32 | serial u32 | doubt f32 | sum i64 | squares f64 | errors f64 | last seen f64 | misses f64
-//         | excess i64 | idle i64       bytes beyond those of references, of all packets and of those in an idle queue
-//   doubt: sum of what was added for backlogs, times the standard error of their share over the share: it errs alike in all packets
+//   flow: packets u32 | in the last gap u32 (packets; f32 sum of their errors if backlogs count) | last gap u32 | gaps u32 | serial u32 | doubt f32 | sum i64 | squares f64 | errors f64 | last seen f64 | misses f64
+//         | excess i64 | idle i64       bytes in excess of those of references, of all packets and of those in an idle queue
+//   doubt: sum of the amounts added for backlogs, times the standard error of their share over the share: this error is common to all packets
 
 import { FLOW_HEAD, flowsFree, flowsNew } from "../flows/flows";
 import { References, referencesClear, referencesForget, referencesFree, referencesNew, referencesTrust } from "./references";
 import { gapForget, gapFree, gapNew, Gap } from "./gap";
 
-/** A packet that waits for the next reference: time f64, flow u32, wire u32, backlog f64. */
+/** Size of a packet that waits for the next reference: time f64, flow u32, wire u32, backlog f64. */
 export const BUFFERED: u32 = 24;
-/** Its flow is not kept: it counts for the segment alone. */
+/** Number of a flow that is not kept: its packets count for the segment only. */
 export const NO_FLOW: u32 = 0xffffffff;
 export const OWN_BYTES: u32 = 80;
 export const RECORD: u32 = FLOW_HEAD + OWN_BYTES;
@@ -34,7 +34,7 @@ export class Rli {
   gap: u32; //        number of the gap between references
   every: u32; //      every so-manyth regular packet whose delay is known is a reference (rli-ton, section IV-A); 0: none
   since: u32; //      regular packets with a delay since the last such
-  // counters
+  // Counters.
   packets: u32; //    regular packets
   answered: u32;
   oneSided: u32; //   answered by one reference only
@@ -49,7 +49,7 @@ export class Rli {
   idle: f64; //       flows not seen for so long may make room; 0: never
   lastExpiry: f64;
   bytesSince: f64; // of all packets behind the left reference
-  // sums
+  // Sums.
   sum: i64; //        of all delays
   squares: f64;
   minimum: f64;
@@ -81,7 +81,7 @@ export function rliNew(room: u32, leftOnly: u32, line: u32, nsPerByte: f64, port
   return p;
 }
 
-/** Which flows are kept, and which packets are taken as references though they are regular. */
+/** Sets which flows are kept, and which regular packets serve as references. */
 export function rliSelect(p: usize, maxFlows: u32, selection: u32, sampleBelow: u32, idle: f64, every: u32): void {
   const r = changetype<Rli>(p);
   r.maxFlows = maxFlows;
@@ -91,12 +91,12 @@ export function rliSelect(p: usize, maxFlows: u32, selection: u32, sampleBelow: 
   r.every = every;
 }
 
-/** As referencesTrust. */
+/** See referencesTrust. */
 export function rliTrust(p: usize, header: usize, authenticated: u32): void {
   referencesTrust(changetype<References>(changetype<Rli>(p).references), header, authenticated);
 }
 
-/** Where `packets` (10 u32), `sum` (i64, 9 f64, 2 i64, f64) and the references' counters (`seen`, 6 u32) lie. */
+/** Returns the address of `packets` (10 u32), `sum` (i64, 9 f64, 2 i64, f64) and the references' counters (`seen`, 6 u32). */
 export function rliCounters(p: usize): usize {
   return p + offsetof<Rli>("packets");
 }
@@ -120,7 +120,7 @@ export function rliOrigin(p: usize, origin: i64): void {
   changetype<References>(changetype<Rli>(p).references).origin = origin;
 }
 
-/** Counters and flows begin anew, with `cells` for quantiles (0: none). The last references stay known. */
+/** Resets counters and flows, with `cells` for quantiles (0: none). The last references are kept. */
 export function rliClear(p: usize, cells: usize): void {
   const r = changetype<Rli>(p);
   flowsFree(r.flows);
@@ -151,7 +151,7 @@ export function rliClear(p: usize, cells: usize): void {
   r.doubt = 0;
 }
 
-/** The stream does not go on from where it was. */
+/** Resets the references: the stream does not continue from where it was. */
 export function rliForget(p: usize): void {
   const r = changetype<Rli>(p);
   gapForget(changetype<Gap>(r.between));

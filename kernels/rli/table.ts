@@ -1,11 +1,11 @@
-// The bounded flow table of RLI: which flows get a place (sample and hold, sampled flows), and which leave it for others (rli-ton, section III-C: as NetFlow does).
+// The bounded flow table of RLI: which flows get an entry (sample and hold, sampled flows), and when they expire (rli-ton, section III-C: as in NetFlow).
 
 import { Batch } from "../decode/batch";
 import { rehash } from "../decode/digest";
 import { FLOW_HEAD, flowRecord, Flows, flowsFind, flowsFree, flowsNew } from "../flows/flows";
 import { BUFFERED, NO_FLOW, OWN_BYTES, RECORD, Rli } from "./state";
 
-/** Flows not seen for a while leave the table; their records are kept aside for the payload. */
+/** Removes flows not seen for a while; their records are kept for the payload. */
 function expire(r: Rli, now: f64): void {
   const flows = changetype<Flows>(r.flows);
   let before = now - r.idle;
@@ -44,7 +44,7 @@ function expire(r: Rli, now: f64): void {
   r.flows = changetype<u32>(fresh);
 }
 
-/** The flow of a new key where it is chosen and finds a place, else -1. */
+/** Returns the flow of a new key if it is selected and there is room, otherwise -1. */
 export function admit(r: Rli, batch: Batch, i: u32, time: f64, hash: u64, meta: u64, seed: u64): i32 {
   const o = i << 3;
   if (r.selection != 0) {

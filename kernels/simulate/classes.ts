@@ -1,6 +1,5 @@
-// One link shared by classes, each with a FIFO of its own: strict priority (the lowest class number first), or deficit round robin by
-// quantum. Not preemptive. A packet's departure depends on what arrives after it, so rows are held until they are served; they leave in
-// the order of departure, lost ones at once.
+// One link shared by classes, each with its own FIFO: strict priority (lowest class number first) or deficit round robin by quantum, not preemptive. A packet's
+// departure depends on later arrivals, so rows are held until they are served; they leave in order of departure, lost ones at once.
 
 import { Batch } from "../decode/batch";
 import { doubled, putRow, Row, ROW_BYTES, takeRow } from "./rows";
@@ -101,7 +100,7 @@ function returnSlot(l: Link, slot: u32): void {
   l.freeList = slot;
 }
 
-/** Whose head is served next; something must be waiting. */
+/** Returns the class to serve next; some packet must be waiting. */
 function choose(l: Link): u32 {
   const n = <u32>l.classes;
   if (l.drr == 0) {
@@ -127,7 +126,7 @@ function choose(l: Link): u32 {
   }
 }
 
-/** Serves whatever starts before `until`: an arrival at that very instant is still taken into account. */
+/** Serves all packets whose service starts before `until`; an arrival at exactly that time is still considered first. */
 function serve(l: Link, until: f64): void {
   while (l.waiting > 0 && l.free < until) {
     const i = choose(l);
@@ -136,7 +135,7 @@ function serve(l: Link, until: f64): void {
     c.head = load<u32>(l.next + (slot << 2));
     c.count--;
     l.waiting--;
-    // An emptied class keeps no credit.
+    // An empty class keeps no credit.
     if (c.count == 0) c.deficit = 0;
     const row = changetype<Row>(l.rows + slot * ROW_BYTES);
     const service = <f64>row.wireLength * l.nsPerByte;
@@ -190,7 +189,7 @@ function arrive(l: Link, batch: Batch, i: u32, t: f64, cross: bool): void {
   l.waiting++;
 }
 
-/** As simFifoRun: feeds a batch from row `from`, with cross traffic; returns the next row to do. */
+/** Feeds a batch from row `from`, with cross traffic, as simFifoRun does; returns the next row to process. */
 export function simLinkPush(p: usize, b: usize, from: u32, cross: usize, position: usize, crossEnded: u32): u32 {
   const l = changetype<Link>(p);
   const batch = changetype<Batch>(b);
@@ -222,12 +221,12 @@ export function simLinkPush(p: usize, b: usize, from: u32, cross: usize, positio
   return batch.count;
 }
 
-/** No more arrivals: serves what waits. */
+/** Serves all waiting packets after the last arrival. */
 export function simLinkFlush(p: usize): void {
   serve(changetype<Link>(p), Infinity);
 }
 
-/** Hands out rows whose fate is known, into an emptied batch. Returns 1 when there may be more. */
+/** Moves finished rows into an empty batch. Returns 1 if there may be more. */
 export function simLinkPop(p: usize, out: usize): i32 {
   const l = changetype<Link>(p);
   const to = changetype<Batch>(out);

@@ -1,4 +1,4 @@
-// What happens to packets without a queue: delays drawn from a distribution, loss, reordering; and the clocks of the points.
+// Effects on packets other than queues: delays from a distribution, loss, reordering; and the clocks of the points.
 
 import { Batch } from "../decode/batch";
 import { avalanche } from "../decode/digest";
@@ -6,7 +6,7 @@ import { exponential, normal, positive, RNG_BYTES, Rng, rngInit, uniform } from 
 import { rowFlowHash } from "./queue";
 import { copyRow } from "./rows";
 
-/** A random stream of its own for a stage; the TypeScript side holds it. */
+/** Creates a separate random stream for a stage; the TypeScript side holds it. */
 export function simRngNew(seed: u64, stream: u64): usize {
   const p = heap.alloc(RNG_BYTES);
   rngInit(p, seed, stream);
@@ -43,8 +43,8 @@ function draw(rng: Rng, kind: u32, a: f64, b: f64): f64 {
 }
 
 /**
- * Independent delays, one per packet, in whole ns. `spaced` 1: each packet is sent only after the one before has arrived (LDA paper, section
- * IV), so that nothing is reordered: the times of sending move back; `spaced` must be the first stage. `last` points to an f64.
+ * Adds independent delays, one per packet, in whole ns. `spaced` 1: each packet is sent only after the previous one has arrived (LDA paper, section IV), so
+ * that nothing is reordered. Sending times move back, so such a stage must be the first. `last` points to two f64.
  */
 export function simDelayRun(r: usize, b: usize, kind: u32, a: f64, shape: f64, spaced: u32, last: usize): void {
   const rng = changetype<Rng>(r);
@@ -56,7 +56,7 @@ export function simDelayRun(r: usize, b: usize, kind: u32, a: f64, shape: f64, s
     if (before != before) continue;
     const d = nearest<f64>(draw(rng, kind, a, shape));
     if (spaced != 0) {
-      // `last` holds how far the schedule has slipped, then when the packet before arrived.
+      // `last` holds how far the schedule has slipped, then when the previous packet arrived.
       const slip = load<f64>(last);
       let time = load<f64>(batch.time + o) + slip;
       const arrived = load<f64>(last, 8);
@@ -71,17 +71,17 @@ export function simDelayRun(r: usize, b: usize, kind: u32, a: f64, shape: f64, s
   }
 }
 
-/** A standard normal variate that belongs to a 64-bit hash: the same flow always gets the same. */
+/** Returns a standard normal variate determined by a 64-bit hash: a flow always gets the same one. */
 function normalOf(hash: u64): f64 {
-  // Box and Muller over the two halves of the hash.
+  // Box-Muller over the two halves of the hash.
   const u = <f64>((hash >> 32) + 1) * 2.3283064365386963e-10;
   const v = <f64>(<u32>avalanche(hash)) * 2.3283064365386963e-10;
   return Math.sqrt(-2 * Math.log(u)) * Math.cos(6.283185307179586 * v);
 }
 
 /**
- * Each flow has a latency of its own (lognormal: median a, sigma b; or, `modes` 1, one of a and b with probability `share` for a), and each of
- * its packets departs from it by a lognormal factor of mean 1 and deviation `jitter`.
+ * Gives each flow its own latency (lognormal: median a, sigma b; or, with `modes` 1, a with probability `share`, otherwise b). Each packet's delay differs from
+ * it by a lognormal factor of mean 1 and standard deviation `jitter`.
  */
 export function simFlowDelayRun(
   r: usize, b: usize, seed: u64, modes: u32, a: f64, second: f64, share: f64, jitter: f64,
@@ -104,7 +104,7 @@ export function simFlowDelayRun(
   }
 }
 
-/** Each packet is lost with the same probability. Returns how many were. */
+/** Loses each packet with the same probability. Returns how many were lost. */
 export function simLossUniform(r: usize, b: usize, probability: f64): u32 {
   const rng = changetype<Rng>(r);
   const batch = changetype<Batch>(b);
@@ -122,8 +122,8 @@ export function simLossUniform(r: usize, b: usize, probability: f64): u32 {
 }
 
 /**
- * Loss in episodes (Gilbert): in the bad state every packet is lost; `state` points to the f64 state, `enter` and `leave` are the
- * probabilities per packet. Returns how many were lost.
+ * Loses packets in bursts (Gilbert): in the bad state every packet is lost. `state` points to the f64 state; `enter` and `leave` are the probabilities per
+ * packet. Returns how many were lost.
  */
 export function simLossBursts(r: usize, b: usize, state: usize, enter: f64, leave: f64): u32 {
   const rng = changetype<Rng>(r);
@@ -145,7 +145,7 @@ export function simLossBursts(r: usize, b: usize, state: usize, enter: f64, leav
   return lost;
 }
 
-/** With a probability a packet is held up by up to `extent` ns, so that later ones overtake it. */
+/** Delays a packet with a given probability by up to `extent` ns, so that later ones overtake it. */
 export function simReorder(r: usize, b: usize, probability: f64, extent: f64): u32 {
   const rng = changetype<Rng>(r);
   const batch = changetype<Batch>(b);
@@ -163,8 +163,8 @@ export function simReorder(r: usize, b: usize, probability: f64, extent: f64): u
 }
 
 /**
- * What a point sees of a batch: the packets that got there, timestamped by its clock. `arrival` 0: time is when it was sent and the delay is
- * not known yet; 1: time is when it arrived and the delay is the true one. Returns how many rows of the batch were lost before.
+ * Returns to `out` what a point sees of a batch: the packets that arrived there, timestamped by its clock. `arrival` 0: time is the sending time and the delay
+ * is not known yet; 1: time is the arrival and the delay is the true one. Returns how many rows of the batch were lost before.
  */
 export function simObserve(
   b: usize, out: usize, arrival: u32, r: usize, offset: f64, skew: f64, jitter: f64, resolution: f64,

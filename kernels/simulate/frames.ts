@@ -1,10 +1,10 @@
-// Simulated packets as bytes: records of a nanosecond pcap file, with IPv4 or IPv6 and TCP, UDP or ICMP headers whose checksums are right.
-// The payload is zeros after the packet's number (little-endian, as much as fits); TCP also carries it in its sequence and
-// acknowledgement numbers, so that packets without payload differ too. Captured bytes end at the snap length; checksums are over the whole.
+// Writes simulated packets as bytes: records of a nanosecond pcap file, with IPv4 or IPv6 and TCP, UDP or ICMP headers with correct checksums. The payload is
+// the packet's number (little-endian, as much as fits), then zeros. TCP also carries the number in its sequence and acknowledgement numbers, so that packets
+// without payload differ too. Captured bytes end at the snap length; checksums cover the whole packet.
 
 import { Batch, FLAG_FRAGMENT, FLAG_LATER_FRAGMENT, META_IPV6, META_PORTS } from "../decode/batch";
 
-/** The packet number that digestOf made the digest from. */
+/** Returns the packet number from which digestOf made the digest. */
 function numberOf(digest: u64, seed: u64): u64 {
   let x = digest ^ (digest >> 32);
   x *= 0xe9e9f4c41d6df849; // the inverse of P3 modulo 2^64
@@ -25,7 +25,7 @@ function put32(p: usize, v: u32): void {
   store<u32>(p, bswap<u32>(v));
 }
 
-/** One's complement sum of 16-bit words in network order. */
+/** Returns the one's complement sum of 16-bit words in network order. */
 function sum16(p: usize, bytes: u32, sum: u32): u32 {
   for (let i: u32 = 0; i + 1 < bytes; i += 2) sum += <u32>bswap<u16>(load<u16>(p + i));
   if ((bytes & 1) != 0) sum += (<u32>load<u8>(p + bytes - 1)) << 8;
@@ -47,7 +47,7 @@ export function simFrameBytes(snap: u32): u32 {
   return 16 + max<u32>(snap, SCRATCH);
 }
 
-/** How the frames of a file are written. */
+/** Parameters of writing frames to a file. */
 @unmanaged
 class Frames {
   base: i64;
@@ -57,7 +57,7 @@ class Frames {
   used: u32;
 }
 
-/** `base` is the time of 0 in ns since 1970; `seed` that of the packets' numbers. The caller frees it. */
+/** `base`: ns since 1970 at time 0; `seed`: seed of the packets' numbers. The caller frees the result. */
 export function simFramesNew(base: i64, seed: u64, snap: u32, ethernet: u32): usize {
   const p = heap.alloc(offsetof<Frames>());
   const frames = changetype<Frames>(p);
@@ -69,12 +69,12 @@ export function simFramesNew(base: i64, seed: u64, snap: u32, ethernet: u32): us
   return p;
 }
 
-/** Bytes written by the last call of simFrames. */
+/** Returns the number of bytes written by the last call of simFrames. */
 export function simFramesUsed(writer: usize): u32 {
   return changetype<Frames>(writer).used;
 }
 
-/** Writes rows [from, ...) as pcap records at `out` while another may fit before `end`. Returns the next row. */
+/** Writes rows [from, ...) as pcap records at `out` while another one may fit before `end`. Returns the next row. */
 export function simFrames(writer: usize, b: usize, from: u32, out: usize, end: usize): u32 {
   const frames = changetype<Frames>(writer);
   const base = frames.base;
@@ -103,7 +103,7 @@ export function simFrames(writer: usize, b: usize, from: u32, out: usize, end: u
     const total = min<u32>(max<u32>(load<u32>(batch.wireLength + q), header + l4), 65535);
     let ip = frame;
     if (ethernet != 0) {
-      // Locally administered addresses; the addresses of hosts are those of IP.
+      // Locally administered MAC addresses; hosts are distinguished by IP address.
       store<u64>(frame, 0x0002020000000002);
       store<u8>(frame, 0x01, 11);
       put16(frame + 12, six ? 0x86dd : 0x0800);
@@ -125,7 +125,7 @@ export function simFrames(writer: usize, b: usize, from: u32, out: usize, end: u
       put16(ip, 0x4500 | tos);
       put16(ip + 2, total);
       put16(ip + 4, load<u32>(batch.ipid + q));
-      // A later fragment says so; its offset is not known any more.
+      // Mark later fragments; their original offset is not known.
       put16(ip + 6, later ? 185 : (flags & FLAG_FRAGMENT) != 0 ? 0x2000 : 0);
       store<u8>(ip, <u8>flags, 8);
       store<u8>(ip, <u8>proto, 9);

@@ -1,5 +1,5 @@
-// Rows held back until it is their turn: a binary heap of rows by a key. Key 0: when the packet arrives here (time + delay); rows that are
-// lost have no arrival and pass with the time they were sent. Key 1: the order they were sent in.
+// Holds rows back until it is their turn, in a binary heap sorted by a key. Key 0: arrival here (time + delay); lost rows have no arrival and use their sending
+// time. Key 1: the sending order.
 
 import { Batch } from "../decode/batch";
 import { doubled, putRow, Row, ROW_BYTES, takeRow } from "./rows";
@@ -84,8 +84,8 @@ export function simHoldPush(p: usize, b: usize): void {
 }
 
 /**
- * Hands out, into an emptied batch, the rows whose turn it is: by arrival, those not later than `until`; by order, those that follow without
- * a gap. Returns 1 when there may be more (the batch is full).
+ * Moves the rows whose turn it is into an empty batch: by arrival, those not later than `until`; by order, those that follow without a gap. Returns 1 if there
+ * may be more (the batch is full).
  */
 export function simHoldPop(p: usize, out: usize, until: f64): i32 {
   const h = changetype<Hold>(p);

@@ -1,9 +1,9 @@
-// 5-tuples from prefixes, and packet lengths.
+// Draws 5-tuples from prefixes, and packet lengths.
 
 import { META_PORTS } from "../decode/batch";
 import { below, next64, Rng, uniform } from "./random";
 
-/** Written by TypeScript (src/simulate/keys.ts). Tables have 16 bytes per entry: two u32, then the f64 cumulative share. */
+/** Written by TypeScript (src/simulate/keys.ts). Tables have 16 bytes per entry: two u32, then the cumulative share as f64. */
 @unmanaged
 export class Keys {
   sources: f64; //     number of source prefixes
@@ -30,18 +30,18 @@ function pick(rng: Rng, table: usize, count: u32): usize {
   return table + (low << 4);
 }
 
-/** An address of a prefix; hosts are chosen log-uniformly: few are popular, many are not. */
+/** Draws an address of a prefix. Hosts are chosen log-uniformly: a few are popular, most are not. */
 // @ts-ignore: decorator
 @inline
 function address(rng: Rng, entry: usize): u32 {
   const hosts = load<u32>(entry, 4);
   if (hosts <= 1) return load<u32>(entry);
   const rank = <u32>Math.exp(uniform(rng) * Math.log(<f64>hosts)) - 1;
-  // Spread the popular ones over the prefix: multiplying by an odd number is a bijection of the host part.
+  // Spread popular hosts over the prefix: multiplication by an odd number is a bijection of the host part.
   return load<u32>(entry) + (((rank + 1) * 0x9e3779b1) & (hosts - 1));
 }
 
-/** Writes an address pair and a meta word (the columns addrA and meta) at `p`. */
+/** Writes an address pair and a meta word (columns addrA and meta) at `p`. */
 export function drawKey(keysAt: usize, rng: Rng, p: usize): void {
   const keys = changetype<Keys>(keysAt);
   const bits = next64(rng);
@@ -58,7 +58,7 @@ export function drawKey(keysAt: usize, rng: Rng, p: usize): void {
   store<u64>(p, META_PORTS | ports | ((udp ? <u64>17 : <u64>6) << 32) | (dscp << 40), 8);
 }
 
-/** 40 or 52, 576, 1500 bytes: the flow's own (0, 1, 2), or, for a share of packets, drawn from the shares. */
+/** Draws a packet length: 40 or 52, 576, 1500 bytes. It is the flow's usual one (profile 0, 1, 2) or, for a share of packets, drawn from the shares. */
 // @ts-ignore: decorator
 @inline
 export function drawLength(rng: Rng, profile: u32, share1500: f64, share576: f64, mixing: f64): u32 {

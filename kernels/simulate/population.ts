@@ -1,5 +1,5 @@
-// Traffic of a fixed population of flows: every packet belongs to one of them, drawn with the flow's weight (alias method), and the
-// packets arrive as a Poisson process or evenly spaced. No bursts: for delay models that do not come from a queue.
+// Traffic of a fixed population of flows: every packet belongs to one of them, drawn by the flow's weight (alias method). Packets arrive as a Poisson process
+// or evenly spaced. There are no bursts: for delay models that do not come from a queue.
 
 import { Batch } from "../decode/batch";
 import { drawKey, drawLength } from "./keys";
@@ -18,7 +18,7 @@ const MEMBER_BYTES: u32 = 32;
 
 @unmanaged
 class Population {
-  // written by TypeScript (src/simulate/population.ts)
+  // Written by TypeScript (src/simulate/population.ts).
   flows: f64;
   alpha: f64;
   minimum: f64; //     weights are Pareto between these two
@@ -32,7 +32,7 @@ class Population {
   keys: f64;
   kind: f64;
   fixedFlags: f64;
-  // state
+  // State.
   time: f64;
   number: u64;
   seed: u64;
@@ -101,7 +101,7 @@ export function simPopulationStart(p: usize, seed: u64, stream: u64): void {
   heap.free(work);
 }
 
-/** Fills the batch; returns 0 when the traffic has ended (the batch may still hold rows). */
+/** Fills the batch; returns 0 once the traffic has ended (the batch may still hold rows). */
 export function simPopulationFill(p: usize, b: usize): i32 {
   const t = changetype<Population>(p);
   const rng = changetype<Rng>(p + RNG_AT);

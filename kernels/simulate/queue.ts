@@ -1,6 +1,5 @@
-// First-in first-out queues: one server of fixed rate, a limit in packets, DropTail or RED (Floyd and Jacobson 1993, not gentle, packets
-// counted, the average decayed over idle time). A packet's departure is known when it arrives, so nothing is held back.
-// Times are whole ns at the edges; the server itself keeps fractions.
+// FIFO queues: one server of fixed rate, a limit in packets, DropTail or RED (Floyd and Jacobson 1993, not gentle, counting packets, the average decaying over
+// idle time). A packet's departure is known when it arrives, so no packet is held back. Times are whole ns outside; the server itself keeps fractions.
 
 import { Batch } from "../decode/batch";
 import { avalanche, mixWord, P5 } from "../decode/digest";
@@ -17,7 +16,7 @@ export class Fifo {
   maxP: f64;
   idleNs: f64; //     transmission time of a typical packet: what the average decays by while idle
   propagation: f64; //ns after the queue
-  // state
+  // State.
   free: f64; //       when the server has served all that waits
   average: f64;
   sinceDrop: f64; //  packets since the last RED drop, -1: below the threshold
@@ -25,7 +24,7 @@ export class Fifo {
   count: u32;
   mask: u32;
   ring: u32; //       departure times of the packets in the system
-  // what happened
+  // Counters.
   packets: f64;
   bytes: f64;
   tailDrops: f64;
@@ -59,10 +58,10 @@ export function simFifoFree(p: usize): void {
   heap.free(p);
 }
 
-/** RED's decision for a packet that arrives at `t` and finds `q.count` packets: true to drop. */
+/** RED's decision for a packet that arrives at `t` and finds `q.count` packets; true: drop it. */
 function redDrops(p: usize, q: Fifo, t: f64): bool {
   if (q.count > 0) q.average += q.weight * (<f64>q.count - q.average);
-  // (1 - w)^m, m typical transmissions since the queue became empty
+  // (1 - w)^m, with m typical transmissions since the queue became empty.
   else if (q.average > 0) q.average *= Math.exp(Math.log(1 - q.weight) * ((t - q.free) / q.idleNs));
   if (q.average < q.minTh) {
     q.sinceDrop = -1;
@@ -80,7 +79,7 @@ function redDrops(p: usize, q: Fifo, t: f64): bool {
   return true;
 }
 
-/** When a packet that arrives at `t` leaves; NaN when it is dropped. Arrivals must come in order. */
+/** Returns when a packet that arrives at `t` leaves; NaN if it is dropped. Arrivals must come in order. */
 // @ts-ignore: decorator
 @inline
 export function fifoArrive(p: usize, q: Fifo, t: f64, length: u32): f64 {
@@ -116,9 +115,9 @@ export function fifoArrive(p: usize, q: Fifo, t: f64, length: u32): f64 {
 }
 
 /**
- * A batch through one queue, from row `from`. `cross` (0: none) is a batch of packets that queue with them but go elsewhere; `position` points
- * to the next row of it. Returns the next row to do: less than the batch's count when the cross traffic must be refilled first
- * (`crossEnded` 0). Lost packets pass by.
+ * Runs a batch through one queue, from row `from`. `cross` (0: none) is a batch of packets that share the queue but leave elsewhere; `position` points to its
+ * next row. Returns the next row to process, which is less than the batch's count if the cross traffic must be refilled first (`crossEnded` 0). Lost packets
+ * bypass the queue.
  */
 export function simFifoRun(p: usize, b: usize, from: u32, cross: usize, position: usize, crossEnded: u32): u32 {
   const q = changetype<Fifo>(p);
@@ -156,7 +155,7 @@ export function simFifoRun(p: usize, b: usize, from: u32, cross: usize, position
   return n;
 }
 
-/** The flow of a row, as one hash of its whole key (not the consumer's key: what a switch would hash). */
+/** Returns a hash of a row's whole key, as a switch would compute it (not of the consumer's flow key). */
 // @ts-ignore: decorator
 @inline
 export function rowFlowHash(batch: Batch, i: u32, seed: u64): u64 {
@@ -167,8 +166,8 @@ export function rowFlowHash(batch: Batch, i: u32, seed: u64): u64 {
 }
 
 /**
- * A batch over several parallel queues (`paths` points to `count` u32 addresses of queues): by a hash of the flow (ECMP), or each packet
- * by itself (`spray` 1, a switch fabric).
+ * Runs a batch over parallel queues (`paths` points to `count` u32 addresses of queues), selected by a hash of the flow (ECMP) or for each packet separately
+ * (`spray` 1, a switch fabric).
  */
 export function simPathsRun(paths: usize, count: u32, spray: u32, seed: u64, b: usize): void {
   const batch = changetype<Batch>(b);

@@ -1,5 +1,5 @@
-// Seeded random numbers of the simulator: xoshiro256++, one independent stream per purpose, so that changing the loss model does not
-// change the traffic. All arithmetic is WebAssembly's (the mathematics too), hence bit-for-bit the same on every machine.
+// Seeded random numbers of the simulator: xoshiro256++ with an independent stream per purpose, so that changing the loss model does not change the traffic. All
+// arithmetic, including mathematical functions, is WebAssembly's, so results are the same bit for bit on every machine.
 
 @unmanaged
 export class Rng {
@@ -51,28 +51,28 @@ export function next64(r: Rng): u64 {
   return out;
 }
 
-/** [0, 1) */
+/** Uniform in [0, 1). */
 // @ts-ignore: decorator
 @inline
 export function uniform(r: Rng): f64 {
   return <f64>(next64(r) >> 11) * 1.1102230246251565e-16;
 }
 
-/** (0, 1]: safe to take the logarithm of. */
+/** Uniform in (0, 1]: safe for a logarithm. */
 // @ts-ignore: decorator
 @inline
 export function positive(r: Rng): f64 {
   return <f64>((next64(r) >> 11) + 1) * 1.1102230246251565e-16;
 }
 
-/** [0, n) */
+/** Uniform integer in [0, n). */
 // @ts-ignore: decorator
 @inline
 export function below(r: Rng, n: u32): u32 {
   return <u32>(((next64(r) >> 32) * <u64>n) >> 32);
 }
 
-/** Mean 1. */
+/** Exponential with mean 1. */
 // @ts-ignore: decorator
 @inline
 export function exponential(r: Rng): f64 {

@@ -1,4 +1,4 @@
-// Packets of a capture sent again: times scaled and shifted, keys made fresh in every loop after the first.
+// Replays packets of a capture: times scaled and shifted, with new keys in every loop after the first.
 
 import { Batch, META_IPV6 } from "../decode/batch";
 import { digestOf, doubled, putRow, Row, ROW_BYTES, takeRow } from "./rows";
@@ -38,7 +38,7 @@ export function simReplayFree(p: usize): void {
   heap.free(p);
 }
 
-/** Keeps the rows of a batch of the capture; `fresh` 1 forgets those before. Returns how many rows are kept. */
+/** Stores the rows of a batch of the capture; `fresh` 1 removes earlier ones first. Returns how many rows are stored. */
 export function simReplayTake(p: usize, b: usize, fresh: u32): u32 {
   const r = changetype<Replay>(p);
   const batch = changetype<Batch>(b);
@@ -54,7 +54,7 @@ export function simReplayTake(p: usize, b: usize, fresh: u32): u32 {
   return r.count;
 }
 
-/** Starts the rows from the beginning, `shift` ns after the start. */
+/** Restarts from the first row, `shift` ns after the start. */
 export function simReplayRewind(p: usize, loop: f64, shift: f64, empty: u32): void {
   const r = changetype<Replay>(p);
   r.loop = loop;
@@ -63,11 +63,11 @@ export function simReplayRewind(p: usize, loop: f64, shift: f64, empty: u32): vo
   if (empty != 0) r.count = 0;
 }
 
-/** Appends rows to the batch. Returns 0: the kept rows are used up; 1: the batch is full; 2: the end is reached. */
+/** Appends rows to the batch. Returns 0: no stored rows are left; 1: the batch is full; 2: the end is reached. */
 export function simReplayFill(p: usize, b: usize): i32 {
   const r = changetype<Replay>(p);
   const batch = changetype<Batch>(b);
-  // An injective function of the loop, the same for both ends of a flow: opposite directions stay opposite.
+  // An injective function of the loop, applied to both ends of a flow alike: opposite directions stay opposite.
   const fresh: u32 = <u32>r.loop * 0x9e3779b1;
   const both = (<u64>fresh << 32) | <u64>fresh;
   while (batch.count < batch.capacity) {
@@ -79,7 +79,7 @@ export function simReplayFill(p: usize, b: usize): i32 {
       r.first = row.time;
       r.number = <u64>r.kind << 56;
     }
-    // Captures have steps back in time; sending has not.
+    // Timestamps of a capture may step back; sending times do not.
     const time = max(r.last, Math.floor((row.time - r.first) * r.scale + r.shift));
     if (time >= r.endNs) return 2;
     r.last = time;

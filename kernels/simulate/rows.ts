@@ -1,16 +1,16 @@
-// Rows of simulated packets: writing, copying, observing; and the packet's number, which its digest is a bijection of.
+// Rows of simulated packets: writing, copying, observing; and the packet's number, from which the digest is made by a bijection.
 
 import { Batch, FLAG_IPID } from "../decode/batch";
 import { avalanche, P1 } from "../decode/digest";
 
-/** Two packets of one simulation never share a digest: it is a bijection of the packet's number. */
+/** Returns a packet's digest: a bijection of its number, so that two packets of a simulation never share one. */
 // @ts-ignore: decorator
 @inline
 export function digestOf(number: u64, seed: u64): u64 {
   return avalanche(number * P1 + seed);
 }
 
-/** Appends an IPv4 packet that has been sent and not yet met anything, from input 0. */
+/** Appends an IPv4 packet that has just been sent, from input 0. */
 // @ts-ignore: decorator
 @inline
 export function writeRow(
@@ -37,7 +37,7 @@ export function writeRow(
   batch.count = i + 1;
 }
 
-/** One row of a batch at rest (88 bytes). */
+/** A copy of one row of a batch (88 bytes). */
 @unmanaged
 export class Row {
   time: f64;
@@ -77,7 +77,7 @@ export function takeRow(batch: Batch, i: u32, p: usize): void {
   row.iface = load<u32>(batch.iface + q);
 }
 
-/** Appends a row at rest to a batch that has room. */
+/** Appends a copied row to a batch that has room. */
 // @ts-ignore: decorator
 @inline
 export function putRow(batch: Batch, p: usize): void {
@@ -129,7 +129,7 @@ export function copyRow(from: Batch, i: u32, to: Batch): void {
   to.count = j + 1;
 }
 
-/** Numbers the rows in sending order (kept in the flow hash column until keyFlows overwrites it); returns the next number. */
+/** Numbers the rows in sending order (in the flow hash column, until keyFlows overwrites it); returns the next number. */
 export function simTimestampOrder(b: usize, first: f64): f64 {
   const batch = changetype<Batch>(b);
   const n = batch.count;
@@ -139,8 +139,8 @@ export function simTimestampOrder(b: usize, first: f64): f64 {
 }
 
 /**
- * Merges two streams by the time they arrive here (time + delay; the first wins ties) into `out` until it is full or one of the two is
- * used up. `position` points to the two u32 row positions. Lost rows of the first stream pass at once.
+ * Merges two streams by arrival here (time + delay; the first stream wins ties) into `out` until it is full or one stream is used up. `position` points to the
+ * two u32 row positions. Lost rows of the first stream are passed on at once.
  */
 export function simMerge(a: usize, b: usize, position: usize, out: usize): void {
   const first = changetype<Batch>(a);
@@ -167,7 +167,7 @@ export function simAppend(a: usize, from: u32, out: usize): u32 {
   return i;
 }
 
-/** Sum of wire lengths of all rows. */
+/** Returns the sum of wire lengths of all rows. */
 export function simBytes(b: usize): f64 {
   const batch = changetype<Batch>(b);
   let sum: u64 = 0;
@@ -175,7 +175,7 @@ export function simBytes(b: usize): f64 {
   return <f64>sum;
 }
 
-/** What is the same in all packets that are put in. */
+/** The fields that all injected packets share. */
 @unmanaged
 class Injected {
   seed: u64;
@@ -185,7 +185,7 @@ class Injected {
   flags: u32;
 }
 
-/** The caller frees it. */
+/** The caller frees the result. */
 export function simInjectedNew(seed: u64, meta: u64, addr: u64, length: u32, flags: u32): usize {
   const p = heap.alloc(offsetof<Injected>());
   const packet = changetype<Injected>(p);
@@ -197,7 +197,7 @@ export function simInjectedNew(seed: u64, meta: u64, addr: u64, length: u32, fla
   return p;
 }
 
-/** Copies a batch with a packet of ours ahead of each row that has a time at `times`; returns how many there were. */
+/** Copies a batch and inserts a packet of ours ahead of each row that has a time at `times`; returns the number inserted. */
 export function simInject(b: usize, times: usize, out: usize, number: u64, injectedPacket: usize): u32 {
   const packet = changetype<Injected>(injectedPacket);
   const batch = changetype<Batch>(b);
@@ -207,7 +207,7 @@ export function simInject(b: usize, times: usize, out: usize, number: u64, injec
   for (let i: u32 = 0; i < batch.count; i++) {
     const at = load<f64>(times + (i << 3));
     if (at == at) {
-      // Never behind the packet that it is to go ahead of, never ahead of the one before.
+      // Never later than the packet it goes ahead of, never earlier than the previous one.
       let time = min(nearest<f64>(at), load<f64>(batch.time + (i << 3)));
       if (to.count > 0) time = max(time, load<f64>(to.time + ((to.count - 1) << 3)));
       const n = number + <u64>injected;
@@ -219,7 +219,7 @@ export function simInject(b: usize, times: usize, out: usize, number: u64, injec
   return injected;
 }
 
-/** Memory twice as large with the same content, in place of `p`. */
+/** Returns memory of twice the size with the same content, and frees `p`. */
 export function doubled(p: usize, bytes: u32): u32 {
   const larger = heap.alloc(2 * bytes);
   memory.copy(larger, p, bytes);

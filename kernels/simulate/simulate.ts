@@ -1,4 +1,4 @@
-// The simulator's kernels: traffic, queues, delays, loss, and what holds packets until their fate is known.
+// The simulator's kernels: traffic, queues, delays, loss, and holding packets until their fate is known.
 export { simAppend, simBytes, simInject, simInjectedNew, simMerge, simTimestampOrder } from "./rows";
 export { simTrafficActive, simTrafficFill, simTrafficFlows, simTrafficFree, simTrafficNew, simTrafficStart } from "./traffic";
 export { simFifoFree, simFifoNew, simFifoRun, simFifoStart, simPathsRun } from "./queue";

@@ -1,10 +1,9 @@
-// Synthetic traffic: flows arrive as a Poisson process, their sizes are Pareto (rounded down: P(size >= k) = k^-alpha, cut at `sizeMax`, so
-// that alpha = 1.1 gives 53 % flows of one packet), and they send in rounds: a window of packets spaced by the flow's access rate,
-// then nothing until a round-trip time after the round began; the window doubles up to a cap. Flows come in on several links, each of which
-// carries one packet at a time at line rate.
+// Synthetic traffic. Flows arrive as a Poisson process; their sizes are Pareto (rounded down: P(size >= k) = k^-alpha, limited to `sizeMax`, so that alpha =
+// 1.1 gives 53 % flows of one packet). They send in rounds: a window of packets spaced by the flow's access rate, then nothing until a round-trip time after
+// the round began; the window doubles up to a limit. Flows arrive on several links, each of which carries one packet at a time at line rate.
 //
-// Active flows wait in a timing wheel (one list per slot, the open slot sorted), so memory is bounded by the flows active at once, and
-// the cost of a packet does not grow with them. At time 0 the flows are already there that a process running for ever would have.
+// Active flows wait in a timing wheel (one list per slot, the open slot sorted), so memory is bounded by the number of flows active at once, and the cost of a
+// packet does not grow with it. At time 0 the flows of a process that has run for ever are already active.
 
 import { Batch } from "../decode/batch";
 import { drawKey, drawLength } from "./keys";
@@ -31,14 +30,14 @@ class Flow {
 }
 const FLOW_BYTES: u32 = 64;
 
-// TCP flags where the flags column has them
+// TCP flags at their position in the flags column.
 const TCP_FIN: u32 = 0x0100;
 const TCP_SYN: u32 = 0x0200;
 const TCP_ACK: u32 = 0x1000;
 
 @unmanaged
 class Traffic {
-  // parameters, written by TypeScript (src/simulate/synthetic.ts: the same order)
+  // Parameters, written by TypeScript (src/simulate/synthetic.ts: the same order).
   flowRate: f64; //   flows per ns
   alpha: f64;
   sizeMax: f64;
@@ -63,7 +62,7 @@ class Traffic {
   keys: f64; //       address of the Keys
   kind: f64; //       upper bits of packet numbers
   fixedFlags: f64;
-  // state
+  // State.
   wheel: u32;
   pool: u32;
   poolSize: u32;
@@ -101,7 +100,7 @@ export function simTrafficFree(p: usize): void {
   heap.free(p);
 }
 
-/** After the parameters are written: allocates, seeds and brings the flows that are active at time 0. */
+/** Called after the parameters are written: allocates, seeds and adds the flows that are active at time 0. */
 export function simTrafficStart(p: usize, seed: u64, stream: u64): void {
   const t = changetype<Traffic>(p);
   const slots = <u32>t.slots;
@@ -157,7 +156,7 @@ function returnFlow(t: Traffic, index: u32): void {
   t.freeList = index;
 }
 
-/** Puts a flow into the open slot, which is sorted by time, latest first. */
+/** Inserts a flow into the open slot, which is sorted by time, latest first. */
 function openInsert(t: Traffic, index: u32, time: f64): void {
   if (t.openCount == t.openRoom) {
     t.open = doubled(t.open, t.openRoom * 4);
@@ -166,7 +165,7 @@ function openInsert(t: Traffic, index: u32, time: f64): void {
   let i = t.openCount;
   while (i > 0) {
     const other = load<u32>(t.open + ((i - 1) << 2));
-    // Behind those of the same time: first in, first out.
+    // Behind those of equal time: first in, first out.
     if (flowAt(t, other).time > time) break;
     store<u32>(t.open + (i << 2), other);
     i--;
@@ -210,7 +209,7 @@ function openNextSlot(t: Traffic): void {
   store<u32>(p, keep);
 }
 
-/** floor of a Pareto variate >= least, cut at the largest size: P(size >= k) = (k / least)^-alpha. */
+/** Returns the floor of a Pareto variate >= minimum, limited to the largest size: P(size >= k) = (k / minimum)^-alpha. */
 // @ts-ignore: decorator
 @inline
 function drawSize(t: Traffic, rng: Rng, minimum: f64): f64 {
@@ -218,7 +217,7 @@ function drawSize(t: Traffic, rng: Rng, minimum: f64): f64 {
   return x >= t.sizeMax ? t.sizeMax : Math.floor(x);
 }
 
-/** Everything of a flow but its times. */
+/** Sets all of a flow's properties but its times. */
 function describe(t: Traffic, rng: Rng, flow: Flow, size: f64): void {
   drawKey(<usize>t.keys, rng, changetype<usize>(flow) + offsetof<Flow>("addr"));
   flow.left = <u32>size;
@@ -231,7 +230,7 @@ function describe(t: Traffic, rng: Rng, flow: Flow, size: f64): void {
   t.flows++;
 }
 
-/** How a flow of more than one packet paces itself. */
+/** Sets the pace of a flow of more than one packet. */
 function pace(t: Traffic, rng: Rng, flow: Flow): void {
   let rtt = t.rttMedian * Math.exp(t.rttSigma * normal(rng));
   if (rtt < t.rttMin) rtt = t.rttMin;
@@ -243,14 +242,14 @@ function pace(t: Traffic, rng: Rng, flow: Flow): void {
   flow.burst = flow.window;
 }
 
-/** The flows of a process that has run for ever: of every age, those that still have something to send at time 0. */
+/** Adds the flows of a process that has run for ever: flows of every age that still have packets to send at time 0. */
 function bringActive(p: usize): void {
   const t = changetype<Traffic>(p);
   const rng = changetype<Rng>(p + RNG_AT);
   let from: f64 = 0;
   let to = t.rttMax;
   while (true) {
-    // Older than `from`, a flow has had at least so many rounds, hence sent at least so many packets.
+    // A flow older than `from` has had at least this many rounds, hence sent at least this many packets.
     const rounds = Math.floor(from / (1.1 * t.rttMax));
     let minimum: f64 = 1;
     let window = min(t.windowFirst, t.windowLow);
@@ -340,7 +339,7 @@ function send(p: usize, t: Traffic, rng: Rng, batch: Batch, index: u32): void {
   schedule(t, index, next);
 }
 
-/** Fills the batch with the next packets in order of time. Returns 0 when the traffic has ended (the batch may still hold rows). */
+/** Fills the batch with the next packets in order of time. Returns 0 once the traffic has ended (the batch may still hold rows). */
 export function simTrafficFill(p: usize, b: usize): i32 {
   const t = changetype<Traffic>(p);
   const rng = changetype<Rng>(p + RNG_AT);

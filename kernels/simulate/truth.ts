@@ -1,5 +1,5 @@
-// The truth per flow: a table of entries in the order flows first appear, and an open-addressed index of them by the flow hash that keyFlows
-// made. The whole key is compared: two flows are never merged because their hashes collide.
+// The truth per flow: a table of entries in order of first appearance, and an open-addressed index by the flow hash that keyFlows computed. The whole key is
+// compared: two flows are never merged because their hashes collide.
 
 import { Batch, FLAG_PROBE, FLAG_REFERENCE, META_IPV6 } from "../decode/batch";
 import { doubled } from "./rows";
@@ -74,7 +74,7 @@ function grow(t: Truth): void {
   }
 }
 
-/** Adds the rows of a keyed batch: `delay` is the true delay, NaN where the packet was lost. Probes and references of ours are left out. */
+/** Adds the rows of a keyed batch: `delay` is the true delay, NaN for a lost packet. Probes and references of ours are left out. */
 export function simTruthUpdate(p: usize, b: usize): void {
   const t = changetype<Truth>(p);
   const batch = changetype<Batch>(b);

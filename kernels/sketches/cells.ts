@@ -1,7 +1,7 @@
-// Log buckets of delays, sparse: counts keyed by (owner, bucket) in one open-addressing table, so that a hundred thousand flows can have
-// quantiles. Buckets as in src/base/math/log-histogram.ts: below 256 exact, then 128 per power of two (relative error <= 1/256).
+// Sparse histograms of delays in log buckets: counts keyed by (owner, bucket) in one open-addressing table, so that a hundred thousand flows can have
+// quantiles. Buckets as in src/base/math/log-histogram.ts: exact below 256, then 128 per power of two (relative error <= 1/256).
 //
-//   slot u64: owner u32 << 32 | biased bucket (14 bit) << 18 | count (18 bit); a full count makes the next slot of the same key begin
+//   slot u64: owner u32 << 32 | biased bucket (14 bit) << 18 | count (18 bit); after a full count a further slot of the same key begins
 
 const BIAS: i32 = 8192;
 const COUNT_BITS: u32 = 18;
@@ -14,11 +14,11 @@ export class Cells {
   slots: u32;
 }
 
-/** The bucket of a delay; |v| is capped at 2^53. */
+/** Returns the bucket of a delay; |v| is limited to 2^53. */
 // @ts-ignore: decorator
 @inline
 export function bucketOf(v: f64): i32 {
-  // A fraction of a nanosecond below zero (clocks corrected) is in the bucket of 0: there is no bucket -1.
+  // A fraction of a nanosecond below zero (corrected clocks) belongs to bucket 0: there is no bucket -1.
   const negative = v <= -1;
   const m: u64 = <u64>min<f64>(negative ? -v : v, 9007199254740992.0);
   let index: i32;
@@ -99,7 +99,7 @@ export function cellsAdd(cells: Cells, owner: u32, bucket: i32): void {
   }
 }
 
-/** Counts a bucket n times. */
+/** Adds n to the count of a bucket. */
 export function cellsAddMany(cells: Cells, owner: u32, bucket: i32, n: u32): void {
   const key = keyOf(owner, bucket);
   let j = place(key, cells.mask);
@@ -127,7 +127,7 @@ export function cellsAddMany(cells: Cells, owner: u32, bucket: i32, n: u32): voi
   }
 }
 
-/** How often a bucket was counted for an owner. */
+/** Returns the count of an owner's bucket. */
 export function cellsCount(p: usize, owner: u32, bucket: i32): f64 {
   const cells = changetype<Cells>(p);
   const key = keyOf(owner, bucket);
@@ -143,7 +143,7 @@ export function cellsCount(p: usize, owner: u32, bucket: i32): f64 {
 }
 
 /**
- * All cells as {owner u32, bucket i32, count u32} triples into `out`, in table order; returns how many. `out` has room for `used`.
+ * Writes all cells as {owner u32, bucket i32, count u32} triples to `out`, in table order; returns how many. `out` has room for `used`.
  */
 export function cellsExport(p: usize, out: usize): u32 {
   const cells = changetype<Cells>(p);
@@ -165,8 +165,7 @@ export function cellsUsed(p: usize): u32 {
 }
 
 /**
- * Groups the cells by owner: `offsets` (owners + 1 u32, zeroed) becomes the start of each owner's run in `out`, which receives
- * {bucket i32, count u32} pairs.
+ * Groups the cells by owner: `offsets` (owners + 1 u32, zeroed) receives the start of each owner's run in `out`, which receives {bucket i32, count u32} pairs.
  */
 export function cellsGroup(p: usize, owners: u32, offsets: usize, out: usize): void {
   const cells = changetype<Cells>(p);
@@ -180,7 +179,7 @@ export function cellsGroup(p: usize, owners: u32, offsets: usize, out: usize): v
     const at = offsets + ((i + 1) << 2);
     store<u32>(at, load<u32>(at) + load<u32>(offsets + (i << 2)));
   }
-  // Filling moves each start to its end; the shift back below restores them.
+  // Filling moves each start to its end; the shift back below restores the starts.
   for (let i: u32 = 0; i <= cells.mask; i++) {
     const slot = load<u64>(cells.slots + (i << 3));
     if (slot == 0) continue;

@@ -1,6 +1,6 @@
-// Update loops of COLATE (src/estimators/colate/): counter vectors of {time sum, packet count, xor of digests}, shared by all flows.
-// One multiplication of the digest picks which of its flow's m counters a packet goes to, and in which vector; one hash of the flow under that
-// counter's seed gives its place. Both ends take the same way, for nothing but digest and flow goes in.
+// Update loops of COLATE (src/estimators/colate/): counter vectors of {time sum, packet count, xor of digests}, shared by all flows. One multiplication of the
+// digest selects which of its flow's m counters a packet goes to, and in which vector; one hash of the flow with that counter's seed gives its place. Both ends
+// select the same counter, because only digest and flow are used.
 //
 //   cell (16 bytes): time sum i64, in units, modulo 2^64 | packets u32 | xor of the digests' lower halves u32
 //   slot (16 bytes), vector-major, m per vector: seed u64 | first cell u32 | cells of the vector u32
@@ -8,7 +8,7 @@
 import { Batch } from "../decode/batch";
 import { rehash } from "../decode/digest";
 
-/** Compared without a branch up to here; beyond it a loop finds the vector. */
+/** Up to this many vectors are compared without branches; beyond it a loop finds the vector. */
 const FAST_VECTORS: u32 = 4;
 
 @unmanaged
@@ -60,7 +60,7 @@ export function colateClear(p: usize): void {
   memory.fill(c.cells, 0, <usize>c.n << 4);
 }
 
-/** A vector's share of the packets ends at `edge` of 2^32. */
+/** A vector's share of the packets ends at `edge`, out of 2^32. */
 export function colateEdge(p: usize, vector: u32, edge: u64): void {
   store<u64>(changetype<Colate>(p).edges + (vector << 3), edge);
 }
@@ -88,7 +88,7 @@ function placeOf(slot: usize, flow: u64): u32 {
   return load<u32>(slot, 8) + <u32>(((rehash(flow, load<u64>(slot)) >> 32) * <u64>load<u32>(slot, 12)) >> 32);
 }
 
-/** Folds rows [from, to) in; times count from `start`. */
+/** Adds rows [from, to); times count from `start`. */
 export function colateUpdate(p: usize, b: usize, from: u32, to: u32, start: f64): void {
   const c = changetype<Colate>(p);
   const batch = changetype<Batch>(b);
@@ -124,7 +124,7 @@ export function colateUpdate(p: usize, b: usize, from: u32, to: u32, start: f64)
   for (let i = from; i < to; i++) {
     const o = i << 3;
     const digest = load<u64>(digests + o);
-    // The upper half of the product times m: its whole part is the counter, its fraction is uniform once more and picks the vector.
+    // The upper half of the product times m: its integer part is the counter; its fraction is uniform again and selects the vector.
     const x = ((digest * multiplier) >> 32) * m;
     const r = x & 0xffffffff;
     const v = <u64>(r >= e0) + <u64>(r >= e1) + <u64>(r >= e2);
@@ -145,7 +145,7 @@ function add(cell: usize, digest: u64, time: i64): u32 {
   return <u32>word;
 }
 
-/** The cells of flows: `out` receives vectors x m u32 per flow hash (u64 each at `hashes`). */
+/** Writes the cells of flows: `out` receives vectors x m u32 per flow hash (u64 each at `hashes`). */
 export function colatePlaces(p: usize, hashes: usize, count: u32, out: usize): void {
   const c = changetype<Colate>(p);
   const slots = c.vectors * c.m;

@@ -1,4 +1,4 @@
-// Cells that were filled elsewhere (datapath/: one array per CPU) added to those of a tap. LDA, LDS and COLATE have the same cells:
+// Adds cells that were filled elsewhere (datapath/: one array per CPU) to those of a tap. LDA, LDS and COLATE have the same cells:
 //
 //   cell (16 bytes): sum i64, wraps | packets u32 | xor of digests u32
 
@@ -11,7 +11,7 @@ export function cellsFold(to: usize, from: usize, count: u32): void {
     const word = load<u64>(from, 8);
     if (word != 0) {
       store<i64>(to, load<i64>(to) + load<i64>(from));
-      // Counts add up below 2^32, so that nothing is carried into the digests, which are xored.
+      // Counts stay below 2^32, so that nothing carries into the digests, which are xored.
       const own = load<u64>(to, 8);
       const packets = (own & 0xffffffff) + (word & 0xffffffff);
       store<u64>(to, (packets & 0xffffffff) | ((own ^ word) & 0xffffffff00000000), 8);
@@ -21,7 +21,7 @@ export function cellsFold(to: usize, from: usize, count: u32): void {
   }
 }
 
-/** What was added to the counts of each row, from the counts themselves: for cells that were folded in. */
+/** Recomputes the total of each row from its counts, for cells that were added by cellsFold. */
 export function ldsCountRows(p: usize): void {
   const lds = changetype<Lds>(p);
   let cell: usize = lds.cells;

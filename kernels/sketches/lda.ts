@@ -1,14 +1,14 @@
-// Update loop of the Lossy Difference Aggregator (src/estimators/lda/): banks x rows of {time sum, packet count, xor of digests}.
-// One 64-bit hash of the digest gives the bank (upper half, against thresholds) and the row (lower half, by multiplication): the two halves of an
-// avalanched hash are independent. A packet is sampled when the upper half is below `limit`; the last bank has the lowest range, so
-// that sampling by leading zero bits is the special case of powers of 1/2.
+// Update loop of the Lossy Difference Aggregator (src/estimators/lda/): banks x rows of {time sum, packet count, xor of digests}. One 64-bit hash of the digest
+// gives the bank (upper half, against thresholds) and the row (lower half, by multiplication): the two halves of an avalanched hash are independent. A packet
+// is sampled if the upper half is below `limit`. The last bank has the lowest range, so that sampling by leading zero bits is the special case of powers of
+// 1/2.
 //
 //   cell: time sum i64, modulo 2^64 | packets u32 | xor of the digests' lower halves u32
 
 import { Batch } from "../decode/batch";
 import { rehash } from "../decode/digest";
 
-/** Inlined comparisons find the bank up to here; beyond it a loop does. */
+/** Up to this many banks inlined comparisons find the bank; beyond it a loop does. */
 const FAST_BANKS: u32 = 4;
 
 @unmanaged
@@ -60,7 +60,7 @@ export function ldaSetLimit(p: usize, limit: u64): void {
   changetype<Lda>(p).limit = limit;
 }
 
-/** Folds rows [from, to) in; times count from `start`. */
+/** Adds rows [from, to); times count from `start`. */
 export function ldaUpdate(p: usize, b: usize, from: u32, to: u32, start: f64): void {
   const lda = changetype<Lda>(p);
   const batch = changetype<Batch>(b);
@@ -82,7 +82,7 @@ export function ldaUpdate(p: usize, b: usize, from: u32, to: u32, start: f64): v
     }
     return;
   }
-  // Unused banks have threshold 0, which nothing is below.
+  // Unused banks have threshold 0, so no value is below it.
   const t0 = load<u64>(lda.thresholds);
   const t1 = load<u64>(lda.thresholds, 8);
   const t2 = load<u64>(lda.thresholds, 16);

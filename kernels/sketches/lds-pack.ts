@@ -1,16 +1,16 @@
-// Cells of an LDS or SDS as the planes of a payload (src/estimators/lds/payload.ts has the layout, and the same in TypeScript for payloads that are merged).
-// Written piece by piece into a small buffer: a seal takes no memory that grows with the sketch.
+// Writes the cells of an LDS or SDS as the planes of a payload (src/estimators/lds/payload.ts has the layout, and the same code in TypeScript for merging
+// payloads). Output goes piece by piece into a small buffer, so that sealing takes no memory that grows with the sketch.
 
 import { varint } from "../flows/varint";
 import { Lds } from "./lds";
 
-/** Planes, in the order of the payload. */
+/** Planes, in payload order. */
 const COUNTS: u32 = 0;
 const SUMS: u32 = 1;
 const DIGESTS: u32 = 2;
 const BYTES: u32 = 3;
 const DONE: u32 = 4;
-/** No cell takes more of a plane. */
+/** Maximum bytes of a cell in a plane. */
 const LONGEST: usize = 16;
 
 @unmanaged
@@ -22,7 +22,7 @@ class Packing {
   centre: i64;
 }
 
-/** `centre`: whole ns, which sums are told from. */
+/** `centre`: whole ns that are subtracted from the mean of each sum. */
 export function ldsPackNew(digestBits: u32, centre: f64): usize {
   const q = heap.alloc(offsetof<Packing>());
   const packing = changetype<Packing>(q);
@@ -33,7 +33,7 @@ export function ldsPackNew(digestBits: u32, centre: f64): usize {
   return q;
 }
 
-/** Sum of all cells' values, as a number: what the centre is made from. */
+/** Returns the sum of all cells' values, from which the centre is computed. */
 export function ldsSum(p: usize): f64 {
   const lds = changetype<Lds>(p);
   const end = lds.cells + lds.rows * lds.columns * 16;
@@ -42,7 +42,7 @@ export function ldsSum(p: usize): f64 {
   return sum;
 }
 
-/** Sum of all cells' counts. */
+/** Returns the sum of all cells' counts. */
 export function ldsCounted(p: usize): f64 {
   const lds = changetype<Lds>(p);
   const end = lds.cells + lds.rows * lds.columns * 16;
@@ -66,7 +66,7 @@ function packCounts(cells: usize, n: u32, packing: Packing, out: usize, end: usi
   return out;
 }
 
-/** Of cells that are not empty: their sums around the centre, or their digests. */
+/** Writes non-empty cells: their sums relative to the centre, or their digests. */
 function packCells(cells: usize, n: u32, packing: Packing, out: usize, end: usize): usize {
   const centre = packing.centre;
   const sums = packing.plane == SUMS;
@@ -98,7 +98,10 @@ function packBytes(lds: Lds, n: u32, packing: Packing, out: usize, end: usize): 
   return out;
 }
 
-/** The next bytes of the planes to `to`, up to `room`, which is above LONGEST. Returns how many; 0 behind the last: then the packing has been given back. */
+/**
+ * Writes the next bytes of the planes to `to`, up to `room`, which must exceed LONGEST. Returns their number, or 0 after the last ones; the packing has then
+ * been freed.
+ */
 export function ldsPack(p: usize, q: usize, to: usize, room: u32): u32 {
   const lds = changetype<Lds>(p);
   const packing = changetype<Packing>(q);
@@ -111,7 +114,7 @@ export function ldsPack(p: usize, q: usize, to: usize, room: u32): u32 {
     else if ((plane == DIGESTS && packing.digest == 0) || (plane == BYTES && lds.bytes == 0)) packing.cell = n;
     else if (plane == BYTES) out = packBytes(lds, n, packing, out, end);
     else out = packCells(lds.cells, n, packing, out, end);
-    // The rest has no room now.
+    // The rest does not fit now.
     if (packing.cell < n) break;
     packing.plane++;
     packing.cell = 0;

@@ -1,12 +1,12 @@
 // The update loop of LDS and SDS: rows x columns cells, one cell per row and packet. The owner is src/estimators/lds/tap.ts.
 //
 //   cell (16 bytes): sum i64 (ns, wraps) | count u32 | digest u32 (xor of the packets' digests)
-//   row  (32 bytes): flow seed u64 | packet seed u64 | sampling threshold u64 (2^32: all) | total u64 (what was added to counts)
-//   bytes, if kept: u64 per cell, in a plane of their own
+//   row  (32 bytes): flow seed u64 | packet seed u64 | sampling threshold u64 (2^32: all) | total u64 (sum of what was added to the counts)
+//   bytes, if kept: u64 per cell, in a separate plane
 //
-// Column: fastrange of the flow's mixed hash; within the flow's k cells: fastrange of the packet's. Differences of wrapped sums are right as long
-// as the sum of the delays in a cell fits into an i64. Rows run one after the other: the seeds stay in registers, and a row is a
-// smaller piece of memory than the sketch. Cell addresses follow from the columns alone, so cache misses overlap without touching cells first.
+// Column: fastrange of the flow's mixed hash; within the flow's k cells: fastrange of the packet's. Differences of wrapped sums are right as long as the sum of
+// the delays in a cell fits into an i64. Rows are processed one after the other: the seeds stay in registers, and a row is a smaller piece of memory than the
+// sketch. Cell addresses depend on the columns alone, so cache misses overlap without touching cells first.
 
 import { Batch } from "../decode/batch";
 
@@ -26,7 +26,7 @@ export class Lds {
 }
 
 const ROW: u32 = 32;
-/** Rows that are sampled in one go. */
+/** Number of rows sampled in one pass. */
 const TOGETHER: u32 = 3;
 
 export function ldsNew(rows: u32, columns: u32, k: u32, delays: bool, bytes: bool): usize {
@@ -46,7 +46,7 @@ export function ldsNew(rows: u32, columns: u32, k: u32, delays: bool, bytes: boo
   return p;
 }
 
-/** Times count from here on, on the axis of the batches to come. */
+/** Sets the origin of times, on the time axis of later batches. */
 export function ldsBegin(p: usize, start: f64): void {
   changetype<Lds>(p).start = start;
 }
@@ -84,7 +84,7 @@ export function ldsFree(p: usize): void {
   heap.free(p);
 }
 
-// splitmix64's finaliser, as src/base/hash.ts has it; in two steps.
+// splitmix64's finaliser as in src/base/hash.ts, in two steps.
 // @ts-ignore: decorator
 @inline
 function mix(h: u64): u64 {
@@ -105,7 +105,7 @@ function finish(h: u64): u64 {
   return h ^ (h >> 31);
 }
 
-/** Rows [from, to) of a batch. `weights`: u32 per row of the batch, or 0 where all weigh 1. */
+/** Adds rows [from, to) of a batch. `weights`: u32 per row of the batch, or 0 if all weights are 1. */
 export function ldsUpdate(p: usize, b: usize, from: u32, to: u32, weights: usize): void {
   const lds = changetype<Lds>(p);
   const batch = changetype<Batch>(b);
@@ -114,13 +114,13 @@ export function ldsUpdate(p: usize, b: usize, from: u32, to: u32, weights: usize
   const needed = (to - from) * (1 + 2 * TOGETHER);
   if (lds.room < needed) {
     heap.free(lds.list);
-    // Where there is no room for a new one, the old one is not freed twice.
+    // If the new allocation fails, the old list must not be freed twice.
     lds.list = 0;
     lds.room = 0;
     lds.list = <u32>heap.alloc(needed << 2);
     lds.room = needed;
   }
-  // Of SDS only the rows with a delay count; a comparison with itself is false for NaN alone.
+  // For SDS only rows with a delay count; only NaN differs from itself.
   const base = lds.list;
   let n = to - from;
   let listed = false;
@@ -159,8 +159,8 @@ export function ldsUpdate(p: usize, b: usize, from: u32, to: u32, weights: usize
   }
 }
 
-// Sampling goes first, without a branch on it: half the packets taken at random is the worst a predictor can meet. The low half of a
-// packet's hash decides about sampling, the high half, kept with the row's number, about the cell.
+// Sampling runs first, without a branch on it: half the packets taken at random is the worst case for branch prediction. The low half of a packet's hash
+// decides about sampling, the high half, stored with the row's number, about the cell.
 // @ts-ignore: decorator
 @inline
 function sampleRange(digest: u32, row: usize, from: u32, to: u32, chosen: usize): u32 {
@@ -176,8 +176,8 @@ function sampleRange(digest: u32, row: usize, from: u32, to: u32, chosen: usize)
 }
 
 /**
- * Three rows in one pass over the digests: the first step of `mix` is linear, mix(x ^ seed) = finish(fold(x) ^ fold(seed)), so x is folded once for all. Only the first row is sampled
- * without a branch: rates fall from row to row, and packets that hardly ever are sampled are guessed right.
+ * Samples three rows in one pass over the digests: the first step of `mix` is linear, mix(x ^ seed) = finish(fold(x) ^ fold(seed)), so x is folded once for
+ * all. Only the first row is sampled without a branch: rates fall from row to row, and branches on rarely sampled packets are predicted right.
  */
 function sampleThree(lds: Lds, batch: Batch, r: u32, from: u32, to: u32, weights: usize): void {
   const row = lds.table + r * ROW;
@@ -218,7 +218,7 @@ function sampleThree(lds: Lds, batch: Batch, r: u32, from: u32, to: u32, weights
   updateRow(lds, batch, row + 2 * ROW, cells + 2 * rowBytes, list2, <u32>((at2 - list2) >> 3), weights, r + 2);
 }
 
-/** Not inlined: three times the same loop. */
+/** Not inlined, because its loop would be copied three times. */
 function updateRow(lds: Lds, batch: Batch, row: usize, cells: usize, list: usize, n: u32, weights: usize, r: u32): void {
   updateListed(lds, batch, row, cells, list, n, weights, r);
 }
@@ -238,7 +238,7 @@ function sampleListed(digest: u32, row: usize, list: usize, n: u32, chosen: usiz
   return <u32>((at - chosen) >> 3);
 }
 
-/** One row of the plain sketch: every packet, k = 1, no weights. */
+/** Updates one row of the plain sketch: every packet, k = 1, no weights. */
 // @ts-ignore: decorator
 @inline
 function updateAll(lds: Lds, batch: Batch, row: usize, cells: usize, columns: u64, from: u32, to: u32): void {
@@ -252,14 +252,14 @@ function updateAll(lds: Lds, batch: Batch, row: usize, cells: usize, columns: u6
     const h = mix(load<u64>(hash + o) ^ seed);
     const c = cells + (<usize>(((h >> 32) * columns) >> 32) << 4);
     store<i64>(c, load<i64>(c) + <i64>floor<f64>(load<f64>(time + o) - start));
-    // count and digest as one word: the count is the low half and no carry leaves it before 2^32 packets
+    // Count and digest in one word: the count is the low half and does not carry before 2^32 packets.
     const word = load<u64>(c, 8);
     store<u64>(c, (word + 1) ^ (<u64>load<u32>(digest + o) << 32), 8);
   }
   store<u64>(row, load<u64>(row, 24) + (to - from), 24);
 }
 
-/** Two such rows in one pass: a packet's hash is folded and its time taken once for both. More rows at once would be more memory than stays in the cache. */
+/** Updates two such rows in one pass: a packet's hash is folded and its time loaded once for both. More rows at once would not stay in the cache. */
 function updateTwo(lds: Lds, batch: Batch, row: usize, cells: usize, columns: u64, from: u32, to: u32): void {
   const seed0 = fold(load<u64>(row));
   const seed1 = fold(load<u64>(row, ROW));
@@ -285,7 +285,7 @@ function updateTwo(lds: Lds, batch: Batch, row: usize, cells: usize, columns: u6
   store<u64>(row, load<u64>(row, ROW + 24) + n, ROW + 24);
 }
 
-/** One row that takes every packet, k cells per flow, no weights: no list is needed. */
+/** Updates one row that takes every packet, with k cells per flow and no weights: no list is needed. */
 // @ts-ignore: decorator
 @inline
 function updateWhole(lds: Lds, batch: Batch, row: usize, cells: usize, from: u32, to: u32): void {

@@ -1,5 +1,5 @@
-// IP addresses as text, IPv6 ones as RFC 5952 says: lower case, the longest run of zero groups (two or more, the first of equal ones) as '::'. Every function
-// returns the place behind what it wrote.
+// Writes IP addresses as text, IPv6 ones by RFC 5952: lower case, the longest run of zero groups (two or more, the first of equal ones) as '::'. Every function
+// returns the position behind its output.
 
 import { putInteger } from "./number";
 

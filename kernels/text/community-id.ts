@@ -1,4 +1,4 @@
-// Community ID v1 (seed 0) of flows with ports: base64 of the SHA-1 of both ends, the smaller first. The message is one block: 16 or 40 bytes.
+// Community ID v1 (seed 0) of flows with ports: base64 of the SHA-1 of both ends, the smaller first. The message is one block of 16 or 40 bytes before padding.
 
 const words = memory.data(80 * 4);
 const LETTERS = memory.data<u8>([
@@ -17,7 +17,7 @@ function setWord(i: u32, value: u32): void {
   store<u32>(words + (i << 2), value);
 }
 
-/** The digest of the block in `words`, whose first five it replaces. */
+/** Computes the digest of the block in `words`; it replaces the first five words. */
 function hashBlock(): void {
   for (let i: u32 = 16; i < 80; i++) setWord(i, rotl<u32>(word(i - 3) ^ word(i - 8) ^ word(i - 14) ^ word(i - 16), 1));
   let a: u32 = 0x67452301;
@@ -25,7 +25,7 @@ function hashBlock(): void {
   let c: u32 = 0x98badcfe;
   let d: u32 = 0x10325476;
   let e: u32 = 0xc3d2e1f0;
-  // Five rounds at a time: every variable is back in its place.
+  // Five rounds at a time, after which every variable is back in its place.
   for (let i: u32 = 0; i < 20; i += 5) {
     e += rotl<u32>(a, 5) + (d ^ (b & (c ^ d))) + 0x5a827999 + word(i);
     b = rotl<u32>(b, 30);
@@ -81,7 +81,7 @@ function hashBlock(): void {
   setWord(4, e + 0xc3d2e1f0);
 }
 
-/** The next 16 bits of the message. */
+/** Appends 16 bits to the message. */
 let half: u32 = 0;
 function add16(value: u32): void {
   const i = half >> 1;
@@ -95,7 +95,7 @@ function add64(value: u64): void {
   add16(<u32>value & 0xffff);
 }
 
-/** Addresses as two u64 each; of IPv4 ones the first is 0 and the second has 32 bits. `ports`: source << 16 | destination. */
+/** Writes a Community ID. Addresses are two u64 each; for IPv4 the first is 0 and the second has 32 bits. `ports`: source << 16 | destination. */
 export function putCommunityId(start: u32, a1: u64, a2: u64, b1: u64, b2: u64, proto: u32, ports: u32, wide: bool): u32 {
   const source = ports >> 16;
   const target = ports & 0xffff;

@@ -1,6 +1,6 @@
-// Flows of a comparison as text, row after row by a template: a byte below 128 and so many bytes behind it are copied, those above stand for a value (FIELD_*). What src/compare/flows.ts says of a
-// flow object by object takes 20 µs; here it is one or two. Flows out of the ordinary (without a match or without ports, ambiguous packets) are left to it: the rows end
-// before them. The owner is src/match/flow-texts.ts.
+// Writes flows of a comparison as text, row after row by a template: a byte below 128 is followed by that many bytes to copy, a byte above stands for a value
+// (FIELD_*). src/compare/flows.ts takes 20 µs to describe a flow as an object; this takes one or two. Unusual flows (without a match or without ports,
+// ambiguous packets) are left to it: the output stops before them. The owner is src/match/flow-texts.ts.
 
 import { META_IPV6, META_PORTS } from "../decode/batch";
 import { baseOf, FAULTY, Flow, FlowFaults, flowIn, FlowMore, flowSegments, FlowStats, faultsOrNone, moreOrNone, wideOf } from "../flows/flow-records";
@@ -35,7 +35,7 @@ export const FIELD_P99: u32 = 149;
 export const FIELD_P999: u32 = 150;
 export const FIELD_JITTER: u32 = 151;
 
-/** What the values of a row take at most, each field once. */
+/** Maximum bytes of the values of a row, with each field once. */
 export const ROW_VALUES_BYTES: u32 = 1024;
 
 @unmanaged
@@ -66,7 +66,7 @@ export function flowRowsFree(p: usize): void {
   heap.free(p);
 }
 
-// The flow at hand.
+// The current flow.
 let faults: u32 = 0;
 let minimum: f64 = 0;
 let maximum: f64 = 0;
@@ -79,7 +79,7 @@ let p90: f64 = 0;
 let p99: f64 = 0;
 let p999: f64 = 0;
 
-/** Sums, as FlowResults.flow has them, to the last digit. */
+/** Computes the sums exactly as FlowResults.flow does, to the last digit. */
 function readDelays(flow: Flow, more: FlowMore): void {
   const n = <f64>flow.matched;
   const step = flow.last - flow.first;
@@ -89,12 +89,12 @@ function readDelays(flow: Flow, more: FlowMore): void {
   deviation = sqrt<f64>(max<f64>(0, (many ? more.squares : step * step) / n - apart * apart));
   minimum = many ? more.minimum : min<f64>(flow.first, flow.last);
   maximum = many ? more.maximum : max<f64>(flow.first, flow.last);
-  // Delays whose place in the order of sending is not known are not in the jitter.
+  // Delays with an unknown place in the sending order do not count in the jitter.
   steps = <i32>flow.matched - 1 - <i32>more.apart;
   jitter = (many ? more.jitter : abs<f64>(step)) / <f64>steps;
 }
 
-/** Of up to three delays, which min, max and mean tell. */
+/** Returns the delay of a rank among up to three delays, which follow from minimum, maximum and mean. */
 function smallDelay(n: u32, rank: u32): f64 {
   if (rank == 1) return minimum;
   if (rank == n) return maximum;
@@ -133,7 +133,7 @@ function putId(at: u32, stats: FlowStats, flow: Flow): u32 {
   return putCommunityId(at, flow.addrA, load<u64>(wide), load<u64>(wide, 8), load<u64>(wide, 16), proto, ports, true);
 }
 
-/** Packets that only one of the points saw: those inside the other capture, and at its ends where these count. */
+/** Returns the packets that only one of the points saw: those inside the other capture, and those at its ends if these count. */
 function onlySeen(r: FlowRows, before: bool): u64 {
   if (faults == 0) return 0;
   const f = changetype<FlowFaults>(<usize>faults);
@@ -183,7 +183,7 @@ function putDelay(at: u32, field: u32, r: FlowRows, flow: Flow): u32 {
   return steps <= 0 ? putNone(at, r) : putNumber(at, jitter, powers);
 }
 
-/** Whether its row is of the ordinary kind. */
+/** Returns whether the flow's row can be written here. */
 function isPlain(stats: FlowStats, flow: Flow): bool {
   const proto = <u32>(flow.meta >> 32) & 0xff;
   if (flow.matched == 0 || (flow.meta & META_PORTS) == 0 || (proto != 6 && proto != 17 && proto != 132)) return false;
@@ -192,7 +192,7 @@ function isPlain(stats: FlowStats, flow: Flow): bool {
   return faults == 0 || changetype<FlowFaults>(<usize>faults).ambiguous == 0;
 }
 
-/** The row of one flow; 0 where it is out of the ordinary. */
+/** Writes the row of one flow; returns 0 for an unusual flow. */
 function putRow(start: u32, r: FlowRows, stats: FlowStats, id: u32): u32 {
   const flow = flowIn(flowSegments(stats), id);
   if (!isPlain(stats, flow)) return 0;
@@ -203,7 +203,7 @@ function putRow(start: u32, r: FlowRows, stats: FlowStats, id: u32): u32 {
   for (let i: u32 = 0; i < r.templateBytes; i++) {
     const c = <u32>load<u8>(r.template + i);
     if (c < 128) {
-      // Eight at a time: what is beyond them is written over.
+      // Copy eight bytes at a time; the surplus is overwritten.
       for (let k: u32 = 0; k < c; k += 8) store<u64>(at + k, load<u64>(r.template + i + 1 + k));
       at += c;
       i += c;
@@ -215,7 +215,7 @@ function putRow(start: u32, r: FlowRows, stats: FlowStats, id: u32): u32 {
   return at;
 }
 
-/** Writes the rows of `n` flows, whose numbers are at `ids`, to `out` until one is out of the ordinary or `room` bytes are full; returns how many. */
+/** Writes the rows of the `n` flows with numbers at `ids` to `out`, until one is unusual or `room` bytes are used; returns how many. */
 export function flowRowsWrite(p: usize, ids: u32, n: u32, out: u32, room: u32): u32 {
   const r = changetype<FlowRows>(p);
   const stats = changetype<FlowStats>(<usize>r.stats);

@@ -1,17 +1,18 @@
-// Numbers as text, as JavaScript writes them: the shortest digits that read back as the same double, the nearest ones of those. R. Giulietti, "The Schubfach way to
-// render doubles" (2020), for the magnitudes that delays have. Bytes are ASCII; every function returns the place behind what it wrote.
+// Writes numbers as JavaScript does: the shortest digits that read back as the same double, and of those the nearest. R. Giulietti, "The Schubfach way to
+// render doubles" (2020), for the magnitudes that delays have. Output is ASCII; every function returns the position behind its output.
 //
-// Powers of ten are the owner's (src/match/flow-texts.ts): for k from POWER_FIRST on, 126 bits of 10^-k, rounded up, as two u64 of 63 bits, the upper first.
+// The caller provides the powers of ten (src/match/flow-texts.ts): for k from POWER_FIRST on, 126 bits of 10^-k, rounded up, as two u64 of 63 bits, the upper
+// first.
 
-/** Of k. */
+/** First exponent k, and number of powers. */
 export const POWER_FIRST: i32 = -24;
 export const POWER_COUNT: u32 = 28;
 const LOW_63: u64 = 0x7fffffffffffffff;
-/** What is below, or at least that, is not written: JavaScript uses exponents there, or there are no powers for it. */
+/** Numbers outside [SMALLEST, LARGEST) are not written: JavaScript uses exponents for them, or there are no powers for them. */
 const SMALLEST: f64 = 1e-6;
 const LARGEST: f64 = 9007199254740992;
 
-/** 00 to 99, two bytes each; made with the first number. */
+/** 00 to 99, two bytes each; filled when the first number is written. */
 const PAIRS = memory.data(200);
 let paired: bool = false;
 
@@ -28,7 +29,7 @@ function digitsOf(value: u32): u32 {
   return value < 1000000000 ? 9 : 10;
 }
 
-/** The last n digits. */
+/** Writes the last n digits. */
 // @ts-ignore: decorator
 @inline
 function putDigits(at: u32, value: u32, n: u32): u32 {
@@ -44,7 +45,7 @@ function putDigits(at: u32, value: u32, n: u32): u32 {
   return at + n;
 }
 
-/** An integer. */
+/** Writes an integer. */
 export function putInteger(at: u32, value: u64): u32 {
   if (value < 10) {
     store<u8>(at, <u8>value + 48);
@@ -69,7 +70,7 @@ function high64(a: u64, b: u64): u64 {
   return a1 * b1 + (middle >> 32) + (other >> 32);
 }
 
-/** The product with 126 bits of a power of ten, of which the bits behind the point are one that is set where any of them is ("round to odd"). */
+/** Returns the product with 126 bits of a power of ten; all bits behind the point are joined into one that is set if any of them is ("round to odd"). */
 // @ts-ignore: decorator
 @inline
 function scaled(upper: u64, lower: u64, c: u64): u64 {
@@ -79,7 +80,7 @@ function scaled(upper: u64, lower: u64, c: u64): u64 {
   return (high64(upper, c) + (z >> 63)) | (((z & LOW_63) + LOW_63) >> 63);
 }
 
-/** A number below 2^53 that is 0 or at least a millionth; 0 where it is none of those, and nothing was written. */
+/** Writes a number that is 0, or at least a millionth and below 2^53. For other numbers it returns 0 and writes nothing. */
 export function putNumber(start: u32, value: f64, powers: u32): u32 {
   let at = start;
   let v = value;
@@ -95,7 +96,7 @@ export function putNumber(start: u32, value: f64, powers: u32): u32 {
   const fraction = bits & 0x000fffffffffffff;
   const c = fraction | 0x0010000000000000;
   const q = <i64>(bits >> 52) - 1075;
-  // Powers of two have a neighbour below them that is nearer.
+  // The neighbour below a power of two is nearer than the one above.
   const even = fraction != 0;
   const k = (q * 661971961083 - (even ? 0 : 274743187321)) >> 41;
   const h = <u64>(q + ((-k * 913124641741) >> 38) + 2);
@@ -109,7 +110,7 @@ export function putNumber(start: u32, value: f64, powers: u32): u32 {
   return putDecimal(at, shortest(middle, low, high, odd), <i32>k);
 }
 
-/** The number with the fewest digits between `low` and `high`, all of them in quarters. */
+/** Returns the number with the fewest digits between `low` and `high`; all three are in quarters. */
 // @ts-ignore: decorator
 @inline
 function shortest(middle: u64, low: u64, high: u64, odd: u64): u64 {
@@ -125,7 +126,7 @@ function shortest(middle: u64, low: u64, high: u64, odd: u64): u64 {
   return middle < half || (middle == half && (s & 1) == 0) ? s : s + 1;
 }
 
-/** value * 10^k, k < 0, without zeros at its end. */
+/** Writes value * 10^k, k < 0, without trailing zeros. */
 function putDecimal(start: u32, value: u64, k: i32): u32 {
   let v = value;
   let places = -k;
@@ -142,7 +143,7 @@ function putDecimal(start: u32, value: u64, k: i32): u32 {
     for (; places < 0; places++) store<u8>(at++, 48);
     return at;
   }
-  // Behind the digits, to see how many there are; then the point is put among them.
+  // Write the digits a little further on to count them, then move them around the point.
   const end = putInteger(start + 12, v);
   const n = <i32>(end - start - 12);
   let from = start + 12;
@@ -156,7 +157,7 @@ function putDecimal(start: u32, value: u64, k: i32): u32 {
   return at;
 }
 
-/** For the tests, and those who want one number: `out` has room for 64 bytes. Returns how many were written; 0: not one of these numbers. */
+/** Writes a single number to `out`, which has room for 64 bytes. Returns the length, or 0 if the number cannot be written. */
 export function numberText(value: f64, powers: u32, out: u32): u32 {
   const end = putNumber(out, value, powers);
   return end == 0 ? 0 : end - out;

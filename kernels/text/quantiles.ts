@@ -1,5 +1,5 @@
 // Quantiles of one flow after the other, from the log buckets of its delays (kernels/flows/flow-lists.ts, kernels/sketches/cells.ts): a dense histogram that is
-// left empty, with the sums of 64 buckets each above it, so that few of them are looked at.
+// cleared after use, with sums of 64 buckets each above it, so that few buckets are read.
 
 import { LONGEST_LIST } from "../flows/flow-lists";
 import { FlowMore } from "../flows/flow-records";
@@ -19,10 +19,10 @@ function addTo(counts: u32, b: u32, n: u32): void {
   store<u32>(sum, load<u32>(sum) + n);
 }
 
-/** Counts the delays of flow `id`, more than three of them, whose buckets are of what they are above `base`. `counts`: QUANTILES_BYTES, all 0. */
+/** Counts the delays of flow `id` (more than three) into `counts`, by bucket of their distance from `base`. `counts`: QUANTILES_BYTES, all 0. */
 export function countBuckets(counts: u32, cells: usize, id: u32, matched: u32, more: FlowMore, base: f64): void {
   const length = more.listState & 0xffff;
-  // The list's numbers are those of the histogram.
+  // The list's biased bucket numbers are the histogram's.
   for (let i: u32 = 0; i < length; i++) addTo(counts, load<u16>(more.list + (i << 1)), 1);
   if (matched <= max<u32>(length, LONGEST_LIST)) return;
   const last = bucketOf(more.maximum - base);
@@ -32,7 +32,7 @@ export function countBuckets(counts: u32, cells: usize, id: u32, matched: u32, m
   }
 }
 
-/** Empties what countBuckets has filled. */
+/** Clears what countBuckets has filled. */
 export function clearBuckets(counts: u32, matched: u32, more: FlowMore, base: f64): void {
   const from = <u32>(bucketOf(more.minimum - base) + MIDDLE);
   const to = <u32>(bucketOf(more.maximum - base) + MIDDLE);
@@ -46,7 +46,7 @@ export function clearBuckets(counts: u32, matched: u32, more: FlowMore, base: f6
   memory.fill(sums + ((from >> GROUP_BITS) << 2), 0, ((to >> GROUP_BITS) - (from >> GROUP_BITS) + 1) << 2);
 }
 
-/** The bucket of the delay of this rank, from 1 on. */
+/** Returns the bucket of the delay of this rank, from 1. */
 export function bucketOfRank(counts: u32, rank: u32, more: FlowMore, base: f64): i32 {
   const sums = counts + (BUCKETS << 2);
   const last = <u32>(bucketOf(more.maximum - base) + MIDDLE);
@@ -64,7 +64,7 @@ export function bucketOfRank(counts: u32, rank: u32, more: FlowMore, base: f64):
   return <i32>b - MIDDLE;
 }
 
-/** The middle of a bucket of 0 or above: as bucketMid of src/base/math/log-histogram.ts. */
+/** Returns the middle of a bucket of 0 or above, as bucketMid of src/base/math/log-histogram.ts does. */
 // @ts-ignore: decorator
 @inline
 function middleOf(b: i32): f64 {
@@ -79,7 +79,7 @@ export function bucketMiddle(b: i32): f64 {
   return b < 0 ? -middleOf(-1 - b) : middleOf(b);
 }
 
-/** Nearest rank, as nearestRank of src/base/math/log-histogram.ts. */
+/** Returns the nearest rank, as nearestRank of src/base/math/log-histogram.ts does. */
 export function rankOf(share: f64, n: u32): u32 {
   return <u32>max<f64>(1, min<f64>(<f64>n, Math.ceil(share * <f64>n * (1 - 8.881784197001252e-16))));
 }
