@@ -1,7 +1,6 @@
-// Records of flows: key (found through kernels/flows/flow-index.ts) and statistics. Flows are numbered in order of appearance. A flow of one or two matched
-// packets, as most are, takes one cache line. Flows with more packets use a second record, stored behind the first ones of its segment so that its address
-// follows from the first's. A small third record holds faults of flows with unmatched packets. Records lie in segments and never move.
-// src/match/flow-results.ts reads all of them.
+// What is known of each flow: its key (found through kernels/flows/flow-index.ts) and its statistics. Flows are numbered in order of appearance. A flow of one or two matched packets, as most are, is one cache
+// line; the second one, which lies behind the first ones of its segment, is used when there is more to tell (its address needs no look at the first), and
+// there is a small record for flows with packets that found no partner. Records lie in segments and never move. All of it is read by src/match/flow-results.ts.
 //
 //   flow:   sent u32 | received u32 | matched u32 | more u32 | meta u64 | addrA u64 | bytes f64 | first delay f64 | last delay f64 |
 //           next order u32 | wide u32
@@ -14,9 +13,9 @@
 
 import { allocate, recordIn, SEGMENT, Table, tableAdd, tableFree, tableNew } from "./tables";
 
-/** Bit of `more`: the second record is in use. */
+/** In `more`: the second record is in use. */
 export const SECOND: u32 = 1;
-/** Bit of `more`: the flow has a record of faults. */
+/** In `more`: the flow has faults. */
 export const FAULTY: u32 = 0x20000000;
 const FIRST_BITS: u32 = 12;
 
@@ -98,9 +97,9 @@ const MORE: u32 = 64;
 const FAULTS: u32 = 56;
 export const WIDE: u32 = 24;
 const SLAB: u32 = 65536;
-/** Maximum number of journal pieces. */
+/** Pieces of the journal at most. */
 export const JOURNAL_PIECES: u32 = 64;
-/** Number of log buckets (kernels/sketches/cells.ts). */
+/** Log buckets (kernels/sketches/cells.ts). */
 const BUCKETS: u32 = 16384;
 
 export function statsNew(cells: usize, seed: u64): usize {
@@ -145,7 +144,7 @@ export function statsFree(p: usize): void {
   heap.free(p);
 }
 
-/** Takes memory for lists from large blocks, which are freed together. */
+/** Memory for lists, in large pieces that are given back together. */
 export function slabTake(stats: FlowStats, bytes: u32): u32 {
   if (stats.slabUsed + bytes > SLAB) {
     const slab = allocate(SLAB);
@@ -162,7 +161,7 @@ export function statsCount(p: usize): u32 {
   return changetype<Table>(changetype<FlowStats>(p).flows).count;
 }
 
-/** Returns the table of segment addresses, for loops that keep it in a local. */
+/** Table of segment addresses, for loops that keep it in a local. */
 // @ts-ignore: decorator
 @inline
 export function flowSegments(stats: FlowStats): u32 {
@@ -178,14 +177,14 @@ export function flowIn(segments: u32, id: u32): Flow {
 export function directionOf(flow: Flow): u32 {
   return flow.more >> DIRECTION_SHIFT;
 }
-/** Returns the base that is subtracted from delays before they are put into buckets. */
+/** What the buckets of its delays are above. */
 // @ts-ignore: decorator
 @inline
 export function baseOf(stats: FlowStats, flow: Flow): f64 {
   return directionOf(flow) == 2 ? -stats.base : stats.base;
 }
 
-/** Returns the address of a flow's second record, whether in use or not. */
+/** Where the second record of a flow lies, in use or not. */
 // @ts-ignore: decorator
 @inline
 export function moreAt(flow: Flow): FlowMore {
@@ -195,14 +194,14 @@ function moreNew(flow: Flow): void {
   flow.more |= SECOND;
   memory.fill(changetype<usize>(moreAt(flow)), 0, MORE);
 }
-/** Returns the second record and marks it as used. */
+/** The second record, from now on in use. */
 // @ts-ignore: decorator
 @inline
 export function moreOf(flow: Flow): FlowMore {
   if ((flow.more & SECOND) == 0) moreNew(flow);
   return moreAt(flow);
 }
-/** Returns the address of the second record, or of a shared empty one if it is not in use. */
+/** The address of the second record, or of one that is nobody's where it is not in use. */
 // @ts-ignore: decorator
 @inline
 export function moreOrNone(stats: FlowStats, flow: Flow): u32 {
@@ -219,7 +218,7 @@ export function faultsOf(stats: FlowStats, flow: Flow): FlowFaults {
   return changetype<FlowFaults>(<usize>recordIn(changetype<Table>(stats.faults).segments, more.faults - 1, FAULTS));
 }
 
-// Addresses for the TypeScript side; 0 if there is no such record.
+// Addresses for the TypeScript side; 0 where there is no such record.
 export function statsFlow(p: usize, id: u32): usize {
   return changetype<usize>(flowIn(flowSegments(changetype<FlowStats>(p)), id));
 }
@@ -232,7 +231,7 @@ export function statsFaults(p: usize, id: u32): usize {
   const more = statsMore(p, id);
   return more == 0 ? 0 : <usize>faultsOrNone(changetype<FlowStats>(p), changetype<FlowMore>(more));
 }
-/** The same, but creates the record if there is none. */
+/** The same, made where there is none. */
 export function statsFaultsMade(p: usize, id: u32): usize {
   const stats = changetype<FlowStats>(p);
   return changetype<usize>(faultsOf(stats, flowIn(flowSegments(stats), id)));
@@ -249,13 +248,13 @@ export function wideOf(stats: FlowStats, flow: Flow): u32 {
   return recordIn(changetype<Table>(stats.wide).segments, flow.wide - 1, WIDE);
 }
 
-/** Adds a record for a new flow. */
+/** A record for one more flow. */
 // @ts-ignore: decorator
 @inline
 export function addRecord(stats: FlowStats): Flow {
   return changetype<Flow>(<usize>tableAdd(stats.flows, FLOW));
 }
-/** Stores the rest of a flow's IPv6 key. */
+/** Room for the rest of its IPv6 key, which is copied there. */
 export function addWide(stats: FlowStats, flow: Flow, rest: usize): void {
   memory.copy(tableAdd(stats.wide, WIDE), rest, WIDE);
   flow.wide = changetype<Table>(stats.wide).count;

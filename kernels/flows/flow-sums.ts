@@ -1,8 +1,8 @@
-// Sums, sorts and selects flows (kernels/flows/flow-records.ts) for the TypeScript side, without an object per flow.
+// Sums, orders and choices over flows (kernels/flows/flow-records.ts), for the TypeScript side, which wants no object per flow.
 
 import { directionOf, FAULTY, Flow, FlowFaults, faultsOrNone, flowIn, FlowMore, flowSegments, FlowStats, moreOrNone, SECOND } from "./flow-records";
 
-/** Sums over the flows of one direction. */
+/** Sums over the flows of one way. */
 @unmanaged
 export class FlowSums {
   sent: f64;
@@ -26,21 +26,21 @@ export class FlowSums {
   undecided: f64;
 }
 
-/** Returns the second record of a flow, or an empty one. */
+/** The second record of a flow that has one. */
 // @ts-ignore: decorator
 @inline
 function moreIn(stats: FlowStats, flow: Flow): FlowMore {
   return changetype<FlowMore>(<usize>moreOrNone(stats, flow));
 }
 
-/** Returns the address of a flow's faults, or 0. */
+/** The address of a flow's faults, or 0. */
 // @ts-ignore: decorator
 @inline
 function faultsIn(stats: FlowStats, flow: Flow): u32 {
   return (flow.more & FAULTY) == 0 ? 0 : faultsOrNone(stats, moreIn(stats, flow));
 }
 
-/** Adds flows [from, to) to the FlowSums at `out`; with `twoWay`, those of direction 2 go to a second FlowSums behind it. */
+/** Adds flows [from, to) to the FlowSums at `out`: forward ones to the first, those of direction 2 to a second behind it where `twoWay`. */
 export function statsSums(p: usize, from: u32, to: u32, twoWay: u32, out: usize): void {
   const stats = changetype<FlowStats>(p);
   const segments = flowSegments(stats);
@@ -73,22 +73,22 @@ export function statsSums(p: usize, from: u32, to: u32, twoWay: u32, out: usize)
   }
 }
 
-// What flows are sorted by.
+// What flows are put in order by.
 export const BY_PACKETS: u32 = 0;
 export const BY_BYTES: u32 = 1;
 export const BY_MEAN: u32 = 2;
 export const BY_MAX: u32 = 3;
 export const BY_LOST: u32 = 4;
 
-// Which unmatched packets at the ends of the captures count as lost.
+// Which unmatched packets at the captures' ends count as lost.
 export const EDGE_HEAD_BEFORE: u32 = 1;
 export const EDGE_TAIL_BEFORE: u32 = 2;
 export const EDGE_HEAD_AFTER: u32 = 4;
 export const EDGE_TAIL_AFTER: u32 = 8;
 
 /**
- * Writes {number, value} as f64 each for the flows of [from, to) of one direction (1 or 2; 0: all flows) whose sort value is above `minimum` (NaN: all of
- * them). Returns how many. The value is -Infinity if there is no answer. `edges`: EDGE_*.
+ * Flows of [from, to) of one way (1 or 2; 0: all flows) that are above `least` in what they are put in order by (NaN: all of
+ * them): {number, value} as f64 each. Returns how many. -Infinity where there is no answer. `edges`: EDGE_*.
  */
 export function statsMeasure(
   p: usize, from: u32, to: u32, by: u32, way: u32, edges: u32, minimum: f64, out: usize,
@@ -101,7 +101,7 @@ export function statsMeasure(
     const reverse: bool = way != 0 && directionOf(flow) == 2;
     const n = flow.matched;
     let v: f64 = 0;
-    // Skip records whose packets were all counted with other flows.
+    // Parts of packets that were counted with others are no flow.
     if (reverse != (way == 2) || (flow.sent | flow.received) == 0) continue;
     if (by == BY_PACKETS) v = <f64>max<u32>(flow.sent, flow.received);
     else if (by == BY_BYTES) v = flow.bytes;
@@ -124,7 +124,7 @@ export function statsMeasure(
   return kept;
 }
 
-/** Writes the numbers of the flows of [from, to) that have unmatched packets at the ends of the captures and no matched packet; returns how many. */
+/** Numbers of the flows of [from, to) that have unmatched packets at the captures' ends and no matched one; returns how many. */
 export function statsEdgesOnly(p: usize, from: u32, to: u32, out: usize): u32 {
   const stats = changetype<FlowStats>(p);
   const segments = flowSegments(stats);
