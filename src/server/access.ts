@@ -1,28 +1,29 @@
 /**
- * Who asks, and whether they may. With tokens in the store every request but the one for health needs one. Without, a collector answers on the loopback interface only, and there only to requests
- * that name it as this host: a page in a browser must not reach it through a name of its own (DNS rebinding).
+ * Access control: who the client is and what it may do. If the token store has tokens, every request except health needs one. Without tokens, the
+ * collector answers on the loopback interface only, and only requests whose Host header names this host: this stops a web page from reaching the
+ * collector through its own name (DNS rebinding).
  */
 import type { FastifyReply, FastifyRequest } from "fastify";
 import { HttpError } from "./problem.ts";
 import { pointsOf, type Scope, type TokenInfo, type TokenStore } from "./tokens.ts";
 
 export interface Client {
-  /** For limits and logs; never the token. */
+  /** Used for rate limits and in logs; never the token itself. */
   name: string;
-  /** Whose records it may send; null: any point's. */
+  /** Points whose records the client may send. Null: any point. */
   points: readonly string[] | null;
 }
 
-/** Why a record of this point is not taken from a client that may send those of `points`. */
+/** Returns why a client limited to `points` may not send a record of this point, or null if it may. */
 export function notItsPoint(point: string, points: readonly string[] | null): string | null {
   if (points === null || points.includes(point)) return null;
   return `the record is of point '${point}'; the token is for ${points.map((p) => `'${p}'`).join(", ")}`;
 }
 
-/** What a route asks for; `none`: anybody may; `any`: everybody with a token. */
+/** The permission a route requires. `none`: no token needed; `any`: any valid token. */
 export type Needs = Scope | "any" | "none";
 
-/** A token for more may do less: admin everything, read nothing but reading. */
+/** What each scope permits. Admin permits everything; the other two permit only their own kind of request. */
 const ALLOWS: Record<Scope, readonly Needs[]> = {
   admin: ["none", "any", "ingest", "read", "admin"],
   read: ["none", "any", "read"],
@@ -30,7 +31,7 @@ const ALLOWS: Record<Scope, readonly Needs[]> = {
 };
 
 const LOOPBACK_HOST = /^(localhost|127(?:\.\d{1,3}){3}|\[::1\])(:\d+)?$/i;
-/** What every answer carries: nothing is framed, guessed, cached by others, or loaded from elsewhere. */
+/** Security headers on every response: no framing, no MIME sniffing, no resources from other origins. */
 const HEADERS: Record<string, string> = {
   "content-security-policy":
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; font-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
@@ -51,7 +52,7 @@ export function isLoopback(address: string): boolean {
   return address === "::1" || address === "localhost" || /^127(\.\d{1,3}){3}$/.test(address);
 }
 
-/** HttpError 401, 403 or 421 where the client may not. `loopback`: nobody but this host can connect. */
+/** Identifies the client. Throws HttpError 401, 403 or 421 if it has no access. `loopback`: the collector listens on loopback only. */
 export function admit(request: FastifyRequest, needs: Needs, tokens: TokenStore, loopback: boolean): Client {
   const address = request.socket.remoteAddress ?? "?";
   if (needs === "none") return { name: address, points: null };

@@ -1,4 +1,7 @@
-/** The HTTP server: routes (route.ts) with access, limits and errors around them. Bodies are read only for those who may send them, and never more than the limit at once. */
+/**
+ * The HTTP server: access control, limits and error handling around the routes (route.ts). A body is read only after the client has been admitted,
+ * and the bodies being read at the same time are bounded.
+ */
 
 import { X509Certificate } from "node:crypto";
 import { Readable } from "node:stream";
@@ -20,25 +23,25 @@ export interface TlsFiles {
   /** PEM. */
   certificate: string;
   key: string;
-  /** Clients must have a certificate of this authority. */
+  /** PEM. If set, clients must present a certificate signed by this authority. */
   clientCa?: string | undefined;
 }
 
 export interface AppOptions {
   routes: readonly Route[];
   tokens: TokenStore;
-  /** Only this host can connect. */
+  /** The collector listens on loopback only. */
   loopback: boolean;
   tls?: TlsFiles | undefined;
   limits: ClientLimits;
-  /** One line about what went wrong in here. */
+  /** Called with one line about an internal error. */
   onError: (text: string) => void;
-  /** Each request, when it is answered. */
+  /** Called for each request when it has been answered. */
   onRequest?: (route: string, status: number, ms: number) => void;
 }
 
 const MAX_JSON_BYTES = 4 << 20;
-/** Of messages that are being read at the same time: more wait outside. */
+/** Upper bound on all bodies being read at the same time; further requests get 503. */
 const MAX_READING_BYTES = 512 << 20;
 const MAX_CONNECTIONS = 2000;
 const HEADERS_MS = 10_000;
@@ -56,7 +59,7 @@ type Zstd = (
   options: { maxOutputLength: number },
   done: (e: Error | null, out: Buffer) => void,
 ) => void;
-/** Where Node has it. */
+/** Only newer Node versions have zstd. */
 const zstd = (zlib as { zstdDecompress?: Zstd }).zstdDecompress;
 
 export function createApp(options: AppOptions): FastifyInstance {
@@ -72,7 +75,7 @@ export function createApp(options: AppOptions): FastifyInstance {
   }) as unknown as FastifyInstance;
   app.server.headersTimeout = HEADERS_MS;
   app.server.maxConnections = MAX_CONNECTIONS;
-  // Bodies of routes that take bytes: the same limits, no parsing.
+  // Routes that take binary bodies: same limits, no parsing.
   app.removeContentTypeParser("text/plain");
   for (const type of new Set(options.routes.flatMap((r) => r.bodyType ?? [])))
     app.addContentTypeParser(type, { parseAs: "buffer", bodyLimit: MAX_MESSAGE_BYTES }, (_, body, done) =>
@@ -96,14 +99,14 @@ export function createApp(options: AppOptions): FastifyInstance {
   return app;
 }
 
-/** UsageError where the files are none that TLS can be done with. */
+/** Throws UsageError if the files cannot be used for TLS. */
 export function checkTls({ certificate, key, clientCa }: TlsFiles): void {
   const parts: [parameter: string, what: string, look: () => unknown][] = [
     ["tls-cert", "no certificate in PEM", () => new X509Certificate(certificate)],
     ["tls-key", "no private key in PEM, or one with a passphrase", () => createSecureContext({ key })],
     ["tls-key", "not the key of the certificate", () => createSecureContext({ cert: certificate, key })],
   ];
-  // An authority that cannot be read would be passed over in silence.
+  // Node silently ignores an unreadable CA certificate, so it is checked here.
   if (clientCa !== undefined)
     parts.push(["client-ca", "no certificate in PEM", () => new X509Certificate(clientCa)]);
   for (const [parameter, what, look] of parts)
@@ -129,9 +132,9 @@ function addRoute(
   app.route({
     method: route.method,
     url: route.path,
-    // It holds for every type of body; the one of the type that comes is checked below.
+    // This limit applies to every content type; the limit for the actual type is checked in announcedBytes.
     bodyLimit: route.bodyType === undefined ? (route.maxJsonBytes ?? MAX_JSON_BYTES) : MAX_MESSAGE_BYTES,
-    // Before the body is read.
+    // Runs before the body is read.
     onRequest: async (request) => {
       const client = admit(request, route.needs, tokens, loopback);
       const bytes = announcedBytes(request, route);
@@ -148,7 +151,6 @@ function addRoute(
         if (!reply.raw.writableEnded) gone.abort();
       });
       const client = reading.get(request)?.client ?? { name: "?", points: [] };
-      // What is long in coming, and streams, are not being read.
       const query = readQuery(route.query, request.query);
       const body = await readBody(request, route);
       const { headers } = request;
@@ -157,7 +159,7 @@ function addRoute(
   });
 }
 
-/** The length must be declared: the sum of all bodies is bounded before they are read. */
+/** Returns the declared body length. It is required, so that the total can be bounded before any body is read. */
 function announcedBytes({ method, headers }: FastifyRequest, route: Route): number {
   if (method === "GET" || method === "DELETE") return 0;
   const declared = headers["content-length"];
@@ -169,7 +171,7 @@ function announcedBytes({ method, headers }: FastifyRequest, route: Route): numb
   return bytes;
 }
 
-/** Where a route takes both, the type says which it is. */
+/** If a route takes both JSON and bytes, the content type decides. */
 function takesBytes({ bodyType, body }: Route, headers: FastifyRequest["headers"]): boolean {
   return bodyType !== undefined && (body === undefined || typeOf(headers) === bodyType);
 }
@@ -227,7 +229,7 @@ function sendError(reply: FastifyReply, error: unknown, onError: (text: string) 
   if (error instanceof HttpError && error.retryAfterS !== undefined)
     reply.header("retry-after", String(error.retryAfterS));
   if (status === 401) reply.header("www-authenticate", "Bearer");
-  // What was sent is not read to its end: the connection cannot be used again.
+  // The rest of the body stays unread, so the connection cannot be reused.
   if (status === 413 || status === 411) reply.header("connection", "close");
   void reply.code(status).type("application/json; charset=utf-8").send(JSON.stringify(problem));
 }

@@ -1,9 +1,9 @@
-/** Records that came, counted by point and time for `/v1/coverage`. */
+/** Counts the records that arrive, per point and time, for `/v1/coverage`. */
 import type { ArrivalCounts } from "../results/arrivals-table.ts";
 import type { ResultsStore } from "../results/results-store.ts";
 import type { Accepted, Ingested } from "./ingest.ts";
 
-/** `redelivered`: what was there before is no duplicate of the tap's, it has come from the stream once more. */
+/** `redelivered`: the stream delivered the record again, so an unchanged record is not a duplicate sent by the tap. */
 export function countArrivals(
   { arrivals }: Pick<ResultsStore, "arrivals">,
   { accepted, refused }: Ingested,

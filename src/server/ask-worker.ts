@@ -1,11 +1,14 @@
-/** The thread that answers questions from records, one after the other: reading and estimating take the processor, and the collector goes on taking records meanwhile. */
+/**
+ * The thread that answers questions from records, one at a time. Reading and estimating are CPU-heavy; in a thread of their own they do not stop
+ * the collector from taking records.
+ */
 import { parentPort, workerData } from "node:worker_threads";
 import { mayBeEnded } from "../base/ending.ts";
 import { type Problem, problemOf } from "./problem.ts";
 import { type AnswerPiece, type ArchiveQuestion, type AskedArchive, answerQuestion } from "./questions.ts";
 
 export interface AskWorkerData extends AskedArchive {
-  /** base/ending.ts */
+  /** The flags of base/ending.ts. */
   ending: Int32Array;
 }
 

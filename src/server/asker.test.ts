@@ -23,7 +23,7 @@ describe("what a client may have of the time of answering", () => {
     try {
       budget.check("a");
     } catch (error) {
-      // 10 s too much, at half a second per second.
+      // 10 s over budget, refilled at half a second per second.
       expect((error as { retryAfterS: number }).retryAfterS).toBe(20);
     }
     pass(19_000);

@@ -1,6 +1,7 @@
 /**
- * Questions wait for the thread that answers them (ask-worker.ts): a short line for each client, served in turn, so that nobody's questions hold up everybody's. One that takes too long is ended with its thread, and the next gets
- * a new one. Answers come in pieces. Where the sources run directly there is no program for a thread: then they are answered in place.
+ * Queues questions for the thread that answers them (ask-worker.ts). Each client has a short queue, and the queues are served in turn, so one
+ * client cannot block the others. A question over the time limit is ended by terminating its thread; the next question starts a new one. Answers
+ * come in pieces. When the program runs from source there is no compiled worker, and questions are answered in this thread.
  */
 import { existsSync } from "node:fs";
 import { fileURLToPath } from "node:url";
@@ -13,25 +14,25 @@ import { type AnswerPiece, type ArchiveQuestion, type AskedArchive, answerQuesti
 
 export interface AskerOptions {
   archive: AskedArchive;
-  /** Longest time of one question, ms. */
+  /** Time limit of one question, ms. */
   limitMs: number;
-  /** Questions that may wait: in all, and of one client. */
+  /** Most questions that may wait: in total, and per client. */
   maxWaiting: number;
   maxOfClient: number;
   answering?: AnsweringLimits | undefined;
   onError?: (text: string) => void;
 }
 
-/** Of answers that clients have not taken yet, all together. */
+/** Upper bound on the answer pieces that clients have not read yet, over all answers. */
 const MAX_HELD_BYTES = 256 << 20;
 
-/** Who asks; what it asked is not answered any more once it has gone. */
+/** The client of a question. If it disconnects, a question still waiting is dropped. */
 export interface AskingClient {
   name: string;
   signal?: AbortSignal | undefined;
 }
 
-/** What the worker found wrong: a problem with its status. */
+/** An error reported by the worker thread: a problem with its HTTP status. */
 export class AskedError extends Error {
   readonly status: number;
   readonly problem: Problem;
@@ -42,7 +43,7 @@ export class AskedError extends Error {
   }
 }
 
-/** The pieces of one answer, as they come; held until they are taken. */
+/** The pieces of one answer. They are buffered until the client reads them. */
 class Answer implements AsyncIterable<AnswerPiece> {
   readonly client: string;
   readonly asked: ArchiveQuestion;
@@ -82,7 +83,7 @@ class Answer implements AsyncIterable<AnswerPiece> {
           });
       }
     } finally {
-      // Nobody takes the rest.
+      // The client reads no further.
       this.#pieces.length = 0;
       this.heldBytes = 0;
     }
@@ -93,7 +94,7 @@ export class Asker {
   readonly #options: AskerOptions;
   readonly #budget: AnsweringBudget;
   readonly #program: string | null;
-  /** By client, in the order that they are served. */
+  /** Waiting answers by client, in the order in which clients are served. */
   readonly #lines = new Map<string, Answer[]>();
   readonly #held = new Set<Answer>();
   #worker: Worker | null = null;
@@ -109,14 +110,14 @@ export class Asker {
     this.#program = existsSync(file) ? file : null;
   }
 
-  /** The whole answer, which is text. */
+  /** Returns the whole answer of a text question. */
   async ask(asked: ArchiveQuestion, client: AskingClient): Promise<string> {
     let text = "";
     for await (const piece of this.#pieces(asked, client)) text += piece as string;
     return text;
   }
 
-  /** The pieces of an answer. Rejects where there is none, before the first of them. */
+  /** Returns the pieces of an answer. Rejects before the first piece if there is no answer. */
   async stream(asked: ArchiveQuestion, client: AskingClient): Promise<AsyncIterable<AnswerPiece>> {
     const pieces = this.#pieces(asked, client)[Symbol.asyncIterator]();
     const first = await pieces.next();
@@ -156,7 +157,7 @@ export class Asker {
     return answer;
   }
 
-  /** A client that has gone waits for nothing. What is being answered already is answered. */
+  /** Drops the question of a client that has disconnected. A question already being answered runs to its end. */
   #forget(answer: Answer): void {
     const left = (this.#lines.get(answer.client) ?? []).filter((a) => a !== answer);
     if (left.length > 0) this.#lines.set(answer.client, left);
@@ -178,7 +179,7 @@ export class Asker {
     const [next] = this.#lines;
     if (!next) return;
     const [client, [answer, ...rest]] = next;
-    // To the end: the others come first.
+    // The client goes to the end of the queue.
     this.#lines.delete(client);
     if (rest.length > 0) this.#lines.set(client, rest);
     if (!answer) return;
@@ -227,7 +228,7 @@ export class Asker {
     }
   }
 
-  /** The thread is given up, with its question. */
+  /** Terminates the thread together with its current question. */
   #giveUp(error: Error): void {
     const worker = this.#worker;
     this.#worker = null;

@@ -1,4 +1,4 @@
-/** A collector that keeps its results in ClickHouse: the same answers as one with DuckDB, while the server is killed and comes back. */
+/** A collector with results in ClickHouse gives the same answers as one with DuckDB, while the ClickHouse server is killed and restarted. */
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -97,7 +97,7 @@ describe.skipIf(CLICKHOUSE_SERVER === null)("a collector with ClickHouse", () =>
     let refused = 0;
     for (let i = 0; i * step < records.length; i++) {
       const body = message(records.slice(i * step, (i + 1) * step));
-      // Records are kept by the collector: they are taken whether the results' server is there or not.
+      // The collector stores records itself, so it accepts them whether or not ClickHouse is up.
       expect(await post(shared.url, body)).toBe(200);
       expect(await post(plain.url, body)).toBe(200);
       if (i % 6 === 2) await clickhouse.kill();
@@ -118,19 +118,19 @@ describe.skipIf(CLICKHOUSE_SERVER === null)("a collector with ClickHouse", () =>
     expect(refused).toBe(3);
     await waitFor(() => shared.service.health().status === "ok");
     await expectSame(shared, plain);
-    // A restart reads them again from there.
+    // After a restart the results are read back from ClickHouse.
     await stop(shared);
     const again = await start("shared", true);
     await expectSame(again, plain);
     await stop(again);
-    // Another collector on the same database sees what the first has left; one whose results are gone makes them again from its records.
+    // Another collector on the same database sees the rows of the first. A collector whose results are gone makes them again from its records.
     const other = await start("other", true);
     expect((await get(other.url, `/v1/latency?${selection}&estimator=lda`)).text).toBe(
       (await get(plain.url, `/v1/latency?${selection}&estimator=lda`)).text,
     );
     await stop(other);
     const anew = await start("shared", true, "anew");
-    // Who came when is not in the records.
+    // Arrival times are not in the records, so coverage differs.
     await expectSame(anew, plain, "/v1/coverage");
   });
 

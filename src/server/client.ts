@@ -1,4 +1,4 @@
-/** Asking a collector over HTTP: its answers are those of the library, and so are its refusals. */
+/** HTTP client for a collector. Answers and errors are the same as the library's own. */
 import { setTimeout as sleep } from "node:timers/promises";
 import type { PacketServer } from "../query/packet/remote.ts";
 import type { PacketSettings } from "../query/packet/serve.ts";
@@ -8,14 +8,14 @@ import { unreachable } from "../transport/http/unreachable.ts";
 import { errorOf } from "./problem.ts";
 import { MAX_MESSAGE_BYTES, PACKET_QUESTION_TYPE } from "./wire.ts";
 
-/** Questions may take as long as the collector lets them. */
+/** Longer than the collector's own time limit for a question. */
 const TIMEOUT_MS = 120_000;
-/** A collector that is busy says when to come again: so long in all. */
+/** Longest total time to wait for a busy collector, which states when to try again. */
 const MAX_WAIT_MS = 60_000;
 
 type Question = Pick<Exchange, "method" | "path" | "headers" | "body">;
 
-/** The answer's JSON. UsageError where the collector refuses, or is not there. */
+/** Returns the JSON of the answer. Throws UsageError if the collector refuses the question or cannot be reached. */
 export async function askCollector<T>(
   endpoint: Endpoint,
   exchange: Pick<Exchange, "method" | "path"> & { json?: unknown },
@@ -27,7 +27,7 @@ export async function askCollector<T>(
   return JSON.parse(reply.body.toString()) as T;
 }
 
-/** A collector as who holds the records that captured packets are asked about. */
+/** A collector as the holder of the records that questions about captured packets are asked of. */
 export function packetServer(endpoint: Endpoint): PacketServer {
   return {
     maxBytes: MAX_MESSAGE_BYTES,

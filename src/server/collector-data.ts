@@ -1,4 +1,4 @@
-/** A collector's directory, held by one at a time, with the archive of records in it. */
+/** A collector's data directory with its archive of records, locked against a second collector. */
 import { join } from "node:path";
 import { RecordArchive } from "../archive/archive.ts";
 import { type DirectoryLock, lockDirectory } from "../archive/exclusive.ts";
@@ -11,7 +11,7 @@ export interface CollectorData {
   lock: DirectoryLock;
 }
 
-/** UsageError where another collector has the directory, or it cannot be written. */
+/** Throws UsageError if another collector has the directory, or if it is not writable. */
 export async function openData(data: string, { synced }: { synced: boolean }): Promise<CollectorData> {
   try {
     makeDirectory(data, 0o750);

@@ -1,4 +1,7 @@
-/** The page that compares captures in the browser (web/compare, built into dist/web/compare): its file, with the policy that it states itself as a header, and a server of nothing else. */
+/**
+ * The page that compares captures in the browser (web/compare, built into dist/web/compare): reads it together with the Content-Security-Policy
+ * stated in it, and serves it alone.
+ */
 import { readFileSync } from "node:fs";
 import { createServer, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
@@ -10,7 +13,7 @@ import { parseListen } from "./listen.ts";
 export interface ComparePage {
   html: Buffer;
   packed: Buffer;
-  /** What stands in the page, for the collector's own page: the program of its worker, its own program, its style. */
+  /** The pieces of the page that the collector's own page uses: worker program, page program and style. */
   worker: Buffer;
   packedWorker: Buffer;
   script: Buffer;
@@ -18,7 +21,7 @@ export interface ComparePage {
   headers: Record<string, string>;
 }
 
-/** Null where it is not built. */
+/** Returns null if the page has not been built. */
 export function readComparePage(file = findPackageFile("web/compare/index.html")): ComparePage | null {
   if (file === null) return null;
   const html = readFileSync(file);
@@ -50,7 +53,7 @@ export interface ServedPage {
   close(): Promise<void>;
 }
 
-/** The page at `/`, until it is closed. It takes nothing in: captures stay in the browser. */
+/** Serves the page at `/` until closed. The server accepts no uploads: captures stay in the browser. */
 export async function serveComparePage(listen: string): Promise<ServedPage> {
   const { host, port } = parseListen(listen);
   const page = readComparePage();

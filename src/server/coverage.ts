@@ -1,4 +1,7 @@
-/** What should have come, and what came. A record is expected of a point where the other end of one of its segments has its epoch; what came without being expected counts as expected, too. */
+/**
+ * Compares expected with received records. A record of a point is expected for every epoch that the other endpoint of one of its segments has;
+ * received records count as expected in any case.
+ */
 import { NO_ARRIVALS, type PointArrivals } from "../results/arrivals-table.ts";
 import type { ResultsStore } from "../results/results-store.ts";
 import type { SegmentCoverage } from "../results/segment-reader.ts";
@@ -22,7 +25,7 @@ function pointsOf(segments: readonly SegmentCoverage[], arrivals: readonly Point
       [from, missingFrom],
       [to, missingTo],
     ] as const) {
-      // A point of several segments misses each record once.
+      // A point of several segments lacks each record only once, so the maximum counts, not the sum.
       const at = key(point, label, estimator);
       missing.set(at, Math.max(missing.get(at) ?? 0, n));
     }

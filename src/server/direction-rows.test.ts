@@ -1,4 +1,4 @@
-/** Taps that separate directions after a while: from then on the direction is what the name of a segment stands for, in answers, lists, alerts and metrics. */
+/** Taps start to separate directions: from then on the segment's name stands for the direction, in answers, lists, alerts and metrics. */
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -57,7 +57,7 @@ it("a segment without a label is its direction once that has rows, and the time 
       alerts: { name: string; target: string }[];
     }
     const { alerts } = await ask<Alerts>("/v1/alerts?state=open");
-    // A class of traffic is judged beside the whole, where a rule is for all.
+    // If a rule has no segment, a traffic class is judged beside the whole.
     expect(alerts.map(({ name, target }) => `${name} ${target}`).sort()).toEqual([
       ...[`any ${from}:${to}`, `any ${from}:${to}=gold`, `slow ${from}:${to}`],
     ]);

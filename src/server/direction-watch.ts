@@ -1,6 +1,7 @@
 /**
- * Segments that are watched without a label, and whose points have records per direction (observe/direction-lanes.ts): the label of the direction from A to B is watched too, as soon as
- * records of both points show which it is (query/segment/direction.ts). Looked at while labels come that are not known yet, every few seconds.
+ * Finds the direction labels of segments that are watched without a label and whose points keep records per direction (observe/direction-lanes.ts).
+ * As soon as the records of both points show which label is the direction from A to B (query/segment/direction.ts), that label is watched too.
+ * Checked every few seconds while there are labels whose direction is unknown.
  */
 import type { RecordArchive } from "../archive/archive.ts";
 import { listSegments } from "../archive/listing.ts";
@@ -13,20 +14,20 @@ import { askArchive } from "../query/segment/ask.ts";
 import { forwardLabel } from "../query/segment/direction.ts";
 
 const LOOK_MS = 5000;
-/** A few epochs show it; and answers of many cost. */
+/** A few epochs are enough, and answers over many are costly. */
 const ASKED_NS = 20_000_000_000n;
 
 export interface DirectionWatchOptions {
   archive: RecordArchive;
   table: readonly Estimator[];
-  /** What is watched now. */
+  /** The segments watched now. */
   segments: () => readonly CollectedSegment[];
   watch: (segment: CollectedSegment) => void;
 }
 
 export class DirectionWatch {
   readonly #options: DirectionWatchOptions;
-  /** Points and labels heard of since it was last clear which direction is which. */
+  /** Labels have arrived whose direction is not known yet. */
   #open = true;
   readonly #heard = new Set<string>();
   #lookedMs = Number.NEGATIVE_INFINITY;
@@ -35,7 +36,7 @@ export class DirectionWatch {
     this.#options = options;
   }
 
-  /** A record of this point and label has come. */
+  /** Called for each record with its point and label. */
   hear(point: string, label: string): void {
     if (label === "" || parseDirectionLabel(label) === null) return;
     const name = JSON.stringify([point, label]);
@@ -52,7 +53,7 @@ export class DirectionWatch {
     this.#open = waiting.includes(true);
   }
 
-  /** True where something is still open. */
+  /** Returns true if a direction is still unknown. */
   #resolve({ from, to }: CollectedSegment, segments: readonly CollectedSegment[]): boolean {
     const { directory } = this.#options.archive;
     const [own, other] = [from, to].map((point) => networksOfLabels(listSegments(directory, point)));
@@ -68,7 +69,7 @@ export class DirectionWatch {
     return open;
   }
 
-  /** Null where it does not show yet. */
+  /** Returns the label of the direction from the first point to the second; null if the records do not show it yet. */
   #forward(between: [string, string], labels: readonly string[]): string | null {
     const { archive, table } = this.#options;
     const { entries } = archive.list({ points: between, segments: labels });

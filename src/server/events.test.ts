@@ -1,7 +1,7 @@
 import { expect, it } from "vitest";
 import { Events } from "./events.ts";
 
-/** What a client gets that comes back with the number of the last event that it has seen. */
+/** Collects what a client gets that reconnects with the number of the last event it has seen. */
 async function heard(events: Events, after: number | null, most: number): Promise<string[]> {
   const stop = new AbortController();
   const got: string[] = [];
@@ -29,7 +29,7 @@ it("after a restart a client gets what is new at once, however many events there
   after.emit("epoch", () => "new");
   const last = 1_700_000_000_000_000 + 49;
   expect(await heard(after, last, 2)).toEqual(['gap {"lost":null}', 'epoch "new"']);
-  // A clock that was set back, and numbers of earlier versions.
+  // The clock was set back; numbers of earlier versions.
   expect(await heard(after, 1_800_000_000_000_000, 2)).toEqual(['gap {"lost":null}', 'epoch "new"']);
   expect(await heard(after, 5000, 2)).toEqual(['gap {"lost":null}', 'epoch "new"']);
 });

@@ -1,11 +1,12 @@
 /**
- * What is new, for those who listen (Server-Sent Events): numbered, with the last thousand kept for clients that reconnect. A slow client loses the oldest and gets their number. Numbers begin with the time of the start, so that those
- * of an earlier run of the collector are known as such: a client that comes back from it gets what is kept, and is told that it does not know what it has lost.
+ * Publishes events to listeners (Server-Sent Events). Events are numbered, and the last thousand are kept for clients that reconnect. A slow client
+ * loses the oldest events and gets their number in a `gap` event. Numbers start from the start time, so a number from an earlier run is recognised:
+ * such a client gets the kept events and a `gap` of unknown size.
  */
 export interface ServerEvent {
   id: number;
   type: string;
-  /** Made when the first listener gets it: most rows have none. */
+  /** Called only when a listener reads the event; most rows have no listener. */
   data: () => unknown;
 }
 
@@ -19,7 +20,7 @@ export class Events {
   readonly #first: number;
   #next: number;
 
-  /** `startMs`: when the collector was started. */
+  /** `startMs`: when the collector started. */
   constructor(startMs: number = Date.now()) {
     this.#first = startMs * 1000;
     this.#next = this.#first;
@@ -39,9 +40,9 @@ export class Events {
     for (const wake of this.#listeners) wake();
   }
 
-  /** Events behind `after` (null: from now on; 0: all that are kept), as they come, until the signal. */
+  /** Yields the events after `after` (null: only new ones; 0: all kept ones) until the signal aborts. */
   async *listen(after: number | null, signal: AbortSignal): AsyncGenerator<string> {
-    // Of an earlier run, or of a later one where the clock was set back.
+    // The number is from an earlier run, or from a later one before the clock was set back.
     const isForeign = after !== null && after > 0 && (after < this.#first - 1 || after >= this.#next);
     let last = isForeign || after === 0 ? this.#first - 1 : (after ?? this.#next - 1);
     let wake = () => {};

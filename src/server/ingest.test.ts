@@ -1,4 +1,4 @@
-/** Epochs of a record from the network: those that a point may write are taken, others are refused by name. */
+/** Records from the network: epochs the sender's token permits are accepted, others are refused by name. */
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";

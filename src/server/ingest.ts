@@ -1,6 +1,7 @@
 /**
- * Records from the network become records of the archive. Each is checked before anything is allocated for it: its frame and head, its checksums, names and times, the
- * geometry that its parameters stand for, and that it is of the point that its sender may speak for. What is wrong with one is said of that one alone.
+ * Checks records from the network and stores them in the archive. Before anything is allocated for a record, its frame, head, checksums, names,
+ * times and geometry are checked, and that its sender may send records of its point. An invalid record is refused by itself; the others of the
+ * message are stored.
  */
 import type { RecordArchive } from "../archive/archive.ts";
 import type { ArchiveEntry } from "../archive/names.ts";
@@ -20,11 +21,11 @@ import { type BatchSlice, splitBatch } from "../transport/batch.ts";
 import { notItsPoint } from "./access.ts";
 
 export interface IngestLimits {
-  /** Records in one message. */
+  /** Most records in one message. */
   maxRecords: number;
-  /** Of one payload, unpacked. */
+  /** Largest payload, uncompressed. */
   maxPayloadBytes: number;
-  /** How far ahead of the clock an epoch may end. */
+  /** How far an epoch's end may lie ahead of the clock. */
   maxAheadNs: bigint;
 }
 
@@ -34,12 +35,12 @@ export const INGEST_LIMITS: IngestLimits = {
   maxAheadNs: 3_600_000_000_000n,
 };
 
-/** What a stream says of a record that it kept. */
+/** Where and when a stream received a record. */
 export interface StreamPlace {
-  /** By its subject, which the stream's servers check against the rights of who published it. */
+  /** Point in the record's subject. The stream's servers check it against the publisher's permissions. */
   point: string;
   label: string;
-  /** When it came, ns since 1970, by the clock of the servers. */
+  /** When the stream received it, ns since 1970, by the servers' clock. */
   cameNs: bigint;
 }
 
@@ -50,26 +51,26 @@ export interface IngestResult {
 
 export interface Accepted {
   head: RecordHead;
-  /** As it came, which is what the archive has where `outcome` is stored. */
+  /** The record as received; the archive holds the same if `outcome` is `stored`. */
   record: EpochRecord;
   encoded: Uint8Array | null;
   outcome: Exclude<StoreOutcome["outcome"], "refused">;
   bytes: number;
-  /** Together with, or in the place of, another record of its epoch. */
+  /** It was merged with another record of its epoch, or replaced it. */
   settled: boolean;
 }
 
 export interface Ingested {
   results: IngestResult[];
-  /** Those that are in the archive now. */
+  /** Records now in the archive. */
   accepted: Accepted[];
-  /** Heads of those that another record of their epoch kept out. */
+  /** Heads of records refused in favour of another record of the same epoch. */
   refused: RecordHead[];
-  /** The message ends within a record: why. */
+  /** Why the message ends in the middle of a record; null if it does not. */
   cut: string | null;
 }
 
-/** No text of a head comes near. */
+/** Far longer than any text in a valid head. */
 const MAX_TEXT = 4096;
 const MAX_REASONS = 64;
 const DAY_NS = 86_400_000_000_000n;
@@ -80,7 +81,7 @@ export class Ingest {
   readonly #table: readonly Estimator[];
   readonly #limits: IngestLimits;
   readonly #now: () => bigint;
-  /** What is wrong with the settings of a tap, by all of them: they are the same in each of its records. */
+  /** The result of checking a tap's settings, cached: they are the same in each of its records. */
   readonly #settings: (text: string) => CheckedSettings;
 
   constructor(
@@ -99,8 +100,9 @@ export class Ingest {
   }
 
   /**
-   * When it resolves, what was not refused is on disk. `points`: those whose records are taken; null: any. `places`: of each record, where a stream has it: a worker's own clock plays no part then.
-   * Rejects where the disk does not take them.
+   * Checks and stores the records of a message; all accepted ones are on disk when it resolves. `points`: the points that the sender may send
+   * records of; null: any. `places`: where the stream received each record; their times then replace this worker's clock. Rejects if the disk
+   * cannot be written.
    */
   async take(
     message: Uint8Array,
@@ -146,7 +148,7 @@ export class Ingest {
     return { results: all, accepted, refused, cut: cut?.message ?? null };
   }
 
-  /** What is to be stored, or why not. */
+  /** Returns the item to store, or why the record is refused. */
   #check(
     { bytes, offset }: BatchSlice,
     points: readonly string[] | null,
@@ -189,7 +191,7 @@ export class Ingest {
   #checkTimes({ epoch }: RecordHead, nowNs: bigint): void {
     const { startNs, endNs } = epoch;
     const bad = (problem: string) => new UsageError("bad-time", problem);
-    // One that is void, or between two delimiters of the same timestamp, takes no time.
+    // A void epoch, or one between two delimiters with the same timestamp, has zero length.
     const shortest = epoch.mode === "aligned" ? 1n : 0n;
     if (endNs - startNs < shortest || startNs < 0n) throw bad(`an epoch from ${startNs} to ${endNs} ns`);
     if (endNs - startNs > DAY_NS) throw bad("an epoch of more than a day");
@@ -200,7 +202,7 @@ export class Ingest {
   }
 }
 
-/** A tap that may publish for its own point alone speaks for no other. */
+/** A tap permitted to publish for one point must not send records of another. */
 function checkPlace({ point, segment }: RecordHead, place: StreamPlace): void {
   if (point === place.point && segment === place.label) return;
   const named = (of: string, label: string) =>
@@ -211,7 +213,7 @@ function checkPlace({ point, segment }: RecordHead, place: StreamPlace): void {
   );
 }
 
-/** As JSON, a text for each. */
+/** A tap's settings. Their JSON is the key of the cache. */
 type Settings = [
   estimator: string,
   payloadVersion: number,
@@ -236,7 +238,7 @@ function checkSettings(
         `this collector does not read version ${payloadVersion} of ${estimator.name}`,
       );
     FlowKeySpec.parse(key);
-    // Parameters out of their bounds are geometries that nobody has room for.
+    // Parameters out of bounds would describe geometries too large to allocate.
     parseParameters(estimator, parameters);
     const settings = { estimator: name, payloadVersion, parameters, key, cover, inner };
     return { problem: null, fingerprint: geometryFingerprint(settings) };
@@ -246,7 +248,10 @@ function checkSettings(
   }
 }
 
-/** A record whose payload is unpacked when somebody asks for it: most are stored as they came. It is not kept: it may be much larger than what it came in. */
+/**
+ * Returns a record that unpacks its payload on each access, without keeping it. Most records are stored as received, and an unpacked payload may be
+ * much larger.
+ */
 function lazily(head: RecordHead, unpack: () => Uint8Array): EpochRecord {
   return {
     ...head,
@@ -260,7 +265,7 @@ function plain({ message, hint }: UsageError): string {
   return hint === undefined ? message : `${message}; ${hint}`;
 }
 
-/** Where the archive keeps the record of a head, as its listing would give it. */
+/** Returns the archive's listing entry for a record with this head. */
 export function entryOf(file: string, head: RecordHead): ArchiveEntry {
   const { point, segment, estimator, role } = head;
   const { mode, startNs, endNs, startId, endId } = head.epoch;

@@ -1,6 +1,7 @@
 /**
- * Which records may not be in the results yet: one line per message, on disk before the message is acknowledged. After a crash the times that it names are estimated again from the archive, which
- * changes nothing that was there and adds what is missing. Rewritten now and then without what is settled, so that it stays short.
+ * Journal of the records that may not be in the results yet: one line per point and label of a message, on disk before the message is acknowledged.
+ * After a crash the time spans in it are estimated again from the archive; existing rows stay the same and missing ones are added. The file is
+ * rewritten now and then without the settled spans, so it stays short.
  */
 
 import { existsSync, readFileSync } from "node:fs";
@@ -28,12 +29,12 @@ export class Journal {
     this.#spans = existsSync(path) ? readSpans(readFileSync(path, "utf8")) : [];
   }
 
-  /** In the order they came. */
+  /** Spans in order of arrival. */
   get spans(): readonly PendingSpan[] {
     return this.#spans;
   }
 
-  /** Durable when it resolves. */
+  /** Adds the spans of these records. Durable when it resolves. */
   add(heads: readonly RecordHead[]): Promise<void> {
     return this.addSpans(joinSpans(heads));
   }
@@ -47,12 +48,12 @@ export class Journal {
       this.#spans.push(...spans);
     });
     const done = this.#writing;
-    // A failure goes to the caller whose write failed; the next one tries again.
+    // The caller whose write failed gets the error; the next write starts afresh.
     this.#writing = done.catch(() => undefined);
     return done;
   }
 
-  /** Only those that are still open stay. `count`: how many of the first were looked at; what came since stays. */
+  /** Keeps only open spans. `count`: how many of the first spans were examined; later ones are kept. */
   settle(count: number, isOpen: (span: PendingSpan) => boolean): Promise<void> {
     const done = this.#writing.then(async () => {
       const left = [...this.#spans.slice(0, count).filter(isOpen), ...this.#spans.slice(count)];
@@ -75,7 +76,7 @@ export class Journal {
   }
 }
 
-/** One span for each point and label of a message. */
+/** Joins the records of a message into one span per point and label. */
 function joinSpans(heads: readonly RecordHead[]): PendingSpan[] {
   const spans = new Map<string, PendingSpan>();
   for (const { point, segment, epoch } of heads) {
@@ -95,7 +96,7 @@ function line({ point, segment, startNs, endNs }: PendingSpan): string {
   return `${JSON.stringify([point, segment, `${startNs}`, `${endNs}`])}\n`;
 }
 
-/** A last line that was cut by a kill belongs to a message that was not acknowledged. */
+/** Parses the journal. A last line cut off by a kill belongs to a message that was not acknowledged, and is skipped. */
 function readSpans(text: string): PendingSpan[] {
   return text.split("\n").flatMap((row) => {
     try {

@@ -1,11 +1,11 @@
-/** How much of its time a collector gives to one client: buckets that fill again, by token (or by address where there are no tokens). Bounded, whoever comes. */
+/** Rate limits per client, by token (by address where there are no tokens), as token buckets. The number of buckets is bounded. */
 import { HttpError } from "./problem.ts";
 
 export interface RateLimits {
-  /** Requests per second, and at once. */
+  /** Requests per second, and burst size. */
   requests: number;
   burst: number;
-  /** Bytes of records per second, and at once. */
+  /** Record bytes per second, and burst size. */
   bytes: number;
   burstBytes: number;
 }
@@ -27,7 +27,7 @@ class Bucket {
     this.#atMs = nowMs;
   }
 
-  /** Seconds to wait; 0 where it was taken. What is larger than the whole bucket passes when it is full. */
+  /** Takes the amount, or returns the seconds to wait. An amount larger than the bucket passes when the bucket is full. */
   take(amount: number, nowMs: number): number {
     this.#level = Math.min(this.#size, this.#level + (this.#rate * (nowMs - this.#atMs)) / 1000);
     this.#atMs = nowMs;
@@ -37,13 +37,13 @@ class Bucket {
     return 0;
   }
 
-  /** Seconds until there is anything to take. */
+  /** Seconds until the level is above zero. */
   wait(nowMs: number): number {
     const waitS = this.take(0, nowMs);
     return this.#level > 0 ? waitS : Math.max(waitS, -this.#level / this.#rate, 0.001);
   }
 
-  /** What has been used already: below nothing, too. */
+  /** Charges for something already used; the level may become negative. */
   spend(amount: number, nowMs: number): void {
     this.take(0, nowMs);
     this.#level -= amount;
@@ -51,7 +51,7 @@ class Bucket {
 }
 
 export interface AnsweringLimits {
-  /** Share of the answering thread's time that one client may have, and ms at once. */
+  /** Share of the answering thread's time per client, and burst in ms. */
   share: number;
   burstMs: number;
 }
@@ -59,7 +59,8 @@ export interface AnsweringLimits {
 const ANSWERING_LIMITS: AnsweringLimits = { share: 0.8, burstMs: 60_000 };
 
 /**
- * What questions cost is known only when they are answered (MAPLE, section 5: a client must not overwhelm the store): each client has a budget of time, which its answers are taken from afterwards.
+ * The cost of a question is known only after it is answered (MAPLE, section 5: a client must not overwhelm the store). Each client therefore has a
+ * time budget that its answers are charged to afterwards.
  */
 export class AnsweringBudget {
   readonly #limits: AnsweringLimits;
@@ -71,7 +72,7 @@ export class AnsweringBudget {
     this.#now = now;
   }
 
-  /** HttpError 429 where the client has used more than its share. */
+  /** Throws HttpError 429 if the client has used more than its share. */
   check(client: string): void {
     const waitS = this.#clients.get(client)?.wait(this.#now()) ?? 0;
     if (waitS > 0)
@@ -106,18 +107,18 @@ export class ClientLimits {
     this.#now = now;
   }
 
-  /** Other limits, for everybody from now on. */
+  /** Sets new limits and resets all clients. */
   change(limits: RateLimits): void {
     this.#limits = limits;
     this.#clients.clear();
   }
 
-  /** HttpError 429 where the client has to wait. */
+  /** Throws HttpError 429 if the client must wait. */
   take(client: string, bytes: number): void {
     const nowMs = this.#now();
     const { requests, burst, bytes: rate, burstBytes } = this.#limits;
     let own = this.#clients.get(client);
-    // The one that came longest ago makes room, and begins anew should it come again.
+    // The least recently seen client is dropped if there are too many; it starts with a full bucket when it returns.
     if (own) this.#clients.delete(client);
     else own = { requests: new Bucket(requests, burst, nowMs), bytes: new Bucket(rate, burstBytes, nowMs) };
     this.#clients.set(client, own);

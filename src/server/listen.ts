@@ -1,9 +1,9 @@
-/** Where a collector listens. */
+/** The address a collector listens on. */
 import { invalidValue } from "../base/errors.ts";
 
 export const DEFAULT_LISTEN = "127.0.0.1:8787";
 
-/** HOST:PORT, [HOST]:PORT; port 0: any that is free. */
+/** Parses HOST:PORT or [HOST]:PORT. Port 0 means any free port. */
 export function parseListen(text: string): { host: string; port: number } {
   const match = /^(?:\[([0-9a-fA-F:.]+)\]|([^:[\]\s]*)):(\d{1,5})$/.exec(text.trim());
   const port = Number(match?.[3] ?? Number.NaN);

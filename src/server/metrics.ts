@@ -1,5 +1,6 @@
 /**
- * Metrics for Prometheus, in base units (seconds, bytes). Labels are routes, points and segments, of which there are at most so many here; never flows. Those beyond are counted, not named.
+ * Metrics for Prometheus, in base units (seconds, bytes). Labels are routes, points and segments, never flows. The number of series is bounded;
+ * points and segments beyond the bound are only counted.
  */
 import type { EpochLoss } from "../collect/epoch-losses.ts";
 import { withoutSuperseded } from "../epoch/direction-label.ts";
@@ -9,7 +10,7 @@ import type { LatestRow } from "./latest-rows.ts";
 import type { Parts } from "./routes/route.ts";
 import type { TapState } from "./tap-states.ts";
 
-/** Points, and segments with estimators, that have series of their own. */
+/** Most points, and most segment-estimator pairs, with series of their own. */
 const MAX_LABELLED = 1000;
 
 interface Requests {
@@ -17,7 +18,7 @@ interface Requests {
   seconds: number;
 }
 
-/** What HTTP has answered, by route and status. */
+/** Requests answered, by route and status class. */
 export class RequestMetrics {
   readonly #requests = new Map<string, Requests>();
 
@@ -49,9 +50,9 @@ export class RequestMetrics {
 
 export type Labels = Record<string, string>;
 
-/** What metrics are written to: text for Prometheus here, or OTLP (otlp.ts). */
+/** A receiver of metrics: Prometheus text here, OTLP in otlp.ts. */
 export interface MetricSink {
-  /** Values that are null are left out, and so is a metric without any. */
+  /** Skips null values, and a metric without any value. */
   add(
     name: string,
     type: "counter" | "gauge",
@@ -156,7 +157,7 @@ export function writeMetrics(
   );
 }
 
-/** Of a worker of a cluster. */
+/** Metrics of a cluster worker. */
 function clusterMetrics(out: MetricSink, cluster: ClusterState | null): void {
   if (!cluster) return;
   const { group } = cluster;
@@ -189,7 +190,7 @@ function networkMetrics(out: MetricSink, network: Parts["network"]): void {
     "open incidents on the path",
     each((p) => p.incidents.length),
   );
-  // A series has one value: of several incidents the one that is most certain.
+  // A series has one value: of several incidents on a segment, the most certain one counts.
   const blamed = new Map<string, [Labels, number]>();
   for (const { segment, kind, confidence } of network.open) {
     if (!segment) continue;
@@ -282,7 +283,7 @@ export function tapMetrics(out: MetricSink, taps: Record<string, TapState>): voi
   tapEffortMetrics(out, each);
 }
 
-/** What taps say of themselves in their records. */
+/** What taps report about themselves in their records. */
 function tapEffortMetrics(
   out: MetricSink,
   each: (value: (tap: TapState) => number | null) => [Labels, number | null][],

@@ -1,4 +1,4 @@
-/** A whole simulated network through the real pipeline: what the collector's rows say holds the truth as often as stated. */
+/** A whole simulated network through the real pipeline: the collector's intervals contain the truth as often as stated. */
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -36,7 +36,7 @@ function networkFile(): string {
 describe("a simulated network", () => {
   it("is answered by the collector with intervals that hold the truth", async () => {
     const network = readNetwork(networkFile(), 1);
-    // A-B-C-D, D-C-B, C-B-A: the links that no demand crosses carry nothing.
+    // A-B-C-D, D-C-B, C-B-A: links that no demand crosses carry no traffic.
     const loads = network.links.map((l) => [`${l.from}${l.to}`, l.ratePps]).sort();
     expect(loads).toEqual([
       ["AB", 200],
@@ -68,18 +68,18 @@ describe("a simulated network", () => {
           if (!point?.latency || meanNs === null) continue;
           asked++;
           expect(point.sent).toBe(sent);
-          // Half a nanosecond: an answer that counted every packet has no width but that of rounding.
+          // Half a nanosecond of tolerance: if every packet was counted, the interval is as narrow as rounding.
           if (point.latency.lowNs - 0.5 <= meanNs && meanNs <= point.latency.highNs + 0.5) held++;
         }
         const total = epochs.reduce((n, e) => n + e.lost, 0);
         const {
           points: [whole],
         } = await latencySeries(server.service.results, selection, 3_600_000_000_000n, 1);
-        // What is on its way at the end of the time may count as lost.
+        // Packets in flight at the end may count as lost.
         if (whole && !((whole.lostLow ?? 0) <= total && total <= (whole.lostHigh ?? 0) + 1)) lostWrong++;
       }
       expect(asked).toBeGreaterThan(200);
-      // Stated 95 %; of 240 epochs 213 hold by chance at least but once in 10,000 runs.
+      // Stated: 95 %. Of 240 epochs, fewer than 213 contain the truth by chance only once in 10,000 runs.
       expect(held / asked).toBeGreaterThan(0.887);
       expect(lostWrong).toBe(0);
       const slow = truth.get("B:C") ?? [];

@@ -1,4 +1,4 @@
-/** From records over HTTP to incidents, alerts, webhooks, coverage, metrics; and all of it again after a restart. */
+/** From records over HTTP to incidents, alerts, webhooks, coverage and metrics; and the same after a restart. */
 import { once } from "node:events";
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { createServer, type IncomingMessage, type Server } from "node:http";
@@ -93,7 +93,7 @@ async function start(config: string, log: string[] = []): Promise<RunningServer>
     ...options,
     listen: "127.0.0.1:0",
     tickMs: 1e9,
-    // Epochs of the simulation are long ago.
+    // The simulated epochs lie in the past.
     now: () => records.at(-1)?.epoch.endNs ?? 0n,
     onLog: (text) => log.push(text),
   });
@@ -154,7 +154,7 @@ describe("a network", () => {
     expect(incident?.baseline).toBeLessThan(300_000);
     expect(incident?.peak).toBeGreaterThan(SLOW.moreNs);
     expect(incident?.share).toBeCloseTo(1);
-    // Flows that were there before are shown with what their delay was.
+    // For flows seen before the incident, their earlier delay is shown as well.
     expect(incident?.flows.length).toBeGreaterThan(3);
     for (const flow of incident?.flows ?? []) {
       expect(flow.latency?.meanNs).toBeGreaterThan(SLOW.moreNs);
@@ -175,7 +175,7 @@ describe("a network", () => {
     expect(metrics).toMatch(
       /hoptime_segment_blamed\{.*kind="delay"\} 0\.99|hoptime_segment_blamed\{.*kind="delay"\} 1/,
     );
-    // Killed, and started again: nothing is told twice.
+    // Killed and restarted: no event is sent twice.
     running.splice(0);
     await first.service.abandon();
     const second = await start(text, log);
@@ -193,7 +193,7 @@ describe("a network", () => {
     expect(ended.alerts).toHaveLength(2);
     expect(ended.alerts.find((a) => a.name === "slow")?.worst).toBeGreaterThan(SLOW.moreNs);
     await second.alerts.close();
-    // Rows of before come again after a restart: what has ended stays so.
+    // Old rows arrive again after a restart: ended alerts stay ended.
     const { results, events } = second.service;
     const lda = { from: POINTS.from, to: POINTS.to, label: "", estimator: "lda" };
     const labels = (await results.segments()).map((s) => s.label);
@@ -206,7 +206,7 @@ describe("a network", () => {
         await results.segmentRows({ ...lda, label, fromNs: at(SLOW.first + 2), toNs: at(10_000) }, 0),
       );
     expect(third.counts.began).toBe(0);
-    // The first attempt failed, and was made again.
+    // The first attempt failed and was retried.
     expect(ops.bodies.map((b) => `${b.name} ${b.change}`).sort()).toEqual([
       ...["blame began", "blame ended", "slow began", "slow ended"],
     ]);
@@ -244,7 +244,7 @@ describe("a network", () => {
     const openNs = records[0]?.epoch.startNs ?? 0n;
     const seconds = (r: EpochRecord) => Number((r.epoch.startNs - openNs) / 1_000_000_000n);
     const lda = records.filter((r) => r.estimator === "lda" && seconds(r) < 30);
-    // Two epochs of the receiver are missing, of which one comes late; one message comes twice.
+    // Two epochs of the receiver are missing, one of them arrives late; one message arrives twice.
     const isAbsent = (r: EpochRecord) => r.point === POINTS.to && (seconds(r) === 10 || seconds(r) === 20);
     await send(
       server,
@@ -347,7 +347,7 @@ describe("a webhook", () => {
     const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
     const webhook = new Webhook({ name: "x", url, timeoutMs: 50, retries: 0 });
     webhook.send({});
-    // Would it wait for the limit of the close, the test would end first.
+    // If it waited for the close's grace period, the test would time out.
     await webhook.close(3_600_000);
     expect(webhook.counts).toMatchObject({ sent: 0, failed: 1 });
     server.closeAllConnections();

@@ -1,4 +1,7 @@
-/** A collector that copies its records to an object store: questions about packets have the same answers from its directory, from the store alone, and from both. */
+/**
+ * A collector that copies its records to an object store answers questions about packets the same from its directory, from the store alone, and
+ * from both.
+ */
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -16,7 +19,7 @@ import { BATCH_TYPE, frameRecord } from "../transport/batch.ts";
 import { type RunningServer, startServer } from "./server.ts";
 
 const root = mkdtempSync(join(tmpdir(), "hoptime-collect-objects-"));
-/** Few bits to check: digests that nobody sent are found now and then, and their delays are read. */
+/** Few check bits: some digests that nobody sent are found by chance, so their delays are read too. */
 const ESTIMATORS = ["lda", "maple:k=16,check=4"];
 const random = new Random("digests");
 const digests = Array.from({ length: 200 }, () =>
@@ -47,7 +50,7 @@ const start = (data: string, inStore: boolean): Promise<RunningServer> =>
   });
 
 async function post({ url }: RunningServer): Promise<void> {
-  // As taps send them: parts are read where they lie.
+  // As taps send them: uncompressed, so that parts are read in place.
   const body = new Uint8Array(
     Buffer.concat(observed.records.flatMap((r) => frameRecord(encodeRecord(r, { raw: true })))),
   );
@@ -80,7 +83,7 @@ describe("a collector with an object store", () => {
     const expected = await packets(before);
     expect(JSON.parse(expected).epochs.refused).toEqual([]);
     await before.close();
-    // What came before there was a store is copied when it starts.
+    // Records from before the store was configured are copied at start.
     const after = await start("data", true);
     expect(await copied(after)).toBe(observed.records.length);
     await post(after);

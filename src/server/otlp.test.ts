@@ -1,4 +1,4 @@
-/** Metrics pushed as OTLP: to a server of the test, which reads what it gets. */
+/** Metrics pushed as OTLP to a test server, which checks what it receives. */
 import { once } from "node:events";
 import { mkdtempSync, rmSync } from "node:fs";
 import { createServer } from "node:http";
@@ -76,7 +76,7 @@ it("says what /metrics says, in OpenTelemetry's names, types and units; failures
     expect(row?.asDouble).toBeGreaterThan(1e-4);
     expect(row?.asDouble).toBeLessThan(3e-4);
     expect(row?.attributes.map((a) => a.key)).toEqual(["from", "to", "label", "estimator"]);
-    // Every metric of /metrics is there.
+    // Every metric of /metrics is present.
     const names = (await (await fetch(`${server.url}/metrics`)).text()).match(/^# TYPE \S+/gm) ?? [];
     for (const name of names.map((n) => n.slice("# TYPE ".length)))
       expect([...metrics.keys(), "hoptime_http_requests", "hoptime_http_request"]).toContain(

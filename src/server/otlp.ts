@@ -1,6 +1,7 @@
 /**
- * Metrics pushed to an OpenTelemetry collector (OTLP/HTTP 1.x, JSON encoding): the same that /metrics has. Names are without the suffixes that OpenTelemetry's own translation to Prometheus adds (`_total`, units), so that both ways end in the
- * same series. A push that fails is not repeated: the next one says more. 64-bit integers are texts in this encoding.
+ * Pushes metrics to an OpenTelemetry collector (OTLP/HTTP 1.x, JSON encoding): the same metrics as /metrics. Names lack the suffixes that
+ * OpenTelemetry's own translation to Prometheus adds (`_total`, units), so both ways yield the same series. A failed push is not repeated; the next
+ * one carries newer values. In this encoding, 64-bit integers are strings.
  */
 import { readFileSync } from "node:fs";
 import { hostname } from "node:os";
@@ -23,7 +24,7 @@ const UNITS = [
   ["_ratio", "", "1"],
 ] as const;
 
-/** `hoptime_tap_spool_bytes` is `hoptime_tap_spool` in `By`. */
+/** Example: `hoptime_tap_spool_bytes` becomes `hoptime_tap_spool` with unit `By`. */
 export function otlpName(name: string): { name: string; unit: string } {
   const plain = name.replace(/_total$/, "");
   for (const [suffix, instead, unit] of UNITS)
@@ -31,7 +32,7 @@ export function otlpName(name: string): { name: string; unit: string } {
   return { name: plain, unit: "1" };
 }
 
-/** Collects metrics as OTLP has them. */
+/** Collects metrics in the OTLP format. */
 class OtlpMetrics implements MetricSink {
   readonly #metrics: unknown[] = [];
   readonly #startNs: string;
@@ -106,7 +107,7 @@ export class OtlpPush {
     this.#schedule();
   }
 
-  /** Once more, so that what happened last is known. */
+  /** Pushes once more, so that the last values arrive. */
   async close(): Promise<void> {
     if (this.#timer) clearTimeout(this.#timer);
     this.#timer = null;
@@ -155,7 +156,7 @@ export class OtlpPush {
   }
 }
 
-/** Partial success: how many data points were not taken. */
+/** Returns how many data points the server rejected (partial success), or null. */
 function rejected(body: string): string | null {
   try {
     const { partialSuccess } = JSON.parse(body) as {
@@ -164,7 +165,7 @@ function rejected(body: string): string | null {
     const n = Number(partialSuccess?.rejectedDataPoints ?? 0);
     return n > 0 ? `${n} data points were not taken` : null;
   } catch {
-    // An empty body is a success.
+    // An empty body means full success.
     return null;
   }
 }

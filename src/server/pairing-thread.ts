@@ -1,4 +1,7 @@
-/** Pairing in a thread of its own (pairing-worker.ts), where there is a program for one; in place where the sources run directly. What is known of it is that of the last time that it has worked. */
+/**
+ * Runs the pairing in a thread of its own (pairing-worker.ts), or in this thread when the program runs from source. The state known here is that of
+ * the worker's last report.
+ */
 import { existsSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 import { Worker } from "node:worker_threads";
@@ -17,7 +20,7 @@ import {
 } from "./pairing.ts";
 import type { CrossingRecord, PairingOrder, PairingReport, PairingWorkerData } from "./pairing-worker.ts";
 
-/** What the service needs of it. */
+/** The part of the pairing that the service needs. */
 export type PairingPart = Pick<
   Pairing,
   | "counts"
@@ -37,7 +40,7 @@ export type PairingPart = Pick<
   close(): Promise<void>;
 };
 
-/** Larger records are read from the disk instead of crossing to the thread. */
+/** Larger records are not sent to the thread; it reads them from disk. */
 const MAX_CROSSING = 16e6;
 const YOUNG_MB = 96;
 
@@ -53,7 +56,7 @@ class PairingThread implements PairingPart {
   readonly #worker: Worker;
   readonly #ending = endingFlags();
   readonly #watched = new Map<string, CollectedSegment>();
-  /** Given up since: a report of before may still have them. */
+  /** Segments unwatched here that an older report of the worker may still contain. */
   readonly #unwatched = new Set<string>();
   readonly #waiting = new Map<number, { resolve: () => void; reject: (error: Error) => void }>();
   #state: PairingState = {
@@ -62,7 +65,7 @@ class PairingThread implements PairingPart {
   };
   #next = 1;
   #sent = 0;
-  /** Numbers of the orders to estimate a time again that no report is of yet. */
+  /** Numbers of the orders to estimate a span again that no report covers yet. */
   #again: number[] = [];
   #failed: Error | null = null;
 
@@ -72,7 +75,7 @@ class PairingThread implements PairingPart {
     const workerData: PairingWorkerData = {
       ...{ directory: archive.directory, latenessNs, topFlows, namesWaiting, ending: this.#ending },
     };
-    // Records wait for their other ends: with more room for what is young, most are gone before they are moved.
+    // Records wait for the other endpoint; a larger young generation keeps them from being promoted before they are freed.
     this.#worker = new Worker(program, {
       workerData,
       resourceLimits: { maxYoungGenerationSizeMb: YOUNG_MB },
@@ -99,7 +102,7 @@ class PairingThread implements PairingPart {
     return this.#sent;
   }
 
-  /** As it was last reported: rows that had been made by then have come. */
+  /** The last reported state. All rows made up to then have arrived. */
   state(): PairingState {
     return this.#state;
   }
@@ -144,7 +147,7 @@ class PairingThread implements PairingPart {
     this.#again.push(this.#sent);
   }
 
-  /** As of the last work: what was offered before it is in it. */
+  /** As of the last finished work, which covers everything offered before it. */
   isSettled(point: string, label: string, span: Span): boolean {
     return isSettledIn(this.#state.watched, { point, label, span, latenessNs: this.#options.latenessNs });
   }
@@ -154,7 +157,7 @@ class PairingThread implements PairingPart {
     const id = this.#next++;
     return new Promise((resolve, reject) => {
       this.#waiting.set(id, { resolve, reject });
-      // While it works the process does not end.
+      // Keeps the process alive while the thread works.
       this.#worker.ref();
       this.#send({ kind: "work", id });
     });
@@ -200,7 +203,7 @@ class PairingThread implements PairingPart {
   }
 }
 
-/** In memory of its own, which crosses to the thread whole. */
+/** Joins the parts in a buffer of its own, which can be transferred to the thread without a copy. */
 function joined(parts: readonly Uint8Array[]): Uint8Array {
   const all = new Uint8Array(parts.reduce((n, part) => n + part.length, 0));
   let at = 0;
@@ -211,7 +214,7 @@ function joined(parts: readonly Uint8Array[]): Uint8Array {
   return all;
 }
 
-/** Without what is unpacked when it is asked for. */
+/** Copies the head without the lazily unpacked payload. */
 function plainHead(head: Accepted["head"]): Accepted["head"] {
   if (!("payload" in head)) return head;
   const copy = Object.getOwnPropertyDescriptors(head) as Record<string, PropertyDescriptor>;

@@ -1,4 +1,7 @@
-/** The thread that pairs and estimates (pairing.ts): estimates of large records take the processor for a tenth of a second, and the collector goes on taking records and answering meanwhile. */
+/**
+ * The thread that pairs records and estimates (pairing.ts). Estimating large records takes up to a tenth of a second of CPU time; meanwhile the
+ * collector goes on taking records and answering.
+ */
 import { parentPort, workerData } from "node:worker_threads";
 import { RecordArchive } from "../archive/archive.ts";
 import { mayBeEnded } from "../base/ending.ts";
@@ -14,19 +17,19 @@ export interface PairingWorkerData {
   latenessNs: bigint;
   topFlows: number;
   namesWaiting: boolean;
-  /** base/ending.ts */
+  /** The flags of base/ending.ts. */
   ending: Int32Array;
 }
 
 export interface CrossingRecord extends Pick<Accepted, "bytes" | "outcome" | "settled"> {
-  /** Null where it is among `encoded`. */
+  /** Null if the record is among `encoded`. */
   head: RecordHead | null;
 }
 
 export type PairingOrder =
   | { kind: "watch"; segment: CollectedSegment }
   | { kind: "unwatch"; segment: CollectedSegment }
-  /** `encoded`: records without a head, as they came and were checked, one behind the other; the others are read from the archive. */
+  /** `encoded`: the checked records without a head here, concatenated as received. The other records are read from the archive. */
   | { kind: "offer"; records: CrossingRecord[]; encoded: Uint8Array }
   | { kind: "resume"; segment: CollectedSegment; latestNs: bigint; doneNs: bigint | undefined }
   | { kind: "again"; point: string; label: string; span: Span }
@@ -36,14 +39,14 @@ export type PairingReport =
   | { kind: "rows"; rows: { row: SegmentRow; flows: FlowRow[] }[] }
   | { kind: "refused"; file: string; reason: string }
   | { kind: "late"; head: RecordHead }
-  /** While it works; rows of what is done by then were reported before. */
+  /** Sent while it works. All rows of what the state counts as done were reported before. */
   | { kind: "state"; state: PairingState }
   | { kind: "worked"; id: number; state: PairingState; error: string | null };
 
-/** Rows that cross at a time, and how long the first of them waits for more, ms. */
+/** Most rows per message, and how long the first row waits for more, ms. */
 const MAX_ROWS = 200;
 const GATHER_MS = 100;
-/** Where records are named: how often it says how far it is while it works, ms. */
+/** Interval of state reports during long work, ms; only if records are named. */
 const STATE_MS = 500;
 
 const port = parentPort;
@@ -98,7 +101,7 @@ function offered(records: readonly CrossingRecord[], encoded: Uint8Array): Offer
   let at = 0;
   return records.map(({ head, bytes, outcome, settled }) => {
     if (head) return { head, record: null, bytes, outcome, settled };
-    // Its own memory: the others of the message go when they are done.
+    // A copy of its own, so that the rest of the message can be freed.
     const own = encoded.slice(at, at + bytes);
     at += bytes;
     const decoded = decodeHead(own);

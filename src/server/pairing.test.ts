@@ -1,4 +1,7 @@
-/** What is said of records while others are still estimated: a worker of a cluster acknowledges those that are done (cluster/worker.ts). */
+/**
+ * What the pairing reports about records while others are still being estimated: a cluster worker acknowledges those that are done
+ * (cluster/worker.ts).
+ */
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -81,7 +84,7 @@ describe("pairing", () => {
     const own = pairing(() => seen.push(own.state().aloneNames));
     const [sender, receiver] = ["A", "B"].map((point) => accepted.filter(({ head }) => head.point === point));
     own.offer(offered(sender ?? []));
-    // Nobody has looked yet.
+    // The pairing has not run yet.
     expect(own.state()).toMatchObject({ aloneNames: [] });
     await own.work();
     expect(epochsOf(own.state().aloneNames)).toEqual([0, 1, 2, 3, 4, 5]);
@@ -100,7 +103,7 @@ describe("pairing", () => {
     const directory = await RecordArchive.create(join(root, "listing"));
     const records = Array.from({ length: EPOCHS }, (_, e) => listing.epoch(e)).flat();
     const all = offered((await new Ingest(directory, ESTIMATORS).take(framed(records), null)).accepted);
-    /** The last row of each epoch, with its flows, when they have come in these parts. */
+    /** Returns the last row of each epoch, with its flows, when the records arrive in these parts. */
     const rowsOf = async (parts: readonly (typeof all)[], times = new Map<number, number>()) => {
       const rows = new Map<number, string>();
       const own = new Pairing({
@@ -136,11 +139,11 @@ describe("pairing", () => {
       [sketches.slice(0, 6), ofA, sketches.slice(6), ofB],
     ])
       expect(await rowsOf(parts)).toEqual(expected);
-    // One that comes after the estimate has it made again.
+    // A flow list that arrives after the estimate causes the epoch to be estimated again.
     const again = new Map<number, number>();
     await rowsOf([ofA, sketches, ofB], again);
     expect([...again.values()]).toEqual([2, 2, 2, 2, 2, 2]);
-    // A point that lists flows is waited for: one estimate, not two.
+    // The pairing waits for a point that lists flows: one estimate, not two.
     const times = new Map<number, number>();
     const epoch = (n: number) => all.filter(({ head }) => epochOf(head.epoch) === n);
     const lagging = (n: number) =>

@@ -1,6 +1,7 @@
 /**
- * Records become rows as they come. Each watched segment has a collector of its own (collect/collector.ts), which pairs and estimates what comes in order; the watermark follows the records. What comes
- * late, replaces another record, or was left over by a crash is estimated again from the archive, for its own time: rows are replaced by better ones.
+ * Turns records into rows as they arrive. Each watched segment has its own collector (collect/collector.ts), which pairs and estimates records in
+ * order; its watermark follows the records. Records that are late, replace another, or were left over by a crash cause their time span to be
+ * estimated again from the archive; the new rows replace the old ones.
  */
 import { join } from "node:path";
 import type { RecordArchive } from "../archive/archive.ts";
@@ -21,22 +22,22 @@ import { RecentRecords } from "./recent-records.ts";
 export interface PairingOptions {
   archive: RecordArchive;
   table: readonly Estimator[];
-  /** How long an epoch waits for its other end, in the records' time. */
+  /** How long an epoch waits for the record of the other endpoint, in record time. */
   latenessNs: bigint;
-  /** Flows kept of each epoch. */
+  /** Number of flows kept per epoch. */
   topFlows: number;
-  /** Of one epoch; again where it is estimated again. */
+  /** Called with the rows of one epoch; called again if the epoch is estimated again. */
   onRows: (row: SegmentRow, flows: FlowRow[]) => void;
   onRefused: (file: string, reason: string) => void;
-  /** A record that came after its epoch was given up; once for each segment that it is an end of. */
+  /** Called for a record that arrives after its epoch was closed, once for each segment of which its point is an endpoint. */
   onLate?: (head: RecordHead) => void;
-  /** Is its state to name the records that are open? */
+  /** Whether the state names the open records. */
   namesWaiting?: boolean;
 }
 
-/** A record that is in the archive. */
+/** A record that is already in the archive. */
 export interface OfferedRecord extends Pick<Accepted, "head" | "bytes" | "outcome" | "settled"> {
-  /** As it came; null where it is to be read from the archive. */
+  /** The record as received; null if it must be read from the archive. */
   record: EpochRecord | null;
 }
 
@@ -53,12 +54,12 @@ export interface PairingCounts {
   missing: number;
 }
 
-/** How far a segment is. */
+/** Progress of one segment. */
 export interface WatchedState {
   segment: CollectedSegment;
   /** End of the newest record. */
   latestNs: bigint;
-  /** Times to be estimated again. */
+  /** Time spans to estimate again. */
   again: Span[];
 }
 
@@ -67,28 +68,31 @@ export interface PairingState {
   waiting: number;
   behind: number;
   watched: WatchedState[];
-  /** Offers and other orders that it is of. */
+  /** Number of offers and other orders that this state covers. */
   orders: number;
-  /** Where they are to be named: records (epoch/identity.ts) of those orders that wait, or whose rows are still to be made. All others are done: their rows have gone to `onRows`. */
+  /**
+   * If records are named: those of the covered orders that wait or whose rows are still to be made (epoch/identity.ts). All other records are done:
+   * their rows have gone to `onRows`.
+   */
   openNames: string[];
-  /** Of these, those that wait for nothing but their other end. */
+  /** The open records that wait only for the record of the other endpoint. */
   aloneNames: string[];
 }
 
 interface Watched extends WatchedState {
   collector: Collector;
-  /** Records that came late, whose times are still to be estimated again. */
+  /** Late records whose spans are still to be estimated again. */
   late: string[];
-  /** The collector has no records from before this: what comes of that time is late. */
+  /** The collector has no records from before this time, so any record from before it counts as late. */
   resumedNs: bigint | null;
 }
 
-/** Records of so long are estimated again at a time. */
+/** A span is estimated again in pieces of this length. */
 const CHUNK_NS = 600_000_000_000n;
-/** Epochs that are cut by packets are known by their neighbours: so far around they are looked at. */
+/** Epochs delimited by packets are identified by their neighbours, so this much around a span is read as well. */
 const AROUND_NS = 60_000_000_000n;
 const TURN_MS = 5;
-/** While much is estimated: how often what came meanwhile is looked at, ms. */
+/** Interval at which new records are looked at while a backlog is estimated, ms. */
 const LOOK_MS = 100;
 export const MAX_SEGMENTS = 10_000;
 
@@ -97,7 +101,7 @@ export class Pairing {
   readonly #options: PairingOptions;
   readonly #watched = new Map<string, Watched>();
   readonly #recent = new RecentRecords();
-  /** By point: segments that it is an end of. */
+  /** Watched segments by endpoint. */
   readonly #byPoint = new Map<string, Watched[]>();
   #working: Promise<void> = Promise.resolve();
   #offers = 0;
@@ -111,14 +115,14 @@ export class Pairing {
     return [...this.#watched.values()].map((w) => w.segment);
   }
 
-  /** Records that wait for a partner. */
+  /** Number of records that wait for the other endpoint. */
   get waiting(): number {
     let n = 0;
     for (const { collector } of this.#watched.values()) n += collector.waiting;
     return n;
   }
 
-  /** Times that are to be estimated again. */
+  /** Number of time spans to estimate again. */
   get behind(): number {
     let n = 0;
     for (const { again } of this.#watched.values()) n += again.length;
@@ -136,7 +140,7 @@ export class Pairing {
     return true;
   }
 
-  /** It is somebody else's from now on: what waits is forgotten. */
+  /** Stops watching the segment, e.g. because another worker has it now; waiting records are dropped. */
   unwatch(segment: CollectedSegment): void {
     const watched = this.#watched.get(nameOf(segment));
     if (!watched) return;
@@ -148,14 +152,14 @@ export class Pairing {
       );
   }
 
-  /** A flow table answers for nothing by itself: it lists flows for the others. */
+  /** Estimators without answers of their own are left out: a flow table only lists flows for the others. */
   #collector(segment: CollectedSegment): Collector {
     const { table } = this.#options;
     const estimators = table.filter((e) => e.answers.length > 0).map((e) => e.name);
     return new Collector({ segments: [segment], table, estimators });
   }
 
-  /** Records that are in the archive. `settled`: there is another record of the epoch, which this one has changed. */
+  /** Takes records that are already in the archive. `settled`: the record changed an existing record of its epoch. */
   offer(accepted: readonly OfferedRecord[]): void {
     this.#offers++;
     this.#orders++;
@@ -188,8 +192,9 @@ export class Pairing {
   }
 
   /**
-   * After a restart: records of the last while wait once more, so that an end that comes now finds its partner. `latestNs`: end of the newest record. `doneNs`: epochs that begin before this are in the
-   * results for sure, but for those that are cut by packets.
+   * Restores a segment after a restart: its most recent records wait again, so that a record of the other endpoint arriving now finds its partner.
+   * `latestNs`: end of the newest record. `doneNs`: epochs that begin before this are certainly in the results, unless they are delimited by
+   * packets.
    */
   resume(segment: CollectedSegment, latestNs: bigint, doneNs = 0n): void {
     this.#orders++;
@@ -205,25 +210,25 @@ export class Pairing {
       if (isCut || handle.epoch.startNs >= watched.resumedNs) watched.collector.offer(handle);
   }
 
-  /** A time of which records may not be in the results: of a point and label. */
+  /** Marks a span of a point and label to be estimated again, because its records may not be in the results. */
   again(point: string, label: string, span: Span): void {
     this.#orders++;
     for (const watched of this.#byPoint.get(point) ?? [])
       if (watched.segment.label === label) addSpan(watched.again, span);
   }
 
-  /** Is everything of this time and point estimated, or given up? */
+  /** Whether everything of this span and point is estimated or given up. */
   isSettled(point: string, label: string, span: Span): boolean {
     const { latenessNs } = this.#options;
     return isSettledIn(this.#byPoint.get(point) ?? [], { point, label, span, latenessNs });
   }
 
-  /** Offers and other orders so far. */
+  /** Number of offers and other orders so far. */
   get sent(): number {
     return this.#orders;
   }
 
-  /** Files of records that will be read yet. */
+  /** Files of records that are still to be read. */
   #wanted(): Set<string> {
     const sources = new Set<string>();
     for (const { collector } of this.#watched.values())
@@ -244,7 +249,7 @@ export class Pairing {
     return [...this.#watched.values()].flatMap(({ collector }) => [...collector.aloneNames()]);
   }
 
-  /** As it is now, for those who are not in this thread. */
+  /** A copy of the current state, for other threads. */
   state(): PairingState {
     const watched = [...this.#watched.values()].map(({ segment, latestNs, again }) => ({
       segment,
@@ -256,7 +261,7 @@ export class Pairing {
     return { counts: { ...this.counts }, waiting, behind, watched, orders: this.#orders, ...names };
   }
 
-  /** Everything that can be estimated now is; one call after the other. */
+  /** Estimates everything that can be estimated now. Calls run one after the other. */
   work(): Promise<void> {
     this.#working = this.#working.then(() => this.#advance());
     return this.#working;
@@ -265,24 +270,24 @@ export class Pairing {
   async #advance(): Promise<void> {
     const turn = turnEvery(TURN_MS);
     const watched = () => [...this.#watched.values()];
-    // Segments in turn: a path is known up to the one that is farthest behind.
+    // Segments take turns, because a path is known only up to its slowest segment.
     let looked = this.#offers;
     let nextMs = 0;
     for (const event of interleave(watched().map((w) => this.#ready(w, "all")))) {
       this.#take(event);
       await turn();
       if (this.#offers === looked || performance.now() < nextMs) continue;
-      // What came meanwhile: delay and loss of segments do not wait for flows and packets of a backlog.
+      // New records have arrived: delay and loss of segments must not wait for the flows and packets of a backlog.
       looked = this.#offers;
       for (const quick of interleave(watched().map((w) => this.#ready(w, "segments")))) this.#take(quick);
       nextMs = performance.now() + LOOK_MS;
     }
     this.#recent.retain(this.#wanted());
-    // What was before comes after what is now.
+    // Spans to estimate again come after current records.
     for (const watched of this.#watched.values()) {
       const { length } = watched.late;
       for (let span = watched.again.shift(); span; span = watched.again.shift()) {
-        // In pieces, so that a long outage is no long silence.
+        // In pieces, so that a long outage does not block new rows for long.
         const endNs = span.endNs - span.startNs > CHUNK_NS ? span.startNs + CHUNK_NS : span.endNs;
         if (endNs < span.endNs) watched.again.unshift({ startNs: endNs, endNs: span.endNs });
         await this.#estimateAgain(watched, { startNs: span.startNs, endNs });
@@ -306,7 +311,7 @@ export class Pairing {
     for (const event of collector.finish()) {
       const at = spanOf(event);
       const within = at.endNs > startNs && at.startNs < endNs;
-      // What may still change is left to the collector that waits for it.
+      // Epochs that may still change are left to the collector that waits for them.
       if (within && (at.endNs <= openNs || isFinal(event))) this.#take(event);
       await turn();
     }
@@ -350,7 +355,7 @@ export class Pairing {
   }
 }
 
-/** A label A:B names its segment; null where it does not, or the point is neither of the two. */
+/** Returns the segment that a label A:B names; null if it names none or the point is not one of its endpoints. */
 export function labelled(label: string, point: string): CollectedSegment | null {
   const [from, to, ...more] = label.split(":");
   if (!from || !to || more.length > 0 || (point !== from && point !== to)) return null;
@@ -375,7 +380,7 @@ export function nameOf({ from, to, label }: CollectedSegment): string {
   return JSON.stringify([from, to, label]);
 }
 
-/** Joined with one that it touches. */
+/** Adds a span, joining it with one it touches. */
 function addSpan(spans: Span[], { startNs, endNs }: Span): void {
   const near = spans.find((s) => startNs <= s.endNs && endNs >= s.startNs);
   if (!near) spans.push({ startNs, endNs });
@@ -385,7 +390,7 @@ function addSpan(spans: Span[], { startNs, endNs }: Span): void {
   }
 }
 
-/** No record that is still to come changes it. */
+/** Whether no future record can change this result. */
 function isFinal(event: Collected): boolean {
   return event.kind === "estimate" && event.estimate.mode !== "delimited";
 }

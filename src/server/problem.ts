@@ -1,4 +1,4 @@
-/** Failures in the words of HTTP: a status, and JSON with the fields that the library's errors carry. */
+/** Converts errors to HTTP: a status, and JSON with the fields of the library's errors. */
 import { FormatError, UsageError } from "../base/errors.ts";
 
 export interface Problem {
@@ -10,7 +10,7 @@ export interface Problem {
   expected?: string;
 }
 
-/** A refusal that has a status of its own. */
+/** An error with an HTTP status of its own. */
 export class HttpError extends Error {
   readonly status: number;
   readonly code: string;
@@ -57,10 +57,10 @@ export function problemOf(error: unknown): { status: number; problem: Problem } 
     message: string;
     syscall?: string;
   };
-  // Fastify's own: a body that is too large, JSON that is none, a type that nobody reads.
+  // Fastify's own errors: body too large, invalid JSON, unsupported media type.
   if (statusCode !== undefined && statusCode >= 400 && statusCode < 500)
     return { status: statusCode, problem: { error: "bad-request", message } };
-  // A disk that is full or fails: the client keeps what it has, and comes again.
+  // A full or failing disk: the client keeps its records and retries.
   if (code !== undefined && syscall !== undefined)
     return {
       status: 503,
@@ -72,7 +72,7 @@ export function problemOf(error: unknown): { status: number; problem: Problem } 
   };
 }
 
-/** The other way: what a collector refused, as the library would have. */
+/** The reverse: turns a collector's error response into the library's error. */
 export function errorOf(url: string, status: number, body: string): UsageError {
   try {
     const reported = JSON.parse(body) as Partial<Problem>;
@@ -83,7 +83,7 @@ export function errorOf(url: string, status: number, body: string): UsageError {
       return new UsageError(reported.error as UsageError["code"], problem, hint, { parameter, expected });
     }
   } catch {
-    // Not one of ours.
+    // Not a collector's error format.
   }
   return new UsageError("not-supported", `${url}: answered with status ${status}, not like a collector`);
 }

@@ -1,4 +1,4 @@
-/** Questions that records answer, as data: they cross threads and the network. Each is one call of the library on the archive. */
+/** Questions answered from records, as data: they cross threads and the network. Each corresponds to one library call on the archive. */
 import Type, { type Static } from "typebox";
 import { RecordArchive } from "../archive/archive.ts";
 import { LayeredStorage } from "../archive/layered-storage.ts";
@@ -18,13 +18,13 @@ import { askArchive } from "../query/segment/ask.ts";
 import { problemOf } from "./problem.ts";
 
 const NAME = Type.String({ minLength: 1, maxLength: 64 });
-/** As the command line takes it: ns, seconds with a point, or ISO 8601. */
+/** A time as on the command line: ns, seconds with a decimal point, or ISO 8601. */
 const TIME = Type.String({ minLength: 1, maxLength: 40 });
 const span = { from: Type.Optional(TIME), to: Type.Optional(TIME) };
 const closed = { additionalProperties: false };
 
 const FLOW_ROW = { minItems: 11, maxItems: 11 };
-/** As many as fit into a question. */
+/** As many flow rows as fit into one question. */
 export const MAX_FLOW_ROWS = 500_000;
 export const MAX_QUESTION_BYTES = 32 << 20;
 
@@ -75,7 +75,7 @@ const PACKET_QUESTION = Type.Object(
   closed,
 );
 
-/** One question, or several that are answered one after the other. */
+/** One question, or several that are answered in order. */
 export const PACKET_QUESTIONS = Type.Union([
   PACKET_QUESTION,
   Type.Object({ questions: Type.Array(PACKET_QUESTION, { minItems: 1, maxItems: 1000 }) }, closed),
@@ -94,7 +94,7 @@ export type SegmentQuestion = Static<typeof SEGMENT_QUESTION>;
 export type PacketsQuestion = Static<typeof PACKET_QUESTION>;
 export type PathQuestion = Static<typeof PATH_QUESTION>;
 
-/** Which records of packets are meant. */
+/** Selects the packet records of a question. */
 export interface PacketRecordsQuestion {
   point?: string | undefined;
   segment?: string | undefined;
@@ -112,13 +112,13 @@ export type ArchiveQuestion =
 
 export type AnswerPiece = string | Uint8Array;
 
-/** Where records are: in a directory, and behind it in an object store. */
+/** Where the records are: in a directory and, if configured, in an object store behind it. */
 export interface AskedArchive {
   directory: string;
   objects: ObjectPlace | null;
 }
 
-/** One per thread that asks: what was read stays for the next question. */
+/** One per thread, so that what one question read is cached for the next. */
 let opened: { place: string; storage: ObjectStorage } | null = null;
 
 function storageOf(place: ObjectPlace): ObjectStorage {
@@ -130,10 +130,12 @@ function storageOf(place: ObjectPlace): ObjectStorage {
   return opened.storage;
 }
 
-/** One per thread that asks: making them takes longer than most questions. */
+/** One per thread: instantiating the kernels takes longer than most questions. */
 let kernels: Kernels | null = null;
 
-/** The answer: JSON text; of several questions a line of it for each; bytes where the question was bytes. UsageError where the question is wrong. */
+/**
+ * Yields the answer: JSON text; for several questions one line each; bytes if the question was bytes. Throws UsageError if the question is invalid.
+ */
 export async function* answerQuestion(
   { directory, objects }: AskedArchive,
   asked: ArchiveQuestion,
@@ -176,7 +178,7 @@ async function* answerFrom(
   } else yield* servePackets(archive, { point: asked.point, segment: asked.segment }, asked.message, options);
 }
 
-/** What is wrong with one of several questions is said of that one alone. */
+/** Returns one answer as a line. An error of one question becomes its line and does not affect the others. */
 async function answerLine(
   archive: RecordArchive,
   question: PacketsQuestion,

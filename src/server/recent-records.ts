@@ -1,4 +1,7 @@
-/** Records that came lately, as they came: most are estimated within a second, and need not be read again from the disk. Those that nothing waits for any more go; bounded besides, the oldest make room. */
+/**
+ * Cache of the records that arrived recently: most are estimated within a second and need not be read from disk. Records that nothing waits for are
+ * dropped; beyond the size limit, the oldest are dropped.
+ */
 import type { EpochRecord } from "../epoch/record.ts";
 
 const MAX_BYTES = 64e6;
@@ -23,12 +26,12 @@ export class RecentRecords {
     }
   }
 
-  /** It is not the one of the archive any more. */
+  /** Drops a record that has been replaced in the archive. */
   forget(name: string): void {
     this.#remove(name);
   }
 
-  /** Only these stay. */
+  /** Drops all other records. */
   retain(names: ReadonlySet<string>): void {
     for (const name of this.#records.keys()) if (!names.has(name)) this.#remove(name);
   }

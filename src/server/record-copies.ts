@@ -1,8 +1,9 @@
 /**
- * Records that came are copied to an object store, so that they can be asked for when this directory has them no longer, and by others that share the store. The directory comes first: what is acknowledged is on disk, and is copied
- * from there, again after a restart. An object of the same name that differs is another part of the epoch, or one that reaches further: it is taken into the archive, which knows what to do with it, and what comes of that is stored.
+ * Copies records to an object store, so that they remain available after this directory's retention and to others that share the store. The
+ * directory comes first: what is acknowledged is on disk and is copied from there, after a restart too. An object of the same name that differs is
+ * another part of the epoch, or one that covers more of it: it is stored into the archive, which merges or replaces it, and the result is uploaded.
  *
- *   DIR/copied.json     what came before this time is in the store
+ *   DIR/copied.json     records that arrived before this time are in the store
  */
 import { createHash } from "node:crypto";
 import { readFileSync, statSync, writeFileSync } from "node:fs";
@@ -19,22 +20,22 @@ export interface RecordCopiesOptions {
   archive: RecordArchive;
   storage: ObjectStorage;
   merge: MergeRecords;
-  /** Of the mark. */
+  /** The file with that time. */
   file: string;
-  /** What is wrong; null when it works again. */
+  /** Reports an error; null means it works again. */
   onTrouble: (text: string | null) => void;
 }
 
 const AT_ONCE = 8;
 const RETRY_MS = [500, 30_000] as const;
 const MARK_MS = 5000;
-/** Clocks of file systems are coarser than ours. */
+/** Margin for file systems whose timestamps are coarser than the clock. */
 const AROUND_MS = 60_000;
 
 export class RecordCopies {
   copied = 0;
   readonly #options: RecordCopiesOptions;
-  /** Identities of records, and when they came. */
+  /** Records waiting to be copied, by identity or file, and when they arrived. */
   readonly #waiting = new Map<string, { head: RecordHead | null; file: string | null; sinceMs: number }>();
   readonly #working = new Set<Promise<void>>();
   #trouble: string | null = null;
@@ -49,7 +50,7 @@ export class RecordCopies {
     return { waiting: this.#waiting.size, copied: this.copied, trouble: this.#trouble };
   }
 
-  /** UsageError where there is no such bucket, or it may not be used. What an earlier run has left goes first. */
+  /** Starts copying, beginning with what an earlier run left. Throws UsageError if the bucket does not exist or must not be used. */
   start(): void {
     const { archive, storage, file } = this.#options;
     storage.check();
@@ -68,7 +69,7 @@ export class RecordCopies {
     this.#advance();
   }
 
-  /** Nothing waits any more: false where that is not so after a while. */
+  /** Resolves to true when nothing waits any more, or to false after `limitMs`. */
   async settle(limitMs: number): Promise<boolean> {
     for (const untilMs = Date.now() + limitMs; this.#waiting.size > 0; await sleep(50))
       if (Date.now() > untilMs) return false;
@@ -83,12 +84,12 @@ export class RecordCopies {
   }
 
   #advance(): void {
-    // Those that are worked on still wait: no more at once than there are.
+    // Records being copied are still in `#waiting`, so it bounds the number of copies in progress.
     while (this.#working.size < Math.min(AT_ONCE, this.#waiting.size) && !this.#closed) {
       const [next] = this.#waiting;
       if (!next) break;
       const [name, what] = next;
-      // To the end, so that the others are not held up by one.
+      // Moved to the end, so that one record does not hold up the others.
       this.#waiting.delete(name);
       this.#waiting.set(name, what);
       const work = this.#work(name, what).finally(() => {
@@ -105,7 +106,7 @@ export class RecordCopies {
       try {
         for (const file of what.file === null ? this.#filesOf(what.head) : [what.file])
           await this.#copy(file);
-        // One that came meanwhile is another.
+        // If the entry was replaced meanwhile, the newer one must still be copied.
         if (this.#waiting.get(name) === what) this.#waiting.delete(name);
         this.#say(null);
         return;
@@ -116,7 +117,7 @@ export class RecordCopies {
     }
   }
 
-  /** Together with others it may have got another name. */
+  /** Merging may have given the record another file name. */
   #filesOf(head: RecordHead | null): string[] {
     if (!head) return [];
     const { point, segment, estimator, epoch } = head;
@@ -132,7 +133,7 @@ export class RecordCopies {
   async #copy(file: string): Promise<void> {
     const { archive, storage, merge } = this.#options;
     const bytes = await readFile(file).catch((error: NodeJS.ErrnoException) => {
-      // Retention was faster.
+      // Retention has removed the file already.
       if (error.code === "ENOENT") return null;
       throw error;
     });
@@ -151,7 +152,7 @@ export class RecordCopies {
     }
   }
 
-  /** Each trouble is said once, and when it is over. */
+  /** Reports each error once, and its end. */
   #say(trouble: string | null): void {
     if (trouble === this.#trouble) return;
     this.#trouble = trouble;

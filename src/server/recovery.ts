@@ -1,4 +1,7 @@
-/** What a crash may have left: records that cannot be read are set aside, times that the journal names are estimated again; all of them where there are no results. */
+/**
+ * Recovery after a crash: sets unreadable records aside and has the journal's time spans estimated again. If there are no results at all,
+ * everything is estimated again.
+ */
 import { mkdirSync, renameSync } from "node:fs";
 import { basename, join } from "node:path";
 import type { RecordArchive } from "../archive/archive.ts";
@@ -11,7 +14,7 @@ import type { Journal, PendingSpan } from "./journal.ts";
 import { labelled, type Span } from "./pairing.ts";
 import type { PairingPart } from "./pairing-thread.ts";
 
-/** Longer than epochs wait for their other end. */
+/** Longer than epochs wait for the other endpoint. */
 const NEWEST_NS = 60_000_000_000n;
 
 export interface Recovered {
@@ -19,9 +22,9 @@ export interface Recovered {
   results: ResultsStore;
   journal: Journal;
   pairing: PairingPart;
-  /** To be watched beside those that the archive's labels name. */
+  /** Segments to watch besides those named by labels in the archive. */
   segments: readonly CollectedSegment[];
-  /** The folder of what cannot be read. */
+  /** Folder for unreadable records. */
   damaged: string;
   onProblem: (text: string) => void;
   onLog: (text: string) => void;
@@ -44,12 +47,12 @@ export async function recover(parts: Recovered): Promise<void> {
     if (own.length > 0) pairing.resume(segment, own.map((s) => s.endNs).reduce(later));
   }
   for (const span of spans) pairing.again(span.point, span.segment, span);
-  // Others may keep results in the same database: those that are missing here are looked for, not whether there are any.
+  // Other collectors may keep results in the same database, so this looks for rows of our own segments, not for any rows.
   const known = new Set((await results.segments()).map(nameOf));
   if (!pairing.segments.some((s) => known.has(nameOf(s))))
     for (const segment of pairing.segments) {
       const span = estimateAll(archive, pairing, segment);
-      // The next start takes some rows for all of them: until they are, the journal has their times.
+      // With its first rows, the results no longer look empty to the next start. Until all rows are written, the journal keeps these spans.
       if (span) await journal.addSpans(pendingSpans(segment, span));
     }
   if (spans.length > 0) onLog(`recovering: ${spans.length} messages of before may not be in the results`);
@@ -57,7 +60,7 @@ export async function recover(parts: Recovered): Promise<void> {
 
 const nameOf = ({ from, to, label }: CollectedSegment) => JSON.stringify([from, to, label]);
 
-/** The newest part on its own: it stays open until newer records come, and is little to estimate again. */
+/** Splits off the newest part: it stays open until newer records arrive, and is cheap to estimate again. */
 function pendingSpans({ from, label }: CollectedSegment, { startNs, endNs }: Span): PendingSpan[] {
   const cutNs = later(startNs, endNs - NEWEST_NS);
   const parts = [
@@ -67,7 +70,7 @@ function pendingSpans({ from, label }: CollectedSegment, { startNs, endNs }: Spa
   return parts.filter((p) => p.endNs > p.startNs).map((p) => ({ point: from, segment: label, ...p }));
 }
 
-/** Everything that the archive has of a segment is estimated: of which time, or null where it has nothing. */
+/** Has all archived records of a segment estimated. Returns the time span they cover, or null if the archive has none. */
 export function estimateAll(
   archive: RecordArchive,
   pairing: PairingPart,
@@ -84,7 +87,7 @@ export function estimateAll(
   return span;
 }
 
-/** Records of a time that cannot be read are moved to a folder; what is wrong with each, and where it is now, is returned. */
+/** Moves the unreadable records of a time span to a folder. Returns one line per record: what is wrong and where it is now. */
 function setAsideDamaged(
   archive: RecordArchive,
   folder: string,

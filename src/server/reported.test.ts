@@ -1,4 +1,4 @@
-/** What m-routers measure themselves and report (docs/formats/msp.md): rows like others, over time, in questions, incidents, and after a restart. */
+/** Measurements reported by m-routers (docs/formats/msp.md): rows like others, over time, in questions, in incidents, and after a restart. */
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -28,7 +28,7 @@ const topology = parseTopologyConfig(
 const SECOND = 1_000_000_000n;
 const START = 1_700_000_000n * SECOND;
 const SECONDS = 80;
-/** Of the links and of B, ns; the second link is slow from second 40 to 52. */
+/** Mean delays of the links and of B in ns; the second link is slow from second 40 to 52. */
 const SEGMENTS = [
   { kind: "link", from: "A[eth1]", to: "B[eth0]", reporter: "B", meanNs: 1_000_000 },
   { kind: "router", from: "B[eth0]", to: "B[eth1]", reporter: "B", meanNs: 200_000 },

@@ -3,7 +3,7 @@ import { DatabaseDamaged } from "../results/duckdb.ts";
 import { DuckdbStore } from "../results/duckdb-store.ts";
 import type { ResultsStore } from "../results/results-store.ts";
 
-/** Results that cannot be read are set aside, and made again from the records. */
+/** Opens the results file. A damaged file is set aside, and its rows are made again from the records. */
 export async function openResultsFile(path: string, onLog?: (text: string) => void): Promise<ResultsStore> {
   try {
     return await DuckdbStore.open(path);

@@ -1,4 +1,4 @@
-/** From records to rows to answers: the same numbers as from the archive, whatever comes late, twice, or after a crash. */
+/** From records to rows to answers: the same numbers as from the archive, with records late, repeated, or after a crash. */
 import { appendFileSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -61,9 +61,10 @@ const selection = (estimator: string, seconds = 1000): RowSelection => ({
   toNs: firstNs + BigInt(seconds) * 1_000_000_000n,
 });
 
-/** All that rows say, in all steps. */
+/** Collects everything the rows answer, in all steps. */
 async function everything({ results }: CollectorService) {
-  // What is put together of minutes, or of epochs, differs in the packets in flight between two minutes: by their mean rate, or by that of the seconds next to the cut.
+  // Rolled up first: minutes and epochs differ in the packets in flight at a minute's cut, estimated by the mean rate or by that of the seconds
+  // next to it.
   await results.rollUp(1n << 62n);
   const out: unknown[] = [];
   for (const estimator of ["lda", "lds"])
@@ -73,7 +74,7 @@ async function everything({ results }: CollectorService) {
   return JSON.parse(JSON.stringify(out)) as unknown[];
 }
 
-/** Equal up to the order in which floating-point sums were made. */
+/** Equal up to the order of floating-point sums. */
 function expectClose(a: unknown, b: unknown, path = ""): void {
   if (typeof a === "number" && typeof b === "number") {
     if (Math.abs(a - b) > 1e-9 * (1 + Math.abs(a))) throw new Error(`${path}: ${a} and ${b}`);
@@ -129,7 +130,7 @@ describe("rows", () => {
     expect(rows.rolled.length).toBeGreaterThanOrEqual(2);
     const before = await latencySeries(service.results, selection("lda"), 60_000_000_000n, 100);
     expect(before.points).toHaveLength(rows.rolled.length);
-    // Changed again: until they are made again, minutes are put together from their epochs.
+    // Changed again: until the roll-up is repeated, minutes are combined from their epochs.
     await service.results.write(rows.raw, []);
     const open = await latencySeries(service.results, selection("lda"), 60_000_000_000n, 100);
     expectClose(before, open);
@@ -137,10 +138,10 @@ describe("rows", () => {
     expectClose(before, await latencySeries(service.results, selection("lda"), 60_000_000_000n, 100));
     const [hour] = await service.results.segmentRows({ ...selection("lda"), fromNs: 0n }, 3600);
     expect(hour?.epochs).toBe(before.points.reduce((n, p) => n + p.epochs, 0));
-    // A minute begins before its first epoch: a page of shorter steps does not.
+    // A minute begins before its first epoch; a page of shorter steps does not.
     const page = await latencySeries(service.results, { ...selection("lda"), fromNs: 0n }, 2_000_000_000n, 2);
     expect(page.points).toHaveLength(2);
-    // Nothing is left to be made.
+    // Nothing is left to roll up.
     expect(await service.results.rollUp(1n << 62n)).toBe(0);
   });
 
@@ -175,7 +176,7 @@ describe("rows", () => {
           paged.push(...page.points);
           cursor = page.next;
         }
-        // What is lost is known by the epochs around, also where those are on another page.
+        // Loss depends on the epochs around, also where those are on another page.
         expect(paged).toEqual(all);
       }
     const [top] = await topFlows(results, selection("lds"), 1);
@@ -220,9 +221,9 @@ describe("rows", () => {
     expect(rest.next).toBeNull();
     const epochs = [...first.points, ...rest.points].map((p) => p.epochs);
     expect(epochs.reduce((sum, n) => sum + n)).toBe(count);
-    // None is cut where the page ends: but for the first and the last, all have seven.
+    // No step is cut at the end of a page: all but the first and the last have seven epochs.
     expect(new Set(epochs.slice(1, -1))).toEqual(new Set([7]));
-    // All in one step, which no minutes make.
+    // All epochs in one step, which cannot be combined from minutes.
     await expect(latencySeries(store, asked, firstNs, 10)).rejects.toThrow("epochs in a step");
     await store.close();
   });
@@ -273,7 +274,7 @@ describe("rows", () => {
         const half = same.latency.highNs - same.latency.meanNs;
         expect((one.latency.highNs - one.latency.meanNs) / half).toBeCloseTo(1, 3);
       }
-      // From minutes: the same means, and intervals that are no narrower than a tenth less.
+      // From minutes: the same means, and intervals at most a tenth narrower.
       await service.results.rollUp(1n << 62n);
       const rolled = await groupFlows(service.results, all, group, 1000);
       for (const one of rolled.groups) {
@@ -289,7 +290,7 @@ describe("rows", () => {
         expect((wide ?? 0) / fineWide).toBeLessThan(1.6);
       }
     }
-    // However few rows are read at a time, but for an epoch of its own.
+    // The result does not depend on how many rows are read at a time, as long as an epoch fits.
     const whole = await groupFlows(service.results, fine, "hosts", 1000);
     const flows = whole.groups.reduce((sum, { flows }) => sum + flows, 0);
     expect(await groupFlows(service.results, fine, "hosts", 1000, { atOnce: flows, rows: 1e6 })).toEqual(
@@ -368,7 +369,7 @@ describe("what comes late", () => {
     await late.settle();
     await late.settle();
     expect(late.pairing.counts.late).toBeGreaterThan(10);
-    // The last ones of both wait for nothing more.
+    // The last epochs of both have nothing left to wait for.
     expectClose(await everything(straight), await everything(late));
   });
 
@@ -430,7 +431,7 @@ describe("after a crash", () => {
     await send(service, observed.records.slice(0, 150));
     await service.settle();
     await send(service, observed.records.slice(150));
-    // As kill -9 leaves it: acknowledged, journalled, not estimated.
+    // As kill -9 leaves it: acknowledged and journalled, but not estimated.
     await crash(service);
     const { service: again } = await start({ data });
     await again.settle();
@@ -451,7 +452,7 @@ describe("after a crash", () => {
       const ends = [POINTS.from, POINTS.to].map((point) => now.filter((r) => r.point === point));
       const [before, after] = second % 2 === 0 ? ends : ends.reverse();
       await send(service, before ?? []);
-      // Killed now and then, before or after it has looked at what came; the other end comes at once, or after the start's own look.
+      // Killed now and then, before or after it has processed what came; the other endpoint's record arrives at once, or after the recovery.
       if (second % 3 === 0) await service.settle();
       if (second === 5 || second === 20) {
         await crash(service);
@@ -500,12 +501,12 @@ describe("after a crash", () => {
       for (const name of [file, `${file}.wal`]) rmSync(name, { force: true });
     };
     remove();
-    // Records that were copied here: no journal has their times.
+    // Records copied into the archive: no journal names their times.
     rmSync(join(data, "pending.jsonl"));
     const { service: interrupted } = await start({ data });
     expect(interrupted.health()).toMatchObject({ pairing: { behind: 1 } });
     await crash(interrupted);
-    // As kill -9 leaves it: some rows are written, the others are not.
+    // As kill -9 leaves it: only some rows are written.
     remove();
     const part = await DuckdbStore.open(file);
     await part.write(rows.slice(0, 20), []);
@@ -530,7 +531,7 @@ describe("after a crash", () => {
     expect(archive.list().entries).toHaveLength(59);
   });
 
-  /** The process is gone: nothing more is written, the lock is free. */
+  /** Simulates a crash: nothing more is written, and the lock is released. */
   async function crash(service: CollectorService): Promise<void> {
     open.splice(open.indexOf(service), 1);
     await service.abandon();
@@ -574,7 +575,7 @@ it("rows of a step that are too many bytes go, the oldest first, of segments and
   const retain = (maxBytes: number) => results.retain(0, { nowNs: 1n << 62n, keepNs: null, maxBytes });
   await retain(1e9);
   expect(await counts()).toEqual(before);
-  // An epoch has two rows of segments of some 350 B, and of each of its twelve flows one of some 350 B.
+  // Per epoch: two segment rows of about 350 B, and for each of its twelve flows one row of about 350 B.
   await retain(35 * 14 * 350);
   const half = await counts();
   expect(half.rows).toBeGreaterThan(20);
@@ -582,7 +583,7 @@ it("rows of a step that are too many bytes go, the oldest first, of segments and
   expect(Math.abs(half.flowEpochs - half.rows)).toBeLessThan(5);
   expect(half.first).toBeGreaterThan(before.first);
   expect(half.minutes).toBe(before.minutes);
-  // What is within the limit stays, however often it is looked at.
+  // What is within the limit stays, however often retention runs.
   await retain(35 * 14 * 350);
   expect(await counts()).toEqual(half);
 });

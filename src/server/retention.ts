@@ -1,4 +1,4 @@
-/** What a collector keeps, and for how long: records by age and bytes, rows of each step by age and bytes, closed incidents by age. */
+/** Retention of a collector: records by age and bytes, rows of each step by age and bytes, closed incidents by age. */
 import type { RecordArchive } from "../archive/archive.ts";
 import { retain } from "../archive/retention.ts";
 import type { ResultsStore } from "../results/results-store.ts";
@@ -9,17 +9,20 @@ const DEFAULT_ROWS_NS: Record<Step, bigint> = { 0: 7n * DAY_NS, 60: 90n * DAY_NS
 const DEFAULT_INCIDENTS_NS = 365n * DAY_NS;
 
 export interface Retention {
-  /** Records of a point that ended longer than this before its newest go; and the oldest beyond so many bytes in all. */
+  /**
+   * A point's records are removed when they end longer than `recordsNs` before its newest. `recordBytes` bounds all records; the oldest are removed
+   * first.
+   */
   recordsNs?: bigint | undefined;
   recordBytes?: number | undefined;
-  /** Rows of epochs, minutes and hours: how long, and how many bytes of each at most. */
+  /** Rows of epochs, minutes and hours: maximum age, and maximum bytes of each. */
   rowsNs?: Partial<Record<Step, bigint>>;
   rowBytes?: Partial<Record<Step, number | undefined>>;
-  /** Closed incidents. */
+  /** Maximum age of closed incidents. */
   incidentsNs?: bigint | undefined;
 }
 
-/** Removes what is older or more than is to be kept. */
+/** Removes what exceeds the configured age or size. */
 export async function retainKept(
   archive: RecordArchive,
   results: ResultsStore,

@@ -1,4 +1,4 @@
-/** A row as those who listen get it. */
+/** A row in the form sent to event listeners. */
 import type { EpochLoss } from "../collect/epoch-losses.ts";
 import { combineRows, type SegmentRow } from "../results/rows.ts";
 import { pointOf } from "../results/series.ts";

@@ -13,7 +13,7 @@ describe("rows of a backlog", () => {
     const results = {
       write: async (rows: readonly SegmentRow[]) => {
         written.push(...rows.map((r) => r.segment.to));
-        // Meanwhile the next one is estimated.
+        // Meanwhile the next row is estimated.
         if (written.length === 1) rowWriter.add(row("later"), []);
       },
     } as unknown as ResultsStore;
@@ -26,7 +26,7 @@ describe("rows of a backlog", () => {
     const working = new Promise<void>((resolve) => {
       end = resolve;
     });
-    // It ends only after rows were reported: with a report at its end alone, never.
+    // `working` ends only after rows were reported: if they were reported only at its end, it would never end.
     const count = await rowWriter.writeDuring(working, () => {
       const begun = [...written];
       return (held) => {

@@ -1,4 +1,4 @@
-/** Rows on their way from the estimates to the results, and to those who follow them. What is estimated again before it is written takes the place of what was. */
+/** Writes estimated rows to the results and passes them on to the followers. A row estimated again before it is written replaces the earlier one. */
 import type { ResultsStore } from "../results/results-store.ts";
 import { type FlowRow, type ReportedEpoch, reportedRow, type SegmentRow } from "../results/rows.ts";
 import type { Events } from "./events.ts";
@@ -7,7 +7,7 @@ import type { RowFollower } from "./monitor/follower.ts";
 import { rowEvent } from "./row-event.ts";
 
 const MAX_UNWRITTEN = 100_000;
-/** While more is estimated, rows are written this often, ms. */
+/** Interval of writes while estimating goes on, ms. */
 const WRITE_MS = 500;
 
 interface Unwritten {
@@ -16,15 +16,15 @@ interface Unwritten {
   fence: number;
 }
 
-/** Where several processes write. */
+/** Decides which rows this process writes when several processes write to the same results. */
 export interface RowGate {
-  /** Of who writes the row (results/results-store.ts); null where that is not this process. */
+  /** Returns the writer's fence for the row (results/results-store.ts); null if another process writes it. */
   fenceOf(row: SegmentRow): number | null;
-  /** Is it sure at this moment? Otherwise the row waits. */
+  /** Whether this process certainly owns the row now; otherwise the row waits. */
   isOpen(row: SegmentRow): boolean;
 }
 
-/** One collector on its own writes all of its rows. */
+/** A single collector writes all of its rows. */
 export const OPEN_GATE: RowGate = { fenceOf: () => 0, isOpen: () => true };
 
 export class RowWriter {
@@ -35,9 +35,9 @@ export class RowWriter {
   readonly #followers: RowFollower[] = [];
   readonly #gate: RowGate;
   #unwritten = new Map<string, Unwritten>();
-  /** Rows that the store is writing now. */
+  /** Number of rows in the write in progress. */
   #writing = 0;
-  /** Receivers of rows that the last write left. */
+  /** Receivers of the rows that the last write held back. */
   #held: ReadonlySet<string> = new Set();
 
   constructor(results: ResultsStore, events: Events, gate: RowGate, onError: (text: string) => void) {
@@ -47,7 +47,7 @@ export class RowWriter {
     this.#onError = onError;
   }
 
-  /** Rows that are not written yet. */
+  /** Number of rows not written yet. */
   get waiting(): number {
     return this.#unwritten.size + this.#writing;
   }
@@ -62,17 +62,17 @@ export class RowWriter {
     if (fence !== null) this.#unwritten.set(rowKey(row), { row, flows, fence });
   }
 
-  /** Nothing else keeps what a router reports: while the results cannot be written, no more than so much of it waits. */
+  /** Adds what a router reported. It is in no journal, so while the results cannot be written it waits in memory, up to MAX_UNWRITTEN rows. */
   report(epoch: ReportedEpoch): void {
     if (this.#unwritten.size < MAX_UNWRITTEN) this.add(reportedRow(epoch), []);
   }
 
-  /** Gets every row from now on, as soon as it is written. */
+  /** From now on, passes every row to `follower` once it is written. */
   follow(follower: RowFollower): void {
     this.#followers.push(follower);
   }
 
-  /** Writes what was added and has the same fence still; what the gate is not sure of waits. Returns how many rows. */
+  /** Writes the added rows whose fence is still the same; rows for which the gate is not open wait. Returns the number of rows written. */
   async write(): Promise<number> {
     const own = [...this.#unwritten].filter(([, { row, fence }]) => this.#gate.fenceOf(row) === fence);
     const rows = new Map(own.filter(([, { row }]) => this.#gate.isOpen(row)));
@@ -89,7 +89,7 @@ export class RowWriter {
         ({ to }) => fences.get(to) ?? 0,
       );
     } catch (error) {
-      // Tried again with the next ones, which may be newer; bounded, because what is dropped here is still in the journal.
+      // Retried with the next write, whose rows take precedence. Bounded: rows dropped here are still in the journal.
       if (rows.size < MAX_UNWRITTEN) this.#unwritten = new Map([...rows, ...this.#unwritten]);
       throw error;
     } finally {
@@ -104,8 +104,8 @@ export class RowWriter {
   }
 
   /**
-   * Writes what is added while `working` goes on, and the rest when it has ended: of a backlog the first rows are there long before the last. `begin` is called before each write, and what it returns
-   * after it, with the receivers of rows that the gate has left.
+   * Writes rows while `working` goes on, and the rest when it has ended, so the first rows of a backlog are available long before the last. `begin`
+   * is called before each write; the function it returns is called after it, with the receivers of the rows held back.
    */
   async writeDuring(
     working: Promise<void>,
@@ -134,7 +134,7 @@ export class RowWriter {
     }
   }
 
-  /** Lets time pass for those who follow. */
+  /** Gives the followers their regular tick. */
   tick(): Promise<void> {
     return this.#each((follower) => follower.tick());
   }
@@ -143,7 +143,7 @@ export class RowWriter {
     return this.#each((follower) => follower.close());
   }
 
-  /** Rows are written, whatever becomes of those who follow them. */
+  /** Calls every follower. Its failures are logged and do not affect the rows. */
   async #each(work: (follower: RowFollower) => Promise<void>): Promise<void> {
     for (const follower of this.#followers)
       try {

@@ -1,4 +1,4 @@
-/** A collector through its real HTTP server: what it takes, whom it lets in, what it answers. */
+/** A collector through its real HTTP server: what it accepts, whom it admits, what it answers. */
 import { execFileSync } from "node:child_process";
 import { mkdtempSync, readFileSync, rmSync, statSync } from "node:fs";
 import { request } from "node:http";
@@ -193,7 +193,7 @@ describe("answers", () => {
           method: method.toUpperCase(),
           ...(method === "get" ? {} : { body: "x" }),
         });
-        // Some have nothing to tell yet.
+        // Some routes have no data yet.
         const told = response.status === 404 ? ((await response.json()) as { error: string }).error : "";
         expect(told, `${method} ${path}`).not.toBe("not-found");
         if (!response.bodyUsed) await response.body?.cancel();

@@ -1,4 +1,4 @@
-/** What a collector's own parts are given, and what they count. */
+/** Options of the collector service, and its counters. */
 import type { ObjectPlace } from "../archive/objects/object-place.ts";
 import type { CollectedSegment } from "../collect/collector.ts";
 import type { Estimator } from "../estimators/estimator.ts";
@@ -8,26 +8,26 @@ import type { AnsweringLimits } from "./limits.ts";
 import type { Retention } from "./retention.ts";
 
 export interface ServiceOptions {
-  /** Made where it is missing. */
+  /** Data directory; created if missing. */
   data: string;
   table?: readonly Estimator[];
-  /** Where results are kept (default: a file of DuckDB in the directory). */
+  /** Opens the result store (default: a DuckDB file in the data directory). */
   openResults?: (() => Promise<ResultsStore>) | undefined;
   now?: () => bigint;
-  /** Longest time of one question, ms (default 30 s). */
+  /** Time limit of one question, ms (default 30 s). */
   questionMs?: number;
-  /** What one client may have of the time of answering. */
+  /** Share of answering time per client. */
   answering?: AnsweringLimits | undefined;
-  /** Segments to watch, beside those that labels A:B name. */
+  /** Segments to watch besides those that labels A:B name. */
   segments?: readonly CollectedSegment[];
-  /** How long an epoch waits for its other end (default 30 s). */
+  /** How long an epoch waits for the record of the other endpoint (default 30 s). */
   latenessNs?: bigint | undefined;
   retention?: Retention | undefined;
-  /** How often rows are made and written, ms (default 500). */
+  /** Interval at which rows are made and written, ms (default 500). */
   tickMs?: number;
-  /** Records are copied there, and asked for there too. */
+  /** Object store to which records are copied and from which old ones are read. */
   objects?: ObjectPlace | undefined;
-  /** Where it is a worker of a cluster. */
+  /** Set if the collector is a worker of a cluster. */
   cluster?: ClusterPart | undefined;
   onLog?: (text: string) => void;
 }

@@ -1,14 +1,14 @@
 /**
- * A collector's own parts, wired together. HTTP is around it (app.ts), files below it:
+ * Wires the collector's own parts together. HTTP is above it (app.ts), files are below it:
  *
  *   DIR/records/         the archive (docs/formats/archive.md)
- *   DIR/results.duckdb   rows made of them: can be removed, and are made again
- *   DIR/pending.jsonl    times whose records may not be in the results yet
- *   DIR/damaged/         what could not be read, set aside
- *   DIR/plan.json        what the taps are to keep
+ *   DIR/results.duckdb   rows made from the records; may be removed, and is made again
+ *   DIR/pending.jsonl    time spans whose records may not be in the results yet
+ *   DIR/damaged/         unreadable records, set aside
+ *   DIR/plan.json        the tap plan
  *   DIR/tokens.json      hashes of the tokens
- *   DIR/station.json     what the monitoring station has heard (station.ts)
- *   DIR/copied.json      up to when records are in the object store, where there is one (record-copies.ts)
+ *   DIR/station.json     state of the monitoring station (station.ts)
+ *   DIR/copied.json      time up to which records are in the object store, if there is one (record-copies.ts)
  *   DIR/.lock            held while a collector runs
  *
  *   message ─▶ Ingest ─▶ archive ─▶ Journal ─▶ acknowledged
@@ -52,7 +52,7 @@ import { Upkeep } from "./upkeep.ts";
 const QUESTION_MS = 30_000;
 const MAX_WAITING = 64;
 const TICK_MS = 500;
-/** Of several workers, each of which writes to the same ClickHouse. */
+/** Longer for cluster workers, which all write to the same ClickHouse. */
 const WORKER_TICK_MS = 1000;
 const TICK_RECORDS = 1000;
 const TOP_FLOWS = 50;
@@ -73,13 +73,13 @@ export class CollectorService {
   readonly #kept: CollectorData;
   readonly #ingest: Ingest;
   readonly #asker: Asker;
-  /** A worker of a cluster has none: what is not in the results is in the stream. */
+  /** Null for a cluster worker: what is not in the results is still in the stream. */
   readonly #journal: Journal | null;
   readonly #pairing: PairingPart;
   readonly #copies: RecordCopies | null;
   readonly #taps = new TapStates();
   readonly #startedMs = Date.now();
-  /** What is wrong with files, the last few. */
+  /** The most recent problems with files. */
   readonly #problems: string[] = [];
   readonly #rows: RowWriter;
   readonly #upkeep: Upkeep;
@@ -87,7 +87,7 @@ export class CollectorService {
   #ticking: Promise<void> = Promise.resolve();
   #closed = false;
   #trouble: string | null = null;
-  /** What a router says that it has measured. */
+  /** Takes measurements reported by a router. */
   readonly takeReported = (epoch: ReportedEpoch): void => this.#rows.report(epoch);
 
   private constructor(
@@ -148,10 +148,10 @@ export class CollectorService {
     this.#directions = new DirectionWatch({ archive, table, segments, watch: (s) => this.watch(s) });
   }
 
-  /** UsageError where another collector has the directory, or it cannot be written. */
+  /** Throws UsageError if another collector has the directory, or if it is not writable. */
   static async open(options: ServiceOptions): Promise<CollectorService> {
     const { data, openResults, cluster, onLog } = options;
-    // What a worker of a cluster loses with its machine is in the stream.
+    // A cluster worker need not sync: what it loses with its machine is still in the stream.
     const kept = await openData(data, { synced: cluster === undefined });
     let results: ResultsStore | null = null;
     try {
@@ -169,7 +169,7 @@ export class CollectorService {
     }
   }
 
-  /** Goes on where an earlier run was: by the journal, or by what the cluster has not had acknowledged. */
+  /** Continues where an earlier run stopped: from the journal, or from the messages the cluster still holds unacknowledged. */
   async #begin(): Promise<void> {
     const { data, cluster, segments = [] } = this.#options;
     const [archive, results, journal, pairing] = [this.#archive, this.results, this.#journal, this.#pairing];
@@ -191,7 +191,7 @@ export class CollectorService {
     for (const segment of watched) cluster?.watch(segment);
   }
 
-  /** When it resolves, what was not refused is on disk, or in the cluster's stream. */
+  /** Stores a message. When it resolves, the accepted records are on disk, or in the cluster's stream. */
   ingest(message: Uint8Array, points: readonly string[] | null, tap: string | null): Promise<Ingested> {
     const { cluster } = this.#options;
     return cluster ? cluster.publish(message, points, tap) : this.#take(message, points, tap);
@@ -226,7 +226,7 @@ export class CollectorService {
     return this.#counted(asked, () => this.#asker.ask(asked, client));
   }
 
-  /** An answer in pieces, as they are found. */
+  /** Answers in pieces, as they become available. */
   stream(asked: ArchiveQuestion, client: AskingClient): Promise<AsyncIterable<AnswerPiece>> {
     return this.#counted(asked, () => this.#asker.stream(asked, client));
   }
@@ -246,7 +246,7 @@ export class CollectorService {
     return this.#pointNames().map((name) => ({ name, tap: this.#taps.of(name) }));
   }
 
-  /** When each point was heard of last, ms since 1970; those that are known by their records only, when the collector was started. */
+  /** When each point was last heard from, ms since 1970. For points known only from stored records, the collector's start time. */
   heard(): Map<string, number> {
     const { cluster } = this.#options;
     const own = (name: string) => cluster?.hears(name) ?? true;
@@ -255,7 +255,7 @@ export class CollectorService {
     return new Map([...heard].filter(([name]) => own(name)));
   }
 
-  /** Of this collector, or of its whole cluster. */
+  /** Points of this collector, or of its whole cluster. */
   #pointNames(): string[] {
     const { cluster } = this.#options;
     return cluster ? [...cluster.labels.keys()].sort() : this.#archive.points();
@@ -274,7 +274,7 @@ export class CollectorService {
     return this.#pairing;
   }
 
-  /** Where it is a worker of a cluster. */
+  /** Null if the collector is not a worker of a cluster. */
   get cluster(): ClusterState | null {
     return this.#options.cluster?.state() ?? null;
   }
@@ -305,7 +305,7 @@ export class CollectorService {
     };
   }
 
-  /** Everything that has come is in the results when this resolves, but for epochs that wait for their other end. */
+  /** Resolves when all records received so far are in the results, except epochs that wait for the other endpoint. */
   settle(): Promise<void> {
     this.#ticking = this.#ticking.then(() => this.#tick());
     return this.#ticking;
@@ -315,23 +315,23 @@ export class CollectorService {
     return this.#plans.state;
   }
 
-  /** What the taps are to keep from the next whole minute on. Its segments are watched. */
+  /** Sets the plan that the taps follow from a whole minute on; its segments are watched. */
   setPlan(plan: TapsPlan): Promise<TapPlanState> {
     return this.#plans.set(plan);
   }
 
-  /** What can change while it runs: retention, and segments to be watched. */
+  /** Applies the settings that can change at run time: retention and watched segments. */
   reconfigure({ retention, segments }: Pick<ServiceOptions, "retention" | "segments">): void {
     this.#options = { ...this.#options, retention, segments: segments ?? [] };
     for (const segment of segments ?? []) this.watch(segment);
   }
 
-  /** Gets every row from now on, as soon as it is written. */
+  /** From now on, passes every row to `follower` once it is written. */
   follow(follower: RowFollower): void {
     this.#rows.follow(follower);
   }
 
-  /** Watches a segment; what the archive has of it is estimated too. */
+  /** Watches a segment, and estimates the records of it that the archive already has. */
   watch(segment: CollectedSegment): void {
     const { cluster } = this.#options;
     if (cluster) cluster.watch(segment);
@@ -345,7 +345,7 @@ export class CollectorService {
     await this.abandon();
   }
 
-  /** Ends without settling anything, as a crash would: for tests of what comes after. */
+  /** Stops without settling anything, as a crash would; for tests of the recovery. */
   async abandon(): Promise<void> {
     this.#closed = true;
     this.#ticker.stop();
@@ -363,7 +363,7 @@ export class CollectorService {
     try {
       const looked = this.#journal?.spans.length ?? 0;
       this.#directions.resolve();
-      // What could not be written goes first: while that fails nothing more is estimated, and no more is held.
+      // Unwritten rows go first: while writing fails, nothing more is estimated, so no more rows pile up.
       this.counts.rows += await this.#rows.write();
       const { cluster } = this.#options;
       this.counts.rows += await this.#rows.writeDuring(this.#pairing.work(), () => {
@@ -386,7 +386,7 @@ export class CollectorService {
     }
   }
 
-  /** Removes what is older or more than is to be kept. */
+  /** Removes what exceeds the configured age or size. */
   retain(): Promise<void> {
     return this.#upkeep.retain();
   }

@@ -1,6 +1,8 @@
 /**
- * The monitoring station as part of a collector: measurement state packets come over UDP, what they say and what the map needs is kept in DIR/station.json, and the taps are asked for the segments that they can measure, by the collector's
- * plan: the station sets its `segments`, everything else in it stays as people have set it. Segments without an m-router at an end are to be probed; those that the configuration names are probed from here.
+ * The monitoring station as part of a collector. It receives measurement state packets over UDP and keeps what they report, and what the map needs,
+ * in DIR/station.json. Through the collector's plan it asks the taps for the segments they can measure: it sets `segments` and leaves the rest of
+ * the plan as the operator has set it. Segments without an m-router at an end must be probed; those that the configuration names are probed from
+ * here.
  */
 import { createSocket, type Socket } from "node:dgram";
 import { once } from "node:events";
@@ -26,20 +28,20 @@ import type { TapPlanState, TapsPlan } from "./tap-plan.ts";
 
 export interface StationOptions {
   topology: Topology;
-  /** HOST:PORT of its UDP socket; port 0: any that is free. */
+  /** HOST:PORT of the UDP socket; port 0: any free port. */
   listen: string;
-  /** Packets must be authenticated by it; needed where other hosts can send, unless `insecure`. */
+  /** Key that authenticates packets. Required if other hosts can send, unless `insecure` is set. */
   key?: Uint8Array | undefined;
   insecure?: boolean | undefined;
-  /** How long a silent router counts, and a segment that is not needed any more is held (default 3 min). */
+  /** How long a silent router still counts, and a segment no longer needed is kept (default 3 min). */
   holdNs?: bigint | undefined;
-  /** Segments that this host probes itself: reference packets to an address behind the receiving point. */
+  /** Segments that this host probes itself, with reference packets to an address behind the receiving point. */
   probes?: readonly ProbeTarget[] | undefined;
-  /** Where its state is kept. */
+  /** File of the station's state. */
   file: string;
   now?: (() => bigint) | undefined;
   onLog?: ((text: string) => void) | undefined;
-  /** How often it looks what has expired, ms. */
+  /** Interval at which expired entries are removed, ms. */
   tickMs?: number | undefined;
 }
 
@@ -50,7 +52,7 @@ export interface ProbeTarget {
   port?: number | undefined;
 }
 
-/** The collector: its plan, which the station sets, and its results, which get what routers have measured. */
+/** The collector's interface for the station: its plan, which the station sets, and its results, which receive the routers' measurements. */
 export interface PlanHolder {
   readonly plan: TapPlanState;
   setPlan(plan: TapsPlan): Promise<TapPlanState>;
@@ -65,7 +67,7 @@ const MAX_SEGMENTS = 1000;
 const PROBE_RATE = 10;
 const PROBE_AGAIN_MS = 60_000;
 const MAX_LISTED = 2000;
-/** Steps of the plan that are worked out, and of how many routers at most: all their pairs are looked at. */
+/** Number of planned upgrade steps, and the largest map they are computed for, because all pairs of routers are examined. */
 const NEXT_UPGRADES = 5;
 const MAX_PLANNED = 300;
 
@@ -79,7 +81,7 @@ export class Station {
   #ticking: Promise<void> = Promise.resolve();
   #kept = "";
   #trouble: string | null = null;
-  /** Of the routers that announced themselves when it was worked out. */
+  /** The upgrade plan for the routers that had announced themselves when it was computed. */
   #upgrades: { topology: Topology; key: string; plan: Plan | null } | null = null;
 
   private constructor(options: StationOptions, holder: PlanHolder, socket: Socket, before?: StationSnapshot) {
@@ -95,7 +97,7 @@ export class Station {
     this.state = new StationState(topology, { holdNs, key, onMeasured, ...(now ? { now } : {}) }, before);
   }
 
-  /** UsageError where the address cannot be had, or others could send without a key. */
+  /** Throws UsageError if the address is not available, or if other hosts could send without a key. */
   static async open(options: StationOptions, holder: PlanHolder): Promise<Station> {
     const { host, port } = parseListen(options.listen);
     if (!isLoopback(host) && !options.key && !options.insecure)
@@ -120,7 +122,7 @@ export class Station {
         ...{ parameter: "station", cause },
       });
     }
-    // A socket that fails later says so, and goes on.
+    // A later socket error is logged, and the station continues.
     socket.on("error", (error) => options.onLog?.(`station: ${error.message}`));
     await station.settle();
     station.#schedule();
@@ -132,7 +134,7 @@ export class Station {
     return address.includes(":") ? `[${address}]:${port}` : `${address}:${port}`;
   }
 
-  /** Everything that came is in the plan and on disk when this resolves. */
+  /** Resolves when everything received is in the plan and on disk. */
   settle(): Promise<void> {
     this.#ticking = this.#ticking.then(() => this.#tick());
     return this.#ticking;
@@ -172,7 +174,7 @@ export class Station {
     const segments = this.state.plannedSegments().slice(0, MAX_SEGMENTS);
     const { plan, next } = this.#holder.plan;
     const current = next?.plan ?? plan;
-    // Nothing to ask for, and nothing was asked for: the plan is people's own.
+    // No segments needed and none set: the plan is entirely the operator's.
     if (segments.length === 0 && (current?.segments ?? []).length === 0) return;
     if (current && JSON.stringify(current.segments ?? []) === JSON.stringify(segments)) return;
     await this.#holder.setPlan({ ...(current ?? DEFAULT_PLAN), segments });
@@ -229,7 +231,7 @@ export class Station {
     this.#kept = text;
   }
 
-  /** For /v1/station/plan: what the next routers would gain, on top of those that announce themselves. */
+  /** Answers /v1/station/plan: what the next routers would gain, in addition to those that announce themselves. */
   upgrades(): Record<string, unknown> {
     const { topology, routers } = this.state;
     const announced = new Set(routers.filter((r) => r.kind === "m-router").map((r) => r.name));
@@ -257,7 +259,7 @@ export class Station {
     };
   }
 
-  /** For /v1/station. */
+  /** Answers /v1/station. */
   describe(): Record<string, unknown> {
     const { state } = this;
     const segments = state.segments();
@@ -302,7 +304,7 @@ function readState(file: string, onLog?: (text: string) => void): StationSnapsho
     const read = JSON.parse(readFileSync(file, "utf8")) as StationSnapshot;
     if (read.format === "hoptime.station/1") return read;
   } catch {
-    // Named below.
+    // Reported below.
   }
   const aside = `${file}.damaged-${Date.now()}`;
   renameSync(file, aside);

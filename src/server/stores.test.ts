@@ -1,4 +1,7 @@
-/** The stores of results against each other: the same rows in give the same answers out, byte for byte in JSON, whatever is written twice, late, or in another order. */
+/**
+ * The result stores compared: the same rows in give the same answers out, byte for byte in JSON, with rows written twice, late, or in another
+ * order.
+ */
 import { once } from "node:events";
 import { mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { createServer } from "node:http";
@@ -41,7 +44,7 @@ afterAll(async () => {
 
 const address = (database: string) => ({ origin: server.origin, database, user: "default", password: "" });
 async function inClickhouse(database: string): Promise<ClickhouseStore> {
-  // With a lifetime of rows, which servers from 20.3 on keep by themselves.
+  // With a TTL for rows, which servers from 20.3 on apply by themselves.
   const keepS = { 0: 604_800, 60: 7_776_000, 3600: 157_680_000 };
   const store = await ClickhouseStore.open({ ...address(database), keepS });
   open.push(store);
@@ -57,7 +60,7 @@ const EPOCHS = 380;
 const END_NS = STORE_START_NS + BigInt(EPOCHS) * STORE_EPOCH_NS;
 const at = (epoch: number) => STORE_START_NS + BigInt(epoch) * STORE_EPOCH_NS;
 
-/** Every question, of every segment; `brief`: a few of one. */
+/** Asks every question about every segment; `brief`: a few about one segment. */
 async function everything(store: ResultsStore, brief: boolean): Promise<Record<string, unknown>> {
   const out: Record<string, unknown> = {
     segments: await store.segments(),
@@ -123,7 +126,7 @@ async function everything(store: ResultsStore, brief: boolean): Promise<Record<s
 const json = (value: unknown) =>
   JSON.stringify(value, (_, v: unknown) => (typeof v === "bigint" ? `${v}n` : v), 1);
 
-/** Where two texts part; the whole of them would fill screens. */
+/** Returns where two texts differ, with some context; whole texts would fill screens. */
 function firstDifference(a: string, b: string): string {
   if (a === b) return "";
   let i = 0;
@@ -137,7 +140,7 @@ async function expectSame(a: ResultsStore, b: ResultsStore, brief = false): Prom
     expect(firstDifference(json(value), json(right[name])), name).toBe("");
 }
 
-/** One history for both: late ends, rows twice, flows that become fewer, roll-ups in between. */
+/** One history for both stores: late endpoints, repeated rows, fewer flows, roll-ups in between. */
 async function live(store: ResultsStore, write = store): Promise<void> {
   const all = storeRows(0, EPOCHS);
   await store.write(all.segments.slice(0, 1500), all.flows.slice(0, 3000));
@@ -146,13 +149,13 @@ async function live(store: ResultsStore, write = store): Promise<void> {
     all.flows.filter((f) => f.startNs >= (all.flows[2990]?.startNs ?? 0n)),
   );
   for (const each of [store, write]) await each.rollUp(at(300));
-  // Late ends: rows that were missing have both ends now; a part of the flows is gone.
+  // The other endpoint arrives late: rows that lacked it now have both; some of the flows are gone.
   const better = storeRows(100, 160, 5);
   const late = better.segments.map((r) => ({ ...r, missing: 0, missingTo: 0 }));
   const fewer = better.flows.filter((f) => !f.flow.includes(".0:1001") && !f.flow.includes("it's"));
   await write.write(late, fewer);
   await write.write(late, fewer);
-  // One end alone, of a time that has both: does not replace it.
+  // A row with one endpoint only does not replace one that has both.
   await store.write(
     late.slice(0, 4).map((r) => ({ ...r, missing: 1, missingTo: 1, sent: null })),
     [],
@@ -219,7 +222,7 @@ describe.skipIf(CLICKHOUSE_SERVER === null)("ClickHouse and DuckDB", () => {
       [whole.startNs - 20_000_000_000n, 1],
       [whole.startNs, 0],
     ]);
-    // A worker that was slow writes what it had before: nothing changes.
+    // A slow worker writes its older rows: nothing changes.
     await b.write([alone(700_000n)], []);
     await b.rollUp(END_NS);
     await expectSame(a, b, true);
@@ -268,7 +271,7 @@ describe.skipIf(CLICKHOUSE_SERVER === null)("workers on one ClickHouse", () => {
     const before = await everything(store, true);
     await store.write(older, fewer, () => 7);
     expect(await everything(store, true)).toEqual(before);
-    // The owner itself replaces them, and so does the one after it.
+    // The owner itself may replace its rows, and so may the next owner.
     for (const fence of [12, 13]) {
       await store.write(fence === 12 ? older : segments, fence === 12 ? fewer : flows, () => fence);
       const now = await everything(store, true);
@@ -283,7 +286,7 @@ describe.skipIf(CLICKHOUSE_SERVER === null)("workers on one ClickHouse", () => {
     expect(await (await inClickhouse("shared")).rollUp(END_NS * 2n)).toBe(0);
     const later = await ClickhouseStore.open({ ...address("shared"), leftS: 0 });
     open.push(later);
-    // Two minutes and two hours of three segments and two estimators.
+    // Two minutes and two hours, each of three segments and two estimators.
     expect(await later.rollUp(END_NS * 2n)).toBe(4 * 6);
     expect(await first.rollUp(END_NS * 2n)).toBe(0);
   });
@@ -319,14 +322,14 @@ describe.skipIf(CLICKHOUSE_SERVER === null)("workers on one ClickHouse", () => {
     await expect(ClickhouseStore.open(address("newer"))).rejects.toThrow(
       /'newer' is of a newer hoptime \(schema 99/,
     );
-    // It takes any user.
+    // chDB accepts any user.
     if (CHDB !== undefined) return;
     const other = { ...address("x"), user: "bob", password: "secret" };
     await expect(ClickhouseStore.open(other)).rejects.toThrow(/wrong user or password \(user 'bob'\)$/);
   });
 });
 
-// Only in the long form: servers of 18.16 do not always come up with ZooKeeper.
+// Only in the full run: servers of 18.16 do not always start with ZooKeeper.
 const noShards = FULL ? NO_SHARDS : "HOPTIME_FULL=1 runs it";
 if (noShards) console.log(`skipped: shards of ClickHouse: ${noShards}`);
 describe.skipIf(noShards)("ClickHouse with two shards", () => {
@@ -397,7 +400,7 @@ describe.skipIf(CLICKHOUSE_SERVER === null || NO_OPENSSL || CHDB !== undefined)(
           code: "store-away",
           hint: expect.stringContaining("https:// where it speaks TLS"),
         });
-        // ClickHouse itself answers a TLS greeting or waits for the end of its first line, by the greeting's random bytes.
+        // ClickHouse itself either answers a TLS greeting or waits for the end of its first line, depending on the greeting's random bytes.
         const plain = createServer().listen(0, "127.0.0.1");
         await once(plain, "listening");
         const { port: plainPort } = plain.address() as AddressInfo;

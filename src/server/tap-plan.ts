@@ -1,6 +1,6 @@
 /**
- * The plan of the taps: what every point is to keep, set once at the collector (format hoptime.tap-plan/1). Taps fetch it when they start, and look for changes. A change counts from a whole minute
- * that is still to come, so that all of them change at the same instant and between two epochs.
+ * The tap plan: what every point must keep, set once at the collector (format hoptime.tap-plan/1). Taps fetch it at start and poll for changes. A
+ * change takes effect at a future whole minute, so that all taps change at the same instant and between two epochs.
  */
 import { existsSync, readFileSync } from "node:fs";
 import { dirname } from "node:path";
@@ -21,7 +21,7 @@ const TEXT = Type.String({ maxLength: 1000 });
 const text = (description: string, maxLength = 1000) =>
   Type.Optional(Type.String({ maxLength, description }));
 const point = (description: string) => Type.String({ minLength: 1, maxLength: 64, description });
-/** A station's filters list every pair of networks that cross a segment. */
+/** The station's filters list every pair of networks that crosses a segment. */
 const MAX_FILTER = 4000;
 const PLANNED_SEGMENT = Type.Object(
   {
@@ -67,16 +67,19 @@ export type TapsPlan = Static<typeof TAP_PLAN>;
 
 export interface TapPlanState {
   format: "hoptime.tap-plan/1";
-  /** Counts changes. */
+  /** Number of changes so far. */
   version: number;
   plan: TapsPlan | null;
-  /** What is to come, and from when on, ns since 1970. */
+  /** The announced plan and when it takes effect, ns since 1970. */
   next: { version: number; plan: TapsPlan; fromNs: string } | null;
-  /** Networks by which points separate the two directions of their packets: those of one side, by the labels of their records. Left out where none does. */
+  /**
+   * Networks by which points separate the two directions of their packets: those of one side, from the labels of the records. Absent if no point
+   * does.
+   */
   directions?: { point: string; networks: string[] }[];
 }
 
-/** Taps look this often at least: a change is announced long enough before. */
+/** Longest interval at which taps poll: changes are announced well before they take effect. */
 export const PLAN_POLL_MS = 10_000;
 const NOTICE_NS = 30_000_000_000n;
 const MINUTE_NS = 60_000_000_000n;
@@ -99,13 +102,13 @@ export class TapPlanStore {
     return this.#state;
   }
 
-  /** What another worker of a cluster has set. */
+  /** Takes over the plan set at another worker of the cluster. */
   async adopt(state: TapPlanState): Promise<void> {
     this.#state = state;
     await this.#write();
   }
 
-  /** The first plan counts at once. UsageError where it cannot be followed. */
+  /** Sets the plan. The first plan takes effect at once. Throws UsageError if taps could not follow it. */
   async set(plan: TapsPlan): Promise<TapPlanState> {
     checkTapPlan(plan);
     const { state } = this;
@@ -128,7 +131,7 @@ export class TapPlanStore {
     await syncFolder(folder);
   }
 
-  /** Segments of the plan, and of the one to come. */
+  /** Segments of the current plan and of the announced one. */
   get segments(): CollectedSegment[] {
     const { plan, next } = this.state;
     return [plan, next?.plan ?? null]
@@ -137,14 +140,14 @@ export class TapPlanStore {
   }
 }
 
-/** With the one to come in force, where its time has come. */
+/** Returns the state at `nowNs`: the announced plan is in force once its time has come. */
 export function planAt(state: TapPlanState, nowNs: bigint): TapPlanState {
   const { next } = state;
   if (!next || BigInt(next.fromNs) > nowNs) return state;
   return { ...state, version: next.version, plan: next.plan, next: null };
 }
 
-/** Everything in it is tried, so that no tap stumbles over it. */
+/** Validates every field of the plan, so that no tap fails on it. */
 export function checkTapPlan(value: unknown): TapsPlan {
   const plan = checkedValue(TAP_PLAN, value, { source: "plan", code: "bad-question" });
   for (const name of Object.keys(plan.parameters ?? {}))
@@ -177,7 +180,7 @@ export function checkTapPlan(value: unknown): TapsPlan {
   return plan;
 }
 
-/** Changes fall on whole minutes: epochs must fit between. */
+/** Plan changes fall on whole minutes, so epochs must divide a minute. */
 function checkEpoch(epoch: string | undefined): void {
   if (epoch === undefined || /^\d+p$/.test(epoch)) return;
   const ns = parseDuration(epoch);

@@ -1,4 +1,4 @@
-/** The plan of the taps at one collector, or shared by the workers of a cluster; with the directions that the labels of records show. */
+/** The tap plan of one collector, or the one shared by the workers of a cluster, together with the directions found in the records' labels. */
 import type { CollectedSegment } from "../collect/collector.ts";
 import { networksOfLabels } from "../epoch/direction-label.ts";
 import type { ClusterPart } from "./cluster/cluster-part.ts";
@@ -10,7 +10,7 @@ export interface TapPlansOptions {
   cluster: Pick<ClusterPart, "sharePlan"> | undefined;
   events: Events;
   points: () => readonly string[];
-  /** Of the records of a point. */
+  /** Labels of a point's records. */
   labelsOf: (point: string) => Iterable<string>;
   watch: (segment: CollectedSegment) => void;
 }
@@ -42,7 +42,7 @@ export class TapPlans {
     return state;
   }
 
-  /** What was set at another worker. */
+  /** Takes over the plan set at another worker, if it is newer. */
   async adopt(state: TapPlanState): Promise<void> {
     const { store } = this.#options;
     const { version, next } = store.state;

@@ -18,7 +18,7 @@ function head(estimator: string, second: number, more: Partial<RecordHead> = {})
 test("packets are counted once, however many estimators looked at them and in whatever order their records come", () => {
   const taps = new TapStates();
   for (let second = 0; second < 5; second++) taps.take([head("lda", second), head("lds", second)], null);
-  // One estimator's records of a while, then the other's, as a spool is sent.
+  // The records of one estimator for a while, then the other's, as a spool delivers them.
   taps.take(
     [5, 6, 7, 8].map((s) => head("lda", s)),
     null,

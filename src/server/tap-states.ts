@@ -1,4 +1,6 @@
-/** What is known of each tap: when it was heard of, what its last records said, what it says of itself. Bounded, whatever names come. */
+/**
+ * State of each tap: when it was last heard from, what its last records contained, and what it reports about itself. The number of taps is bounded.
+ */
 import Type from "typebox";
 import { Check } from "typebox/schema";
 import { remembered } from "../base/remembered.ts";
@@ -7,25 +9,25 @@ import type { ClockState } from "../capture/source/clock-state.ts";
 import type { RecordHead } from "../epoch/record.ts";
 
 export interface TapState {
-  /** When its last message came, ms since 1970. */
+  /** When its last message arrived, ms since 1970. */
   heardMs: number;
   /** End of its newest epoch, ns since 1970. */
   lastEndNs: string;
   program: string;
   records: number;
-  /** Packets that it has seen: once, however many estimators looked at them. */
+  /** Packets observed, each counted once however many estimators processed it. */
   packets: number;
-  /** In its newest epochs. */
+  /** Packet rate in its newest epochs. */
   packetsPerSecond: number | null;
-  /** Packets that its capture dropped, where it says. */
+  /** Packets dropped by its capture, if it reports them. */
   dropped: number | null;
-  /** The clock that its newest live epoch was timestamped by; null where its records do not say. */
+  /** The clock that timestamped its newest live epoch; null if its records do not name it. */
   clock: TapClock | null;
-  /** Share of one processor that observing took in its newest live epoch. */
+  /** Share of one CPU used for observing in its newest live epoch. */
   cpuShare: number | null;
-  /** Records that waited to be stored or sent when its newest live epoch was sealed. */
+  /** Records waiting to be stored or sent when its newest live epoch was sealed. */
   queue: number | null;
-  /** Its own report: what waits in its spool, what it had to give up. */
+  /** The tap's own report: what waits in its spool and what it had to drop. */
   spool: SpoolReport | null;
 }
 
@@ -49,13 +51,16 @@ export interface SpoolReport {
 const MAX_TAPS = 10_000;
 const MAX_REPORT = 1000;
 
-/** Every estimator's record of an epoch counts the same packets: those of one of them are the tap's, by label. */
+/** The estimator whose records count the packets of a label: the records of all estimators of an epoch count the same packets. */
 interface Counting {
   estimator: string;
   endNs: bigint;
   perSecond: number;
 }
-/** Another one counts from when the first has said nothing for so many of its epochs; a label without records for a minute is none of the present. */
+/**
+ * Another estimator takes over the counting when the first has been silent for this many of its epochs. A label without records for a minute is not
+ * part of the current packet rate.
+ */
 const SILENT_EPOCHS = 10n;
 const PRESENT_NS = 60_000_000_000n;
 
@@ -91,7 +96,7 @@ export class TapStates {
     }
   }
 
-  /** Whether the packets of a record are counted, and not those of another estimator beside it. */
+  /** Whether this record's packets are counted, rather than those of another estimator's record. */
   #counts({ point, segment, estimator, epoch, counters }: RecordHead): boolean {
     const labels = this.#counting.get(point) ?? new Map<string, Counting>();
     this.#counting.set(point, labels);
@@ -107,7 +112,7 @@ export class TapStates {
     return true;
   }
 
-  /** Of all labels that it has records of now. */
+  /** Current packet rate over all labels that have recent records. */
   #perSecond(point: string): number {
     const all = [...(this.#counting.get(point)?.values() ?? [])];
     const newestNs = all.map((c) => c.endNs).reduce(later, 0n);
@@ -138,12 +143,12 @@ function shareOf(cpuNs: number, { startNs, endNs }: RecordHead["epoch"]): number
   return lengthNs > 0 ? cpuNs / lengthNs : null;
 }
 
-/** Null where it is not what a tap would say. */
+/** Returns null if the text is not a valid tap report. */
 function readReport(text: string | null): SpoolReport | null {
   return text === null || text.length > MAX_REPORT ? null : parseReport(text);
 }
 
-/** Taps at rest say the same with every record. */
+/** Cached, because idle taps send the same report with every record. */
 const parseReport = remembered(MAX_TAPS, (text): SpoolReport | null => {
   try {
     const value: unknown = JSON.parse(text);

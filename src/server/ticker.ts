@@ -1,7 +1,10 @@
-/** When what has come is worked: now and then, and at once where much has come. What a turn costs by itself (threads, inserts) is shared by as many records as wait, and a backlog waits for no clock. */
+/**
+ * Decides when received records are processed: at intervals, and at once when many have arrived. Each turn has fixed costs (threads, inserts), so
+ * records share them; a backlog does not wait for the timer.
+ */
 export interface TickerOptions {
   everyMs: number;
-  /** So many records are worth a turn of their own. */
+  /** Number of records that triggers a turn at once. */
   most: number;
   tick: () => Promise<void>;
 }
@@ -22,7 +25,7 @@ export class Ticker {
     this.#timer = setTimeout(() => void this.#turn(), this.#come >= most ? 0 : everyMs);
   }
 
-  /** So many records have come. */
+  /** Counts records that have arrived. */
   add(records: number): void {
     this.#come += records;
     if (this.#come < this.#options.most || !this.#timer) return;

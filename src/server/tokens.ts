@@ -1,6 +1,7 @@
 /**
- * Who may do what: bearer tokens, in a file beside the data that holds their hashes only. A token is `hop_ID_SECRET`; the secret has 256 random bits, so one round of SHA-256 is as good
- * as any slow hash, and a check costs microseconds. The file is read again when it has changed: tokens are made and revoked while the collector runs.
+ * Bearer tokens. A file in the data directory holds only their hashes. A token is `hop_ID_SECRET`. The secret has 256 random bits, so one round of
+ * SHA-256 is as good as any slow hash, and a check costs microseconds. The file is read again when it changes, so tokens can be made and revoked
+ * while the collector runs.
  */
 import { createHash, randomBytes, timingSafeEqual } from "node:crypto";
 import { chmodSync, readFileSync, statSync } from "node:fs";
@@ -19,11 +20,11 @@ const STORED = Type.Object(
     id: Type.String({ minLength: 1 }),
     name: Type.String(),
     scope: Type.Union([Type.Literal("ingest"), Type.Literal("read"), Type.Literal("admin")]),
-    /** Whose records it may send. */
+    /** The point whose records it may send. */
     point: Type.Optional(Type.String({ minLength: 1 })),
-    /** Instead, where there are several: a tap on several interfaces is several points. */
+    /** The points, if there are several: a tap on several interfaces is several points. */
     points: Type.Optional(Type.Array(Type.String({ minLength: 1 }), { minItems: 2, maxItems: 1000 })),
-    /** SHA-256 of the secret, hexadecimal. */
+    /** SHA-256 of the secret, in hex. */
     hash: Type.String({ minLength: 64 }),
     created: Type.String(),
   },
@@ -36,13 +37,13 @@ const FILE = Type.Object(
 export type StoredToken = Static<typeof STORED>;
 export type TokenInfo = Omit<StoredToken, "hash">;
 
-/** Whose records a token may send. */
+/** Returns the points whose records a token may send. */
 export function pointsOf({ point, points }: Pick<TokenInfo, "point" | "points">): readonly string[] {
   return points ?? (point === undefined ? [] : [point]);
 }
 
 const PATTERN = /^hop_([0-9a-f]{12})_([A-Za-z0-9_-]{43})$/;
-/** How often the file is looked at, ms. */
+/** Interval at which the file is checked for changes, ms. */
 const LOOK_MS = 1000;
 
 export class TokenStore {
@@ -66,7 +67,7 @@ export class TokenStore {
     return [...this.#tokens.values()].map(({ hash: _, ...info }) => info);
   }
 
-  /** Whose token it is; null where it is nobody's. Takes the same time whatever is wrong with the secret. */
+  /** Returns the token's entry, or null if it is invalid. Takes the same time whatever part of the secret is wrong. */
   check(text: string): TokenInfo | null {
     this.#lookAgain();
     const match = PATTERN.exec(text);
@@ -78,7 +79,7 @@ export class TokenStore {
     return info;
   }
 
-  /** The token itself, which is nowhere stored. */
+  /** Adds a token and returns it; the token itself is stored nowhere. */
   async add(
     name: string,
     scope: Scope,

@@ -1,4 +1,4 @@
-/** What a collector does now and then: results are rolled up, and what is older or more than is to be kept is removed. */
+/** Periodic work of a collector: rolls up results, and removes what exceeds the configured age or size. */
 import type { RecordArchive } from "../archive/archive.ts";
 import type { ResultsStore } from "../results/results-store.ts";
 import type { RecordCopies } from "./record-copies.ts";
@@ -10,14 +10,14 @@ export interface UpkeepOptions {
   results: ResultsStore;
   copies: RecordCopies | null;
   now: () => bigint;
-  /** As they are now. */
+  /** The current settings. */
   settings: () => Pick<ServiceOptions, "retention" | "latenessNs">;
   log: (text: string) => void;
 }
 
 const ROLL_MS = 5000;
 const RETAIN_MS = 600_000;
-/** Records that are to be removed must be in the object store, where there is one: so long it is waited for, while no rows are written. */
+/** Longest wait until all records are in the object store, if there is one, before old ones are removed. No rows are written meanwhile. */
 const COPIED_MS = 5000;
 
 export class Upkeep {
@@ -29,7 +29,7 @@ export class Upkeep {
     this.#options = options;
   }
 
-  /** What is due; returns how many spans were rolled up. `last`: the collector ends. */
+  /** Does the work that is due and returns how many spans were rolled up. `last`: the collector is closing. */
   async tend(last: boolean): Promise<number> {
     const { results, now, settings } = this.#options;
     const nowMs = performance.now();

@@ -1,5 +1,5 @@
-/** What the collector and those who ask it agree on. On its own: a client does not load the service. */
+/** Constants shared by the collector and its clients. In a file of their own, so that a client does not load the service. */
 
-/** Of one message, unpacked. */
+/** Largest message, uncompressed. */
 export const MAX_MESSAGE_BYTES = 64 << 20;
 export const PACKET_QUESTION_TYPE = "application/vnd.hoptime.packet-question";

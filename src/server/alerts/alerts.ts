@@ -1,4 +1,7 @@
-/** The alerts of a collector: rules over rows, points and incidents; what begins and ends goes to the log, to listeners, to webhooks, to /metrics, and is kept in the results. */
+/**
+ * The collector's alerts: rules over result rows, points and incidents. The start and the end of an alert go to the log, to event listeners, to
+ * webhooks and to /metrics, and are stored in the results.
+ */
 import { formatDuration } from "../../base/time.ts";
 import type { CollectedSegment } from "../../collect/collector.ts";
 import { isWhole } from "../../epoch/direction-label.ts";
@@ -15,7 +18,7 @@ import { Webhook, type WebhookCounts, type WebhookOptions } from "./webhook.ts";
 
 export interface AlertRule {
   name: string;
-  /** As it was written. */
+  /** The condition as written in the configuration. */
   when: string;
   condition: Condition;
   clear: number | null;
@@ -33,7 +36,7 @@ export interface AlertSettings {
 
 export const NO_ALERTS: AlertSettings = { rules: [], notify: [] };
 
-/** As answers and webhooks have it (format hoptime.alert/1). */
+/** An alert as it appears in answers and webhook messages (format hoptime.alert/1). */
 export interface Alert {
   format: "hoptime.alert/1";
   id: string;
@@ -42,11 +45,11 @@ export interface Alert {
   state: "active" | "ended";
   /** `A:B`, a point, or the id of an incident. */
   target: string;
-  /** Since when the condition held, when the alert began, when it ended; ns since 1970. */
+  /** When the condition first held, when the alert began and when it ended, in ns since 1970. */
   sinceNs: string;
   beganNs: string;
   endedNs: string | null;
-  /** The worst value: delay in ns, shares from 0 to 1; null for incidents. */
+  /** The worst value so far: a delay in ns or a share from 0 to 1. Null for incidents. */
   worst: number | null;
   summary: string;
   incident: unknown;
@@ -56,7 +59,7 @@ export interface AlertsOptions {
   results: ResultsStore;
   events: Events;
   settings: AlertSettings;
-  /** Points, and when each was heard of, ms. */
+  /** When each point was last heard from, in ms since 1970. */
   heard: () => ReadonlyMap<string, number>;
   nowNs: () => bigint;
   onLog?: ((text: string) => void) | undefined;
@@ -76,7 +79,7 @@ export class Alerts implements RowFollower {
   #webhooks: Webhook[] = [];
   readonly #targets = new Map<string, Target>();
   readonly #choices = new Map<string, SegmentChoice>();
-  /** Those that began and have not ended, by id. */
+  /** Alerts that have begun and not ended, by id. */
   readonly #active = new Map<string, Alert>();
   readonly counts = { began: 0, ended: 0 };
 
@@ -87,7 +90,7 @@ export class Alerts implements RowFollower {
 
   static async open(options: AlertsOptions): Promise<Alerts> {
     const alerts = new Alerts(options);
-    // Rows of before come again after a restart: what has ended does not begin anew.
+    // After a restart, old rows arrive again: an alert that has ended must not begin a second time.
     for (const { body } of await options.results.alerts.list({ open: false, limit: REMEMBERED }))
       alerts.#remember(JSON.parse(body) as Alert);
     for (const { body } of await options.results.alerts.list({ open: true, limit: REMEMBERED }))
@@ -107,7 +110,7 @@ export class Alerts implements RowFollower {
     return this.#webhooks.map(({ name, waiting, counts }) => ({ name, waiting, counts }));
   }
 
-  /** Alerts of rules that are gone end, and who heard that they began hears that; those that stay go on. */
+  /** Replaces the rules. Alerts of removed rules end, and their webhooks are notified before they close; alerts of unchanged rules continue. */
   async reconfigure(settings: AlertSettings): Promise<void> {
     const before = new Map(this.#settings.rules.map((r) => [r.name, r]));
     const stays = new Set(settings.rules.filter((r) => sameRule(before.get(r.name), r)).map((r) => r.name));
@@ -138,7 +141,7 @@ export class Alerts implements RowFollower {
     }
   }
 
-  /** Points that are silent. */
+  /** Checks the `silent` rules: points that have not been heard from. */
   async tick(): Promise<void> {
     const nowNs = this.#options.nowNs();
     for (const rule of this.#settings.rules) {
@@ -153,7 +156,7 @@ export class Alerts implements RowFollower {
     }
   }
 
-  /** An incident that opened, changed or closed. */
+  /** Handles an incident that opened, changed or closed. */
   async incident(change: "opened" | "updated" | "closed", incident: ReportedIncident): Promise<void> {
     for (const rule of this.#settings.rules) {
       if (rule.condition.kind !== "incident" || (rule.segment && !isOf(rule.segment, incident))) continue;
@@ -177,7 +180,7 @@ export class Alerts implements RowFollower {
     await Promise.all(this.#webhooks.map((w) => w.close()));
   }
 
-  /** Receivers that stay as they are keep what they have not sent yet. Returns those that are gone. */
+  /** Sets rules and webhooks. A webhook whose settings are unchanged keeps its queue. Returns the removed webhooks. */
   #change(settings: AlertSettings): Webhook[] {
     const { onLog } = this.#options;
     const before = new Set(this.#webhooks);
@@ -194,7 +197,7 @@ export class Alerts implements RowFollower {
     const rule = this.#settings.rules.find((r) => r.name === name && r.when === when);
     const settings = rule && thresholdOf(rule);
     const key = JSON.stringify([name, target]);
-    // The latest come first.
+    // The list is newest first, so only the first entry of a target counts.
     if (!settings || this.#targets.has(key)) return;
     this.#targets.set(key, { state: new RuleState(settings, BigInt(endedNs ?? 0)), alert: null });
   }

@@ -1,8 +1,8 @@
-/** Conditions of alerts: `mean > 20ms`, `loss > 1%`, `coverage < 90%`, `silent > 1m`, `incident`. */
+/** Alert conditions: `mean > 20ms`, `loss > 1%`, `coverage < 90%`, `silent > 1m`, `incident`. */
 import { invalidValue } from "../../base/errors.ts";
 import { parseDuration } from "../../base/time.ts";
 
-/** Delays in ns, shares from 0 to 1; `silent`: ns since a point was heard of. */
+/** Units: delays in ns, shares from 0 to 1, `silent` in ns since the point was last heard from. */
 export const QUANTITIES = {
   mean: "duration",
   stdev: "duration",

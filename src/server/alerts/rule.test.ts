@@ -1,4 +1,4 @@
-/** One alert over one target: for how long, back again, in between. */
+/** One alert rule for one target: hold times, recovery, values between the two limits. */
 import { expect, it } from "vitest";
 import { parseCondition } from "./condition.ts";
 import { RuleState } from "./rule.ts";
@@ -32,7 +32,7 @@ it("begins when it has held for its time, and ends when the value has been back"
 it("holds only where the whole interval is beyond the limit", () => {
   const unsure: [number, number, number] = [12, 9, 15];
   expect(run(rule("mean > 10ns"), [unsure, unsure, unsure, unsure])).toEqual([]);
-  // Not sure is not back either, while the value itself is beyond.
+  // An uncertain value does not count as recovered while the value itself is beyond the limit.
   expect(run(rule("mean > 10ns"), [20, 20, 20, unsure, unsure, unsure, 1, 1])).toEqual([
     "began 2",
     "ended 7",

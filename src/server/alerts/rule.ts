@@ -1,6 +1,8 @@
 /**
- * One alert over one target (a segment, a point, an incident), as values come. It begins when its condition has held for a time, and ends when the value has been back for a time: `clear` may be stricter than the limit, so that a value
- * that moves about the limit makes one alert and not many. A value holds where its whole interval is beyond the limit; what has no value changes nothing.
+ * State of one alert rule for one target (a segment or a point), fed with measured values. The alert begins when its condition has held for
+ * `forNs`, and ends when the value has been back at `clear` for `clearAfterNs`. `clear` may be stricter than the limit (hysteresis), so that a
+ * value near the limit raises one alert, not many. The condition holds only if the whole interval is beyond the limit. A missing value changes
+ * nothing.
  */
 import type { Condition } from "./condition.ts";
 
@@ -12,7 +14,7 @@ export interface Measured {
 
 export interface RuleSettings {
   condition: Extract<Condition, { kind: "threshold" }>;
-  /** The value must come back to this. */
+  /** The value has recovered when it reaches this threshold. */
   clear: number;
   forNs: bigint;
   clearAfterNs: bigint;
@@ -27,15 +29,15 @@ export interface RuleChange {
 
 export class RuleState {
   readonly #settings: RuleSettings;
-  /** Since when the condition holds, or the value is back; null where it is not so. */
+  /** Since when the condition holds, or the value has recovered. Null: it does not or has not. */
   #holdingNs: bigint | null = null;
   #backNs: bigint | null = null;
-  /** What was judged already: epochs that are estimated again, and late ones, change nothing. */
+  /** End of the last interval judged: late epochs and epochs estimated again change nothing. */
   #judgedNs = 0n;
   active = false;
   worst: number;
 
-  /** `judgedNs`: until then another process has judged; `active`: what it left. */
+  /** `judgedNs`: another process has judged everything up to here; `active`: the alert it left open. */
   constructor(settings: RuleSettings, judgedNs = 0n, active?: { sinceNs: bigint; worst: number }) {
     this.#settings = settings;
     this.#judgedNs = judgedNs;
@@ -46,7 +48,7 @@ export class RuleState {
     this.worst = active.worst;
   }
 
-  /** Of the time from start to end. */
+  /** Judges the value of the interval from `startNs` to `endNs`. */
   push(measured: Measured | null, startNs: bigint, endNs: bigint): RuleChange | null {
     if (measured === null || endNs <= this.#judgedNs) return null;
     this.#judgedNs = endNs;
@@ -62,7 +64,7 @@ export class RuleState {
       this.#backNs ??= startNs;
       if (!this.active) this.#holdingNs = null;
     } else {
-      // Between the two limits, or not sure.
+      // Between limit and `clear`, or the interval straddles the limit.
       this.#backNs = null;
       if (!this.active) this.#holdingNs = null;
     }

@@ -1,4 +1,4 @@
-/** What alerts look at in a row: value and interval. */
+/** The quantities of a result row that alert rules compare: value and interval. */
 import { lossOf } from "../../network/localise/from-records.ts";
 import { burstyLossRate, countLoss } from "../../network/localise/loss.ts";
 import { combineRows, type SegmentRow } from "../../results/rows.ts";
@@ -6,10 +6,10 @@ import { pointOf } from "../../results/series.ts";
 import type { Quantity } from "./condition.ts";
 import type { Measured } from "./rule.ts";
 
-/** Half width of an interval at 95 %, in standard errors. */
+/** Half width of a 95 % interval, in standard errors. */
 const WIDTH = 1.96;
 
-/** Null where the row has no answer. */
+/** Returns null if the row has no value for this quantity. */
 export function measuredIn(row: SegmentRow, quantity: Quantity): Measured | null {
   const { startNs, endNs, sent, received, lost } = row;
   const made = combineRows([row], { step: 0, startNs, endNs });

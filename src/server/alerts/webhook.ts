@@ -1,4 +1,7 @@
-/** Messages to a webhook: in order, a bounded queue (the oldest make room, and are counted), attempts with growing pauses and a time limit each. What is sent is in no log, and neither is the token. */
+/**
+ * Sends messages to a webhook, in order and with a timeout per attempt. Failed attempts are retried with growing pauses. The queue is bounded: when
+ * it is full, the oldest waiting message is dropped and counted. Neither message bodies nor the token are logged.
+ */
 import { readFileSync } from "node:fs";
 
 export interface WebhookOptions {
@@ -8,7 +11,7 @@ export interface WebhookOptions {
   timeoutMs: number;
   retries: number;
   onLog?: ((text: string) => void) | undefined;
-  /** Of the first pause (default 1 s); it doubles, up to a minute. */
+  /** First pause before a retry in ms (default 1000). It doubles with each retry, up to a minute. */
   pauseMs?: number;
 }
 
@@ -54,7 +57,7 @@ export class Webhook {
   send(message: unknown): void {
     this.#queue.push(JSON.stringify(message));
     if (this.#queue.length > MAX_QUEUE) {
-      // The first is being sent.
+      // The first message is being sent, so the second is the oldest that can be dropped.
       this.#queue.splice(1, 1);
       this.counts.dropped++;
     }
@@ -63,7 +66,7 @@ export class Webhook {
     });
   }
 
-  /** What waits is sent for so long yet. */
+  /** Sends what is queued for at most `graceMs`, then gives up. */
   async close(graceMs = 2000): Promise<void> {
     const timer = setTimeout(() => this.#stop.abort(), graceMs);
     await this.#sending;
@@ -84,7 +87,7 @@ export class Webhook {
     }
   }
 
-  /** Null, or why it could not be delivered. */
+  /** Returns null, or why the message could not be delivered. */
   async #sendOne(body: string): Promise<string | null> {
     const { retries, pauseMs = 1000 } = this.#options;
     for (let attempt = 0; ; attempt++) {

@@ -1,9 +1,12 @@
-/** Partitions with work under way that acknowledging waits for: what is fetched for them has to become rows first. */
+/**
+ * Partitions with work in progress that must become rows before anything of the partition is acknowledged (e.g. records just fetched from the
+ * stream).
+ */
 export interface BusyPartitionsOptions {
-  /** Writes of rows so far. */
+  /** Number of row writes so far. */
   tick: () => number;
   isClosed: () => boolean;
-  /** Null: it went well. */
+  /** Reports an error; null means success. */
   say: (error: unknown) => void;
 }
 
@@ -19,7 +22,7 @@ export class BusyPartitions {
     return this.#counts.has(partition);
   }
 
-  /** Nothing of the partition is acknowledged while this goes on, nor before two more ticks have written what came of it. */
+  /** Holds back acknowledgements of the partition until `work` has ended and two more ticks have written its rows. */
   during(partition: number, work: Promise<void>): void {
     const { tick, isClosed, say } = this.#options;
     this.#counts.set(partition, (this.#counts.get(partition) ?? 0) + 1);

@@ -1,4 +1,7 @@
-/** A worker's connection to its cluster, with what is shared there: leases of the group, records set aside, the plan of the taps and segments to be watched. */
+/**
+ * A worker's connection to its cluster and the state shared there: the group's leases, the records set aside, the tap plan and the watched
+ * segments.
+ */
 import { randomBytes } from "node:crypto";
 import type { KV, KvEntry } from "@nats-io/kv";
 import type { CollectedSegment } from "../../collect/collector.ts";
@@ -16,28 +19,28 @@ import type { TapPlanState } from "../tap-plan.ts";
 import { ASIDE_STREAM, Aside } from "./set-aside.ts";
 
 export interface ClusterOptions extends NatsEndpoint, ClusterSettings {
-  /** Workers of one group share the records; each group gets all. */
+  /** Workers of one group share the records among them; each group gets all records. */
   group: string;
-  /** How long a worker that is silent keeps its partitions, ms (default 10 s). */
+  /** How long a silent worker keeps its partitions, ms (default 10 s). */
   leaseMs?: number | undefined;
 }
 
 export interface ClusterLink extends NatsLink {
   cluster: Cluster;
   group: string;
-  /** This worker. */
+  /** Id of this worker. */
   worker: string;
   leaseMs: number;
   leases: KV;
   aside: Aside;
   listWorkers: () => Promise<string[]>;
-  /** Closes the connection of the leases. */
+  /** Closes the connection used for leases. */
   endBeats: () => Promise<void>;
   shareSegment(segment: CollectedSegment): Promise<void>;
   sharePlan(state: TapPlanState): Promise<void>;
-  /** What is shared; what of the cluster was removed since `known` was read is made again, with that. */
+  /** Returns the shared segments and plan. If they were lost with their bucket, they are restored from `known`. */
   shared(known: Shared): Promise<Shared>;
-  /** Messages of these partitions that have not been read. */
+  /** Number of messages of these partitions that have not been read. */
   lagOf(partitions: readonly number[]): Promise<number>;
 }
 
@@ -50,11 +53,11 @@ export const DEFAULT_LEASE_MS = 10_000;
 const SEGMENTS_KEY = "segments";
 const ATTEMPTS = 20;
 
-/** UsageError where the cluster is away, or is not as it has to be. */
+/** Throws UsageError if the cluster cannot be reached or is not set up as required. */
 export async function openClusterLink(options: ClusterOptions): Promise<ClusterLink> {
   const { group, leaseMs = DEFAULT_LEASE_MS } = options;
   const link = await connectNats(options, { name: `hoptime collect ${group}` });
-  // Of their own: leases are to be renewed however many records are on their way to this worker.
+  // A connection of their own: leases must be renewed even while many records are in flight to this worker.
   const beats = await connectNats(options, { name: `hoptime collect ${group} leases` });
   try {
     const leaseBucket = `${BUCKET}-${group}`;
@@ -90,11 +93,11 @@ export async function openClusterLink(options: ClusterOptions): Promise<ClusterL
 
 export async function closeCluster({ connection, endBeats }: ClusterLink): Promise<void> {
   await endBeats().catch(() => undefined);
-  // Acknowledgements that are on their way are to arrive.
+  // Draining lets acknowledgements in flight arrive.
   await connection.drain().catch(() => connection.close());
 }
 
-/** One question for all keys: the subjects of the bucket that have not ended. */
+/** Lists all workers with one request: the bucket's subjects that have not expired. */
 async function workersIn({ streams }: NatsLink, bucket: string): Promise<string[]> {
   const prefix = `$KV.${bucket}.worker.`;
   const { state } = await streams.streams.info(`KV_${bucket}`, { subjects_filter: `${prefix}>` });
@@ -121,7 +124,7 @@ async function addSegment(bucket: KV, segment: CollectedSegment): Promise<void> 
       else await bucket.create(SEGMENTS_KEY, JSON.stringify(all));
       return;
     } catch (error) {
-      // Another worker was faster.
+      // Another worker wrote the key first; try again.
       if (attempt === ATTEMPTS) throw error;
     }
   }
@@ -133,7 +136,7 @@ async function hasAll({ streams }: NatsLink, names: readonly string[]): Promise<
   return names.every((name) => there.has(name));
 }
 
-/** What was known and has no trace now was in a bucket that is gone. What somebody has deleted by its key has one. */
+/** Restores keys that were lost with their bucket. A key deleted on purpose leaves a delete marker and is not restored. */
 async function readShared(bucket: KV, known: Shared): Promise<Shared> {
   const [segments, plan] = await Promise.all([bucket.get(SEGMENTS_KEY), bucket.get(PLAN_KEY)]);
   if (!segments) for (const segment of known.segments) await addSegment(bucket, segment);

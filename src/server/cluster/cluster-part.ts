@@ -1,4 +1,4 @@
-/** What a service that is one of several workers asks of its cluster (worker.ts), and what it gives to it. A service on its own has none. */
+/** The interface between the service and its cluster (worker.ts), for a collector that is one of several workers. A single collector has none. */
 import type { RecordArchive } from "../../archive/archive.ts";
 import type { CollectedSegment } from "../../collect/collector.ts";
 import type { RecordHead } from "../../epoch/record.ts";
@@ -9,70 +9,70 @@ import type { ArchiveQuestion } from "../questions.ts";
 import type { RowGate } from "../row-writer.ts";
 import type { TapPlanState } from "../tap-plan.ts";
 
-/** The service's parts that a worker drives. */
+/** The parts of the service that a worker drives. */
 export interface WorkerParts {
   archive: RecordArchive;
   pairing: PairingPart;
   latenessNs: bigint;
-  /** Checks and stores records (transport/batch.ts); nothing else is made of them. */
+  /** Checks and stores records (transport/batch.ts) without estimating them. */
   store(message: Uint8Array, places: readonly StreamPlace[]): Promise<Ingested>;
-  /** The same, and estimates them. */
+  /** Stores records and estimates them. */
   take(message: Uint8Array, arrival: Arrival): Promise<Ingested>;
   adoptPlan(state: TapPlanState): Promise<void>;
-  /** To the log, and the list of problems. */
+  /** Reports a problem to the log and to the list of problems. */
   problem(text: string): void;
   log(text: string): void;
 }
 
 export interface Arrival {
-  /** What the tap of a point says of itself. */
+  /** Each tap's report about itself, by point. */
   reports: ReadonlyMap<string, string>;
-  /** Does it count as one that came? A copy for another partition does not. */
+  /** Whether the records count as arrived. A copy made for another partition does not. */
   counts: boolean;
-  /** Of each record. */
+  /** Place in the stream, one per record. */
   places: readonly StreamPlace[];
 }
 
 export interface ClusterPart {
   attach(parts: WorkerParts): void;
-  /** A segment that is to be watched by whoever works its receiver. */
+  /** Asks for a segment to be watched by the worker that has its receiver's partition. */
   watch(segment: CollectedSegment): void;
-  /** Which rows this worker writes, and when. */
+  /** Decides which rows this worker writes, and when. */
   readonly gate: RowGate;
-  /** A record came after its epoch was given up. */
+  /** Called when a record arrives after its epoch was closed. */
   late(head: RecordHead): void;
-  /** Rows that had been made when the pairing was in this state are written, but for those of segments to these receivers. */
+  /** Called when all rows made up to this pairing state are written, except those of segments to the receivers in `held`. */
   written(state: Pick<PairingState, "orders" | "openNames" | "aloneNames">, held: ReadonlySet<string>): void;
-  /** Everything that had come before the last tick is estimated and written, or waits. */
+  /** Called when everything that arrived before the last tick is either estimated and written, or waiting. */
   ticked(): void;
-  /** Records from HTTP go the way of all. */
+  /** Publishes records received over HTTP to the stream, like all other records. */
   publish(message: Uint8Array, points: readonly string[] | null, tap: string | null): Promise<Ingested>;
-  /** When it resolves, the archive has what the question is about. */
+  /** Resolves when the archive holds the records that the question needs. */
   fetchFor(asked: ArchiveQuestion): Promise<void>;
-  /** Points that the cluster has records of, and their labels. */
+  /** The points that the cluster has records of, with their labels. */
   readonly labels: ReadonlyMap<string, readonly string[]>;
-  /** Is this worker the one that hears of the point? */
+  /** Whether the records of this point arrive at this worker. */
   hears(point: string): boolean;
   sharePlan(state: TapPlanState): Promise<void>;
   state(): ClusterState;
 }
 
-/** As /v1/health and /metrics have it. */
+/** The cluster state shown by /v1/health and /metrics. */
 export interface ClusterState {
   url: string;
   group: string;
   worker: string;
   workers: number;
   partitions: number;
-  /** Worked here. */
+  /** Partitions this worker owns. */
   owned: number[];
-  /** Messages that are not acknowledged yet, and those of its partitions that have not been read. */
+  /** Messages not acknowledged yet. `lag`: messages of this worker's partitions that have not been read. */
   unacknowledged: number;
   lag: number;
   acknowledged: number;
   copied: number;
   setAside: number;
-  /** The last few that were set aside. */
+  /** The most recent records set aside. */
   aside: { subject: string; sequence: number; reason: string }[];
   takenOver: number;
   lost: number;

@@ -1,4 +1,7 @@
-/** Real nats-servers that ask who comes: TLS with an authority of the test's own, client certificates, users, tokens, nkeys, JWTs. Records go through; what is wrong is one line, and taps spool meanwhile. */
+/**
+ * Real nats-servers with authentication: TLS with the test's own CA, client certificates, users, tokens, nkeys, JWTs. Records get through; each
+ * error is one line, and taps spool meanwhile.
+ */
 import { mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -25,7 +28,7 @@ let others: CertificateAuthority;
 
 type Way = Omit<NatsEndpoint, "url"> & { user?: string };
 
-/** nats:// or tls://, USER@ in front. */
+/** Returns nats:// or tls://, with USER@ if given. */
 function endpoint(servers: NatsServers, { user, ...more }: Way, scheme = "nats"): NatsEndpoint {
   const url = servers.url.replace("nats://", `${scheme}://${user === undefined ? "" : `${user}@`}`);
   return { ...more, url };
@@ -49,7 +52,7 @@ const tls = (verify: boolean) => {
   return `tls { cert_file: "${certificateFile}", key_file: "${keyFile}", ca_file: "${ours.own.certificateFile}", verify: ${verify} }`;
 };
 
-/** An epoch of a segment, published by a tap and worked by a worker with the same credentials. */
+/** Publishes an epoch of a segment from a tap and has a worker with the same credentials process it. */
 async function expectThrough(way: NatsEndpoint): Promise<void> {
   const number = next++;
   const sink = await NatsSink.open({ ...way, spoolDirectory: join(root, `spool-${number}`) });
@@ -70,7 +73,7 @@ async function expectThrough(way: NatsEndpoint): Promise<void> {
   }
 }
 
-/** What a tap says; the record waits. */
+/** Expects the tap to report this line and to keep the record. */
 async function expectTapRefused(way: NatsEndpoint, line: RegExp): Promise<void> {
   const said: string[] = [];
   const number = next++;
@@ -87,7 +90,7 @@ async function expectTapRefused(way: NatsEndpoint, line: RegExp): Promise<void> 
   expect(said[0]).not.toMatch(/\n|secret/);
 }
 
-/** The same, and what a worker ends with. */
+/** Expects the same of a worker, which fails to start. */
 async function expectRefused(way: NatsEndpoint, line: RegExp): Promise<void> {
   await expectTapRefused(way, line);
   const nats = { ...way, group: "refused", partitions: 1 };

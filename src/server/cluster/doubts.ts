@@ -1,18 +1,19 @@
 /**
- * Records that were delivered several times and never finished. Most have done nothing: workers were killed, or lost their leases, for reasons of their own. One of them may be what ends the workers. So
- * before such a record is worked, that is written into the bucket `hoptime-GROUP-doubts`, and taken back when its rows are written. Whoever finds a worker there that is no longer alive counts a death;
- * with each, fewer are worked at a time, in the end one. A record that was there for so many deaths is set aside.
+ * Records that were delivered several times without being finished. Mostly they are harmless: their workers were killed or lost their leases for
+ * other reasons. But one may be crashing the workers. Therefore each worker writes into the bucket `hoptime-GROUP-doubts` which of these records it
+ * is about to process, and clears the entry when the rows are written. A worker that finds an entry of a dead worker counts one death. The more
+ * deaths, the fewer such records are processed together, down to one. A record with MAX_DEATHS deaths is set aside.
  */
 import type { JsMsg } from "@nats-io/jetstream";
 import type { KV } from "@nats-io/kv";
 import { BUCKET } from "../../transport/nats/cluster.ts";
 import type { ClusterLink } from "./cluster-link.ts";
 
-/** Workers that died with it before it is set aside. */
+/** Number of workers that may die with a record before it is set aside. */
 const MAX_DEATHS = 3;
-/** Worked at a time, by deaths; after that alone. */
+/** Records processed together, by number of deaths; beyond the list, one at a time. */
 const TOGETHER = [Number.POSITIVE_INFINITY, 16];
-/** Longer than it takes until a record of a worker that died is delivered to the next. */
+/** Longer than the time until a dead worker's record is delivered to another worker. */
 const KEPT_MS = 3_600_000;
 
 interface Doubt {
@@ -22,7 +23,7 @@ interface Doubt {
 
 export interface DoubtfulGroup {
   messages: JsMsg[];
-  /** Nothing else is to be worked meanwhile. */
+  /** No other record may be processed at the same time. */
   alone: boolean;
 }
 
@@ -33,7 +34,7 @@ export interface Judged {
 
 export class Doubts {
   readonly #link: ClusterLink;
-  /** Of those that are worked: deaths, and the revision that says so. */
+  /** Records being processed, by sequence: their deaths and the revision of their entry. */
   readonly #worked = new Map<number, { deaths: number; revision: number }>();
   #bucket: Promise<KV> | null = null;
 
@@ -62,7 +63,7 @@ export class Doubts {
     return judged;
   }
 
-  /** They are worked from now on. */
+  /** Marks the messages as being processed by this worker. */
   async begin(messages: readonly JsMsg[]): Promise<void> {
     const bucket = await this.#open();
     await Promise.all(
@@ -74,7 +75,7 @@ export class Doubts {
     );
   }
 
-  /** They are worked no longer, and this worker lives. Where another has begun since, that stays. */
+  /** Clears the marks: this worker has survived. If another worker has marked a message since, its mark stays. */
   async end(messages: readonly JsMsg[]): Promise<void> {
     const bucket = await this.#open();
     await Promise.all(

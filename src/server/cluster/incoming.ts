@@ -1,4 +1,4 @@
-/** Messages become records: one each, or several parts of one (transport/nats/parts.ts). */
+/** Assembles records from messages: one message per record, or several parts (transport/nats/parts.ts). */
 import type { JsMsg } from "@nats-io/jetstream";
 import { TAP_HEADER } from "../../transport/nats/nats-sink.ts";
 import { PART_HEADER, PartAssembly, parsePart } from "../../transport/nats/parts.ts";
@@ -6,22 +6,22 @@ import { parseSubject } from "../../transport/nats/subjects.ts";
 
 export interface IncomingRecord {
   partition: number;
-  /** As its subject names them. */
+  /** Point and label as in the message's subject. */
   point: string;
   label: string;
-  /** Message id of the whole, or what stands for it. */
+  /** Message id of the whole record, or `#SEQUENCE` if it has none. */
   id: string;
   bytes: Uint8Array;
-  /** When the stream had all of it, by the clock of its servers. */
+  /** When the last part reached the stream, by the servers' clocks. */
   cameNs: bigint;
-  /** What it came in: acknowledged together. */
+  /** The messages that carried the record; they are acknowledged together. */
   messages: JsMsg[];
   tap: string | null;
 }
 
 export type Incoming =
   | { kind: "record"; record: IncomingRecord }
-  /** Part of one that is still to come. */
+  /** Part of a record whose other parts are still to come. */
   | { kind: "part" }
   | { kind: "unusable"; reason: string };
 
@@ -43,7 +43,7 @@ export class RecordAssembly {
       return { kind: "record", record: { ...subject, id, bytes: message.data, ...cameIn([message]), tap } };
     const part = parsePart(named);
     if (!part) return { kind: "unusable", reason: `'${named.slice(0, 100)}' is not a part of a record` };
-    // Of a copy for another partition, the parts are its own.
+    // A copy for another partition has parts of its own, so the key contains the partition.
     const { whole } = this.#parts.add(
       { ...part, record: `${partition} ${part.record}` },
       message.data,
@@ -56,14 +56,14 @@ export class RecordAssembly {
     };
   }
 
-  /** Records of which parts have been missing since before this time. */
+  /** Takes out the records that have had missing parts since before this time. */
   incomplete(beforeMs: number): { messages: JsMsg[]; reason: string }[] {
     return this.#parts
       .takeOld((m) => m.time.getTime() < beforeMs)
       .map(({ from, have, of }) => ({ messages: from, reason: `${have} of ${of} parts of a record came` }));
   }
 
-  /** Parts that still wait: they must not be delivered again meanwhile. */
+  /** Drops the waiting parts of a partition: its next owner gets them delivered again. */
   forget(partition: number): void {
     this.#parts.drop((m) => parseSubject(m.subject)?.partition === partition);
   }

@@ -1,4 +1,7 @@
-/** Messages of a worker's partitions become records: put together from their parts, stored and estimated in batches, copied to other receivers; what cannot be used is set aside. */
+/**
+ * Turns the messages of a worker's partitions into records: assembles parts, stores and estimates them in batches, and copies them to other
+ * receivers. Unusable messages are set aside.
+ */
 import type { JsMsg } from "@nats-io/jetstream";
 import { FormatError } from "../../base/errors.ts";
 import { identityText, recordIdentity } from "../../epoch/identity.ts";
@@ -13,22 +16,25 @@ import { Doubts } from "./doubts.ts";
 import { type IncomingRecord, RecordAssembly } from "./incoming.ts";
 import type { UnacknowledgedRecords } from "./unacknowledged.ts";
 
-/** Messages that may wait here for their turn, or for their rows. */
+/** Most messages held here, waiting for their turn or for their rows. */
 const MAX_OPEN = 20_000;
-/** Of these, the ones that wait for nothing but this worker's own work: what it does in seconds. The rest stays in the stream, for a worker that joins. */
+/**
+ * Most of these that wait only for this worker's own processing: a few seconds of work. The rest stays in the stream, where a joining worker can
+ * take them.
+ */
 const MAX_UNFINISHED = 4000;
 const BATCH_RECORDS = 500;
 const BATCH_BYTES = 32 << 20;
-/** Batches begin this far apart where there are fewer: each crosses to three threads, however few records it has. */
+/** Time to wait for a batch to fill. Every batch passes through three threads, however few records it has, so small batches are costly. */
 const GATHER_MS = 250;
-/** After so many deliveries without an end a record is in doubt (doubts.ts). */
+/** A record delivered this often without being finished is in doubt (doubts.ts). */
 const MAX_DELIVERIES = 4;
-/** Parts of a record that is not whole after this time are set aside. */
+/** Parts of a record still incomplete after this time are set aside. */
 const PARTS_MS = 600_000;
 const COPIES_AT_ONCE = 256;
 
 interface FencedRecord extends IncomingRecord {
-  /** Of the lease that it came under. */
+  /** Fence of the lease under which the record arrived. */
   fence: number;
 }
 
@@ -41,17 +47,17 @@ interface Copy {
 export interface RecordIntakeOptions {
   link: ClusterLink;
   unacknowledged: UnacknowledgedRecords;
-  /** Null when the worker has ended. */
+  /** Null once the worker has ended. */
   parts: () => WorkerParts | null;
-  /** Of the lease, where the partition is this worker's now (leases.ts). */
+  /** Returns the fence of the partition's lease, or null if the partition is not this worker's (leases.ts). */
   fenceOf: (partition: number) => number | null;
-  /** A record of a point, with a label, has come. */
+  /** Called for each record with its point and label. */
   discover: (point: string, label: string) => void;
-  /** Partitions of the receivers that a point sends to. */
+  /** Partitions of the receivers that the point sends to. */
   receiversOf: (point: string) => readonly number[];
-  /** Writes of rows so far. */
+  /** Number of row writes so far. */
   tick: () => number;
-  /** Null: they are taken. */
+  /** Reports an error; null means the records were taken. */
   say: (error: unknown) => void;
 }
 
@@ -62,7 +68,7 @@ export class RecordIntake {
   #queue: JsMsg[] = [];
   #working: Promise<void> | null = null;
   #room: (() => void)[] = [];
-  /** Ends gathering. */
+  /** Ends the gathering of a batch early. */
   #full: (() => void) | null = null;
   copied = 0;
 
@@ -71,7 +77,7 @@ export class RecordIntake {
     this.#doubts = new Doubts(options.link);
   }
 
-  /** Rows were written: there may be room for more. */
+  /** Called after rows were written: lets waiting messages in if there is room. */
   letIn(): void {
     if (this.#hasRoom) for (const go of this.#room.splice(0)) go();
   }
@@ -81,7 +87,7 @@ export class RecordIntake {
     return this.#queue.length + size < MAX_OPEN && this.#queue.length + unfinished < MAX_UNFINISHED;
   }
 
-  /** The partition is another worker's. */
+  /** Called when the partition has gone to another worker. */
   forget(partition: number): void {
     this.#assembly.forget(partition);
   }
@@ -91,7 +97,7 @@ export class RecordIntake {
       await this.#setAside(messages, reason);
   }
 
-  /** Resolves when there is room for more. */
+  /** Queues the message. Resolves when there is room for more. */
   async take(message: JsMsg): Promise<void> {
     this.#queue.push(message);
     this.#working ??= this.#work();
@@ -108,7 +114,7 @@ export class RecordIntake {
           await this.#workBatch(batch);
           break;
         } catch (error) {
-          // The disk, or the cluster: tried again while the messages are this worker's.
+          // A disk or cluster error: retry as long as any of the messages is still this worker's.
           this.#options.say(error);
           if (!this.#options.parts() || !batch.some((m) => this.#fenceOf(m) !== null)) break;
           await new Promise((resolve) => setTimeout(resolve, 1000));
@@ -118,7 +124,7 @@ export class RecordIntake {
     this.#working = null;
   }
 
-  /** What comes together is stored together. */
+  /** Waits briefly so that messages arriving close together are stored as one batch. */
   async #gather(): Promise<void> {
     if (this.#queue.length < BATCH_RECORDS)
       await new Promise<void>((resolve) => {
@@ -146,19 +152,19 @@ export class RecordIntake {
       await this.#doubts.begin(group);
       await this.#takeRecords(group);
       const survived = this.#twoTicks(group).then(() => this.#doubts.end(group));
-      // With others beside it, nobody could tell which of them ended the worker.
+      // If others ran beside it, a crash could not be attributed to one record.
       if (alone) await survived;
       else survived.catch(() => undefined);
     }
   }
 
-  /** Is it worked on here already? */
+  /** Whether this record is already being processed here. */
   #isKnown(message: JsMsg): boolean {
     const id = message.headers?.get("Nats-Msg-Id");
     return id !== undefined && this.#options.unacknowledged.has(partitionIn(message), id);
   }
 
-  /** Their rows are made and written when it resolves, or the partition is another worker's. */
+  /** Resolves when the rows of the messages are made and written, or the partition has gone to another worker. */
   async #twoTicks(messages: readonly JsMsg[]): Promise<void> {
     const { parts, tick } = this.#options;
     for (const until = tick() + 2; tick() < until; ) {
@@ -194,7 +200,7 @@ export class RecordIntake {
     this.#options.say(null);
   }
 
-  /** Whoever has this partition would wait for the other end for ever. */
+  /** Returns why a record is in the wrong partition, or null. The owner of a wrong partition would wait for the other endpoint's records for ever. */
   #misplaced({ partition, point, label, id }: IncomingRecord): string | null {
     const { partitions } = this.#options.link.cluster;
     const home = homeOf(point, label, partitions);
@@ -208,7 +214,7 @@ export class RecordIntake {
     for (const { point, label } of records) this.#options.discover(point, label);
     const isAtHome = ({ partition, point, label }: IncomingRecord) =>
       partition === homeOf(point, label, partitions);
-    // A copy for another partition does not count as one that came.
+    // A copy made for another partition does not count as arrived.
     for (const atHome of [true, false]) {
       const own = records.filter((record) => isAtHome(record) === atHome);
       if (own.length === 0) continue;
@@ -236,7 +242,7 @@ export class RecordIntake {
     await this.#copy(copies);
     for (const { record, head } of done) {
       const { partition, messages, id, fence } = record;
-      // Another worker's meanwhile, or this one's once more: then it comes again.
+      // The lease was lost, or lost and gained again: the record will be delivered again.
       if (this.#options.fenceOf(partition) !== fence) continue;
       const name = identityText(recordIdentity(head));
       const orders = this.#options.parts()?.pairing.sent ?? Number.POSITIVE_INFINITY;
@@ -244,7 +250,7 @@ export class RecordIntake {
     }
   }
 
-  /** To the partitions of other receivers that its point sends to. */
+  /** The copies of a record for the other partitions whose receivers its point sends to. */
   #copies({ partition, id, bytes }: IncomingRecord, { point, segment: label }: RecordHead): Copy[] {
     if (
       endsOfLabel(label, point) ||
@@ -289,7 +295,7 @@ const copySuffix = (partition: number) => `@${partition}`;
 
 const partitionIn = ({ subject }: JsMsg) => Number(subject.split(".")[2]);
 
-/** None where it is damaged. */
+/** Returns the record's head, or an empty array if it is damaged. */
 export function headIn(bytes: Uint8Array): RecordHead[] {
   try {
     return [decodeHead(bytes).head];

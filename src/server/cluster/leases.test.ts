@@ -22,7 +22,7 @@ it("a worker that is to give partitions back while the brokers are away goes on,
     ...{ bucket, worker: "a", partitions: 4, lifeMs: 600 },
     ...{ onGained: () => undefined, onLost: () => undefined, release: async () => undefined },
     onTrouble: (error) => troubles.push(error),
-    // They go away between the renewals of a look and what it gives back.
+    // The brokers become unreachable between the renewals of a look and its giving back.
     listWorkers: async () => {
       isAway ||= workers.length === 2 && troubles.every((t) => t === null);
       return workers;

@@ -1,13 +1,14 @@
 /**
- * Which worker has which partition: leases in a bucket whose keys live so long without being renewed.
+ * Assigns partitions to workers through leases: keys in a bucket that expire unless renewed.
  *
  *   worker.ID    {"url"}                      heartbeat of a worker
  *   lease.N      {"worker": ID | null}        renewed by its holder; null: given back
  *
- * A key is written only on top of the revision that its writer has read, so two workers never have one at a time by the cluster's account. By its own clock a worker stops earlier: a lease counts for
- * two thirds of its time from the moment before it was renewed. Where it is late, what would be written waits: a key that can still be renewed was nobody else's meanwhile. The revision of its claim is
- * the lease's fence: it grows from owner to owner, and goes with every row, so that what a process writes late that was stopped in between never replaces a row of the owner after it.
- * Each takes its share, workers divided by partitions, and gives back what is beyond it when others join.
+ * A key is written only on top of the revision its writer has read, so for the cluster no partition ever has two holders. By its own clock a
+ * worker stops earlier: a lease counts for two thirds of its life, from the moment before it was renewed. If a renewal is late, writes wait: a key
+ * that can still be renewed had no other holder in between. The revision of the claim is the lease's fence. It grows from holder to holder and is
+ * stored with every row, so a row written late by a process that was stopped in between never replaces a row of the next holder.
+ * Each worker takes its share (partitions divided by workers) and gives back the excess when others join.
  */
 import type { KV } from "@nats-io/kv";
 
@@ -15,27 +16,27 @@ export interface LeaseOptions {
   bucket: KV;
   worker: string;
   partitions: number;
-  /** Life of a key, ms. */
+  /** Time until a key expires, ms. */
   lifeMs: number;
   onGained: (partition: number) => void;
-  /** No longer by the cluster's account, or by this worker's clock. */
+  /** Called when the partition no longer belongs to this worker, by the cluster's state or by this worker's clock. */
   onLost: (partition: number, why: string) => void;
-  /** It is to be given back: resolves when nothing of it is on its way. */
+  /** Called before the partition is given back. Resolves when no work on it is in flight. */
   release: (partition: number) => Promise<void>;
-  /** Null: all were renewed. */
+  /** Reports an error; null means all leases were renewed. */
   onTrouble: (error: unknown) => void;
-  /** Workers that are alive. */
+  /** Lists the live workers. */
   listWorkers: () => Promise<string[]>;
 }
 
-/** However long leases are: how often it looks who is there and what is free, so that one who joins gets its share soon. */
+/** Interval, independent of the lease time, at which live workers and free partitions are checked: a joining worker soon gets its share. */
 const LOOK_MS = 2000;
 
 interface Lease {
   revision: number;
   /** By performance.now(). */
   renewedMs: number;
-  /** Revision of the claim. */
+  /** Revision of the claim; see the file header. */
   fence: number;
   /** By performance.now(). */
   untilMs: number;
@@ -76,18 +77,18 @@ export class Leases {
     return [...this.#held.keys()].sort((a, b) => a - b);
   }
 
-  /** Does it count now, by this worker's own clock? */
+  /** Whether the lease counts now, by this worker's own clock. */
   holds(partition: number): boolean {
     const lease = this.#held.get(partition);
     return lease !== undefined && performance.now() < lease.untilMs;
   }
 
-  /** Of the lease, whether it counts now or is still to be renewed: greater than that of every owner before. Null where it is lost. */
+  /** Returns the fence of the lease, also while its renewal is late; greater than that of every earlier holder. Null if the lease is lost. */
   fenceOf(partition: number): number | null {
     return this.#held.get(partition)?.fence ?? null;
   }
 
-  /** Gives back everything. */
+  /** Gives back all partitions. */
   async close(): Promise<void> {
     this.#closed = true;
     if (this.#timer) clearTimeout(this.#timer);
@@ -103,9 +104,9 @@ export class Leases {
     this.#workers = workers.size;
     const most = Math.ceil(partitions / workers.size);
     const own = this.partitions;
-    // Brokers that are away for the moment are no reason to end: it is tried again with the next look.
+    // An unreachable broker is not fatal: the next look tries again.
     for (const partition of own.slice(most)) this.#giveBack(partition).catch(this.#options.onTrouble);
-    // Each begins elsewhere, so that those who start together do not want the same.
+    // Each worker starts at a different partition, so that workers that start together do not compete for the same ones.
     const first = partitions * ([...workers].sort().indexOf(worker) / workers.size);
     for (let i = 0; i < partitions && this.#held.size < most && !this.#closed; i++)
       await this.#claim((Math.floor(first) + i) % partitions);
@@ -119,7 +120,7 @@ export class Leases {
     const atMs = performance.now();
     const entry = await bucket.get(key);
     const holder = entry && entry.operation === "PUT" ? entry.json<{ worker: string | null }>().worker : null;
-    // Its own, from a life before: nobody else renews it.
+    // A lease from an earlier run of this worker: no other worker renews it.
     if (holder !== null && holder !== worker) return;
     try {
       const revision = entry
@@ -147,7 +148,7 @@ export class Leases {
       await this.#renew(partition);
   }
 
-  /** A sixth of its life ago, or it will be before the next look. */
+  /** Whether a key is due for renewal: after a sixth of its life, or if it would pass that before the next look. */
   #isDue(sinceMs: number, nowMs: number): boolean {
     const { lifeMs } = this.#options;
     return nowMs - sinceMs > lifeMs / 6 - Math.min(LOOK_MS, lifeMs / 6) / 2;
@@ -169,7 +170,10 @@ export class Leases {
     }
   }
 
-  /** Those that could not be renewed for so long that they are gone. One that is only late is renewed with the next beat, or another worker has it: the cluster knows. */
+  /**
+   * Drops the leases that have certainly expired in the bucket. One that is merely late is renewed with the next beat, or turns out to be another
+   * worker's.
+   */
   #expire(): void {
     for (const [partition, { untilMs }] of this.#held)
       if (performance.now() >= untilMs + this.#options.lifeMs)
@@ -196,7 +200,7 @@ export class Leases {
   }
 }
 
-/** Somebody else has written the key since. */
+/** Whether the write failed because another worker has written the key since. */
 function isOvertaken(error: unknown): boolean {
   const { message = "", code } = error as { message?: string; code?: number };
   return code === 10071 || code === 10164 || /wrong last sequence|key exists/i.test(message);

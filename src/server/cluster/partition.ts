@@ -1,4 +1,7 @@
-/** One partition that this worker has: its durable consumer, shared by all workers of the group one after the other, and how far back this worker's archive knows it. */
+/**
+ * One partition owned by this worker: its durable consumer, which the workers of the group use one after the other, and the time from which this
+ * worker's archive is complete for it.
+ */
 import { setTimeout as sleep } from "node:timers/promises";
 import type { ConsumerInfo, ConsumerMessages, JsMsg } from "@nats-io/jetstream";
 import { STREAM } from "../../transport/nats/cluster.ts";
@@ -7,10 +10,13 @@ import { partitionFilter } from "../../transport/nats/subjects.ts";
 import { readPast } from "./stream-reader.ts";
 
 const MAX_ACK_PENDING = 5000;
-/** Messages that are asked for at a time: of all partitions together, what a worker does in seconds. */
+/** Most messages pulled at a time. Over all partitions this is a few seconds of work. */
 const PULL = 250;
 const RETRY_MS = 1000;
-/** Where everything that was read is acknowledged: so far back the archive is filled before the partition is worked. The rest is read beside the work, for this share of the time. */
+/**
+ * If the previous owner acknowledged everything it had read, only this much of the past is read before work starts. The rest is read in the
+ * background, using this share of the time.
+ */
 const SHORT_MS = 10_000;
 const FILLING_SHARE = 0.2;
 
@@ -18,26 +24,29 @@ export interface PartitionOptions {
   link: NatsLink;
   group: string;
   number: number;
-  /** A message that is not acknowledged, nor said to be worked on, for so long is delivered again. */
+  /** A message neither acknowledged nor reported as in progress for this long is delivered again. */
   ackWaitMs: number;
-  /** How far before the first message that is not acknowledged the archive is filled. */
+  /** How far before the first unacknowledged message the archive is filled. */
   horizonMs: number;
-  /** Records of before: into the archive. */
+  /** Stores past records in the archive. */
   onPast: (messages: readonly JsMsg[], from: Past) => Promise<void>;
-  /** The past is there: segments go on where they were. */
+  /** Called when the past is in the archive: segments continue where the previous owner stopped. */
   onReady: (sinceMs: number) => Promise<void>;
-  /** Resolves when there is room for more. */
+  /** Handles a message. Resolves when there is room for more. */
   onMessage: (message: JsMsg) => Promise<void>;
-  /** Null: it reads. */
+  /** Reports an error; null means the partition is being read. */
   onTrouble: (error: unknown) => void;
 }
 
-/** Open: it may not be in the results. Filled: the partition is worked already. */
+/**
+ * State of past records. `open`: possibly not in the results yet; `done`: finished by the previous owner; `filled`: done, and read while the
+ * partition is already being worked.
+ */
 export type Past = "open" | "done" | "filled";
 
 export class Partition {
   readonly number: number;
-  /** Everything that came from this time on is in the archive, ms since 1970; 0: all there is. */
+  /** The archive has everything that arrived from this time on, ms since 1970. 0: everything in the stream. */
   sinceMs = Number.POSITIVE_INFINITY;
   readonly #options: PartitionOptions;
   readonly #stop = new AbortController();
@@ -58,7 +67,7 @@ export class Partition {
     this.#running = this.#run();
   }
 
-  /** No more messages come when it resolves. */
+  /** Resolves when no more messages will come. */
   async stop(): Promise<void> {
     this.#stop.abort();
     this.#messages?.stop();
@@ -82,7 +91,7 @@ export class Partition {
     }
   }
 
-  /** Made where it is missing: a new group begins with the oldest record that there is. */
+  /** Gets the durable consumer, or creates it. A new group begins with the oldest record in the stream. */
   async #consumer(): Promise<ConsumerInfo> {
     const { link, group, number, ackWaitMs } = this.#options;
     const { AckPolicy, DeliverPolicy } = link.packages.jetstream;
@@ -93,7 +102,10 @@ export class Partition {
     });
   }
 
-  /** What the worker before had read: what is acknowledged is context, what is not is delivered again later, and is in the archive before anything newer comes. */
+  /**
+   * Reads what the previous owner had read: acknowledged records are context; unacknowledged ones are delivered again later, but must be in the
+   * archive before anything newer arrives.
+   */
   async #catchUp({ ack_floor, delivered, num_ack_pending }: ConsumerInfo): Promise<void> {
     const { horizonMs, onPast, onReady } = this.#options;
     if (delivered.stream_seq === 0) {
@@ -103,7 +115,7 @@ export class Partition {
     }
     const floorMs = ack_floor.stream_seq > 0 ? await this.#timeOf(ack_floor.stream_seq) : 0;
     const wholeMs = Math.max(0, floorMs - horizonMs);
-    // A worker that gave it back has left nothing undone, and records wait meanwhile.
+    // Everything is acknowledged: the previous owner left nothing unfinished, and new records are waiting.
     const fromMs = num_ack_pending === 0 ? Math.max(wholeMs, floorMs - SHORT_MS) : wholeMs;
     await this.#readPast(fromMs, delivered.stream_seq, async (messages) => {
       const at = messages.findIndex((m) => m.seq > ack_floor.stream_seq);
@@ -117,7 +129,7 @@ export class Partition {
     if (wholeMs < fromMs) this.#filling = this.#fill(wholeMs, ack_floor.stream_seq);
   }
 
-  /** What came before that, beside the work. Where it cannot be read, it is looked for when a row needs it. */
+  /** Reads the older past in the background. If that fails, it is looked up when a row needs it. */
   async #fill(fromMs: number, toSequence: number): Promise<void> {
     const { signal } = this.#stop;
     try {
@@ -128,7 +140,7 @@ export class Partition {
       });
       if (!this.stopped) this.sinceMs = fromMs;
     } catch {
-      // `sinceMs` stays: rows that would need more are looked up.
+      // `sinceMs` stays as it is: rows that need older records look them up.
     }
   }
 
@@ -138,7 +150,7 @@ export class Partition {
     return readPast(link, { filter: partitionFilter(number), fromMs, toSequence, signal }, take);
   }
 
-  /** When a message came; 0 where it is gone. */
+  /** Returns when a message reached the stream; 0 if it no longer exists. */
   async #timeOf(seq: number): Promise<number> {
     const found = await this.#options.link.streams.streams.getMessage(STREAM, { seq }).catch(() => null);
     return found?.time.getTime() ?? 0;

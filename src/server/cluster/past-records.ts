@@ -1,8 +1,7 @@
 /**
- * Records that the stream has and this worker's archive may not have: fetched when a question is about them, or when a row would otherwise be made of less than there is.
- *
- * The archive of a worker is complete for a subject from some time on; of what came before that, only what it worked itself. Records come after their epochs end, so what is asked about an epoch is
- * found from its beginning on.
+ * Fetches records that the stream has and this worker's archive may lack: when a question needs them, or when a row would otherwise be incomplete.
+ * A worker's archive is complete for a subject from some time on; of the time before, it has only what this worker processed itself. Records arrive
+ * after their epochs end, so reading from an epoch's beginning finds all of its records.
  */
 import { statSync } from "node:fs";
 import { join } from "node:path";
@@ -18,13 +17,13 @@ import type { Ingested, StreamPlace } from "../ingest.ts";
 import { type IncomingRecord, RecordAssembly } from "./incoming.ts";
 import { readPast } from "./stream-reader.ts";
 
-/** Clocks of taps may be ahead of those of the servers. */
+/** Allowance for tap clocks that run ahead of the servers' clocks. */
 const AHEAD_MS = 60_000;
 
 interface Known {
-  /** Everything from here … */
+  /** The archive has everything from this time … */
   sinceMs: number;
-  /** … up to here is in the archive. */
+  /** … up to this sequence. */
   sequence: number;
 }
 
@@ -38,7 +37,7 @@ export class PastRecords {
   #reading: Promise<void> = Promise.resolve();
   readonly #stop = new AbortController();
 
-  /** `directory`: of the archive. */
+  /** `directory`: the archive's. */
   constructor(link: NatsLink, directory: string, store: StoreRecords) {
     this.#link = link;
     this.#directory = directory;
@@ -49,12 +48,15 @@ export class PastRecords {
     this.#stop.abort();
   }
 
-  /** The stream is another one, with sequences of its own. */
+  /** Called when the stream has been replaced by a new one with its own sequences. */
   forget(): void {
     this.#known.clear();
   }
 
-  /** When it resolves, records of the subject whose epochs begin at or after this time are in the archive. One after the other: what was fetched for one question is there for the next. */
+  /**
+   * Resolves when all records of the subject whose epochs begin at or after this time are in the archive. Requests run one at a time: what one
+   * fetched, the next finds.
+   */
   fetch(subject: string, fromMs: number): Promise<void> {
     const next = this.#reading.then(() => this.#fetch(subject, Math.max(0, fromMs - AHEAD_MS)));
     this.#reading = next.catch(() => undefined);
@@ -78,7 +80,10 @@ export class PastRecords {
       this.#known.set(subject, { sinceMs: enough ? known.sinceMs : fromMs, sequence: last.seq });
   }
 
-  /** Into the archive, whatever is wrong with some of them: those are named where they are worked. Returns those that have changed a record that was there. */
+  /**
+   * Stores the messages' records in the archive. Invalid ones are skipped here; they are reported where they are worked. Returns the heads of
+   * records that changed an existing one.
+   */
   async store(messages: readonly JsMsg[], assembly: RecordAssembly): Promise<RecordHead[]> {
     const changed: RecordHead[] = [];
     const records: IncomingRecord[] = [];
@@ -96,7 +101,7 @@ export class PastRecords {
     return changed;
   }
 
-  /** As it came: one that was put together with others has another size, and is looked at. */
+  /** Whether the archive has the record as it came. A stored record that was merged with others has another size, so this one is stored again. */
   #isThere(bytes: Uint8Array): boolean {
     try {
       const path = join(this.#directory, ...recordPath(decodeHead(bytes).head));

@@ -1,4 +1,4 @@
-/** Records that came over HTTP to a worker: they go to the stream, and come back to whoever works them. */
+/** Publishes records that came to a worker over HTTP to the stream, from where the partition's owner reads them. */
 import { FormatError } from "../../base/errors.ts";
 import { type RecordHead, verifyRecord } from "../../epoch/record.ts";
 import { splitBatch } from "../../transport/batch.ts";
@@ -8,7 +8,7 @@ import { notItsPoint } from "../access.ts";
 import { INGEST_LIMITS, type Ingested, type IngestResult } from "../ingest.ts";
 import type { ClusterLink } from "./cluster-link.ts";
 
-/** In the stream when it resolves. What else is wrong with a record shows where it is worked. */
+/** Resolves when the records are in the stream. Errors other than those checked here are found when the record is worked. */
 export async function publishMessage(
   link: ClusterLink,
   message: Uint8Array,

@@ -1,6 +1,7 @@
 /**
- * Records that no worker can use: refused by the checks that every record passes, or the last that was worked when workers died, again and again (doubts.ts). They go to the stream HOPTIME_ASIDE with the reason, are named in the log,
- * in /v1/health and in /metrics, and the stream goes on without them.
+ * Records that no worker can use: they failed the checks that every record must pass, or several workers in turn died processing them (doubts.ts).
+ * They are published to the stream HOPTIME_ASIDE with the reason and listed in the log, in /v1/health and in /metrics. Processing goes on without
+ * them.
  */
 import { STREAM } from "../../transport/nats/cluster.ts";
 import type { NatsLink } from "../../transport/nats/connection.ts";
@@ -23,7 +24,7 @@ export class Aside {
   readonly #link: NatsLink;
   readonly #group: string;
   readonly #last: SetAside[] = [];
-  /** Their sequences. */
+  /** Stream sequences of the records already reported. */
   readonly #named = new Set<number>();
   count = 0;
 
@@ -52,19 +53,22 @@ export class Aside {
     return new Aside(link, group);
   }
 
-  /** The last few. */
+  /** The most recent ones. */
   get last(): SetAside[] {
     return [...this.#last];
   }
 
-  /** Durable when it resolves. Returns the line that names it; null where this worker has named it already: it was delivered again before its acknowledgement had come. */
+  /**
+   * Publishes the record to HOPTIME_ASIDE; durable when it resolves. Returns the line to log, or null if this worker has logged the record already
+   * (it was delivered again before its acknowledgement arrived).
+   */
   async put({ subject, sequence, reason }: SetAside, data: Uint8Array): Promise<string | null> {
     const headers = this.#link.packages.core.headers();
     const short = reason.replace(/[\r\n]+/g, " ").slice(0, MAX_REASON);
     headers.set("Hoptime-Reason", short);
     headers.set("Hoptime-Subject", subject);
     headers.set("Hoptime-Sequence", String(sequence));
-    // A whole record may be larger than a message; its parts stay in the stream, by their sequence.
+    // A whole record may exceed the maximum payload. Its parts then remain only in the main stream, under their sequences.
     const kept =
       data.length < (this.#link.connection.info?.max_payload ?? 1 << 20) - 8192 ? data : new Uint8Array();
     const msgID = `${this.#group}/${sequence}`;

@@ -1,15 +1,18 @@
-/** Past messages of the stream, once more: for a worker that takes over a partition, and for questions about points that others work. Nothing is acknowledged by it. */
+/**
+ * Reads past messages of the stream again: for a worker that takes over a partition, and for questions about points that other workers own. It
+ * acknowledges nothing.
+ */
 import type { JsMsg } from "@nats-io/jetstream";
 import { STREAM } from "../../transport/nats/cluster.ts";
 import type { NatsLink } from "../../transport/nats/connection.ts";
 
 export interface Past {
-  /** A subject, or one with wildcards. */
+  /** A subject; wildcards are allowed. */
   filter: string;
-  /** From this sequence on, or from what came at this time on; all that is there where neither is given. */
+  /** Start at this sequence, or at the messages that arrived at this time. Neither: the whole stream. */
   fromSequence?: number;
   fromMs?: number;
-  /** Up to this one. */
+  /** Last sequence to read, inclusive. */
   toSequence: number;
   signal: AbortSignal;
 }
@@ -17,7 +20,7 @@ export interface Past {
 const BATCH = 1000;
 const FETCH_MS = 5000;
 
-/** In order. Rejects where the cluster goes away meanwhile: it is to be read again then. */
+/** Passes the messages to `take` in order. Rejects if the connection to the cluster is lost; the caller then reads again. */
 export async function readPast(
   link: NatsLink,
   { filter, fromSequence, fromMs, toSequence, signal }: Past,

@@ -1,4 +1,4 @@
-/** Which records a question is about: points and labels, and from when on. */
+/** Derives which records a question needs: points, labels and the earliest epoch. */
 import { parseTime } from "../../base/time.ts";
 import { endsOfLabel } from "../../transport/nats/subjects.ts";
 import type { ArchiveQuestion } from "../questions.ts";
@@ -6,17 +6,17 @@ import type { ArchiveQuestion } from "../questions.ts";
 export interface AskedRecords {
   point: string;
   label: string;
-  /** Epochs that begin before are not asked for, ms since 1970. */
+  /** Start of the earliest epoch needed, ms since 1970. */
   fromMs: number;
 }
 
 interface Part {
-  /** All where it is null. */
+  /** Null: all points. */
   points: readonly string[] | null;
   from: string | undefined;
 }
 
-/** Questions look a little around the time that they name. */
+/** Questions look a little beyond the time range they name. */
 const AROUND_MS = 120_000;
 
 export function subjectsAsked(
@@ -29,7 +29,7 @@ export function subjectsAsked(
       if (points !== null && !points.includes(point)) continue;
       for (const label of own) {
         const ends = endsOfLabel(label, point);
-        // Of a segment to a point that is not asked about.
+        // A segment to a point that the question is not about.
         if (
           ends &&
           points !== null &&
@@ -63,7 +63,7 @@ function timeOf(text: string | undefined): number {
   try {
     return Math.max(0, Number(parseTime(text) / 1_000_000n) - AROUND_MS);
   } catch {
-    // Named when the question is answered.
+    // The error is reported when the question is answered.
     return 0;
   }
 }

@@ -14,7 +14,7 @@ describe("a partition that is taken over", () => {
     const read = new Takeover();
     expect(read.of(SEGMENT)).toBeNull();
     for (const start of [100, 110, 120]) read.add(head("A", start), false);
-    // Of the other end nothing is known.
+    // Nothing is known of the other endpoint.
     expect(read.of(SEGMENT)).toEqual({ latestNs: 130n, doneNs: 0n });
     for (const start of [103, 113]) read.add(head("B", start), false);
     expect(read.of(SEGMENT)).toEqual({ latestNs: 130n, doneNs: 103n });

@@ -1,18 +1,21 @@
-/** What a worker has read of a partition that it takes over: how far each end of its segments was, and what may not be in the results. */
+/**
+ * What a worker has read of a partition it takes over: how far the records of each endpoint of its segments reach, and which may not be in the
+ * results yet.
+ */
 import { earlier, later } from "../../base/time.ts";
 import type { CollectedSegment } from "../../collect/collector.ts";
 import type { RecordHead } from "../../epoch/record.ts";
 
 interface End {
   latestNs: bigint;
-  /** Of its epochs. */
+  /** Longest epoch of this endpoint. */
   longestNs: bigint;
-  /** Start of the first that may not be in the results. */
+  /** Start of the first epoch that may not be in the results. */
   openNs: bigint | null;
 }
 
 export class Takeover {
-  /** Records that may not be in the results. */
+  /** Records whose rows may not be in the results. */
   readonly open: RecordHead[] = [];
   readonly #ends = new Map<string, End>();
 
@@ -29,15 +32,16 @@ export class Takeover {
   }
 
   /**
-   * Where a segment goes on; null where nothing of it was read. Epochs that begin before `doneNs` are in the results: both ends were farther, and everything of it was acknowledged. An epoch or two
-   * are made once more: estimators of one epoch come one after the other, and ends are not cut at the same instant.
+   * Returns where a segment continues, or null if no record of it was read. Epochs that begin before `doneNs` are in the results: both endpoints
+   * have records after them, and all of these were acknowledged. Two epochs before that are estimated again as a margin: an epoch's estimators
+   * arrive one after the other, and the endpoints do not cut at the same instant.
    */
   of({ from, to, label }: CollectedSegment): { latestNs: bigint; doneNs: bigint } | null {
     const ends = [from, to].flatMap((point) => this.#ends.get(endKey(point, label)) ?? []);
     const [first] = ends;
     if (!first) return null;
     const latestNs = ends.map((end) => end.latestNs).reduce(later);
-    // Of the other end nothing was read: how far it was is not known.
+    // No records of the other endpoint were read, so it is unknown how far it had come.
     if (ends.length < 2) return { latestNs, doneNs: 0n };
     const longestNs = ends.map((end) => end.longestNs).reduce(later);
     const sureNs = ends.map((end) => earlier(end.latestNs, end.openNs ?? end.latestNs)).reduce(earlier);

@@ -1,23 +1,24 @@
 /**
- * What is wrong between a worker and its cluster, for the log. Several parts of a worker meet the same trouble, each at its own time, and one works again before the other: while brokers elect a leader
- * that would be a line every second. So a trouble is logged when it has lasted a while, each text once, and its end when all parts work again and have for a while.
+ * Logs trouble between a worker and its cluster. Several parts of a worker see the same trouble at different times and recover one after the other;
+ * during a leader election that would be a log line every second. Therefore a trouble is logged only after it has lasted a while, each text once,
+ * and its end only after all parts have worked again for a while.
  */
 
 export interface TroublesOptions {
   log: (line: string) => void;
-  /** How long a trouble, or its end, lasts before it is logged, ms. */
+  /** How long a trouble, or its end, must last before it is logged, ms. */
   patienceMs?: number;
   nowMs?: () => number;
 }
 
-/** Brokers that elect a leader take less. */
+/** Longer than a leader election of the brokers. */
 const PATIENCE_MS = 10_000;
 
 export class Troubles {
   readonly #options: TroublesOptions;
-  /** By the part that has it. */
+  /** Current troubles, by part. */
   readonly #now = new Map<string, { text: string; sinceMs: number }>();
-  /** Logged since all was well. */
+  /** Texts logged since the last recovery. */
   readonly #logged = new Set<string>();
   #wellSinceMs = 0;
 
@@ -25,7 +26,7 @@ export class Troubles {
     this.#options = options;
   }
 
-  /** Null: this part works. */
+  /** Reports the state of a part; null means it works. */
   set(part: string, text: string | null): void {
     const nowMs = this.#nowMs();
     const known = this.#now.get(part);
@@ -35,7 +36,7 @@ export class Troubles {
     this.look();
   }
 
-  /** To be called now and then. */
+  /** Logs what is due. Must be called regularly. */
   look(): void {
     const nowMs = this.#nowMs();
     const { log, patienceMs = PATIENCE_MS } = this.#options;

@@ -20,7 +20,7 @@ describe("records that are not acknowledged", () => {
       });
     settle(1, [2]);
     expect(acknowledged).toEqual([1]);
-    // Renewed, but its rows were not written in this tick.
+    // The lease is renewed, but its rows were not written in this tick.
     late.clear();
     settle(2, [2]);
     expect(acknowledged).toEqual([1]);
@@ -74,7 +74,7 @@ describe("records that are not acknowledged", () => {
       },
     );
     expect([records.unfinished, records.size]).toEqual([2, 3]);
-    // What is left when nothing more can be estimated waits for what is still in the stream: that must come in.
+    // Nothing more can be estimated; the rest waits for records still in the stream, which must be let in.
     records.rest();
     expect([records.unfinished, records.size]).toEqual([0, 3]);
     records.forget(1);

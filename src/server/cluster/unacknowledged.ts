@@ -1,36 +1,39 @@
-/** Messages whose records are not in the results yet, or wait for their other end: acknowledged when they are. */
+/** Messages whose records are not in the results yet, or still wait for the record of the other endpoint. They are acknowledged afterwards. */
 import type { JsMsg } from "@nats-io/jetstream";
 import type { Leases } from "./leases.ts";
 
 export interface Unacknowledged {
   partition: number;
-  /** Of the lease that it came under. */
+  /** Fence of the lease under which the record arrived. */
   fence: number;
-  /** Of the record (epoch/identity.ts). */
+  /** Identity of the record (epoch/identity.ts). */
   name: string;
   messages: JsMsg[];
-  /** Orders that the pairing had been sent when it had been handed to it. */
+  /** Number of orders sent to the pairing up to and including this record. */
   orders: number;
   sinceMs: number;
-  /** When it was last reported to the cluster as worked on. */
+  /** When it was last reported to the cluster as in progress. */
   reportedMs: number;
 }
 
 export interface Open {
-  /** For its other end, which may never come; for rows that are still to be made of it, however long that takes; for nothing. */
+  /**
+   * What a record waits for. `end`: the record of the other endpoint, which may never come; `rows`: its own rows, however long they take; null:
+   * nothing.
+   */
   waitsFor(record: Unacknowledged): "end" | "rows" | null;
-  /** Rows of its partition are not in the results: its lease is late. */
+  /** Whether rows of the record's partition are still unwritten because its lease is late. */
   isUnwritten(record: Unacknowledged): boolean;
 }
 
-/** A record waits this long for its other end in the stream; after that it waits in the archive alone. */
+/** Longest time that a message stays unacknowledged for its other endpoint; after that the record waits in the archive alone. */
 const LONGEST_MS = 600_000;
 
 export class UnacknowledgedRecords {
   readonly #records = new Map<string, Unacknowledged>();
   readonly #ackWaitMs: number;
   #messages = 0;
-  /** Of these, the ones whose rows are still to be made or written; those that wait for their other end are none. */
+  /** Records whose rows are still to be made or written; those waiting for the other endpoint are not included. */
   #unfinished = 0;
   acknowledged = 0;
 
@@ -56,7 +59,7 @@ export class UnacknowledgedRecords {
     return this.#records.has(`${partition} ${id}`);
   }
 
-  /** It is delivered again: the newer messages are those to acknowledge. */
+  /** Handles a redelivery: the newer messages are the ones to acknowledge. Returns false if the record is not known. */
   again(partition: number, id: string, messages: JsMsg[]): boolean {
     const known = this.#records.get(`${partition} ${id}`);
     if (!known) return false;
@@ -73,7 +76,10 @@ export class UnacknowledgedRecords {
     this.#unfinished++;
   }
 
-  /** Those that the pairing has heard of, by so many orders, and that wait for nothing. What came under a lease that is lost is left to the next owner: its rows may not have been written. */
+  /**
+   * Acknowledges the records that the pairing has processed (up to `orders`) and that wait for nothing. Records that came under a lost lease are
+   * left to the next owner, because their rows may not have been written.
+   */
   settle(orders: number, leases: Pick<Leases, "fenceOf" | "holds">, { waitsFor, isUnwritten }: Open): void {
     const now = Date.now();
     this.#unfinished = 0;
@@ -98,7 +104,7 @@ export class UnacknowledgedRecords {
     }
   }
 
-  /** However long rows take to be written: what is worked on is not delivered again. */
+  /** Reports records as in progress, so that they are not redelivered however long their rows take. */
   keepAlive(fenceOf: (partition: number) => number | null): void {
     const now = Date.now();
     for (const record of this.#records.values())
@@ -108,12 +114,15 @@ export class UnacknowledgedRecords {
       }
   }
 
-  /** All that could be estimated is: what is still open waits for records that are to come. */
+  /** Called when everything that can be estimated has been: what is still open waits for records to come. */
   rest(): void {
     this.#unfinished = 0;
   }
 
-  /** They are another worker's, who gets them at once; `gone`: nobody's, with their stream. */
+  /**
+   * Drops a partition's records and returns them for immediate redelivery to the next owner. `gone`: the stream is gone, so there is nothing to
+   * return.
+   */
   forget(partition: number, gone = false): void {
     for (const [id, record] of this.#records) {
       if (record.partition !== partition) continue;

@@ -1,4 +1,6 @@
-/** Workers against a real nats-server: what is set aside, what comes in parts, who works what. Three brokers and kills: tests/e2e/cluster.test.ts. */
+/**
+ * Workers against a real nats-server: records set aside, records in parts, partition ownership. Three brokers and kills: tests/e2e/cluster.test.ts.
+ */
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -30,7 +32,7 @@ describe.skipIf(NO_NATS)("workers of a cluster", () => {
   const running: RunningServer[] = [];
 
   beforeAll(async () => {
-    // Small messages: larger records come in parts.
+    // A small maximum payload, so that larger records are split.
     servers = await NatsServers.start(
       join(root, "nats"),
       1,
@@ -78,13 +80,13 @@ describe.skipIf(NO_NATS)("workers of a cluster", () => {
   it("get records in parts, pair those of points that are at home elsewhere, and acknowledge them", async () => {
     const one = await worker("parts");
     const records = epochs(0, 5);
-    // 4 kB of each message are for its head.
+    // 4 kB of each message are reserved for its header.
     expect(records.some((r) => encodeRecord(r).length > 6144 - 4096)).toBe(true);
     expect(await publish(records)).toMatchObject({ sent: records.length, unchanged: 0 });
     for (const { from, to } of SEGMENTS) await until(async () => (await rowsOf(one, from, to)) === 5);
     await until(() => state(one).unacknowledged === 0);
     expect(state(one)).toMatchObject({ owned: [0, 1, 2, 3], setAside: 0, workers: 1 });
-    // The same once more: the stream knows them.
+    // Published again: the stream recognises them by message id.
     expect(await publish(records)).toMatchObject({ unchanged: records.length });
   });
 
@@ -120,7 +122,7 @@ describe.skipIf(NO_NATS)("workers of a cluster", () => {
     const home = (point: string, label: string) => homeOf(point, label, 4);
     const [a, e] = [home("A", ""), home("E", "D:E")];
     const other = (partition: number) => (partition + 1) % 4;
-    // A tap with the right to publish for F alone; one that counts partitions otherwise, with and without a label; one that says it is a copy.
+    // A tap permitted to publish for F only; one with another number of partitions, with and without a label; one that claims to send a copy.
     const published = [
       [subjectOf(home("F", ""), "F", ""), record("A", ""), "f"],
       [subjectOf(other(e), "E", "D:E"), record("E", "D:E"), "e"],
@@ -182,7 +184,7 @@ describe.skipIf(NO_NATS)("workers of a cluster", () => {
       return infos.every((i) => i.num_pending === 0 && i.num_ack_pending === 0);
     });
     await link.close();
-    // Any worker answers about all of them, whoever worked them.
+    // Any worker answers about all segments, whoever processed them.
     for (const { from, to } of SEGMENTS) {
       const response = await fetch(`${one.url}/v1/query`, {
         method: "POST",

@@ -1,4 +1,4 @@
-/** `clickhouse:` of the settings, as the store of results takes it. */
+/** Converts the `clickhouse:` settings to the options of the result store. */
 import { invalidValue, UsageError } from "../../base/errors.ts";
 import { readTextFile } from "../../base/text-file.ts";
 import { PASSWORD_VARIABLE } from "../../results/clickhouse/failures.ts";
@@ -35,7 +35,7 @@ export function readClickhouse(text: string, parameter = "clickhouse"): Clickhou
   return { origin: `${url.origin}${port}`, user: decodeURIComponent(url.username) || "default", database };
 }
 
-/** Undefined where results are in the collector's own directory. */
+/** Returns undefined if results are stored in the collector's own directory. */
 export function clickhouseOptions(
   { clickhouse }: Settings,
   { rowsNs }: Retention,
@@ -61,7 +61,7 @@ export function clickhouseOptions(
   };
 }
 
-/** How a collector opens its results; undefined: in its own directory. */
+/** Returns how the collector opens its results; undefined: in its own directory. */
 export function resultsOpener(
   settings: Settings,
   kept: Retention,

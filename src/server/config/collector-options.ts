@@ -1,4 +1,4 @@
-/** Settings, from a file and from the command line, as the options of a collector. */
+/** Merges the settings from file and command line and converts them to collector options. */
 import { readObjectPlace } from "../../archive/objects/object-place.ts";
 import { UsageError } from "../../base/errors.ts";
 import { parseSize } from "../../base/quantity.ts";
@@ -22,7 +22,7 @@ import { resultsOpener } from "./clickhouse-options.ts";
 import { readDuration, readProbe, readSegment } from "./reading.ts";
 import { reloads, SETTINGS, type Settings } from "./settings.ts";
 
-/** Those of the second count, field by field; lists are replaced. */
+/** Returns `settings` with the fields of `over` applied on top, one level deep. Lists are replaced, not merged. */
 export function overlay(settings: Settings, over: Settings): Settings {
   const out: Record<string, unknown> = { ...settings };
   for (const [field, value] of Object.entries(over)) {
@@ -39,7 +39,7 @@ const isFields = (value: unknown): value is Record<string, unknown> =>
 const defined = (fields: Record<string, unknown>) =>
   Object.fromEntries(Object.entries(fields).filter(([, v]) => v !== undefined));
 
-/** UsageError where the directory is missing, or files cannot be read. */
+/** Throws UsageError if the data directory is missing or a file cannot be read. */
 export function serverOptions(settings: Settings): ServerOptions {
   const { data, limits = {} } = settings;
   if (data === undefined)
@@ -156,7 +156,7 @@ function stationOptions(settings: Settings): ServerOptions["station"] {
   };
 }
 
-/** UsageError where the map cannot be read, or has no such router. */
+/** Throws UsageError if the topology map cannot be read or lacks a named router. */
 function networkSettings(settings: Settings): NetworkSettings {
   const { paths = [], incidents = {} } = settings;
   const map = mapOf(settings);
@@ -217,7 +217,7 @@ function otlpOptions({ otlp }: Settings): ServerOptions["otlp"] {
   };
 }
 
-/** Settings that differ: those that count at once, and those that count after a restart. */
+/** Lists the settings that differ: those that take effect at once and those that need a restart. */
 export function changes(before: Settings, after: Settings): { now: string[]; restart: string[] } {
   const out = { now: [] as string[], restart: [] as string[] };
   for (const field of Object.keys(SETTINGS.properties) as (keyof Settings)[]) {

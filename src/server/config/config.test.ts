@@ -1,4 +1,4 @@
-/** The configuration file: what is wrong is named with its place, flags come first, the page is current. */
+/** The configuration file: errors name their position, flags take precedence, docs/config.md is current. */
 import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";

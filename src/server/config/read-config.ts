@@ -1,4 +1,4 @@
-/** `hoptime.yaml` from text to settings. What is wrong is said with its place: FILE:LINE:COLUMN: what. */
+/** Parses `hoptime.yaml` into settings. Errors are reported as FILE:LINE:COLUMN: what. */
 import { readFileSync } from "node:fs";
 import { dirname, isAbsolute, resolve } from "node:path";
 import { type Document, isMap, isNode, isScalar, LineCounter, parseDocument } from "yaml";
@@ -16,7 +16,7 @@ const HINT = "docs/config.md describes the settings";
 type Keys = readonly (string | number)[];
 type Fail = (keys: Keys, what: string, hint?: string) => never;
 
-/** UsageError with the place of the first thing that is wrong. Files that it names are found from where it lies. */
+/** Throws UsageError with the position of the first error. Relative file names are resolved against the folder of the configuration. */
 export function readConfig(file: string): Settings {
   let text: string;
   try {
@@ -62,7 +62,7 @@ const firstLine = (text: string) => text.split("\n")[0] ?? text;
 
 const SEVERAL = "a second document begins (---): settings are one document";
 
-/** Of texts that look like numbers where something is left out. */
+/** Hints for values that look like numbers because their unit or host is missing. */
 const FORMS: Partial<Record<Reads, string>> = {
   duration: "a time with its unit, e.g. 30s",
   size: "a size with its unit, e.g. 10GB",
@@ -91,7 +91,7 @@ interface Node {
   items?: Node;
 }
 
-/** Every text is tried; names of files become absolute. */
+/** Validates every text value by its reading; file names become absolute. */
 function readTexts(schema: Node, value: unknown, keys: Keys, fail: Fail, folder: string): void {
   if (typeof value !== "object" || value === null) return;
   const fields = value as Record<string, unknown>;
@@ -107,7 +107,7 @@ function readTexts(schema: Node, value: unknown, keys: Keys, fail: Fail, folder:
   }
 }
 
-/** What one setting says about another. */
+/** Checks that settings fit together. */
 function checkTogether(settings: Settings, fail: Fail): void {
   if (settings.plan !== undefined) {
     try {
@@ -133,7 +133,7 @@ function checkTogether(settings: Settings, fail: Fail): void {
       fail(["paths", i], `${at}: from and to go together`);
     if (!points && !settings.topology)
       fail(["paths", i], `${at}: from and to are routers of a map: set topology`);
-    // One without a name has that of its points.
+    // A path without a name gets its name from its points.
     const own = path.name ?? (points ? points.join(",") : `${from}-${to}`);
     unique(names, own, ["paths", i, "name"], fail);
   }
@@ -149,7 +149,7 @@ function checkTogether(settings: Settings, fail: Fail): void {
   }
 }
 
-/** What is wrong with one setting is said with its place. */
+/** Runs `work` and turns a UsageError into one with the setting's position. */
 function guarded<T>(keys: Keys, fail: Fail, work: () => T): T {
   try {
     return work();
@@ -183,7 +183,7 @@ function checkLimit(
     fail(keys, `${pathOf(keys)}: '${clear}' is beyond the limit itself`);
 }
 
-/** paths[2].name */
+/** Formats a key path, e.g. paths[2].name. */
 function pathOf(keys: Keys): string {
   return keys.reduce<string>(
     (path, key) => (typeof key === "number" ? `${path}[${key}]` : path === "" ? key : `${path}.${key}`),
@@ -191,7 +191,7 @@ function pathOf(keys: Keys): string {
   );
 }
 
-/** Where a setting is, or the innermost that is there. A name that should not be there is where the name is. */
+/** Returns the offset of a setting, or of the innermost existing node around it. For an unknown name, the offset of the name itself. */
 function offsetOf(document: Document, keys: Keys, ofName: boolean): number {
   for (let n = keys.length; n > 0; n--) {
     const parent: unknown = n === 1 ? document.contents : document.getIn(keys.slice(0, n - 1), true);

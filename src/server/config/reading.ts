@@ -1,4 +1,7 @@
-/** How texts of settings are understood. Each is a function from the text to what it means, with a UsageError that says what was expected; the file reader puts the place in front, the command line the flag. */
+/**
+ * How the text values of settings are parsed. Each function returns the parsed value or throws a UsageError that states what was expected. The file
+ * reader prefixes the position, the command line the flag.
+ */
 
 import { accessSync, constants } from "node:fs";
 import { bucketOf } from "../../archive/objects/object-place.ts";
@@ -21,7 +24,7 @@ export function readDuration(text: string, parameter = "time"): number {
   return ns;
 }
 
-/** `A:B`, or `A:B=gold` for records of a label. */
+/** Parses `A:B`, or `A:B=gold` for records with a label. */
 export function readSegment(text: string, parameter = "segment"): CollectedSegment {
   const match = /^([^:=]+):([^:=]+)(?:=(.*))?$/.exec(text);
   if (!match?.[1] || !match[2] || match[1] === match[2])
@@ -31,7 +34,7 @@ export function readSegment(text: string, parameter = "segment"): CollectedSegme
   return { from: match[1], to: match[2], label: match[3] ?? "" };
 }
 
-/** `A:B=192.0.2.9`, `A:B=192.0.2.9:862`, `A:B=[2001:db8::1]:862`. */
+/** Parses `A:B=192.0.2.9`, `A:B=192.0.2.9:862` or `A:B=[2001:db8::1]:862`. */
 export function readProbe(text: string, parameter = "probe"): ProbeTarget {
   const match = /^([^:=]+):([^:=]+)=(?:\[([^\]]+)\]|([^:]+))(?::(\d{1,5}))?$/.exec(text);
   const [, from, to, v6, v4, port] = match ?? [];
@@ -72,7 +75,7 @@ function readFile(path: string, parameter = "file"): string {
   return path;
 }
 
-/** What the text means; UsageError where it means nothing. */
+/** Returns the parsed value. Throws UsageError if the text is invalid. */
 export const READINGS: Record<Reads, (text: string, parameter?: string) => unknown> = {
   duration: readDuration,
   size: parseSize,

@@ -1,4 +1,4 @@
-/** docs/config.md, from the schema: `hoptime collect --settings` prints it, and a test compares. */
+/** Generates docs/config.md from the schema: `hoptime collect --settings` prints it, and a test compares the two. */
 import { type Setting, settingsOf } from "./settings.ts";
 
 const HEAD = `# Settings of a collector: hoptime.yaml
@@ -60,7 +60,7 @@ function aboutOf(path: string): string {
 
 const sentence = (text: string) => `${text.charAt(0).toUpperCase()}${text.slice(1)}.`;
 
-/** `alerts[]` for what the entries of a list have. */
+/** Formats the name of a setting; `alerts[]` stands for the entries of a list. */
 function pathOf({ keys, schema }: Setting): string {
   return keys.join(".").replaceAll(".[]", "[]") + (schema.items?.type === "object" ? "[]" : "");
 }

@@ -1,11 +1,12 @@
 /**
- * What can be set in `hoptime.yaml`, as one schema: the file is checked by it, docs/config.md is made of it, and the command line's defaults are its own. Three annotations beside those of JSON Schema:
- * `reads`: how a text is understood (reading.ts), `reload`: false where a change counts after a restart only, `example`: a value for the page. Past 400 lines because the schema is one list, read from top to bottom.
+ * All settings of `hoptime.yaml` in one schema. The file is checked against it, docs/config.md is generated from it, and the command line takes its
+ * defaults from it. It adds three annotations to JSON Schema: `reads`: how a text is parsed (reading.ts); `reload`: false if a change needs a
+ * restart; `example`: a value for the page. Past 400 lines because the schema is one list, read from top to bottom.
  */
 import Type, { type Static, type TProperties, type TSchemaOptions } from "typebox";
 import { TAP_PLAN } from "../tap-plan.ts";
 
-/** How the text of a setting is understood. */
+/** Names of the parsers for text values (reading.ts). */
 export type Reads =
   | "duration"
   | "size"
@@ -452,7 +453,7 @@ export type Settings = Static<typeof SETTINGS>;
 export type AlertSettings = Static<typeof ALERT>;
 export type IncidentSettings = Static<typeof INCIDENTS>;
 
-/** The schema as data. */
+/** The schema as plain data. */
 interface Annotated {
   description?: string;
   default?: unknown;
@@ -467,12 +468,12 @@ interface Annotated {
 }
 
 export interface Setting {
-  /** Names down to it; `[]` for the entries of a list. */
+  /** Field names from the root to this setting; `[]` stands for the entries of a list. */
   keys: string[];
   schema: Annotated;
 }
 
-/** Every setting, outer ones first, in the order of the schema. */
+/** Yields every setting in the order of the schema, outer ones first. */
 export function* settingsOf(
   schema: Annotated = SETTINGS as unknown as Annotated,
   keys: string[] = [],
@@ -488,7 +489,7 @@ export function* settingsOf(
   }
 }
 
-/** A top-level setting whose change counts at once. */
+/** Whether a change of this top-level setting takes effect without a restart. */
 export function reloads(field: string): boolean {
   return (SETTINGS as unknown as Annotated).properties?.[field]?.reload !== false;
 }

@@ -1,10 +1,13 @@
-/** What follows the rows of a collector as they are written: the network's paths, alerts. Rows are on disk when they come; a failure here is logged and stops neither the rows nor the others. */
+/**
+ * Interface of parts that follow the collector's rows: network paths and alerts. Rows are already on disk when they arrive. A failure is logged and
+ * affects neither the rows nor the other followers.
+ */
 import type { SegmentRow } from "../../results/rows.ts";
 
 export interface RowFollower {
-  /** Rows of one tick. */
+  /** Takes the rows of one tick. */
   take(rows: readonly SegmentRow[]): Promise<void>;
-  /** Now and then, whether rows came or not. */
+  /** Called regularly, whether rows arrived or not. */
   tick(): Promise<void>;
   close(): Promise<void>;
 }

@@ -1,11 +1,11 @@
-/** Incidents in JSON, and as one line for the log. */
+/** Incidents as JSON, and as one line for the log. */
 import { formatDuration, formatTime } from "../../base/time.ts";
 import type { Incident } from "../../network/incidents/incident.ts";
 import type { Suffered } from "./suffered.ts";
 
 export interface ReportedIncident extends Incident, Suffered {}
 
-/** As answers have it: times are texts. */
+/** An incident as it appears in answers: times are decimal strings. */
 export type IncidentJson = Omit<ReportedIncident, "startNs" | "endNs" | "closedNs"> & {
   startNs: string;
   endNs: string;
@@ -31,7 +31,7 @@ export function readIncident({
   return {
     ...rest,
     clock,
-    // Those that were written by earlier versions have no count.
+    // Incidents written by earlier versions have no count.
     flowCount: rest.flowCount ?? rest.flows.length,
     startNs: BigInt(startNs),
     endNs: BigInt(endNs),
@@ -39,7 +39,7 @@ export function readIncident({
   };
 }
 
-/** One line for people. */
+/** Returns one line of text for the log. */
 export function incidentLine({
   clock,
   kind,

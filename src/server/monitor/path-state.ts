@@ -1,32 +1,32 @@
-/** What is known of a path that is watched: its last complete epoch. */
+/** The state of a watched path: its last complete epoch. */
 import type { PathWatch, WatchedPath } from "../../network/incidents/path-watch.ts";
 import type { LocaliseEstimate } from "../../network/localise/segment-estimate.ts";
 
 export interface NetworkPath extends WatchedPath {
-  /** Whose answers; null: the first that has any. */
+  /** The estimator whose answers count; null: the first that has any. */
   estimator: string | null;
 }
 
 export interface PathState extends NetworkPath {
-  /** The last epoch that is complete; null before the first. */
+  /** The last complete epoch; null before the first. */
   startNs: string | null;
   endNs: string | null;
   segments: {
     from: string;
     to: string;
     latency: { meanNs: number; lowNs: number | null; highNs: number | null } | null;
-    /** Of the sum of all. */
+    /** Share of the sum over all segments. */
     share: number | null;
     packets: number | null;
     lost: number | null;
     lossRate: number | null;
   }[];
   latency: { meanNs: number; lowNs: number | null; highNs: number | null } | null;
-  /** Ids of those that are open. */
+  /** Ids of the open incidents. */
   incidents: string[];
 }
 
-/** Errors of segments are their own: their squares add up. */
+/** Interval of a sum: the segments' errors are independent, so their squares add up. */
 function around(meanNs: number, parts: readonly PathPart[]): { lowNs: number | null; highNs: number | null } {
   const half = (end: "lowNs" | "highNs"): number | null => {
     let squares = 0;
@@ -46,10 +46,10 @@ function around(meanNs: number, parts: readonly PathPart[]): { lowNs: number | n
 
 type PathPart = NonNullable<ReturnType<PathWatch["latest"]>>["row"][number] | undefined;
 
-/** Standard errors of what may be in flight over the ends of an epoch: no loss, and no gain. */
+/** Differences up to this many standard errors may be packets in flight at the epoch's ends, so they count as no loss. */
 const IN_FLIGHT = 2;
 
-/** Null where it is not known. */
+/** Returns the loss beyond packets in flight; null if unknown. */
 function lostBeyondFlight({
   lost,
   lostError = 0,
@@ -58,7 +58,7 @@ function lostBeyondFlight({
   return lost <= IN_FLIGHT * lostError ? 0 : lost;
 }
 
-/** Of the last complete epoch: of each segment, and of all together. */
+/** State of the last complete epoch: per segment and for the whole path. */
 export function pathState(points: readonly string[], last: ReturnType<PathWatch["latest"]>) {
   const parts = points.slice(1).map((_, i) => last?.row[i]);
   const sum = parts.reduce<number | null>(

@@ -1,9 +1,9 @@
-/** Several estimators, and several labels, answer for one segment: which of their rows count. One at a time, so that a series is of one kind. */
+/** Chooses which rows of a segment count when several estimators or labels answer for it: one at a time, so that a series is of one kind. */
 import { isWhole } from "../../epoch/direction-label.ts";
 import { ESTIMATORS } from "../../estimators/table.ts";
 import type { SegmentRow } from "../../results/rows.ts";
 
-/** After so many epochs without a row the next best takes over. */
+/** After this many epochs without a row, the next best takes over. */
 const PATIENCE = 20n;
 
 interface Chosen {
@@ -15,7 +15,7 @@ interface Chosen {
 export class SegmentChoice {
   readonly #chosen = new Map<string, Chosen>();
 
-  /** Does the row count? `only`: the estimator that was asked for. `classes`: traffic classes count beside the whole, each for itself. */
+  /** Whether the row counts. `only`: the requested estimator. `classes`: traffic classes count beside the whole, each on its own. */
   accepts(row: SegmentRow, only?: string | undefined, classes = false): boolean {
     const { segment, estimator, startNs, endNs } = row;
     if (only !== undefined && estimator !== only) return false;
@@ -35,7 +35,10 @@ export class SegmentChoice {
     return true;
   }
 
-  /** The best first: labels A:B before those of directions, and these before none, estimators as the table has them. */
+  /**
+   * Sorts rows by start, best first: labels A:B, then direction labels, then no label, then other labels; within a label, in the order of the
+   * estimator table.
+   */
   static sort(rows: readonly SegmentRow[]): SegmentRow[] {
     return [...rows].sort((a, b) =>
       a.startNs === b.startNs ? rankOf(a) - rankOf(b) : a.startNs < b.startNs ? -1 : 1,

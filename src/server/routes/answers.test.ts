@@ -1,4 +1,4 @@
-/** What routes answer is what their description says: every field, and no other. */
+/** Responses match their schemas: every field, and no others. */
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -43,7 +43,7 @@ async function ask<T>(path: string): Promise<T> {
   return body;
 }
 
-/** Objects whose fields are listed have no others. */
+/** Forbids additional properties in objects whose fields are listed. */
 function strict(schema: unknown): unknown {
   if (Array.isArray(schema)) return schema.map(strict);
   if (schema === null || typeof schema !== "object") return schema;

@@ -1,4 +1,4 @@
-/** Answers of the routes about rows and records, field by field. */
+/** Response schemas of the routes about rows and records. */
 import Type from "typebox";
 import { TAP_PLAN } from "../tap-plan.ts";
 

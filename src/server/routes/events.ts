@@ -1,4 +1,4 @@
-/** What is new, for those who listen. */
+/** The event stream. */
 import Type from "typebox";
 import { HttpError } from "../problem.ts";
 import type { Parts, Route } from "./route.ts";

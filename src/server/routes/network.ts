@@ -1,4 +1,4 @@
-/** The network: paths and who is to blame, incidents, coverage, alerts. */
+/** Routes about the network: paths, segments to blame, incidents, coverage, alerts. */
 import Type, { type Static } from "typebox";
 import { invalidValue, UsageError } from "../../base/errors.ts";
 import { parseTime } from "../../base/time.ts";
@@ -199,7 +199,8 @@ export function networkRoutes(parts: Parts): Route[] {
       response: INCIDENTS_ANSWER,
       handle: async ({ query }) => {
         const { list, next } = await happenings(service.results.incidents, query as Asked);
-        // What is open is known better than what was written last; its flows only to the worker that owns the paths, which writes them.
+        // For open incidents, the monitor's state is newer than what was last written, except for flows: only the worker that owns the paths knows
+        // them, and it writes them.
         const now = new Map(network.openJson().map((i) => [i.id, i]));
         const incidents = (list as IncidentJson[]).map((i) => {
           const { flows, flowCount } = i;
@@ -274,7 +275,7 @@ async function happenings(
   };
 }
 
-/** Of the last one of a page: when it began, and its id. */
+/** Parses a cursor: start and id of the last item of the previous page. */
 function placeOf(cursor: string): HappeningPlace {
   const [, start = "", id = ""] = /^(\d{1,19}) (.+)$/s.exec(cursor) ?? [];
   if (id === "") throw invalidValue("cursor", cursor, "`next` of the page before", { code: "bad-question" });

@@ -1,4 +1,4 @@
-/** The description of the routes: OpenAPI 3.1 from the same data that the server is made of, and a page for people. */
+/** Describes the routes: OpenAPI 3.1 from the same data that the server is built from, and an HTML page. */
 import { VERSION } from "../../base/version.ts";
 import type { Route } from "./route.ts";
 
@@ -74,7 +74,7 @@ function operation({
   };
 }
 
-/** Plain: no script, no style, so that the strictest policy shows it. */
+/** Plain HTML without script or style, so that the strictest policy allows it. */
 export function docsPage(routes: readonly Route[]): string {
   const rows = routes.map(
     ({ method, path, needs, summary, query, answer }) =>

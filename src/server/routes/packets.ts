@@ -1,4 +1,7 @@
-/** Questions about single packets over HTTP (MAPLE, section 5): JSON, one or many, and the wire form for those who ask about thousands (docs/formats/packet-question.md). */
+/**
+ * Questions about single packets over HTTP (MAPLE, section 5): JSON for one or many, and the wire format for thousands
+ * (docs/formats/packet-question.md).
+ */
 import Type from "typebox";
 import { framePiece, PIECE } from "../../query/packet/captured-wire.ts";
 import { AskedError } from "../asker.ts";
@@ -71,7 +74,7 @@ async function answerPackets(
   return { type: "application/x-ndjson", stream: ended(lines, (problem) => `${problem}\n`) };
 }
 
-/** What goes wrong once an answer has begun is its last piece. */
+/** An error after the answer has begun becomes its last piece. */
 async function* ended(
   pieces: AsyncIterable<AnswerPiece>,
   last: (problem: string) => AnswerPiece,

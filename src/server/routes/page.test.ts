@@ -1,4 +1,4 @@
-/** The files of the page: cached by name, packed where the browser can unpack, and served to everybody, since they hold no data. */
+/** The page's files: cached by name, compressed for browsers that accept it, and public, since they contain no data. */
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";

@@ -1,4 +1,7 @@
-/** The page at `/` (web/app, built into dist/web/app): files without data, so that everybody may have them; what they show is asked for with a token where there are tokens. */
+/**
+ * The page at `/` (web/app, built into dist/web/app). Its files contain no data and need no token; the data they show is requested with a token, if
+ * the collector has tokens.
+ */
 import { readdirSync, readFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { gzipSync } from "node:zlib";
@@ -14,10 +17,10 @@ const TYPES: Readonly<Record<string, string>> = {
   txt: "text/plain; charset=utf-8",
   wasm: "application/wasm",
 };
-/** Names of all but index.html carry a hash of their content. */
+/** All file names except index.html contain a hash of their content. */
 const FOR_EVER = "public, max-age=31536000, immutable";
 
-/** `index`: index.html of the built page; null where it is not built. */
+/** `index`: index.html of the built page; null if it is not built. */
 export function pageRoutes(index: string | null = findPackageFile("web/app/index.html")): Route[] {
   if (index === null) return [notBuilt()];
   const folder = dirname(index);
@@ -26,10 +29,13 @@ export function pageRoutes(index: string | null = findPackageFile("web/app/index
   return [...files.map((name) => fileRoute(folder, name)), ...(compare ? compareRoutes(compare) : [])];
 }
 
-/** Runs kernels, and asks this collector alone. */
+/** The worker runs kernels and connects to this collector only. */
 const WORKER_POLICY = "default-src 'none'; script-src 'wasm-unsafe-eval'; connect-src 'self'";
 
-/** Compares captures in the browser, with its own policy instead of the collector's: it sends nothing. Its parts by themselves are for the collector's page, which shows it inside its own frame and reads captures with its worker. */
+/**
+ * Serves the page that compares captures in the browser, with its own policy instead of the collector's: it sends nothing. Its parts are also
+ * served singly for the collector's page, which shows it in its own frame and reads captures with its worker.
+ */
 function compareRoutes(page: ComparePage): Route[] {
   const { html, packed, worker, packedWorker, script, style } = page;
   const { "content-type": pageType = "text/html", ...headers } = page.headers;
@@ -65,7 +71,7 @@ interface Content {
   headers: Readonly<Record<string, string>>;
 }
 
-/** Packed for those who can unpack it. */
+/** Serves gzip to clients that accept it. */
 function packedRoute(path: string, type: string, { plain, packed, headers: own }: Content): Route {
   return {
     method: "GET",

@@ -1,4 +1,4 @@
-/** Questions that the records answer, in a thread of their own. */
+/** Questions answered from records, in a thread of their own. */
 import type { TSchema } from "typebox";
 import { type ArchiveQuestion, MAX_QUESTION_BYTES, PATH_QUESTION, SEGMENT_QUESTION } from "../questions.ts";
 import type { Parts, Route } from "./route.ts";

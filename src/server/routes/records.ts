@@ -1,4 +1,4 @@
-/** Records as they come, the points they come from, the plan that the taps follow, and how the collector is. */
+/** Routes about incoming records, the points that send them, the tap plan and the collector's health. */
 import { BATCH_TYPE } from "../../transport/batch.ts";
 import { HttpError } from "../problem.ts";
 import { TAP_PLAN, type TapsPlan } from "../tap-plan.ts";

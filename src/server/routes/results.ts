@@ -1,4 +1,4 @@
-/** Routes that rows answer: quick, for pages and dashboards. */
+/** Routes answered from rows: fast, for pages and dashboards. */
 import Type from "typebox";
 import { invalidValue, UsageError } from "../../base/errors.ts";
 import { parseDuration, parseTime } from "../../base/time.ts";
@@ -94,7 +94,7 @@ function segmentsRoute(service: CollectorService): Route {
       const known = withoutSuperseded(await service.results.segments());
       const has = (s: { from: string; to: string; label: string }) =>
         known.some((k) => k.from === s.from && k.to === s.to && k.label === s.label);
-      // Of both directions of a link, the one that goes from A to B stands for it.
+      // An unlabelled segment without rows is represented by its direction from A to B.
       const stands = (s: { from: string; to: string; label: string }) =>
         s.label === "" && known.some((k) => k.from === s.from && k.to === s.to);
       const rest = service.pairing.segments.filter((s) => !has(s) && !stands(s));
@@ -268,7 +268,7 @@ function flowRoute(service: CollectorService): Route {
   };
 }
 
-/** Segments that are asked for one flow. */
+/** Most segments searched for one flow. */
 const MAX_FLOW_SEGMENTS = 500;
 
 function flowSegmentsRoute(service: CollectorService): Route {
@@ -317,7 +317,7 @@ function pageOf({ step, limit = DEFAULT_LIMIT, cursor }: Asked) {
   return { stepNs: stepOf(step), limit, cursorNs: cursor === undefined ? null : parseTime(cursor) };
 }
 
-/** Which rows: the segment that is named, of the estimator that is named or the first that has any, the last hour by default. */
+/** Resolves which rows are meant: the named segment; the named estimator, or the first that has rows; by default the last hour. */
 async function selectionOf(
   service: CollectorService,
   asked: Asked,
@@ -325,7 +325,7 @@ async function selectionOf(
 ): Promise<RowSelection> {
   const { from, to } = asked;
   const known = await service.results.segments();
-  // A direction stands for the segment, unless the label is asked for, or a time before it was separated.
+  // A direction represents the segment, unless the request names a label or a time before the directions were separated.
   const all = (
     asked.label === undefined && asked.until === undefined ? withoutSuperseded(known) : known
   ).filter((s) => s.from === from && s.to === to);
@@ -359,7 +359,10 @@ function chooseLabel(all: readonly KnownSegment[], asked: Asked): KnownSegment {
   );
 }
 
-/** What stands for the segment without a label: `A:B`, or of the direction and no label the one that has rows last in the time asked for. */
+/**
+ * Returns the label that represents the segment when none is given: `A:B` if it exists; otherwise the direction label or the empty label, whichever
+ * has the newest rows in the requested time.
+ */
 function wholeSegment(
   all: readonly KnownSegment[],
   { from, to, since, until }: Asked,

@@ -1,4 +1,4 @@
-/** A route as data: what it takes, who may, what it is for. The server is made of these, and so is their description (openapi.ts). */
+/** A route as data: parameters, required permission, description. The server is built from these, and so is openapi.ts. */
 import type { TObject, TSchema } from "typebox";
 import { UsageError } from "../../base/errors.ts";
 import { checkedValue } from "../../base/schema.ts";
@@ -8,7 +8,7 @@ import type { NetworkMonitor } from "../monitor/network-monitor.ts";
 import type { CollectorService } from "../service.ts";
 import type { Station } from "../station.ts";
 
-/** What routes are about. */
+/** The parts of the collector that routes use. */
 export interface Parts {
   service: CollectorService;
   network: NetworkMonitor;
@@ -21,16 +21,16 @@ export interface RouteInput {
   query: Record<string, unknown>;
   body: unknown;
   headers: Readonly<Record<string, string | string[] | undefined>>;
-  /** Aborts when the client disconnected. */
+  /** Aborts when the client disconnects. */
   signal: AbortSignal;
 }
 
-/** JSON of a value, JSON text as it is, or bytes of another type. */
+/** A value to send as JSON, finished JSON text, or bytes of another type. */
 export type RouteOutput =
   | { json: unknown }
   | { jsonText: string }
   | { type: string; body: string | Uint8Array; headers?: Readonly<Record<string, string>> }
-  /** Pieces as they come; ends with the client. */
+  /** Sent piece by piece; stops when the client disconnects. */
   | { type: string; stream: AsyncIterable<string | Uint8Array> };
 
 export interface Route {
@@ -40,18 +40,18 @@ export interface Route {
   summary: string;
   query?: TObject;
   body?: TSchema;
-  /** A body of this type, unparsed, instead of JSON (or beside it, where there is a schema too). */
+  /** Content type of an unparsed body, instead of JSON, or beside it if there is a schema as well. */
   bodyType?: string;
-  /** Of a JSON body, where more than usual is expected. */
+  /** Size limit of a JSON body, if it differs from the default. */
   maxJsonBytes?: number;
-  /** What comes back, in a sentence. */
+  /** The response in one sentence. */
   answer: string;
-  /** Of a JSON answer, where it is described field by field. */
+  /** Schema of a JSON response, if it is described field by field. */
   response?: TSchema;
   handle(input: RouteInput): Promise<RouteOutput> | RouteOutput;
 }
 
-/** Texts of a query string as its schema wants them: numbers, and lists with commas or given several times. */
+/** Converts the query string by its schema: numbers, and lists given with commas or repeatedly. */
 export function readQuery(schema: TObject | undefined, given: unknown): Record<string, unknown> {
   const properties = (schema?.properties ?? {}) as Record<string, { type?: string; items?: unknown }>;
   const out: Record<string, unknown> = {};

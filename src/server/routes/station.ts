@@ -1,4 +1,4 @@
-/** The monitoring station. */
+/** Routes of the monitoring station. */
 import { UsageError } from "../../base/errors.ts";
 import type { Station } from "../station.ts";
 import type { Parts, Route } from "./route.ts";
