@@ -1,15 +1,15 @@
 /**
- * Numbers of any width in a stream of bits, lowest bit first, the last byte padded with zeros.
+ * Writes and reads numbers of any width as a stream of bits, lowest bit first. The last byte is padded with zeros.
  *
- * expGolomb: order k, for counts with a long tail: x + 2^k has L bits; L - 1 - k zeros, a one, then the L - 1 lower bits. Small values cost k + 1
- * bits, a value 2^d times as large 2d more.
+ * expGolomb: exponential Golomb code of order k, for counts with a long tail. With L the bit length of x + 2^k, the code is L - 1 - k zeros, a one, then the
+ * lower L - 1 bits. Small values cost k + 1 bits; a value 2^d times as large costs 2d bits more.
  */
 import { FormatError } from "./errors.ts";
 
 export class BitWriter {
   #bytes: Uint8Array;
   #length = 0;
-  /** Bits not yet in a byte, fewer than 8. */
+  /** Bits that do not fill a byte yet, fewer than 8. */
   #rest = 0;
   #count = 0;
 
@@ -17,7 +17,7 @@ export class BitWriter {
     this.#bytes = new Uint8Array(Math.max(16, capacity));
   }
 
-  /** The lower `width` bits, 0 to 53, of a whole number of at least 0 that fits them. */
+  /** Writes the lower `width` bits (0 to 53) of a non-negative integer that fits them. */
   bits(value: number, width: number): void {
     while (width > 0) {
       const take = Math.min(16, width);
@@ -99,7 +99,7 @@ export class BitReader {
     return this.bits(length) + 2 ** length - 2 ** order;
   }
 
-  /** Only padding may be left: zeros, less than a byte. */
+  /** Checks that only padding is left: zero bits, less than a byte of them. */
   expectEnd(): void {
     if (this.#at !== this.#bytes.length)
       throw this.#bad(`${this.#bytes.length - this.#at} bytes are left over`);
@@ -118,7 +118,7 @@ export class BitReader {
   }
 }
 
-/** Bits of a whole number below 2^53; 0 has none. */
+/** Returns the bit length of a whole number below 2^53; 0 for 0. */
 export function bitLength(value: number): number {
   if (value < 0x1_0000_0000) return 32 - Math.clz32(value);
   return 64 - Math.clz32(Math.floor(value / 0x1_0000_0000));

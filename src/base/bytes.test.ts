@@ -7,7 +7,7 @@ fc.configureGlobal({ seed: 20 });
 
 const MAX = Number.MAX_SAFE_INTEGER;
 const ascii = (text: string) => new TextEncoder().encode(text);
-// All magnitudes, not only large ones.
+// Covers all magnitudes, not only large ones.
 const unsigned = fc.tuple(fc.integer({ min: 0, max: 53 }), fc.nat(MAX)).map(([e, v]) => v % 2 ** e);
 const signed = fc.tuple(unsigned, fc.boolean()).map(([v, negative]) => (negative ? 0 - v : v));
 

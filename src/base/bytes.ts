@@ -1,9 +1,9 @@
 /**
- * Little-endian bytes out and in, and CRC-32C (Castagnoli, the polynomial of iSCSI and ext4).
+ * Writes and reads little-endian bytes, and computes CRC-32C (Castagnoli, the polynomial of iSCSI and ext4).
  *
- * The reader trusts nothing: every read is checked against the end, and what is missing or impossible is a FormatError
- * with the file and the absolute offset. The writer refuses values that do not fit: those are our own bug (RangeError).
- * varint: LEB128 of 0 .. 2^53 - 1, the shortest form only, so that equal values have equal bytes.
+ * The reader trusts nothing: every read is checked against the end, and missing or impossible bytes throw a FormatError with the file and the absolute offset.
+ * The writer throws a RangeError for values that do not fit, which is a bug of ours. varint: LEB128 of 0 to 2^53 - 1 in its shortest form only, so that equal
+ * values have equal bytes.
  */
 import { FormatError } from "./errors.ts";
 
@@ -60,18 +60,18 @@ export class ByteWriter {
     if (!Number.isSafeInteger(value) || value < 0)
       throw new RangeError(`${value} does not fit into a varint`);
     while (value >= 0x80) {
-      // Above 2^32 the bit operators would cut: divide instead.
+      // Bit operators cut values above 2^32, so divide instead.
       this.#byte((value % 0x80) | 0x80);
       value = Math.floor(value / 0x80);
     }
     this.#byte(value);
   }
 
-  /** Signed, small magnitudes short: 0, -1, 1, -2 … as 0, 1, 2, 3 …; the whole range of safe integers. */
+  /** Writes a signed safe integer as a varint with short codes for small magnitudes: 0, -1, 1, -2 … become 0, 1, 2, 3 … */
   zigzag(value: number): void {
     if (!Number.isSafeInteger(value)) throw new RangeError(`${value} does not fit into a zigzag varint`);
     const magnitude = value < 0 ? -1 - value : value;
-    // Doubling could pass 2^53, so the sign joins the first six bits only.
+    // Doubling the whole value could pass 2^53, so only the first six bits are doubled to take the sign.
     const first = (magnitude % 64) * 2 + (value < 0 ? 1 : 0);
     const rest = Math.floor(magnitude / 64);
     this.#byte(rest > 0 ? first | 0x80 : first);
@@ -83,32 +83,32 @@ export class ByteWriter {
     this.#bytes.set(bytes, at);
   }
 
-  /** Length in bytes as a varint, then the text. */
+  /** Writes the length in bytes as a varint, then the text. */
   utf8(text: string): void {
     const bytes = encoder.encode(text);
     this.varint(bytes.length);
     this.bytes(bytes);
   }
 
-  /** Overwrite a u32 written before, such as a length or checksum not known in time. */
+  /** Overwrites a u32 written earlier, such as a length or checksum that was not known then. */
   patchU32(at: number, value: number): void {
     if (!(at >= 0 && at + 4 <= this.#length)) throw new RangeError(`no u32 was written at ${at}`);
     if (!(value >= 0 && value <= 0xffffffff)) throw new RangeError(`${value} does not fit into u32`);
     this.#view.setUint32(at, value, true);
   }
 
-  /** What was written so far, as a view: valid until the next write. */
+  /** Returns everything written so far as a view, valid until the next write. */
   view(): Uint8Array {
     return this.#bytes.subarray(0, this.#length);
   }
 
-  /** What was written so far, as a copy of its own. */
+  /** Returns a copy of everything written so far. */
   finish(): Uint8Array {
     return this.#bytes.slice(0, this.#length);
   }
 
   #byte(value: number): void {
-    // Reserve first: growing replaces #bytes, and an index expression would still write into the old ones.
+    // Reserve first: growing replaces #bytes, and `this.#bytes[this.#reserve(1)]` would still write into the old array.
     const at = this.#reserve(1);
     this.#bytes[at] = value;
   }
@@ -148,12 +148,12 @@ export class ByteReader {
     this.#baseOffset = source.baseOffset ?? 0;
   }
 
-  /** Where the next read starts, counted from the start of the file. */
+  /** Offset of the next read from the start of the file. */
   get offset(): number {
     return this.#baseOffset + this.#at;
   }
 
-  /** Where the next read starts, counted from the start of these bytes. */
+  /** Offset of the next read from the start of these bytes. */
   get position(): number {
     return this.#at;
   }
@@ -190,7 +190,7 @@ export class ByteReader {
     const start = this.#at;
     let value = 0;
     let scale = 1;
-    // Eight groups of seven bits reach 2^56: enough to see an overflow of 2^53, little enough to stay exact below it.
+    // Eight groups of seven bits reach 2^56: enough to detect an overflow of 2^53, and still exact below it.
     for (let i = 0; i < 8; i++) {
       const byte = this.#bytes[this.#take(1, "varint", start)]!;
       value += (byte & 0x7f) * scale;
@@ -218,7 +218,7 @@ export class ByteReader {
     return value;
   }
 
-  /** The next bytes as a view of the same memory, not a copy. */
+  /** Returns the next bytes as a view of the same memory, not a copy. */
   bytes(length: number): Uint8Array {
     const at = this.#take(length, `${length} bytes`);
     return this.#bytes.subarray(at, at + length);
@@ -240,7 +240,7 @@ export class ByteReader {
     this.#take(length, `${length} bytes to skip`);
   }
 
-  /** Everything must have been read: bytes too many are as wrong as bytes missing. */
+  /** Checks that everything has been read: extra bytes are as wrong as missing ones. */
   expectEnd(): void {
     if (this.remaining > 0) throw this.#bad(this.#at, `${this.remaining} bytes are left over`);
   }
@@ -264,10 +264,10 @@ export class ByteReader {
   }
 }
 
-// Slice-by-8: table t advances a byte that lies t bytes before the end of an eight-byte step.
+// Slice-by-8: table t advances the checksum by a byte that lies t bytes before the end of an eight-byte step.
 const CRC_TABLES = makeCrcTables();
 
-/** CRC-32C; `seed` is the checksum of the bytes before, so that pieces chain: crc(ab) = crc(b, crc(a)). */
+/** Returns the CRC-32C. `seed` is the checksum of the preceding bytes, so that pieces chain: crc(ab) = crc(b, crc(a)). */
 export function crc32c(bytes: Uint8Array, seed = 0): number {
   const t = CRC_TABLES;
   let crc = ~seed;

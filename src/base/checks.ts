@@ -1,4 +1,4 @@
-/** What the types ask for, checked where it is given: a library's caller may have no compiler, and JSON has no bigint. */
+/** Checks parameters of library calls at run time: the caller may not use TypeScript, and JSON has no bigint. */
 import { invalidValue, oneOf, type UsageCode, UsageError } from "./errors.ts";
 
 export function checkChoice(
@@ -10,7 +10,7 @@ export function checkChoice(
   if (!choices.includes(value as string)) throw invalidValue(parameter, value, oneOf(choices), { code });
 }
 
-/** A time or a length of time in ns, as a bigint; left out is well. */
+/** Checks a time or a duration in ns given as a bigint; undefined is accepted. */
 export function checkBigNs(parameter: string, value: unknown, code: UsageCode = "bad-time"): void {
   if (value !== undefined && typeof value !== "bigint")
     throw invalidValue(parameter, shown(value), "ns as a bigint, e.g. 1_000_000_000n", { code });
@@ -21,13 +21,13 @@ export function checkSeed(seed: unknown): void {
     throw invalidValue("seed", shown(seed), "a bigint below 2^64", { code: "bad-parameter" });
 }
 
-/** A length of time in ns, as a number. */
+/** Checks a duration in ns given as a number. */
 export function checkNs(parameter: string, value: unknown): void {
   if (typeof value !== "number" || !(value > 0 && Number.isFinite(value)))
     throw invalidValue(parameter, shown(value), "a time above 0, in ns");
 }
 
-/** How many: a whole number from `least` on; left out is well. */
+/** Checks a whole number of at least `least`; undefined is accepted. */
 export function checkCount(parameter: string, value: unknown, least: number, code: UsageCode): void {
   if (value !== undefined && !(Number.isInteger(value) && (value as number) >= least))
     throw invalidValue(parameter, shown(value), `a whole number of at least ${least}`, { code });
@@ -37,7 +37,7 @@ export function checkText(parameter: string, value: unknown, expected: string): 
   if (typeof value !== "string") throw invalidValue(parameter, shown(value), expected);
 }
 
-/** A list whose members pass `check`; left out is well where the caller says so before. */
+/** Checks that a value is a list whose members all pass `check`. Undefined is not accepted: the caller tests for it first. */
 export function checkList(
   parameter: string,
   value: unknown,
@@ -47,7 +47,7 @@ export function checkList(
   if (!Array.isArray(value) || !value.every(check)) throw invalidValue(parameter, shown(value), expected);
 }
 
-/** An object with these functions: what implements one of the library's interfaces. */
+/** Checks that a value is an object with these methods, as an implementation of one of the library's interfaces must be. */
 export function checkMethods(parameter: string, value: unknown, names: readonly string[]): void {
   const object = value as Record<string, unknown> | null | undefined;
   const missing = names.filter((name) => typeof object?.[name] !== "function");
@@ -59,7 +59,7 @@ export function checkMethods(parameter: string, value: unknown, names: readonly 
 
 export const isText = (value: unknown): value is string => typeof value === "string";
 
-/** As far as it can be shown: bigints are numbers, and what refers to itself is an object. */
+/** Returns a form of the value that JSON can print, as far as possible: bigints become numbers, circular objects become text. */
 function shown(value: unknown): unknown {
   if (typeof value !== "object") return value;
   try {

@@ -1,6 +1,6 @@
 /** Suggestions for misspelt names. */
 
-/** The name that differs by a typing error or two, if there is one. */
+/** Returns the name that differs by a typing error or two, if there is one. */
 export function closest(name: string, names: readonly string[]): string | undefined {
   const allowed = Math.max(1, Math.floor(name.length / 3));
   let best: string | undefined;
@@ -12,7 +12,7 @@ export function closest(name: string, names: readonly string[]): string | undefi
   return best;
 }
 
-/** Letters inserted, left out, changed, or swapped with their neighbour. */
+/** Returns the number of letters inserted, left out, changed, or swapped with their neighbour. */
 function editDistance(a: string, b: string): number {
   if (a.length > 64 || b.length > 64) return Number.POSITIVE_INFINITY;
   let before: number[] = [];

@@ -6,7 +6,7 @@ import { endingFlags, endThread } from "./ending.ts";
 
 const source = readFileSync(new URL("./ending.ts", import.meta.url), "utf8");
 const { code } = transformSync(source, { loader: "ts", format: "cjs" });
-/** It does nothing but work that must not be cut off. `seen`: is it in such work; how often it was. */
+/** A thread that does nothing but uninterruptible work. `seen[0]`: whether it is in such work; `seen[1]`: how many times it completed some. */
 const PROGRAM = `${code}
 const { flags, seen } = require("node:worker_threads").workerData;
 mayBeEnded(flags);

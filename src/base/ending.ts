@@ -1,12 +1,13 @@
 /**
- * Ends a thread at a moment when that is safe. Node ends the whole process where a thread is terminated after it has made a stream of zlib and before that is set up ("close before init", seen with
- * 20.20): inflateSync does that each time. The thread says in shared memory that it is in such work; who ends it says so first, after which the thread begins no more, and waits for what has begun.
+ * Terminates a worker thread only at a safe moment. Node aborts the whole process ("close before init", seen with 20.20) if a thread is terminated between
+ * creating a zlib stream and initialising it, as every inflateSync does. The thread sets a flag in shared memory while it does such work. endThread sets a
+ * second flag, after which the thread starts no more such work, and waits until the work in progress is finished.
  */
 
-/** Of the shared memory: the thread is in work that must not be cut off; it is to end. */
+/** Indices into the shared flags: BUSY is set while the thread does uninterruptible work, ENDING when the thread is to terminate. */
 const BUSY = 0;
 const ENDING = 1;
-/** Unpacking the largest record takes less. */
+/** Longest wait for uninterruptible work. Unpacking the largest record takes less. */
 const LONGEST_MS = 5000;
 
 let own: Int32Array | null = null;
@@ -15,18 +16,18 @@ export function endingFlags(): Int32Array {
   return new Int32Array(new SharedArrayBuffer(8));
 }
 
-/** Once in a thread that may be ended. */
+/** Called once in a thread that endThread may terminate. */
 export function mayBeEnded(flags: Int32Array): void {
   own = flags;
 }
 
-/** Not within itself. */
+/** Runs `work` without being terminated halfway. Calls must not be nested. */
 export function uncut<T>(work: () => T): T {
   if (own === null) return work();
   Atomics.store(own, BUSY, 1);
   if (Atomics.load(own, ENDING) === 1) {
     Atomics.store(own, BUSY, 0);
-    // Until it is terminated.
+    // Block here until the thread is terminated.
     Atomics.wait(own, ENDING, 1);
   }
   try {

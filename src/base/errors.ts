@@ -1,8 +1,8 @@
 /**
- * The two kinds of failure that are not a bug of hoptime, and their codes. A plain `Error` anywhere else is a bug.
+ * The two kinds of failure that are not a bug of hoptime, and their codes. A plain `Error` anywhere is a bug.
  *
- * UsageError: the caller's fault (option, question, request): CLI exit 2 with one line, HTTP 4xx.
- * FormatError: bytes that are not what they claim to be, with the file and the offset where it showed.
+ * UsageError: a mistake of the caller (option, question, request). CLI: exit 2 with one line; HTTP: 4xx.
+ * FormatError: bytes that are not what they claim to be, with the file and the offset of the fault.
  */
 
 export type UsageCode =
@@ -32,19 +32,19 @@ export type FormatCode =
   | "bad-version"
   | "bad-gzip";
 
-/** Which parameter is wrong, what was given, what is allowed. */
+/** Which parameter is wrong, its value, and the allowed values. */
 export interface UsageFields {
-  /** By its name in the library or in a question, never as a flag: `sort`, `epoch`, `lda`. */
+  /** The parameter's name in the library or in a question, never as a flag: `sort`, `epoch`, `lda`. */
   parameter?: string | undefined;
   value?: unknown;
   expected?: string | undefined;
   cause?: unknown;
 }
 
-/** Hints and notes name other parameters in typographic quotes: ‘cover 82’. The command line shows those as flags. */
+/** A mistake of the caller. Hints and notes quote other parameters in typographic quotes (‘cover 82’); the command line prints those as flags. */
 export class UsageError extends Error {
   readonly code: UsageCode;
-  /** What is wrong, without the name of the parameter. */
+  /** What is wrong, without the parameter's name. */
   readonly problem: string;
   /** What to do about it, in one line. */
   readonly hint: string | undefined;
@@ -67,7 +67,7 @@ export class UsageError extends Error {
   }
 }
 
-/** The usual case: "sort: invalid value 'x' (expected packets, mean or p99)". */
+/** Returns the usual UsageError: "sort: invalid value 'x' (expected packets, mean or p99)". */
 export function invalidValue(
   parameter: string,
   value: unknown,
@@ -78,7 +78,7 @@ export function invalidValue(
   return new UsageError(code, problem, hint, { parameter, value, expected, cause });
 }
 
-/** "a, b or c": what is allowed, as `expected` takes it. */
+/** Returns "a, b or c": the allowed values, in the form that `expected` takes. */
 export function oneOf(choices: readonly string[]): string {
   const [last, ...rest] = [...choices].reverse();
   return rest.length === 0 ? (last ?? "") : `${rest.reverse().join(", ")} or ${last}`;

@@ -1,4 +1,4 @@
-/** What has the same key together, in the order in which it came. */
+/** Groups items by key, in the order in which they came. */
 export function grouped<T, K>(all: Iterable<T>, keyOf: (one: T) => K): Map<K, T[]> {
   const groups = new Map<K, T[]>();
   for (const one of all) {

@@ -10,7 +10,7 @@ const GOLDEN = 0x9e3779b97f4a7c15n;
 const word = fc.integer({ min: 0, max: 0xffffffff });
 const join = ([hi, lo]: [number, number]) => (BigInt(hi) << 32n) | BigInt(lo);
 
-// The obvious twins, in BigInt.
+// Reference implementations in BigInt.
 function mixTwin(z: bigint): bigint {
   z = ((z ^ (z >> 30n)) * 0xbf58476d1ce4e5b9n) & MASK;
   z = ((z ^ (z >> 27n)) * 0x94d049bb133111ebn) & MASK;
@@ -89,8 +89,8 @@ describe("64-bit hashing in 32-bit halves", () => {
     expect(seen.size).toBe(200);
   });
 
-  // 64 output bits x 64 input bits, 2,000 words each: a flip rate has deviation 0.0112, so leaving 0.5 +- 0.07 is a
-  // 6.2-sigma event; over 4,096 cells the false alarm rate is below 3e-6 (and the seed is fixed).
+  // 64 output bits x 64 input bits, 2,000 words each: a flip rate has standard deviation 0.0112, so leaving 0.5 +- 0.07 is a 6.2-sigma event; over 4,096 cells
+  // the false alarm rate is below 3e-6 (and the seed is fixed).
   test("flipping any input bit flips every output bit half of the time", () => {
     const flips = new Uint32Array(64 * 64);
     const n = 2000;

@@ -1,23 +1,22 @@
 /**
  * 64-bit hashing as pairs of unsigned 32-bit halves, high half first, without BigInt on the path.
  *
- * mix64 is the finaliser of splitmix64 (Stafford's variant 13): a bijection of 64 bits with full avalanche.
- * hashBytes64 chains it over little-endian 64-bit words, the length folded into the seed. Neither resists an attacker
- * who knows the seed: they spread, they do not authenticate.
+ * mix64 is the finaliser of splitmix64 (Stafford's variant 13): a bijection of 64 bits with full avalanche. hashBytes64 chains it over little-endian 64-bit
+ * words, with the length folded into the seed. Neither resists an attacker who knows the seed: they spread values evenly, they do not authenticate.
  */
 import { UsageError } from "./errors.ts";
 
 const GOLDEN_HI = 0x9e3779b9;
 const GOLDEN_LO = 0x7f4a7c15;
 
-/** The high 32 bits of the 64-bit product of two uint32, by 16-bit halves: no partial sum leaves 32 bits. */
+/** Returns the high 32 bits of the 64-bit product of two uint32, by 16-bit halves: no partial sum exceeds 32 bits. */
 export function mulHigh32(a: number, b: number): number {
   return mulHigh(a | 0, b | 0) >>> 0;
 }
 
-/** mix64 of (hi, lo) into out[0] = hi, out[1] = lo; allocates nothing. */
+/** Writes mix64 of (hi, lo) to out[0] = hi, out[1] = lo, without allocation. */
 export function mix64Into(hi: number, lo: number, out: Uint32Array): void {
-  // Signed 32-bit throughout: an unsigned value above 2^31 is boxed when it is passed on, which costs more than the mix.
+  // Signed 32-bit throughout: V8 boxes an unsigned value above 2^31 when it is passed on, which costs more than the mix.
   let h = hi | 0;
   let l = lo | 0;
   // z ^= z >>> 30; z *= 0xbf58476d1ce4e5b9
@@ -40,7 +39,7 @@ export function mix64(hi: number, lo: number): [hi: number, lo: number] {
   return [pair[0]!, pair[1]!];
 }
 
-/** Hash of bytes[start, end) into out[0] = hi, out[1] = lo; allocates nothing. */
+/** Writes the hash of bytes[start, end) to out[0] = hi, out[1] = lo, without allocation. */
 export function hashBytes64Into(
   bytes: Uint8Array,
   start: number,
@@ -99,7 +98,7 @@ export function parseHex64(text: string): [hi: number, lo: number] {
   return [Number.parseInt(full.slice(0, 8), 16), Number.parseInt(full.slice(8), 16)];
 }
 
-// Scratch of the allocating variants; safe because nothing here yields or re-enters.
+// Scratch of the allocating variants; safe because nothing here yields or is re-entered.
 const pair = new Uint32Array(2);
 
 function mulHigh(a: number, b: number): number {

@@ -5,7 +5,7 @@ import { Kernels, MemoryError, memoryError } from "./kernels.ts";
 describe("kernel memory that is used up", () => {
   it("is a named failure of the caller's asking, however it shows", () => {
     const kernels = new Kernels();
-    // More than blocks can have: the memory need not be filled to show it.
+    // Ask for more than fits in any case, so that the test need not fill the memory.
     expect(() => kernels.alloc(2 ** 30)).toThrow(MemoryError);
     expect(() => kernels.alloc(2 ** 30)).toThrow(/memory of the kernels \(4 GiB\) is exhausted/);
     let trapped: unknown;
@@ -18,7 +18,7 @@ describe("kernel memory that is used up", () => {
     const named = memoryError(trapped, "lds needs 3 GB", "lower columns");
     expect(named).toMatchObject({ code: "out-of-memory", hint: "lower columns" });
     expect(named?.message).toMatch(/exhausted: lds needs 3 GB$/);
-    // What was there before works on.
+    // Memory allocated before keeps working.
     expect(kernels.alloc(1000)).toBeGreaterThan(0);
   });
 

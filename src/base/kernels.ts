@@ -1,19 +1,19 @@
 /**
- * The compiled kernels (kernels/*.ts -> dist/kernels.wasm): one module, compiled once per process; one instance per job,
- * with a memory of its own. Addresses are plain numbers. `memory.buffer` is replaced when the memory grows: never keep a
- * typed array over a call that may allocate; take it anew from the views here.
+ * The compiled kernels (kernels/*.ts -> dist/kernels.wasm): one module, compiled once per process, and one instance per job with its own memory. Addresses are
+ * plain numbers. `memory.buffer` is replaced when the memory grows: never keep a typed array across a call that may allocate; take it again from the views
+ * here.
  */
 import { readFileSync } from "node:fs";
 import { UsageError } from "./errors.ts";
 import type { KernelExports } from "./kernel-exports.ts";
 import { findPackageFile } from "./package-file.ts";
 
-/** The part of the WebAssembly API in use (Node's types leave it to the DOM library, which we do not want). */
+/** The part of the WebAssembly API used here. Node's types leave it to the DOM library, which is not loaded. */
 export interface WasmModule {
   readonly kind?: "module";
 }
 export interface KernelMemory {
-  /** A SharedArrayBuffer where the memory is shared. */
+  /** A SharedArrayBuffer if the memory is shared. */
   readonly buffer: ArrayBuffer;
 }
 declare const WebAssembly: {
@@ -21,13 +21,13 @@ declare const WebAssembly: {
   Instance: new (module: WasmModule, imports: object) => { exports: Record<string, unknown> };
 };
 
-/** What one instance can have: kernels count in 32 bits. */
+/** The largest memory of an instance: addresses are 32-bit. */
 const MAX_MEMORY = "4 GiB";
 
-/** What kernels need beside their large blocks: heads, tables of constant size. */
+/** Memory that kernels need beside their large blocks: heads, tables of constant size. */
 const SMALL_BLOCKS_BYTES = 1 << 17;
 
-/** The kernels' memory is used up. Whoever knows what took it says so in the message, and what to lower. */
+/** The kernels' memory is exhausted. The caller's message names what used it up and what to lower. */
 export class MemoryError extends UsageError {
   constructor(what = "", hint = "ask for less", options?: { cause?: unknown }) {
     const whose = what === "" ? "" : `: ${what}`;
@@ -36,7 +36,10 @@ export class MemoryError extends UsageError {
   }
 }
 
-/** Kernels are compiled without assertions: the only trap raised on purpose is that of a memory that cannot grow. Null for other failures. */
+/**
+ * Returns the MemoryError that a failure stands for, or null for other failures. Kernels are compiled without assertions, so their only deliberate trap is that
+ * of memory that cannot grow.
+ */
 export function memoryError(error: unknown, what?: string, hint?: string): MemoryError | null {
   if (error instanceof MemoryError && what === undefined) return error;
   const trapped =
@@ -53,7 +56,7 @@ function wasmBytes(): Uint8Array {
   return readFileSync(file);
 }
 
-/** Where a module says how large its memory may be: the flags of its only memory. */
+/** Returns the position of the flags byte of the module's only memory, which says whether it has a maximum and is shared. */
 function memoryFlags(bytes: Uint8Array): number {
   const memorySection = 5;
   let at = 8;
@@ -71,7 +74,7 @@ function memoryFlags(bytes: Uint8Array): number {
   throw new Error("dist/kernels.wasm has no memory: run `npm run build`");
 }
 
-/** The same module, but for its memory, which other threads can be given. */
+/** Changes the module's memory to a shared one, which other threads can be given. */
 function sharing(bytes: Uint8Array): Uint8Array {
   const hasMaximum = 1;
   const isShared = 2;
@@ -105,7 +108,7 @@ export class Kernels {
   #i64 = new BigInt64Array(0);
   #u64 = new BigUint64Array(0);
 
-  /** `shared`: its memory can be given to other threads, which see what is written there. */
+  /** `shared`: the memory is a SharedArrayBuffer, which other threads can read and write. */
   constructor(options: { shared?: boolean } = {}) {
     const instance = new WebAssembly.Instance(options.shared ? sharedModule() : plainModule(), {});
     this.memory = instance.exports["memory"] as KernelMemory;
@@ -145,7 +148,7 @@ export class Kernels {
   }
 
   alloc(bytes: number): number {
-    // The kernels would take the rest of the number.
+    // WebAssembly would truncate the number to 32 bits.
     if (bytes >= 2 ** 32) throw new MemoryError();
     try {
       return this.call.alloc(bytes) >>> 0;
@@ -159,8 +162,8 @@ export class Kernels {
   }
 
   /**
-   * MemoryError where blocks of these sizes do not all fit, with small ones beside them: what a kernel's `…New` allocates. It would trap half made, and nobody could free what it has
-   * by then.
+   * Throws a MemoryError if blocks of these sizes, with small ones beside them, do not all fit: call it before a kernel's `…New`. That function would trap
+   * halfway, and nobody could free what it has allocated by then.
    */
   ensure(...blocks: number[]): void {
     const held: number[] = [];
@@ -171,7 +174,7 @@ export class Kernels {
     }
   }
 
-  // Single fields of records, by address (kernel-layout.ts has their offsets). Loops take the views above.
+  // Single fields of records, by address (kernel-layout.ts has their offsets). Loops use the views above instead.
   readU32(address: number): number {
     return this.u32[address >>> 2] ?? outside(address);
   }
@@ -191,7 +194,7 @@ export class Kernels {
     this.u64[address >>> 3] = value;
   }
 
-  /** A 64-bit unsigned counter as a number (exact below 2^53). */
+  /** Returns a 64-bit unsigned counter as a number (exact below 2^53). */
   readCounter(address: number): number {
     return this.readU32(address + 4) * 0x1_0000_0000 + this.readU32(address);
   }

@@ -1,10 +1,10 @@
-/** Counts, bytes and shares as people read them, in a terminal and on a page. */
+/** Formats and parses counts, bytes and shares for people, in a terminal and on a page. */
 import { invalidValue } from "./errors.ts";
 
-/** Narrow and not to be broken: between a number and its unit on pages. */
+/** Narrow no-break space between a number and its unit on pages. */
 export const THIN_SPACE = "\u202f";
 
-/** So many significant digits at most, no trailing zeros, no exponent. */
+/** Formats a number with at most `digits` significant digits, no trailing zeros and no exponent. */
 export function significant(value: number, digits: number): string {
   const magnitude = Math.abs(value);
   if (magnitude === 0) return "0";
@@ -14,7 +14,7 @@ export function significant(value: number, digits: number): string {
   return trimmed.replace("-", "\u2212");
 }
 
-/** A whole number with its digits in groups. (Intl would do, but takes longer to load than a small capture to compare.) */
+/** Formats a whole number with its digits in groups. (Intl would do, but loading it takes longer than comparing a small capture.) */
 export function formatCount(n: number): string {
   return n.toFixed(0).replace(/(?<=\d)(?=(\d{3})+$)/g, ",");
 }
@@ -28,7 +28,7 @@ export function countOrNot(n: number | null): string {
   return n === null ? "no answer" : formatCount(n);
 }
 
-/** Bytes in decimal units, as links are sold. */
+/** Formats bytes in decimal units. */
 export function formatBytes(bytes: number): string {
   const units = ["B", "kB", "MB", "GB", "TB", "PB"];
   let value = bytes;
@@ -40,7 +40,7 @@ export function formatBytes(bytes: number): string {
   return `${significant(value, 3)}${THIN_SPACE}${units[unit]}`;
 }
 
-/** Bits per second in decimal units: "6.46 Mbit/s". */
+/** Formats bits per second in decimal units: "6.46 Mbit/s". */
 export function formatBitRate(bitsPerSecond: number): string {
   const units = ["bit/s", "kbit/s", "Mbit/s", "Gbit/s", "Tbit/s"];
   let value = bitsPerSecond;
@@ -54,19 +54,19 @@ export function formatBitRate(bitsPerSecond: number): string {
 
 const RATE_UNITS: Readonly<Record<string, number>> = { "": 1, k: 1e3, m: 1e6, g: 1e9 };
 
-/** 60mbit, 10gbit … as bit/s; null where it is no rate. */
+/** Parses 60mbit, 10gbit … as bit/s; null if the text is not a rate. */
 export function parseBitRate(text: string): number | null {
   const match = /^(\d+(?:\.\d+)?)\s*([kmg]?)(?:bit)?(?:\/s)?$/i.exec(text.trim());
   const unit = RATE_UNITS[(match?.[2] ?? "").toLowerCase()];
   return match && unit !== undefined ? Number(match[1]) * unit : null;
 }
 
-/** A share of one as per cent. What is not zero never reads as zero, and what is not all never reads as all. */
+/** Formats a share of 1 as per cent. A share above zero never reads as zero, and a share below 1 never reads as 100 %. */
 export function formatShare(share: number): string {
   const percent = share * 100;
   if (percent === 0) return `0${THIN_SPACE}%`;
   if (Math.abs(percent) < 0.0001) return `<${THIN_SPACE}0.0001${THIN_SPACE}%`;
-  // Near one the distance to one is what counts: 99.9 %, 99.99 %.
+  // Near 100 % the distance to 100 % counts: 99.9 %, 99.99 %.
   if (percent > 99 && percent < 100) {
     const decimals = Math.min(6, Math.max(1, 1 - Math.floor(Math.log10(100 - percent))));
     const text = percent.toFixed(decimals);
@@ -75,14 +75,14 @@ export function formatShare(share: number): string {
   return `${significant(percent, 3)}${THIN_SPACE}%`;
 }
 
-/** A share of one as per cent with fixed decimals, for columns. */
+/** Formats a share of 1 as per cent with fixed decimals, for columns. */
 export function formatPercent(share: number | null, digits = 2): string {
   return share === null ? "–" : `${(share * 100).toFixed(digits)} %`;
 }
 
 const SIZES: Record<string, number> = { B: 1, kB: 1e3, KB: 1e3, MB: 1e6, GB: 1e9, TB: 1e12 };
 
-/** 500MB, 10GB … as bytes. */
+/** Parses 500MB, 10GB … as bytes. */
 export function parseSize(text: string, parameter = "size"): number {
   const match = /^(\d+(?:\.\d+)?)\s*([kKMGT]?B)?$/.exec(text.trim());
   const bytes = match ? Math.floor(Number(match[1]) * (SIZES[match[2] ?? "B"] ?? 0)) : 0;

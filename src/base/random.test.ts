@@ -5,14 +5,13 @@ import { Random } from "./random.ts";
 
 fc.configureGlobal({ seed: 20 });
 
-// Every statistical test below rejects at p < 1e-6, so its false-alarm rate is 1e-6 per check; the seeds are fixed, so
-// that a check which passes once passes always.
+// Every statistical test below rejects at p < 1e-6, so its false-alarm rate is 1e-6 per check. The seeds are fixed: a check that passes once passes always.
 const ALPHA = 1e-6;
 const N = 100_000;
 
 const draw = (n: number, next: () => number) => Float64Array.from({ length: n }, next);
 
-/** p-value of Kolmogorov and Smirnov's statistic, by its asymptotic series (good from n of some hundreds). */
+/** Returns the p-value of the Kolmogorov-Smirnov statistic by its asymptotic series (good from an n of some hundreds). */
 function ksPValue(sample: Float64Array, cdf: (x: number) => number): number {
   sample.sort();
   let d = 0;
@@ -26,7 +25,7 @@ function ksPValue(sample: Float64Array, cdf: (x: number) => number): number {
   return t < 0.2 ? 1 : p;
 }
 
-/** p-value of chi-square over cells whose expectation is at least ten; the rest is one cell. */
+/** Returns the p-value of chi-square over cells with an expectation of at least ten; the rest is one cell. */
 function chiSquarePValue(
   counts: Map<number, number>,
   n: number,
@@ -136,7 +135,7 @@ describe("the generator", () => {
 
   test("has forks that are uniform and not correlated with their parent or each other", () => {
     const root = new Random(3);
-    // The first number of 100,000 forks must look like one stream.
+    // The first numbers of 100,000 forks must look like one stream.
     let i = 0;
     expect(
       ksPValue(
@@ -148,7 +147,7 @@ describe("the generator", () => {
     const right = root.fork("b");
     let product = 0;
     for (let j = 0; j < N; j++) product += (left.float() - 0.5) * (right.float() - 0.5);
-    // The sum has deviation sqrt(N) / 12.
+    // The sum has standard deviation sqrt(N) / 12.
     expect(2 * normalCdf(-Math.abs((product * 12) / Math.sqrt(N)))).toBeGreaterThan(ALPHA);
   });
 });
@@ -171,7 +170,7 @@ describe("draws", () => {
   });
 
   test("with a shape are the exact transform of the plain ones", () => {
-    // A shape off by one percent is below what a test of 100,000 draws can see.
+    // A test of 100,000 draws cannot detect a shape that is off by one percent.
     const twins = () => [new Random(21), new Random(21)] as const;
     const shape = fc.double({ min: 0.2, max: 5, noNaN: true });
     const scale = fc.double({ min: 0.1, max: 1e6, noNaN: true });
@@ -191,8 +190,8 @@ describe("draws", () => {
     );
   });
 
-  // The squeeze of the rejection is tight only at large means: there one that is 0.05 too wide moves chi-square by
-  // 2.4e-4 per draw, so 1,000,000 draws add 240 to a statistic with deviation 35. Same false-alarm rate.
+  // The squeeze of the rejection is tight only at large means. There, a squeeze that is 0.05 too wide moves chi-square by 2.4e-4 per draw, so 1,000,000 draws
+  // add 240 to a statistic with standard deviation 35. Same false-alarm rate.
   test("of large poisson counts are right to a fraction of a percent", () => {
     const r = new Random(22);
     const n = 1_000_000;

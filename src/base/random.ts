@@ -1,9 +1,9 @@
 /**
  * A seeded, deterministic source of random numbers: xoshiro128** (Blackman and Vigna, version 1.1), 32-bit integers only.
  *
- * The same seed gives the same numbers on every machine. A number and a string are different seeds, even 1 and "1".
- * `fork(label)` is a stream of its own that depends on the seed and the label alone, not on how much was drawn: adding a
- * draw in one place moves nothing elsewhere. The same label twice is the same stream twice.
+ * The same seed gives the same numbers on every machine. A number and a string are different seeds, even 1 and "1". `fork(label)` returns a separate stream
+ * that depends on the seed and the label alone, not on how much was drawn: adding a draw in one place changes nothing elsewhere. The same label gives the same
+ * stream each time.
  * Not for secrets.
  */
 import { hashBytes64, mix64Into } from "./hash.ts";
@@ -19,10 +19,10 @@ export class Random {
   #b = 0;
   #c = 0;
   #d = 0;
-  // What forks derive from.
+  // The state that forks are derived from.
   #seedHi = 0;
   #seedLo = 0;
-  // The polar method makes normals in pairs.
+  // The polar method produces normals in pairs; the second one is kept here.
   #spare = 0;
   #hasSpare = false;
 
@@ -30,13 +30,13 @@ export class Random {
     if (typeof seed === "string") this.#seed(hashBytes64(encoder.encode(seed), STRING_DOMAIN, 0));
     else {
       if (!Number.isFinite(seed)) throw new RangeError(`${seed} is not a seed`);
-      // All 64 bits of the double, so that 0.1 and 2^40 are seeds as good as 1; -0 is 0.
+      // Hash all 64 bits of the double, so that 0.1 and 2^40 are seeds as good as 1. Adding 0 turns -0 into 0.
       const bits = new Uint8Array(new Float64Array([seed + 0]).buffer);
       this.#seed(hashBytes64(bits, NUMBER_DOMAIN, 0));
     }
   }
 
-  /** A generator in a given state, as the reference implementation has it: four uint32, not all zero. */
+  /** Returns a generator in a given state, as the reference implementation has it: four uint32, not all zero. */
   static fromState(a: number, b: number, c: number, d: number): Random {
     if ((a | b | c | d) === 0) throw new RangeError("a state of four zeros stays there for ever");
     const words = Uint32Array.of(a, b, c, d);
@@ -49,7 +49,7 @@ export class Random {
     return random;
   }
 
-  /** An independent stream, named; see above. */
+  /** Returns an independent, named stream; see the file header. */
   fork(label: string): Random {
     const child = new Random(0);
     child.#seed(hashBytes64(encoder.encode(label), this.#seedHi, this.#seedLo));
@@ -69,19 +69,19 @@ export class Random {
     return result >>> 0;
   }
 
-  /** Uniform in [0, 1), a multiple of 2^-53. */
+  /** Returns a uniform number in [0, 1), a multiple of 2^-53. */
   float(): number {
     const high = this.uint32() >>> 5;
     return (high * 67108864 + (this.uint32() >>> 6)) / 9007199254740992;
   }
 
-  /** A uniform integer from 0 to n - 1, for n up to 2^53, without bias. */
+  /** Returns a uniform integer from 0 to n - 1 without bias, for n up to 2^53. */
   below(n: number): number {
     if (!(n >= 1 && n <= 9007199254740992 && Number.isInteger(n))) {
       throw new RangeError(`cannot draw below ${n}`);
     }
     if (n === 1) return 0;
-    // As many bits as n - 1 has, again until the value is below n: fewer than two draws on average.
+    // Draw as many bits as n - 1 has until the value is below n: fewer than two draws on average.
     if (n <= TWO_32) {
       const shift = Math.clz32(n - 1);
       for (;;) {
@@ -100,7 +100,7 @@ export class Random {
     return this.float() < p;
   }
 
-  /** Mean 0, deviation 1 (Marsaglia's polar method). */
+  /** Returns a normal variate with mean 0 and standard deviation 1 (Marsaglia's polar method). */
   normal(): number {
     if (this.#hasSpare) {
       this.#hasSpare = false;
@@ -139,7 +139,7 @@ export class Random {
     return scale * Math.exp(Math.log(this.exponential(1)) / shape);
   }
 
-  /** Trials up to and with the first success: 1, 2, 3 … with mean 1 / p. */
+  /** Returns the number of trials up to and including the first success: 1, 2, 3 … with mean 1 / p. */
   geometric(p: number): number {
     if (!(p > 0 && p <= 1)) throw new RangeError(`a geometric draw needs a probability in (0, 1], not ${p}`);
     if (p === 1) return 1;
@@ -152,7 +152,7 @@ export class Random {
     return mean < 12 ? this.#poissonByInversion(mean) : this.#poissonByRejection(mean);
   }
 
-  /** In place (Fisher and Yates); every order is as likely. */
+  /** Shuffles in place (Fisher and Yates); every order is equally likely. */
   shuffle<T extends { readonly length: number; [index: number]: unknown }>(array: T): T {
     for (let i = array.length - 1; i > 0; i--) {
       const j = this.below(i + 1);
@@ -167,7 +167,7 @@ export class Random {
     let term = Math.exp(-mean);
     let left = this.float();
     let k = 0;
-    // The terms add up to 1 only within rounding: the cap, 20 deviations out, keeps the loop from running on.
+    // The terms add up to 1 only within rounding: the limit, 20 standard deviations out, keeps the loop from running on.
     while (left >= term && k < 120) {
       left -= term;
       term *= mean / ++k;
@@ -197,7 +197,7 @@ export class Random {
   #seed([hi, lo]: [number, number]): void {
     this.#seedHi = hi;
     this.#seedLo = lo;
-    // Two steps apart of a bijection: the four words cannot all be zero.
+    // mix64 of two different inputs: as a bijection it cannot give zero for both, so the four words are not all zero.
     const out = new Uint32Array(2);
     mix64Into(hi ^ 0x243f6a88, lo ^ 0x85a308d3, out);
     this.#a = out[0]! | 0;

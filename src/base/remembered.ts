@@ -1,4 +1,7 @@
-/** A function whose answers are remembered by a text, for inputs that come again and again: names of points, parameters. Bounded: all are forgotten when there are too many, so that it never costs more than a lookup. */
+/**
+ * Returns a function that caches the results of `make` by text, for inputs that recur often, such as names of points or parameters. The cache holds at most
+ * `most` entries and is cleared when full.
+ */
 export function remembered<T>(most: number, make: (text: string) => T): (text: string) => T {
   const known = new Map<string, T>();
   return (text) => {

@@ -1,6 +1,7 @@
 /**
- * Values from outside (scenario files, maps, HTTP bodies) against a schema (TypeBox: JSON Schema with static types, docs/decisions/0021-one-schema-validator.md).
- * The first fault is reported in one line: where the value came from, the path of the field, what is wrong with it, and for a misspelt name what may have been meant.
+ * Checks values from outside (scenario files, maps, HTTP bodies) against a schema (TypeBox: JSON Schema with static types,
+ * docs/decisions/0021-one-schema-validator.md). The first fault is reported in one line: the source of the value, the path of the field, what is wrong with it,
+ * and a suggestion for a misspelt name.
  */
 import type { Static, TSchema } from "typebox";
 import { Check, Errors } from "typebox/schema";
@@ -8,20 +9,20 @@ import { Settings } from "typebox/system";
 import { closest } from "./closest.ts";
 import { type UsageCode, UsageError } from "./errors.ts";
 
-// Each of the kinds of a union is tried and adds its own faults; the default of 8 would hide those of the kind that is meant.
+// Each alternative of a union is tried and adds its own faults; the default limit of 8 would hide those of the alternative that is meant.
 Settings.Set({ maxErrors: 1000 });
 
 type Fault = ReturnType<typeof Errors>[1][number];
 
 export interface ValueOrigin {
-  /** A file's name, or what the value is. */
+  /** The file's name, or what the value is. */
   readonly source: string;
   readonly code?: UsageCode;
-  /** Where the fields are described; a misspelt field has a hint of its own. */
+  /** Where the fields are described. A misspelt field has a hint of its own. */
   readonly hint?: string;
 }
 
-/** The value, which is what the schema says, or a UsageError. */
+/** Returns the value if it matches the schema; otherwise throws a UsageError. */
 export function checkedValue<S extends TSchema>(schema: S, value: unknown, origin: ValueOrigin): Static<S> {
   const fault = faultOf(schema, value);
   if (!fault) return value as Static<S>;
@@ -31,15 +32,15 @@ export function checkedValue<S extends TSchema>(schema: S, value: unknown, origi
 }
 
 export interface ValueFault {
-  /** Names and numbers down to the field; one that is missing has no place of its own. */
+  /** Names and indices down to the field. For a missing field: down to its parent. */
   readonly keys: readonly string[];
-  /** The same for people: path[2].model.kind */
+  /** The same path for people: path[2].model.kind */
   readonly path: string;
   readonly what: string;
   readonly hint?: string;
 }
 
-/** The first thing wrong with a value; null where it is what the schema says. */
+/** Returns the first fault of a value, or null if it matches the schema. */
 export function faultOf(schema: TSchema, value: unknown): ValueFault | null {
   if (Check(schema, value)) return null;
   const fault = worst(meantFaults(Errors(schema, value)[1], schema));
@@ -49,13 +50,13 @@ export function faultOf(schema: TSchema, value: unknown): ValueFault | null {
 }
 
 /**
- * Of a union only the faults of the alternative that is meant: the one whose `kind` (or other constant field) is that of the value, or which is of the
- * value's type. Where none is, one fault names what there is.
+ * Keeps, of the faults of a union, only those of the alternative that is meant: the one whose `kind` (or other constant field) equals the value's, or that has
+ * the value's type. If no alternative is meant, one fault lists the allowed ones.
  */
 function meantFaults(faults: readonly Fault[], schema: TSchema): Fault[] {
   const unions = [...new Set(faults.filter((f) => f.keyword === "anyOf").map((f) => f.schemaPath))];
   let left = [...faults];
-  // From the outside in: an alternative that is not meant takes the unions inside it along.
+  // From the outside in: dropping an alternative also drops the unions inside it.
   for (const union of unions.sort((a, b) => a.length - b.length)) {
     const own = left.find((f) => f.keyword === "anyOf" && f.schemaPath === union);
     if (!own) continue;
@@ -75,7 +76,7 @@ interface Alternative {
   readonly anyOf?: readonly Alternative[];
 }
 
-/** By their path below the union; those of a union that is itself an alternative are alternatives too. */
+/** Returns alternatives by their path below the union. The alternatives of a nested union count as alternatives too. */
 function alternativesOf({ anyOf = [] }: Alternative): Map<string, Alternative> {
   return new Map(
     anyOf.flatMap((branch, i): [string, Alternative][] =>
@@ -95,14 +96,14 @@ function branchOf(fault: Fault, union: string): string {
   return /^\d+(?:\/anyOf\/\d+)*/.exec(below)?.[0] ?? "";
 }
 
-/** The faults of the one alternative that nothing says is not meant; null where there is none. */
+/** Returns the faults of the one alternative that no fault rules out; null if all are ruled out. */
 function meantBranch(inside: readonly Fault[], union: string): Fault[] | null {
   const others = new Set(inside.filter((f) => isTag(f, union)).map((f) => branchOf(f, union)));
   const meant = inside.find((f) => !others.has(branchOf(f, union)));
   return meant ? inside.filter((f) => branchOf(f, union) === branchOf(meant, union)) : null;
 }
 
-/** Whether the fault says that the value is of another alternative: another constant, no `kind` at all, or another type altogether. */
+/** Returns whether the fault shows that the value belongs to another alternative: another constant, no `kind` at all, or another type. */
 function isTag(fault: Fault, union: string): boolean {
   const prefix = `${union}/anyOf/${branchOf(fault, union)}`;
   const [, field, , deeper] = fault.schemaPath.slice(prefix.length).split("/");
@@ -112,7 +113,7 @@ function isTag(fault: Fault, union: string): boolean {
   return fault.keyword === "const" && field === "properties" && deeper === undefined;
 }
 
-/** No alternative is meant: a fault that lists the constants of the field that distinguishes them, or their types. */
+/** Returns the fault for a value that matches no alternative: it lists the allowed constants of the distinguishing field, or the allowed types. */
 function noneOf(
   inside: readonly Fault[],
   union: string,
@@ -120,7 +121,7 @@ function noneOf(
   alternatives: ReadonlyMap<string, Alternative>,
 ): Fault {
   const tagged = inside.filter((f) => isTag(f, union) && f.keyword !== "type");
-  // Where some alternatives have the right kind, they differ from the value in another field.
+  // If some alternatives have the right kind, they differ from the value in another field.
   const atKind = (f: Fault) => f.keyword === "required" || f.instancePath === `${own.instancePath}/kind`;
   const wrong = new Set(tagged.filter(atKind).map((f) => branchOf(f, union)));
   const ofType = new Set(tagged.map((f) => branchOf(f, union)));
@@ -150,10 +151,13 @@ function noneOf(
 
 const RANK = ["additionalProperties", "required"];
 
-/** A misspelt field first: what is missing may be just that. Else the outermost, else the first. Of a thousand misspelt ones only their own faults are left (maxErrors). */
+/**
+ * Returns the most important fault: a misspelt field first, because the missing field may be the same one; otherwise the outermost, otherwise the first. With a
+ * thousand misspelt fields maxErrors leaves only their faults.
+ */
 function worst(faults: readonly Fault[]): Fault {
   const rank = (fault: Fault) => (RANK.includes(fault.keyword) ? RANK.indexOf(fault.keyword) : RANK.length);
-  // 'boolean' repeats additionalProperties for the field itself.
+  // 'boolean' repeats the fault of additionalProperties for the field itself.
   const others = faults.filter((f) => f.keyword !== "boolean");
   const [first = faults[0]] = others.sort((a, b) => rank(a) - rank(b));
   if (!first) throw new Error("a value that is not what its schema says has no fault");
@@ -245,17 +249,17 @@ const LIMITS = {
 } as const;
 
 function shown(value: unknown): string {
-  // Infinity (1e400 in a file) is null in JSON.
+  // JSON turns Infinity (1e400 in a file) into null.
   if (typeof value === "number") return String(value);
   const text = jsonBeginning(value, SHOWN);
   const cut = text.length > SHOWN ? `${text.slice(0, SHOWN - 3)}…` : text;
   return typeof value === "string" ? `'${cut.slice(1, text.length > SHOWN ? undefined : -1)}'` : cut;
 }
 
-/** Characters of a wrong value in a message. */
+/** Number of characters of a wrong value shown in a message. */
 const SHOWN = 60;
 
-/** JSON of a value, cut somewhere behind `length` characters: a body may hold millions of entries, or lists in lists beyond any stack. */
+/** Returns the JSON of a value, cut somewhere after `length` characters: a body may hold millions of entries, or lists nested deeper than the stack. */
 function jsonBeginning(value: unknown, length: number): string {
   if (typeof value !== "object" || value === null) return JSON.stringify(value) ?? String(value);
   const list = Array.isArray(value);
@@ -275,7 +279,7 @@ const pointerParts = (pointer: string) =>
     .slice(1)
     .map((part) => part.replaceAll("~1", "/").replaceAll("~0", "~"));
 
-/** path[2].model.kind */
+/** Formats a JSON pointer as path[2].model.kind. */
 function fieldPath(pointer: string): string {
   return pointerParts(pointer).reduce(
     (path, part) => (/^\d+$/.test(part) ? `${path}[${part}]` : path === "" ? part : `${path}.${part}`),

@@ -1,4 +1,4 @@
-/** SHA-1 against the one of node:crypto. */
+/** Tests SHA-1 against node:crypto. */
 import { createHash } from "node:crypto";
 import fc from "fast-check";
 import { expect, test } from "vitest";

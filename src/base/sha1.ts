@@ -1,6 +1,6 @@
 /**
- * SHA-1 (FIPS 180-4), for names that other tools give to flows (Community ID), not for secrets. Here and not from node:crypto, which takes longer
- * to load than a short comparison takes.
+ * SHA-1 (FIPS 180-4), for flow names of other tools (Community ID), not for secrets. Not from node:crypto, because loading that takes longer than a short
+ * comparison.
  */
 const BLOCK = 64;
 const w = new Int32Array(80);
@@ -32,9 +32,9 @@ function block(bytes: DataView, at: number): void {
   state[4]! += e;
 }
 
-/** The digest of the bytes, 20 of them. */
+/** Returns the 20-byte digest of the bytes. */
 export function sha1(bytes: Uint8Array): Uint8Array {
-  // One bit, and behind it the length in bits at the end of a block.
+  // Padding: one set bit, and the length in bits at the end of a block.
   const padded = new Uint8Array(Math.ceil((bytes.length + 9) / BLOCK) * BLOCK);
   padded.set(bytes);
   padded[bytes.length] = 0x80;

@@ -2,7 +2,7 @@ import { readFileSync } from "node:fs";
 import { reasonOf } from "./directory.ts";
 import { UsageError } from "./errors.ts";
 
-/** A text that a parameter names the file of: a certificate, a token, credentials. */
+/** Reads the text of a file that a parameter names: a certificate, a token, credentials. */
 export function readTextFile(parameter: string, file: string): string {
   try {
     return readFileSync(file, "utf8");

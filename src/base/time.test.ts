@@ -175,7 +175,7 @@ describe("times", () => {
   });
 
   test("are right on the days where calendars go wrong", () => {
-    // Ends of February in years with and without a leap day; 29 February 2000 is the last day of a 400-year era.
+    // Ends of February in years with and without a leap day. 29 February 2000 is the last day of a 400-year era.
     const days = [
       "1600-02-29",
       "1900-02-28",

@@ -1,8 +1,8 @@
 /**
- * Durations and instants as people write them, and back.
+ * Parses and formats durations and instants.
  *
- * A duration is nanoseconds in a double, an instant is nanoseconds since 1970-01-01T00:00:00Z in a bigint (POSIX: no leap
- * seconds). Parsing is exact or refused: nothing is rounded in silence. Formatting a duration rounds, for reading only.
+ * A duration is nanoseconds in a double, an instant is nanoseconds since 1970-01-01T00:00:00Z in a bigint (POSIX: no leap seconds). Parsing is exact or fails:
+ * nothing is rounded silently. Formatting a duration rounds, for reading only.
  */
 import { UsageError } from "./errors.ts";
 import { significant, THIN_SPACE } from "./quantity.ts";
@@ -21,7 +21,7 @@ const UNIT_NS: Readonly<Record<string, bigint>> = {
 };
 const DURATION_HINT = "write a number and a unit (ns, us, ms, s, m, h, d), such as 250ms";
 
-/** Nanoseconds of "250ms", "1.5 s", "2m"; negative only where `signed` allows it. */
+/** Returns the nanoseconds of "250ms", "1.5 s", "2m"; negative durations only with `signed`. */
 export function parseDuration(text: string, options: { signed?: boolean } = {}): number {
   const bad = (what: string, hint = DURATION_HINT) =>
     new UsageError("bad-time", `'${text}' is not a duration: ${what}`, hint);
@@ -38,7 +38,7 @@ export function parseDuration(text: string, options: { signed?: boolean } = {}):
   if (scaled % scale !== 0n) throw bad("it is not a whole number of nanoseconds", "use fewer decimals");
   const exact = scaled / scale;
   const ns = Number(exact);
-  // Beyond 2^53 ns (104 days) only round numbers are exact in a double: 365d is, 365d and one nanosecond is not.
+  // Beyond 2^53 ns (104 days) a double is exact only for round numbers: 365d is exact, 365d plus one nanosecond is not.
   if (!Number.isFinite(ns) || BigInt(ns) !== exact)
     throw bad("it is too long to be exact", "use a coarser unit");
   return sign === "-" && ns !== 0 ? -ns : ns;
@@ -54,14 +54,14 @@ const SHOWN: readonly { unit: string; ns: number; below: number }[] = [
   { unit: "d", ns: 8.64e13, below: Infinity },
 ];
 
-/** For reading: "17.79 ms", "950 ns", "-4.41 µs". Trailing zeros are kept where digits were lost, dropped where exact. */
+/** Formats a duration for reading: "17.79 ms", "950 ns", "-4.41 µs". Trailing zeros are kept if digits were lost, dropped if the value is exact. */
 export function formatDuration(ns: number): string {
   if (!Number.isFinite(ns)) throw new RangeError(`${ns} ns is not a duration`);
   const magnitude = Math.abs(ns);
   for (const { unit, ns: unitNs, below } of SHOWN) {
     const value = magnitude / unitNs;
     const shown = value.toFixed(value < 99.995 ? 2 : 1);
-    // 999.96 µs would be shown as 1000.0 µs: the next unit says it better.
+    // 999.96 µs would be shown as 1000.0 µs: use the next unit instead.
     if (Number(shown) >= below) continue;
     const digits = Number(shown) === value ? String(Number(shown)) : shown;
     return `${ns < 0 && Number(shown) !== 0 ? "-" : ""}${digits} ${unit}`;
@@ -69,10 +69,13 @@ export function formatDuration(ns: number): string {
   throw new Error("the last unit has no upper limit");
 }
 
-/** For pages and their axes, four significant digits whatever the size, thin spaces and a true minus: `812 ns`, `31.25 µs`, `1.204 ms`, `36.99 s`, `2 h 05 min`. */
+/**
+ * Formats a duration for pages and axes, with four significant digits, thin spaces and a true minus sign: `812 ns`, `31.25 µs`, `1.204 ms`, `36.99 s`, `2 h 05
+ * min`.
+ */
 export function formatNs(ns: number, digits = 4): string {
   const magnitude = Math.abs(ns);
-  // Rounding may carry into the next unit (999.99 µs is 1 ms), so the limits lie half a last digit lower.
+  // Rounding may carry into the next unit (999.99 µs is 1 ms), so each limit is lower by half a last digit.
   const carry = 1 - 0.5 * 10 ** -digits;
   if (magnitude < 1e3 * carry) return `${significant(ns, digits)}${THIN_SPACE}ns`;
   if (magnitude < 1e6 * carry) return `${significant(ns / 1e3, digits)}${THIN_SPACE}µs`;
@@ -88,7 +91,7 @@ export function formatNs(ns: number, digits = 4): string {
   return `${sign}${Math.floor(hours / 24)} d ${pad(hours % 24)} h`;
 }
 
-/** How long something lasts, as one says it: 14 s, 5 min, 2.5 h, 3 days. */
+/** Formats how long something lasts: 14 s, 5 min, 2.5 h, 3 days. */
 export function formatLasting(ms: number): string {
   const s = Math.abs(ms) / 1000;
   if (s < 1) return `${significant(s * 1000, 3)}${THIN_SPACE}ms`;
@@ -102,7 +105,7 @@ const TIME_HINT =
   "write nanoseconds (1700000000000000000), seconds with a point (1700000000.0) or 2023-11-14T22:13:20.5Z";
 const NS_PER_DAY = 86_400_000_000_000n;
 
-/** Nanoseconds since 1970: an integer (nanoseconds), a decimal (seconds), or ISO 8601 with a zone. */
+/** Parses an instant: an integer (nanoseconds since 1970), a decimal (seconds), or ISO 8601 with a zone. */
 export function parseTime(text: string): bigint {
   const bad = (what: string) => new UsageError("bad-time", `'${text}' is not a time: ${what}`, TIME_HINT);
   const trimmed = text.trim();
@@ -147,9 +150,9 @@ export function parseTime(text: string): bigint {
   return BigInt(minutes * 60 + second) * 1_000_000_000n + BigInt(fraction.padEnd(9, "0"));
 }
 
-/** ISO 8601 in UTC with so many decimals of the second, rounded down; years outside 0000–9999 get a sign and at least six digits. */
+/** Formats an instant as ISO 8601 in UTC with `decimals` decimals of the second, rounded down. Years outside 0000–9999 get a sign and at least six digits. */
 export function formatTime(ns: bigint, decimals = 9): string {
-  // BigInt division truncates towards zero; days must round down for times before 1970.
+  // BigInt division truncates towards zero, but days before 1970 must be rounded down.
   const ofDay = ((ns % NS_PER_DAY) + NS_PER_DAY) % NS_PER_DAY;
   const { year, month, day } = dateOf(Number((ns - ofDay) / NS_PER_DAY));
   const seconds = Number(ofDay / 1_000_000_000n);
@@ -164,7 +167,7 @@ export function formatTime(ns: bigint, decimals = 9): string {
   return `${shownYear}-${two(month)}-${two(day)}T${clock}${rest}Z`;
 }
 
-/** For pages: an instant in UTC with as many decimals of the second as asked (0 to 9): `2024-05-03 12:00:00.250`. */
+/** Formats an instant in UTC for pages, with 0 to 9 decimals of the second: `2024-05-03 12:00:00.250`. */
 export function formatInstant(ns: bigint, decimals = 3): string {
   const second = 1_000_000_000n;
   let whole = ns / second;
@@ -184,7 +187,7 @@ function daysInMonth(year: number, month: number): number {
   return month === 4 || month === 6 || month === 9 || month === 11 ? 30 : 31;
 }
 
-// Years are counted from March, so that the leap day is the last; 719468 days lie between 0000-03-01 and 1970-01-01.
+// Years start in March, so that the leap day is the last day; 719468 days lie between 0000-03-01 and 1970-01-01.
 function daysSince1970(year: number, month: number, day: number): number {
   const y = month <= 2 ? year - 1 : year;
   const dayOfYear = Math.floor((153 * ((month + 9) % 12) + 2) / 5) + day - 1;
@@ -195,7 +198,7 @@ function dateOf(days: number): { year: number; month: number; day: number } {
   const shifted = days + 719468;
   const era = Math.floor(shifted / 146097);
   const dayOfEra = shifted - era * 146097;
-  // Day 1460, 36524 and 146096 of an era are the leap days that the simple division would miscount.
+  // Days 1460, 36524 and 146096 of an era are the leap days that the simple division would miscount.
   const yearOfEra = Math.floor(
     (dayOfEra - Math.floor(dayOfEra / 1460) + Math.floor(dayOfEra / 36524) - Math.floor(dayOfEra / 146096)) /
       365,
@@ -207,7 +210,7 @@ function dateOf(days: number): { year: number; month: number; day: number } {
   return { year, month, day: dayOfYear - Math.floor((153 * fromMarch + 2) / 5) + 1 };
 }
 
-/** Math.max knows no bigint. */
+/** Returns the later instant (Math.max does not accept bigint). */
 export function later(a: bigint, b: bigint): bigint {
   return a > b ? a : b;
 }

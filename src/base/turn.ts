@@ -1,12 +1,12 @@
-/** For long loops that never wait: signals and timers are heard every few dozen ms. */
+/** Interval at which long synchronous loops let signals and timers run. */
 const TURN_MS = 30;
 
-/** To be awaited once per batch. Without a signal nobody has to be heard. */
+/** Returns a function to await once per batch. Without a signal it never yields. */
 export function turnOf(signal: AbortSignal | undefined): () => Promise<void> | undefined {
   return signal === undefined ? () => undefined : turnEvery(TURN_MS);
 }
 
-/** To be awaited once per piece of work: others get a turn when this much time has passed. */
+/** Returns a function to await once per piece of work: it yields to the event loop when `ms` have passed since the last time. */
 export function turnEvery(ms: number): () => Promise<void> | undefined {
   let next = performance.now() + ms;
   return () => {

@@ -40,6 +40,6 @@ it("keeps nothing of what earlier waits brought", async () => {
   }
   await new Promise(setImmediate);
   collectGarbage();
-  // The last one may still be on the stack.
+  // The last object may still be on the stack.
   expect(brought.filter((ref) => ref.deref() !== undefined).length).toBeLessThanOrEqual(1);
 });

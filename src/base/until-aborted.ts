@@ -1,6 +1,6 @@
 /**
- * What a promise resolves with, or null where the signal aborts first. What is then still waited for is not wanted any more, nor is its failure. Nothing is left on the signal,
- * however often it is waited for (Promise.race would keep what every wait resolved with for as long as the other promise is pending).
+ * Resolves with the promise's value, or with null if the signal aborts first. A later result or failure of the promise is then ignored. No listener stays on
+ * the signal, however often it is waited for (Promise.race would keep the value of every wait for as long as the other promise is pending).
  */
 export function untilAborted<T>(promise: Promise<T>, signal: AbortSignal): Promise<T | null> {
   return new Promise((resolve, reject) => {

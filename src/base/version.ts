@@ -1,2 +1,2 @@
-/** The package's version; a test holds it to package.json. */
+/** The package's version; a test compares it with package.json. */
 export const VERSION = "0.1.0";

@@ -1,11 +1,11 @@
-/** IP addresses between text and the 32-bit words that the kernels hold. */
+/** Converts IP addresses between text and the 32-bit words that the kernels hold. */
 import { UsageError } from "../base/errors.ts";
 
 export function formatIpv4(word: number): string {
   return `${word >>> 24}.${(word >>> 16) & 255}.${(word >>> 8) & 255}.${word & 255}`;
 }
 
-/** Four words, most significant first; RFC 5952 text. */
+/** Formats four words, most significant first, as RFC 5952 text. */
 export function formatIpv6(words: readonly number[]): string {
   const groups: number[] = [];
   for (const w of words) groups.push(w >>> 16, w & 0xffff);
@@ -27,7 +27,7 @@ export function formatIpv6(words: readonly number[]): string {
   return `${hex(groups.slice(0, bestStart))}::${hex(groups.slice(bestStart + bestLength))}`;
 }
 
-/** Four numbers of one to three digits, up to 255. By hand: every flow of a report passes here. */
+/** Parses four numbers of one to three digits, up to 255 each. Written by hand for speed: every flow of a report passes here. */
 function parseIpv4(text: string): number | null {
   let word = 0;
   let part = 0;
@@ -49,7 +49,7 @@ function parseIpv4(text: string): number | null {
   return dots === 3 && digits > 0 ? word * 256 + part : null;
 }
 
-/** One word for IPv4, four for IPv6; null when it is no address. */
+/** Returns one word for IPv4, four for IPv6, or null if the text is not an address. */
 export function parseAddress(text: string): { version: 4 | 6; words: number[] } | null {
   const word = parseIpv4(text);
   if (word !== null) return { version: 4, words: [word] };

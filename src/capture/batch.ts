@@ -1,47 +1,47 @@
 /**
- * A batch of decoded IP packets as columns in kernel memory: what captures and the simulator produce and every tap consumes.
- * Made in kernels/decode/batch.ts. Views are taken anew when the memory has grown: read a column into a local before a loop, and
- * do not keep it over a kernel call that may allocate.
+ * A batch of decoded IP packets as columns in kernel memory, produced by captures and the simulator and consumed by every tap. Created in
+ * kernels/decode/batch.ts. Views change when the memory grows: read a column into a local before a loop, and do not keep it across a kernel call that may
+ * allocate.
  */
 import { BatchBytes, BatchLayout, batchConstants } from "../base/kernel-layout.ts";
 import type { Kernels } from "../base/kernels.ts";
 
 type Column = Exclude<keyof typeof BatchLayout, "capacity" | "count" | "shorts" | "lean">;
-/** What a batch takes besides its columns. */
+/** Size of a batch apart from its columns. */
 export const BATCH_HEAD_BYTES = BatchBytes;
 
 /** Bits of the flags column above the TTL (0-7) and the TCP flags (8-15). */
 export const FLAG = {
   fragment: batchConstants.FLAG_FRAGMENT,
   laterFragment: batchConstants.FLAG_LATER_FRAGMENT,
-  /** Cut by the snap length within what the digest covers. */
+  /** Cut by the snap length within the bytes that the digest covers. */
   short: batchConstants.FLAG_SHORT,
   inner: batchConstants.FLAG_INNER,
   ipid: batchConstants.FLAG_IPID,
   cutL4: batchConstants.FLAG_CUT_L4,
   reference: batchConstants.FLAG_REFERENCE,
   probe: batchConstants.FLAG_PROBE,
-  /** The interface received or sent it, where the capture says. */
+  /** Whether the interface received or sent the packet, if the capture says so. */
   inbound: batchConstants.FLAG_INBOUND,
   outbound: batchConstants.FLAG_OUTBOUND,
-  /** Never leaves its link. */
+  /** The packet never leaves its link. */
   linkLocal: batchConstants.FLAG_LINK_LOCAL,
 } as const;
 
 const highBit = (bit: bigint) => Number(bit >> 32n);
-/** Single bits of the upper half of the meta column. */
+/** Flags in the upper half of the meta column. */
 export const META_HIGH = {
   vlan: highBit(batchConstants.META_VLAN),
   ipv6: highBit(batchConstants.META_IPV6),
   ports: highBit(batchConstants.META_PORTS),
 } as const;
 
-/** Rows that stay in L2 with all their columns. */
+/** A number of rows whose columns all stay in the L2 cache. */
 export const BATCH_ROWS = 2048;
 
 export class PacketBatch {
   readonly kernels: Kernels;
-  /** Address of the batch in kernel memory: what kernel functions take. */
+  /** Address of the batch in kernel memory, as kernel functions take it. */
   readonly address: number;
   readonly capacity: number;
 
@@ -51,7 +51,7 @@ export class PacketBatch {
     this.address = address ?? kernels.call.batchNew(capacity) >>> 0;
   }
 
-  /** A batch at `address` (BATCH_HEAD_BYTES) with only the columns that are given, by their addresses; whose memory all of it is, gives it back. */
+  /** Returns a batch at `address` (BATCH_HEAD_BYTES) with only the given columns, by their addresses. The caller owns all of this memory and frees it. */
   static over(
     kernels: Kernels,
     capacity: number,
@@ -72,26 +72,26 @@ export class PacketBatch {
     this.kernels.writeU32(this.address + BatchLayout.count, n);
   }
 
-  /** From now on rows are decoded without identification, header, captured bytes and interface. */
+  /** Rows decoded from now on have no identification, header address, captured length or interface. */
   makeLean(): void {
     this.kernels.writeU32(this.address + BatchLayout.lean, 1);
   }
 
-  /** From now on rows are decoded with the numbers of their frames. */
+  /** Rows decoded from now on have the numbers of their frames. */
   keepFrames(): void {
     this.kernels.call.batchKeepFrames(this.address);
   }
 
-  /** Address of a column. */
+  /** Returns the address of a column. */
   column(name: Column): number {
     return this.kernels.readU32(this.address + BatchLayout[name]);
   }
 
-  /** ns after the capture's origin. */
+  /** Time in ns after the capture's origin. */
   get timeNs(): Float64Array {
     return this.#f64("time");
   }
-  /** Delay in ns where the source knows it, else NaN. Only meaningful when the source says that it fills it. */
+  /** Delay in ns, or NaN for a row without one. Valid only if the source says that it fills this column. */
   get delayNs(): Float64Array {
     return this.#f64("delay");
   }
@@ -129,7 +129,7 @@ export class PacketBatch {
   get iface(): Uint32Array {
     return this.#u32("iface", 1);
   }
-  /** Number of the frame in its capture, from 1 on; only after `keepFrames`. */
+  /** Number of the frame in its capture, from 1; filled only after `keepFrames`. */
   get frame(): Uint32Array {
     return this.#u32("frame", 1);
   }
@@ -149,29 +149,29 @@ export class PacketBatch {
     return this.kernels.u32.subarray(start, start + this.capacity * words);
   }
 
-  /** The first row from `from` on whose time + shift is above `untilNs`, or `count`. `ordered`: the times of all rows are known not to step backward. */
+  /** Returns the first row from `from` on with time + shift above `untilNs`, or `count`. `ordered`: the times of all rows are known never to step backward. */
   rowsUntil(from: number, untilNs: number, shiftNs: number, ordered = false): number {
     const { call } = this.kernels;
     const until = ordered ? call.batchUntilOrdered : call.batchUntil;
     return until(this.address, from, untilNs, shiftNs) >>> 0;
   }
 
-  /** The first row from `from` on whose time is not in [lowNs, endNs), or `count`. */
+  /** Returns the first row from `from` on whose time is not in [lowNs, endNs), or `count`. */
   rowsWithin(from: number, lowNs: number, endNs: number): number {
     return this.kernels.call.batchWithin(this.address, from, lowNs, endNs) >>> 0;
   }
 
-  /** How many of the rows [from, to) have one of these flags. */
+  /** Returns how many of the rows [from, to) have one of these flags. */
   countFlagged(from: number, to: number, mask: number): number {
     return this.kernels.call.batchFlagged(this.address, from, to, mask) >>> 0;
   }
 
-  /** How many of the rows [from, to) have a time before this. */
+  /** Returns how many of the rows [from, to) have a time before `startNs`. */
   countBefore(from: number, to: number, startNs: number): number {
     return this.kernels.call.batchBefore(this.address, from, to, startNs) >>> 0;
   }
 
-  /** Keeps only the rows whose byte in plane 0 of `select` is set; returns how many went. */
+  /** Keeps only the rows whose byte in plane 0 of `select` is set; returns the number of rows removed. */
   compact(): number {
     return this.kernels.call.batchCompact(this.address) >>> 0;
   }

@@ -1,16 +1,16 @@
-/** A batch's rows once more, for a second filter or key: both narrow a batch in place. */
+/** Copies a batch's rows, for a second filter or key: both change a batch in place. */
 import type { PacketBatch } from "./batch.ts";
 
 const WIDE = ["time", "digest", "flowHash", "meta", "addrA", "addrB", "addrC", "addrD", "delay"] as const;
 const NARROW = ["wireLength", "ipid", "flags", "header", "captured", "iface"] as const;
 
-/** `to` must have room for all rows of `from`, and lie in the same kernels. */
+/** Copies all rows of `from`. `to` must have room for them and use the same kernels. */
 export function copyBatch(from: PacketBatch, to: PacketBatch): void {
   to.count = 0;
   appendRows(from, 0, from.count, to);
 }
 
-/** Rows [first, end) of a batch behind those of another, or of its own front where its count was set back. */
+/** Appends rows [first, end) of a batch to another batch, or to the same one after its count was reduced. */
 export function appendRows(from: PacketBatch, first: number, end: number, to: PacketBatch): void {
   const { count } = to;
   if (count + end - first > to.capacity)

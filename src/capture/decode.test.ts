@@ -9,7 +9,7 @@ import { FLAG } from "./batch.ts";
 
 const decoder = new FrameDecoder();
 
-/** The kernel says what the twin says, whatever lies behind the frame in memory. */
+/** The kernel must agree with the TypeScript twin, whatever bytes follow the frame in memory. */
 function agree({ link, frame }: LinkFrame, wire: number, options: TwinOptions): void {
   const expected = decodeTwin(link, frame, wire, options);
   expect(decoder.decode(link, frame, wire, options, 0xff)).toEqual(expected);
@@ -57,7 +57,8 @@ describe("the decode kernel and its twin agree", () => {
 });
 
 test("the generator of valid frames makes frames that decode", () => {
-  // Otherwise the properties above would compare reasons for giving up. What stays undecoded are fragments of tunnels, MPLS over oddities.
+  // Otherwise the properties above would mostly compare reasons for giving up. Frames that stay undecoded are fragments of tunnels, and MPLS over unusual
+  // protocols.
   const samples = fc.sample(validFrame, { seed: 5, numRuns: 2000 });
   const decoded = samples.filter(({ link, frame }) => decodeTwin(link, frame, frame.length).row).length;
   expect(decoded / samples.length).toBeGreaterThan(0.9);
@@ -74,7 +75,7 @@ describe("tags and nesting", () => {
   });
 
   test("headers that nest without end are given up, not followed into a deep stack", () => {
-    // Through the longest frame a capture may hold: PPPoE in a pseudowire in MPLS in PPP, pseudowires alone, backbone tags alone
+    // Nested up to the longest frame a capture may hold: PPPoE in a pseudowire in MPLS in PPP, pseudowires alone, backbone tags alone.
     const rounds: [number, p.Layer[]][] = [
       [0x8864, [p.pppoe(1), p.ppp(0x281), p.mpls(1), p.prefix(0, 0, 0, 0), p.ethernet(0x8864)]],
       [0x8847, [p.mpls(1), p.prefix(0, 0, 0, 0), p.ethernet(0x8847)]],

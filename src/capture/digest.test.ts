@@ -1,4 +1,4 @@
-/** The digest is a wire format: taps of different versions must agree on it. These tests say what it may and may not depend on. */
+/** The digest is a wire format: taps of different versions must agree on it. These tests define which bytes it depends on. */
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { plainIp } from "../../tests/support/arbitrary-frames.ts";
@@ -20,7 +20,7 @@ function digest(link: number, frame: Uint8Array, wire = frame.length, cover = CO
 }
 const raw = (data: Uint8Array, cover = COVER) => digest(101, data, data.length, cover);
 
-/** Where the L4 checksum of a packet lies, by protocol; none in later fragments. */
+/** Position of the L4 checksum of a packet, by protocol; later fragments have none. */
 const CHECKSUMS: Record<number, [number, number]> = {
   6: [16, 2],
   17: [6, 2],
@@ -128,7 +128,7 @@ describe("the digest of a packet stays the same", () => {
 });
 
 describe("the digest of a packet changes", () => {
-  /** Positions that a hop may change, that are checksums, or that say how to read the packet (flipping them makes it another kind). */
+  /** Positions that a hop may change, that are checksums, or that determine how the packet is parsed (flipping them makes it another kind of packet). */
   const excluded = (data: Uint8Array, l4: number, proto: number, v4: boolean): Set<number> => {
     const out = new Set(v4 ? [0, 1, 8, 10, 11] : [0, 1, 2, 3, 7]);
     const sum = CHECKSUMS[proto];
@@ -139,7 +139,7 @@ describe("the digest of a packet changes", () => {
   };
 
   test("with every single bit that is covered", () => {
-    // 64 bits: the chance that any of these ~10^5 flips leaves the digest as it was by accident is 10^-14.
+    // 64 bits: the chance that any of these ~10^5 flips leaves the digest unchanged by accident is 10^-14.
     fc.assert(
       fc.property(
         fc.constantFrom(6, 17, 1, 132, 33, 47, 253),
@@ -155,7 +155,7 @@ describe("the digest of a packet changes", () => {
             const changed = Uint8Array.from(data);
             changed[i]! ^= 1 << (i % 8);
             const got = decoder.decode(101, changed, changed.length).row;
-            // A shorter length, a fragment, another protocol: another packet, or none at all.
+            // A shorter length, a fragment, another protocol: another packet, or no row at all.
             if (got) expect(got.digest, `byte ${i}`).not.toBe(expected);
           }
         },
@@ -165,7 +165,7 @@ describe("the digest of a packet changes", () => {
   });
 
   test("and looks random: one flipped bit turns half of the bits, on average", () => {
-    // Mean of 64-bit Hamming distances over 4,096 flips: standard error 4 / 64 = 0.0625; 6 of them are passed with probability 2e-9.
+    // Mean of 64-bit Hamming distances over 4,096 flips: standard error 4 / 64 = 0.0625; 6 of them are exceeded with probability 2e-9.
     const data = p.stack(
       [p.ipv4({ proto: 6 }), p.tcp()],
       Uint8Array.from({ length: 64 }, (_, i) => i),
@@ -217,7 +217,7 @@ describe("among packets of all lengths, in any order", () => {
   const random = new Random(11);
   const below = (n: number) => random.uint32() % n;
   const noise = (n: number) => Uint8Array.from({ length: n }, () => below(256));
-  /** TCP, UDP, what is neither, fragments, options, and a few that are behind a tag. */
+  /** TCP, UDP, other protocols, fragments, options, and a few behind a tag. */
   const inner = Array.from({ length: 3000 }, () => {
     const kind = below(12);
     const proto = kind < 5 ? 6 : kind < 9 ? 17 : 47;
@@ -239,7 +239,7 @@ describe("among packets of all lengths, in any order", () => {
       expect(rows.rows.map((row) => row.digest)).toEqual(
         alone.filter((row) => row !== undefined).map((r) => r.digest),
       );
-      // The same packets without a link, which are made one by one and word by word.
+      // The same packets as raw IP, whose digests are computed one by one and word by word.
       const isWhole = (i: number) => packets[i]!.frame.length === packets[i]!.wire;
       const whole = rows.rows.filter((_, i) => isWhole(i));
       const raws = inner.filter((_, i) => isWhole(i));

@@ -1,18 +1,18 @@
-/** The observation points of one capture, as their packets tell them: interfaces of pcapng or ERF, or of `tcpdump -i any` (Linux cooked v2). */
+/** Finds the observation points of one capture from its packets: interfaces of pcapng or ERF, or of `tcpdump -i any` (Linux cooked v2). */
 import type { Kernels } from "../base/kernels.ts";
 import { CaptureReader } from "./reader.ts";
 
-/** Packets looked at where two points were found among them; until two are found, all are. */
+/** Number of packets examined once two points are found; until then all packets are. */
 const MIN_LOOKED_AT = 100_000;
 
 export interface CapturePoint {
-  /** What is written behind the # of `FILE#index`. */
+  /** The number written behind the # of `FILE#index`. */
   index: number;
-  /** Null where the capture holds none. */
+  /** Null if the capture holds no name. */
   name: string | null;
 }
 
-/** Interfaces that packets came by, in order of number; one where the capture does not tell. */
+/** Returns the interfaces by which packets came, in order of number; one if the capture does not say. */
 export async function pointsOf(kernels: Kernels, file: string): Promise<CapturePoint[]> {
   const reader = await CaptureReader.open(kernels, file);
   const found = new Set<number>();

@@ -22,7 +22,7 @@ import { CaptureReader } from "./reader.ts";
 
 describe("chunks and batches", () => {
   test("records that straddle chunk ends, at every size of record", async () => {
-    // A chunk is 256 KiB: files of a few of them, with records that end everywhere around their borders.
+    // Bytes are read 128 or 256 KiB at a time: files of a few such pieces, with records that end everywhere around their borders.
     const list = range(3000).map((n) => ({
       timeNs: START + BigInt(n),
       frame: udpFrame(n, 100 + ((n * 7919) % 1400)),
@@ -74,7 +74,7 @@ describe("chunks and batches", () => {
   });
 
   test("batches that outlive the bytes they came from have the same rows, and are full but for the last", async () => {
-    // More than is read at a time, several times over.
+    // Several times the bytes that are read at once.
     const list = range(3000).map((n) => ({ timeNs: START + BigInt(n), frame: udpFrame(n, 400) }));
     const ng = new PcapngWriter().section().interface({ resolution: 9 });
     for (const x of list) ng.enhanced({ ticks: x.timeNs, frame: x.frame });
@@ -113,7 +113,7 @@ describe("chunks and batches", () => {
           else expect(got.statistics.packets).toBe(got.rows.length);
         } catch (error) {
           expect(error).toBeInstanceOf(FormatError);
-          // Only where the head that tells the format is cut.
+          // Only if the header that identifies the format is truncated.
           expect(n).toBeLessThan(erf ? erfFile(packets.slice(0, 1)).length : 24);
         }
       }
@@ -225,7 +225,7 @@ describe("where the bytes come from", () => {
       "stdin.ts",
     );
     const root = new URL("../../", import.meta.url).pathname;
-    // Bundled beside the kernels, as the benchmarks are.
+    // Bundled next to the kernels, as the benchmarks are.
     const out = join(root, "dist", "bench", `stdin-${process.pid}.mjs`);
     execFileSync(join(root, "node_modules", ".bin", "esbuild"), [
       script,

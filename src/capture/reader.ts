@@ -1,7 +1,7 @@
 /**
- * A capture as a stream of batches: bytes -> chunk in kernel memory -> walk and decode kernel -> PacketBatch, filtered and keyed.
- * Never the whole file in memory. Damage ends the stream with `partial` set (file, offset, reason); what was read until then
- * counts. A file that is no capture at all is a FormatError at `open`.
+ * Reads a capture as a stream of batches: bytes -> chunk in kernel memory -> walk and decode kernel -> PacketBatch, filtered and keyed. The file is never in
+ * memory as a whole. Damage ends the stream with `partial` set (file, offset, reason); packets read until then count. A file that is not a capture at all is a
+ * FormatError at `open`.
  */
 import { checkSeed } from "../base/checks.ts";
 import { FormatError, invalidValue } from "../base/errors.ts";
@@ -21,19 +21,19 @@ import { COOKED_V2, cookedIndex, isOneCooked, isPoint, notPointZero } from "./so
 import { PointSource } from "./source/point-source.ts";
 import type { CaptureTotals } from "./source/source.ts";
 
-/** Keeps some rows of a batch: sets plane 0 of `select`. src/capture/filter/filter.ts makes one from an expression. */
+/** Selects rows of a batch by setting plane 0 of `select`. src/capture/filter/filter.ts compiles one from an expression. */
 export interface RowFilter {
   select(batch: PacketBatch): void;
-  /** It reads the identification column, which rows do not have where only a few columns are wanted. */
+  /** The filter reads the identification column, which rows lack in lean batches. */
   readonly readsIdentification?: boolean;
 }
 
 export interface CaptureOptions {
-  /** Bytes from the IP header on that the digest covers. Both ends of a segment must use the same. */
+  /** Number of bytes from the IP header on that the digest covers. Must be the same at both ends of a segment. */
   cover?: number;
   /** Look inside tunnels (GRE, VXLAN, Geneve, IP-in-IP, GTP-U). */
   inner?: boolean;
-  /** Identity without addresses and ports, which are translated on the way (NAT). */
+  /** Digests leave out addresses and ports, which NAT changes on the way. */
   nat?: boolean;
   filter?: RowFilter | undefined;
   key?: FlowKeySpec | undefined;
@@ -41,11 +41,11 @@ export interface CaptureOptions {
   seed?: bigint;
   batchRows?: number;
   /**
-   * Only time, digest, key, length and flags of rows are looked at, not the bytes that their packets came from: these may be gone when a batch is given, and
-   * the other columns are not written.
+   * Only time, digest, key, length and flags of rows are read, not the bytes of their packets. Those bytes may be gone when a batch is returned, and the other
+   * columns are not written.
    */
   rowsOnly?: boolean;
-  /** Rows tell the numbers of their frames. */
+  /** Rows have the numbers of their frames. */
   frames?: boolean;
 }
 
@@ -57,10 +57,10 @@ export interface CaptureStatistics {
   format: CaptureFormat | "simulation" | "interface";
   packets: number;
   ipPackets: number;
-  /** On the wire. */
+  /** Bytes on the wire. */
   bytes: number;
   originNs: bigint | null;
-  /** Time of the first packet in the file, and the latest time of any. */
+  /** Time of the first packet in the file, and the latest time of any packet. */
   firstNs: bigint | null;
   lastNs: bigint | null;
   skipped: Record<string, number>;
@@ -68,16 +68,16 @@ export interface CaptureStatistics {
   partial: string | null;
   interfaces: CaptureInterface[];
   warnings: string[];
-  /** Packets cut within the digest's coverage, by the bytes visible from the IP header on: [bytes, packets], ascending. */
+  /** Packets cut within the bytes that the digest covers, by the bytes visible from the IP header on: [bytes, packets], ascending. */
   shorts: [number, number][];
 }
 
-/** What a walk ended with. */
+/** Results of a walk. */
 const { NEED_DATA, BATCH_FULL, SPECIAL, BAD_LENGTH } = cursorConstants;
 
-/** What is read at a time where it is decoded at once: it stays in the cache. */
+/** Bytes read at a time if they are decoded right away: they stay in the cache. */
 const NEAR_READ_BYTES = 1 << 18;
-/** A file may claim any number of drops; what is counted stays an exact whole number, one more included. */
+/** Limit of the drop counts that a file may claim, so that sums stay exact integers even after adding one. */
 const MAX_DROPPED = Number.MAX_SAFE_INTEGER - 1;
 const { SHORT_SIZES } = walkConstants;
 const MIN_COVER = 20;
@@ -98,13 +98,13 @@ export class CaptureReader {
   #damage: { offset: number; what: string } | null = null;
   #filtered = 0;
   #rows = 0;
-  /** Packets so far that were cut within the digest's coverage. */
+  /** Packets so far that were cut within the bytes that the digest covers. */
   shortPackets = 0;
-  /** Counts of cut packets by visible bytes (kernels/decode/walk.ts, countShorts), in kernel memory. */
+  /** Address of the counts of cut packets by visible bytes (kernels/decode/walk.ts, countShorts). */
   readonly #shorts: number;
   readonly #blocks: SpecialBlocks;
   #keyMask = 0;
-  /** Set when the kernel memory has been given back. */
+  /** Set once the kernel memory has been freed. */
   #final: CaptureStatistics | null = null;
 
   private constructor(
@@ -139,7 +139,7 @@ export class CaptureReader {
     this.#chunk.set("special", (options.inner ? SPECIAL_INNER : 0) | (options.nat ? SPECIAL_NAT : 0));
   }
 
-  /** Opens a capture and reads its head. `path` "-" is standard input; `#` and an interface behind it chooses one point (capture-path.ts). */
+  /** Opens a capture and reads its head. `path` "-" is standard input; `#` and an interface after it select one point (capture-path.ts). */
   static async open(
     kernels: Kernels,
     path: string,
@@ -156,7 +156,7 @@ export class CaptureReader {
     return await CaptureReader.of(kernels, await openByteSource(file, signal), point, options);
   }
 
-  /** Of bytes that are open already; they are closed with the reader. */
+  /** Reads a source that is already open; it is closed with the reader. */
   static async of(
     kernels: Kernels,
     source: ByteSource,
@@ -208,7 +208,7 @@ export class CaptureReader {
     });
   }
 
-  /** Whether the interface of that number is the one that `FILE#point` names. */
+  /** Returns whether the interface with this number is the one that `FILE#point` names. */
   isInterface(index: number, point: string): boolean {
     const { interfaces } = this.#blocks;
     if (this.format === "pcapng" && isOneCooked(interfaces))
@@ -217,18 +217,18 @@ export class CaptureReader {
     return index === (this.#blocks.interfaces[0]?.link === COOKED_V2 ? cookedIndex(point) : Number(point));
   }
 
-  /** ns since 1970 of time 0 in the batches; null before the first packet. */
+  /** ns since 1970 at time 0 of the batches; null before the first packet. */
   get originNs(): bigint | null {
     return this.#final ? this.#final.originNs : this.#chunk.originNs;
   }
 
-  /** Latest timestamp so far, ns after the origin. */
+  /** Latest timestamp so far, in ns after the origin. */
   get maxTimeNs(): number {
     return this.#chunk.maxTimeNs;
   }
 
   /**
-   * Fills the batch with the next rows, at least one. False at the end of the capture; the batch is then empty.
+   * Fills the batch with the next rows, at least one. Returns false at the end of the capture, with an empty batch.
    */
   async next(): Promise<boolean> {
     while (await this.#fill()) {
@@ -250,7 +250,7 @@ export class CaptureReader {
         if (batch.count > 0 && !this.#blocks.isAtHand()) break;
         this.#endIf(await this.#blocks.take());
       } else if (outcome === NEED_DATA) {
-        // Rows point into the chunk: hand them out before it moves.
+        // Rows point into the chunk: return them before it moves.
         if (batch.count > 0 && !this.#options.rowsOnly) break;
         this.#endIf(await chunk.refill(chunk.get("wanted")));
       } else {
@@ -278,22 +278,22 @@ export class CaptureReader {
 
   #stop(offset: number, what: string): void {
     this.#ended = true;
-    // The place in the file, with what was left out of it.
+    // Position in the file, counting the bytes of other points that were left out.
     const place = offset + (this.source instanceof PointSource ? this.source.leftOut : 0);
     this.#damage = { offset: place, what };
   }
 
-  /** Where and why the capture ended before its end; null while it has not. */
+  /** Where and why the capture ended early; null if it did not. */
   get damage(): { offset: number; what: string } | null {
     return this.#damage;
   }
 
-  /** Offset in the unpacked capture of a byte that a row points to, such as its IP header. */
+  /** Returns the offset in the uncompressed capture of a byte that a row points to, such as its IP header. */
   offsetOf(address: number): number {
     return this.#chunk.offset - this.#chunk.get("pos") + address;
   }
 
-  /** False where the bytes are there; else the capture ends, with or without a complaint. */
+  /** Returns false if the bytes are there; otherwise ends the capture, with or without a damage report. */
   #endIf(shortage: Shortage): boolean {
     if (shortage === null) return false;
     this.#ended = true;
@@ -305,7 +305,7 @@ export class CaptureReader {
     return this.#kernels.u32.subarray(this.#shorts >>> 2, (this.#shorts >>> 2) + SHORT_SIZES);
   }
 
-  /** The part of the statistics that epochs have counters of; much less work than all of it. */
+  /** Returns the part of the statistics that epochs count; much cheaper than all statistics. */
   totals(): CaptureTotals {
     if (this.#final) return { ...this.#final, frames: this.#final.packets };
     const chunk = this.#chunk;
@@ -317,7 +317,7 @@ export class CaptureReader {
     if (this.#filtered > 0) skipped["filtered"] = this.#filtered;
     const perInterface = this.#blocks.interfaces.filter((i) => i.dropped !== null);
     let dropped: number | null = chunk.get("dropsKnown") > 0 ? chunk.counter("drops") : null;
-    // Interface statistics are the totals of what packet records may also tell one by one.
+    // Interface statistics are totals that include the drops which packet records may also report.
     if (perInterface.length > 0) {
       const total = perInterface.reduce((sum, i) => sum + (i.dropped ?? 0), 0);
       dropped = Math.max(dropped ?? 0, total);
@@ -358,7 +358,7 @@ export class CaptureReader {
     this.source.close();
   }
 
-  /** Gives the kernel memory back; the batch is not to be used any more. The statistics stay. */
+  /** Frees the kernel memory; the batch must not be used afterwards. The statistics stay available. */
   free(): void {
     if (this.#final) return;
     this.#final = this.statistics();

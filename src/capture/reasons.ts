@@ -1,4 +1,4 @@
-/** Why a captured packet is not used, by the number of its counter. A bad packet is a counted result. */
+/** Why a captured packet is not used, by the number of its counter. A bad packet is a counted result, not an error. */
 import { linkConstants } from "../base/kernel-layout.ts";
 
 const NAMED = {
@@ -12,7 +12,7 @@ const NAMED = {
   unknownInterface: linkConstants.NO_INTERFACE,
 } as const;
 
-/** Rows that a filter dropped are counted beside them. */
+/** Rows dropped by a filter are counted under a reason of their own. */
 export type SkipReason = keyof typeof NAMED | "filtered";
 
 export const SKIP_REASONS = Object.entries(NAMED) as [Exclude<SkipReason, "filtered">, number][];

@@ -1,11 +1,11 @@
-/** How long a capture is, from its beginning: read so far, and as far as the size of the file says for the rest. */
+/** Estimates the duration of a capture from its beginning, extrapolated by the size of the file. */
 import type { Kernels } from "../base/kernels.ts";
 import { CaptureReader } from "./reader.ts";
 
-/** Batches that are read: about 65,000 packets. */
+/** Number of batches read: about 65,000 packets. */
 const BATCHES = 32;
 
-/** Null where it cannot be known without reading standard input away. */
+/** Returns null if the duration cannot be known without consuming standard input. */
 export async function estimateSpan(kernels: Kernels, path: string): Promise<number | null> {
   const reader = await CaptureReader.open(kernels, path);
   try {

@@ -7,7 +7,7 @@ const DAY = 86_400 * S;
 const YEAR = 365 * DAY;
 const TOLERANCE = 5 * S;
 
-/** All rows with the times that are believed, given in batches of these sizes in turn. */
+/** Returns all rows with their believed times, fed in batches of these sizes in turn. */
 function believe(
   times: readonly number[],
   sizes: readonly number[],
@@ -75,7 +75,7 @@ describe("times that can be believed", () => {
           const count = Math.min(wanted, n - at);
           const { believed, trust } = believe(bent(steady(n, gap), at, count, by), sizes);
           const report = trust.report();
-          // Next to an end it may be those between that stray, or there was silence.
+          // Near an end the rows in between may be the outliers, or there was silence.
           if (by < 0 ? at <= count : n - at - count <= count) return;
           expect(report.setBackNs).toBe(0);
           expect(report.count).toBe(count);

@@ -1,44 +1,46 @@
 /**
- * Which timestamps of a capture can be trusted. A few that lie far from all around them (a corrupted second, a clock that blinked) must not be taken for
- * the time it is: whoever reads two captures side by side would wait for the other one to come there. Each row is given a time that can be
- * believed, its own or, where it is an outlier, that of the rows before it.
+ * Decides which timestamps of a capture can be trusted. A few outliers far from all others (a corrupted second, a clock that jumped for a moment) must not be
+ * taken for the current time: a reader of two captures side by side would wait for the other one to get there. Each row gets a believed time: its own or, for
+ * an outlier, that of the rows before it.
  *
- * A row that jumps by more than the tolerance is an outlier, with those that jump with it, if more of the next rows (LOOK) are back where the time was; if not, the
- * clock was set, or it was quiet. Where too few rows follow, it is left open until they are there.
+ * A row that jumps by more than the tolerance is an outlier, with those that jump with it, if more of the next LOOK rows are back at the old time. If not, the
+ * clock was set, or the link was quiet. If too few rows follow, the decision is left open until they are there.
  *
- * Batches without a jump back and without a gap at their end are not looked at row by row. Limits: more than LOOK / 2 outliers in a row are a step; outliers within the
- * tolerance are believed; at the very start and end of a capture silence and an outlier are the same thing: it is silence up to a day, or up to SILENCE times what the
- * packets beside it take.
+ * Batches without a jump back and without a gap at their end are not examined row by row. Limits: more than LOOK / 2 outliers in a row are a step; outliers
+ * within the tolerance are believed. At the very start and end of a capture silence cannot be told from an outlier: it counts as silence up to a day, or up to
+ * SILENCE times the duration of the neighbouring packets.
  */
 import { formatCount } from "../base/quantity.ts";
 import { formatDuration } from "../base/time.ts";
 
-/** Rows that decide whether one is an outlier. */
+/** Number of following rows that decide whether a row is an outlier. */
 export const LOOK = 1024;
 const DAY_NS = 86_400e9;
 const SILENCE = 16;
-/** Packets beside a silence that it is compared with. */
+/** Number of packets next to a silence whose duration it is compared with. */
 const BESIDE = 8;
 
-/** Outlier timestamps. */
+/** Counts and sizes of outlier timestamps. */
 export interface OutlierReport {
   count: number;
-  /** By how much at most, from the rows before; 0: none. */
+  /** Largest distance from the rows before; 0: none. */
   aheadNs: number;
   behindNs: number;
-  /** The clock was set back by so much at most; 0: it was not. */
+  /** Largest step by which the clock was set back; 0: none. */
   setBackNs: number;
-  /** The latest time that can be believed, on the axis of the timestamps; null without rows. */
+  /** The latest believed time, on the axis of the timestamps; null without rows. */
   lastNs: number | null;
 }
 
-/** The last time of a capture whose largest timestamp of any packet, with or without a row, is `largestNs`; both from its first time on. */
+/**
+ * Returns the last time of a capture whose largest timestamp of any packet, with or without a row, is `largestNs`; both count from the capture's first time.
+ */
 export function lastBelieved({ count, aheadNs, lastNs }: OutlierReport, largestNs: number): number {
   if (lastNs === null) return largestNs;
   return (count > 0 && aheadNs > 0) || isNoSilence(largestNs - lastNs, lastNs) ? lastNs : largestNs;
 }
 
-/** "1 outlier timestamp, up to 1 h ahead of those around it" */
+/** Returns "1 outlier timestamp, up to 1 h ahead of those around it". */
 export function outlierText({ count, aheadNs, behindNs }: OutlierReport): string {
   const by = [];
   if (aheadNs > 0) by.push(`up to ${formatDuration(aheadNs)} ahead of`);
@@ -53,28 +55,28 @@ export class TimestampTrust {
   #latest = Number.NEGATIVE_INFINITY;
   #first = Number.NaN;
   #rows = 0;
-  /** The last rows of the batch before were left open. */
+  /** The last rows of the previous batch were left undecided. */
   #open = false;
   #outliers = { count: 0, aheadNs: 0, behindNs: 0, setBackNs: 0 };
   #room = new Float64Array(0);
-  /** The minimum timestamp from each row on. */
+  /** The minimum timestamp from each row to the end of the batch. */
   #minimum = new Float64Array(0);
-  /** Of the last batch: a believed time for each row that is decided; null where all are as timestamped. */
+  /** For the last batch: a believed time for each decided row; null if all timestamps are believed. */
   believed: Float64Array | null = null;
 
-  /** Timestamps that go back by up to so much are taken as they are. */
+  /** Timestamps that go back by up to `toleranceNs` are believed. */
   constructor(toleranceNs: number) {
     this.#toleranceNs = toleranceNs;
   }
 
   /**
-   * The next n rows of the file, beginning with those that were left open. `backNs`: by how much any of the new timestamps is behind the one before it at
-   * most. `last`: no more will come. Returns how many are decided: the others are to be given again, with more behind them.
+   * Takes the next n rows of the file, beginning with those that were left undecided. `backNs`: the largest step back from one new timestamp to the next.
+   * `last`: no more rows will come. Returns how many rows are decided; pass the others again, followed by more.
    */
   observe(timeNs: Float64Array, n: number, backNs: number, last: boolean): number {
     this.believed = null;
     if (n === 0) return 0;
-    // Nothing is known before the first rows: they wait for as many as are asked.
+    // Nothing is known before the first rows, so wait for enough of them.
     if (this.#rows === 0 && n <= LOOK && !last) {
       this.#open = true;
       return 0;
@@ -93,7 +95,7 @@ export class TimestampTrust {
     return { ...this.#outliers, lastNs: Number.isFinite(this.#latest) ? this.#latest : null };
   }
 
-  /** The last rows hold a jump ahead that too few rows follow. */
+  /** Returns whether the last rows hold a jump ahead that too few rows follow. */
   #endsWithGap(timeNs: Float64Array, n: number): boolean {
     const from = Math.max(1, n - LOOK);
     let previous = n <= LOOK && Number.isFinite(this.#latest) ? this.#latest : timeNs[from - 1]!;
@@ -106,7 +108,7 @@ export class TimestampTrust {
     return false;
   }
 
-  /** The first rows of all are days before what follows. */
+  /** Returns whether the first rows of the capture are days before those that follow. */
   #startsLate(timeNs: Float64Array, n: number): boolean {
     return !Number.isFinite(this.#latest) && timeNs[Math.min(n, LOOK) - 1]! - timeNs[0]! > DAY_NS;
   }
@@ -149,7 +151,10 @@ export class TimestampTrust {
     return i;
   }
 
-  /** The first rows of all, before which there are none to believe, are outliers where they are later than most of what follows, or days earlier. */
+  /**
+   * Handles the first rows of the capture, which have no rows before them. They are outliers if they are later than most of what follows, or days earlier.
+   * Returns the number of outliers.
+   */
   #begin(timeNs: Float64Array, n: number): number {
     if (Number.isFinite(this.#latest)) return 0;
     let first = 0;
@@ -164,19 +169,22 @@ export class TimestampTrust {
     return first;
   }
 
-  /** Near the end, where nothing comes back to the time before. A clock that was set back there is none to wait for. */
+  /**
+   * Decides about rows near the end, after which nothing returns to the earlier time. A step back there always counts as an outlier; it is too late to see
+   * whether the clock was set.
+   */
   #outliersAtEnd(apartNs: number): boolean {
     if (apartNs < 0) return true;
     return this.#rows >= BESIDE && isNoSilence(apartNs, this.#latest - this.#first);
   }
 
-  /** Row i has jumped, and more rows go on where the time was than went with it. */
+  /** Returns whether row i is an outlier: more rows continue at the old time than jumped with it. */
   #isAlone(timeNs: Float64Array, i: number, n: number): boolean {
     const tolerance = this.#toleranceNs;
     const from = this.#latest - tolerance;
     const time = timeNs[i]!;
     if (time < from) return outvoted(timeNs, i, n, from, Number.POSITIVE_INFINITY);
-    // Mostly there was silence, and nothing comes back.
+    // Usually there was silence, and no row returns to the old time.
     return this.#minimum[i]! < time - tolerance && outvoted(timeNs, i, n, from, time - tolerance);
   }
 
@@ -188,7 +196,7 @@ export class TimestampTrust {
   }
 }
 
-/** Row i is days before most of those after it. */
+/** Returns whether row i is days before most of the rows after it. */
 function daysBefore(timeNs: Float64Array, i: number, n: number): boolean {
   const time = timeNs[i]!;
   const end = Math.min(n, i + 1 + LOOK);
@@ -199,12 +207,12 @@ function daysBefore(timeNs: Float64Array, i: number, n: number): boolean {
   return isNoSilence(timeNs[next]! - time, Math.abs(timeNs[next + BESIDE]! - timeNs[next]!));
 }
 
-/** `besideNs`: what packets beside it take. */
+/** `besideNs`: duration of the neighbouring packets. */
 function isNoSilence(gapNs: number, besideNs: number): boolean {
   return gapNs > DAY_NS && gapNs > SILENCE * besideNs;
 }
 
-/** Among row i and those after it, more have timestamps from `fromNs` to below `toNs` than come before the first of them. */
+/** Returns whether, among the LOOK rows after row i, more have timestamps in [fromNs, toNs) than there are rows from row i to the first of them. */
 function outvoted(timeNs: Float64Array, i: number, n: number, fromNs: number, toNs: number): boolean {
   const end = Math.min(n, i + 1 + LOOK);
   let first = 0;
@@ -218,7 +226,7 @@ function outvoted(timeNs: Float64Array, i: number, n: number, fromNs: number, to
   return false;
 }
 
-/** Counts outliers where no caller waits for the rows: keeps the timestamps that are left open itself. */
+/** Counts outliers for a caller that does not wait for undecided rows: it keeps their timestamps itself. */
 export class OutlierCounter {
   readonly #trust: TimestampTrust;
   #open = new Float64Array(0);
@@ -227,7 +235,7 @@ export class OutlierCounter {
     this.#trust = new TimestampTrust(toleranceNs);
   }
 
-  /** As StampTrust's. */
+  /** Same parameters as TimestampTrust.observe. */
   observe(timeNs: Float64Array, n: number, backNs: number): void {
     let timestamps = timeNs.subarray(0, n);
     if (this.#open.length > 0) {
@@ -238,7 +246,7 @@ export class OutlierCounter {
     this.#open = timestamps.slice(this.#trust.observe(timestamps, timestamps.length, backNs, false));
   }
 
-  /** After the last rows. */
+  /** Returns the report after the last rows. */
   report(): OutlierReport {
     this.#trust.observe(this.#open, this.#open.length, 0, true);
     this.#open = new Float64Array(0);

@@ -1,4 +1,4 @@
-/** What is wrong with a tap, in words: on the page and on the command line. */
+/** Describes what is wrong with a tap, for the page and the command line. */
 import { countOf, formatShare } from "../base/quantity.ts";
 import { formatLasting } from "../base/time.ts";
 
@@ -19,7 +19,10 @@ export interface TapTrouble {
   text: string;
 }
 
-/** The worst first; null: nothing. `missing`: records of it that were expected in the last hour; `newest`: the newest version of all taps. */
+/**
+ * Returns the worst problem, or null. `missing`: the tap's records that were expected in the last hour but did not come; `newest`: the newest version of all
+ * taps.
+ */
 export function tapTrouble(
   tap: JudgedTap | null,
   { missing, atMs, newest }: { missing: number; atMs: number; newest: string | null },

@@ -7,7 +7,7 @@ fc.configureGlobal({ seed: 20 });
 
 type Weighted = [value: number, weight: number];
 
-// Brute force: every set of at most k values as centres (an optimal centre can always be a value).
+// Brute force: every set of at most k values as centres (some optimal set of centres consists of values).
 function bruteCost(points: Weighted[], k: number): number {
   const values = [...new Set(points.filter(([, w]) => w > 0).map(([v]) => v))];
   if (values.length === 0) return 0;
@@ -37,7 +37,7 @@ function solve(points: Weighted[], k: number) {
   );
 }
 
-// Without Knuth's bound, without a stepping median: the plain dynamic programme, for sizes brute force cannot reach.
+// The plain dynamic programme, without Knuth's bound and the stepping median, for sizes that brute force cannot reach.
 function plainCost(points: Weighted[], k: number): number {
   const s = points.toSorted((a, b) => a[0] - b[0]);
   const n = s.length;
@@ -169,7 +169,7 @@ describe("k-medians in one dimension", () => {
     for (const attempt of tries) expect(attempt).toThrow(RangeError);
   });
 
-  // The budget is 1 s. CPU time, and 4 s of it: the machines that run tests are shared and slow.
+  // The goal is 1 s. The test measures CPU time and allows 4 s, because the machines that run tests are shared and slow.
   test("handles 4,096 values and 1,024 centres quickly, light and heavy weights alike", () => {
     const r = new Random(2);
     const logs = Float64Array.from({ length: 4096 }, () => Math.log(r.pareto(1.1, 100))).sort();

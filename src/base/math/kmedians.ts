@@ -1,18 +1,17 @@
 /**
- * Exact weighted k-medians in one dimension: the k centres that make the weighted sum of distances to the nearest centre
- * as small as it can be, by dynamic programming over sorted values.
+ * Exact weighted k-medians in one dimension: finds the k centres that minimise the weighted sum of distances to the nearest centre, by dynamic programming over
+ * sorted values.
  *
- * best[j][i] = min over m of best[j-1][m] + cost(m, i), where cost(m, i) is the weighted distance of values m … i-1 from
- * their weighted median. That cost satisfies the quadrangle inequality, so the best m of (j, i) lies between those of
- * (j-1, i) and (j, i+1) (Knuth 1971; Yao 1980): O(n (n + k)) costs in all instead of O(k n^2). Within such a range m only
- * grows, so the median only moves right and is found by stepping from the one before.
+ * best[j][i] = min over m of best[j-1][m] + cost(m, i), where cost(m, i) is the weighted distance of values m … i-1 from their weighted median. That cost
+ * satisfies the quadrangle inequality, so the best m of (j, i) lies between those of (j-1, i) and (j, i+1) (Knuth 1971; Yao 1980): O(n (n + k)) instead of O(k
+ * n^2). Within such a range m only grows, so the median only moves right and is found by stepping from the previous one.
  *
- * Memory: k n indices of 2 bytes (4 beyond 65,535 values). Costs are differences of prefix sums in doubles: exact for
- * integers below 2^53, else the choice is optimal within about 1e-15 of the total sum of distances.
+ * Memory: k n indices of 2 bytes (4 beyond 65,535 values). Costs are differences of prefix sums in doubles: exact for integers below 2^53; otherwise the choice
+ * is optimal within about 1e-15 of the total sum of distances.
  */
 
 export interface KMedians {
-  /** Ascending; fewer than k where there are fewer distinct values with weight. */
+  /** Ascending; fewer than k if there are fewer distinct values with weight. */
   readonly centres: Float64Array;
   /** Midpoints of neighbouring centres: v belongs to centre c where boundaries[c-1] <= v < boundaries[c]. */
   readonly boundaries: Float64Array;
@@ -31,7 +30,7 @@ export function kMedians1d(valuesSorted: Float64Array, weights: Float64Array, k:
       Uint32Array.from({ length: n + 1 }, (_, i) => i),
     );
 
-  // Layer 1, then one layer per further centre; `choice` keeps the best m of every (j, i) to walk back from the end.
+  // Layer 1, then one layer per further centre. `choice` keeps the best m of every (j, i), to walk back from the end.
   let best = new Float64Array(n + 1);
   let next = new Float64Array(n + 1);
   const stride = n + 1;
@@ -39,7 +38,7 @@ export function kMedians1d(valuesSorted: Float64Array, weights: Float64Array, k:
   for (let i = 1; i <= n; i++) best[i] = costAt(values, sums, moments, 0, i, medianOf(sums, 0, i, 0));
   for (let j = 2; j <= k; j++) {
     const row = (j - 2) * stride;
-    // Only (k, n) is asked for in the last layer, and j centres need at least j values.
+    // The last layer needs only (k, n), and j centres need at least j values.
     const lowest = j === k ? n : j;
     let upper = n - 1;
     for (let i = n; i >= lowest; i--) {
@@ -68,8 +67,8 @@ export function kMedians1d(valuesSorted: Float64Array, weights: Float64Array, k:
   return clustersOf(values, sums, starts);
 }
 
-// Distinct values with weight, and prefix sums of weight and of weight times distance from the first value: relative to
-// it, because an offset common to all would only cost digits.
+// Distinct values with weight, and prefix sums of weight and of weight times distance from the first value. Distances are relative to the first value because
+// an offset common to all values would cost precision.
 function distinct(valuesSorted: Float64Array, weights: Float64Array) {
   if (valuesSorted.length !== weights.length) {
     throw new RangeError(`${valuesSorted.length} values, but ${weights.length} weights`);
@@ -97,8 +96,8 @@ function distinct(valuesSorted: Float64Array, weights: Float64Array) {
   return { values: values.slice(0, n), sums: sums.slice(0, n + 1), moments: moments.slice(0, n + 1) };
 }
 
-// The lower weighted median of values start … end-1: the first index with at least half of the weight up to it.
-// `from` is an index that is not beyond it, such as the median for a smaller start.
+// Returns the index of the lower weighted median of values start … end-1: the first index with at least half of the weight up to it. `from` is an index not
+// beyond it, such as the median for a smaller start.
 function medianOf(sums: Float64Array, start: number, end: number, from: number): number {
   const half = sums[start]! + (sums[end]! - sums[start]!) / 2;
   let low = Math.max(from, start);
@@ -128,7 +127,7 @@ function costAt(
   return Math.max(0, centre * weight + moment);
 }
 
-// The cost is summed again from the distances themselves: prefix sums may leave rounding where it should be zero.
+// The cost is summed again from the distances themselves: prefix sums may leave a rounding error where it should be zero.
 function clustersOf(values: Float64Array, sums: Float64Array, starts: Uint32Array): KMedians {
   const k = Math.max(0, starts.length - 1);
   const centres = new Float64Array(k);

@@ -11,7 +11,7 @@ const times = (a: Matrix) => (input: Float64Array, output: Float64Array) => {
 };
 const diagonalOf = (a: Matrix) => Float64Array.from(a, (row, i) => row[i]!);
 
-// The obvious twin: Gaussian elimination with pivoting.
+// Reference implementation: Gaussian elimination with pivoting.
 function eliminate(a: Matrix, b: Float64Array): number[] {
   const m = a.map((row, i) => [...row, b[i]!]);
   const n = m.length;
@@ -28,7 +28,7 @@ function eliminate(a: Matrix, b: Float64Array): number[] {
   return m.map((row, i) => row[n]! / row[i]!);
 }
 
-// V^-1 I + A^T S^-1 A with badly scaled rows: the shape of the equations this is for.
+// V^-1 I + A^T S^-1 A with badly scaled rows: the shape of the equations that the solver is used for.
 function normalEquations(seed: number, n: number): { a: Matrix; b: Float64Array } {
   const r = new Random(seed);
   const a: Matrix = Array.from({ length: n }, () => new Array<number>(n).fill(0));

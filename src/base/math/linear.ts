@@ -1,29 +1,29 @@
 /**
- * Conjugate gradient with a Jacobi preconditioner for a symmetric positive definite matrix that is only known by what it
- * does to a vector. Each iteration is one `apply` and a few passes over vectors of n; five vectors are allocated once.
+ * Conjugate gradient with a Jacobi preconditioner for a symmetric positive definite matrix given only by its product with a vector. Each iteration costs one
+ * `apply` and a few passes over vectors of length n; five vectors are allocated once.
  *
- * Assumes symmetry (not checked). How it ends is in the answer: `converged`, `iterations` (spent, the best so far is
- * returned), or `not-positive-definite` (a direction without positive curvature was met, or a vector that is not finite).
+ * Symmetry is assumed, not checked. `outcome` is `converged`, `iterations` (the limit was reached; the best solution so far is returned), or
+ * `not-positive-definite` (a direction without positive curvature, or a vector that is not finite).
  */
 
 export interface CgProblem {
   /** output = A input; must overwrite all of output and keep neither array. */
   readonly apply: (input: Float64Array, output: Float64Array) => void;
-  /** The diagonal of A, every entry above zero. */
+  /** The diagonal of A; every entry must be positive. */
   readonly diagonal: Float64Array;
   readonly rhs: Float64Array;
-  /** At most this many. */
+  /** Maximum number of iterations. */
   readonly iterations: number;
   /** Stop when |rhs - A x| <= tolerance |rhs|. */
   readonly tolerance: number;
-  /** Where to start; zero if not given. */
+  /** Initial solution; zero by default. */
   readonly start?: Float64Array;
 }
 
 export interface CgSolution {
   readonly solution: Float64Array;
   readonly iterations: number;
-  /** |rhs - A x| / |rhs|, as the recurrence has it; 0 where rhs is zero. */
+  /** |rhs - A x| / |rhs| from the recurrence; 0 if rhs is zero. */
   readonly relativeResidual: number;
   readonly outcome: "converged" | "iterations" | "not-positive-definite";
 }
@@ -51,7 +51,7 @@ export function solveCg({ apply, diagonal, rhs, iterations, tolerance, start }: 
   let previous = 1;
   let done = 0;
   for (; relativeResidual > tolerance && done < iterations; done++) {
-    // z = r / diagonal is never stored: its product with r and its part of the next direction suffice.
+    // z = r / diagonal is not stored: only its product with r and its part of the next direction are needed.
     let product = 0;
     for (let i = 0; i < n; i++) product += (residual[i]! * residual[i]!) / diagonal[i]!;
     const beta = done === 0 ? 0 : product / previous;

@@ -6,7 +6,7 @@ import { bucketHigh, bucketLow, bucketMid, bucketOf, LogHistogram, nearestRank }
 fc.configureGlobal({ seed: 20 });
 
 const MAX = 2 ** 53;
-// Hostile: zero, both signs, powers of two and their neighbours, all magnitudes.
+// Hostile values: zero, both signs, powers of two and their neighbours, all magnitudes.
 const powers = fc
   .tuple(fc.integer({ min: 0, max: 52 }), fc.integer({ min: -2, max: 2 }))
   .map(([e, d]) => 2 ** e + d);
@@ -18,7 +18,7 @@ const magnitude = fc.oneof(
 );
 const value = fc.tuple(magnitude, fc.boolean()).map(([v, negative]) => (negative && v !== 0 ? -v : v));
 
-// The obvious twin, in BigInt and text: the leading bit is where the binary digits start.
+// Reference implementation in BigInt and text: the leading bit is where the binary digits start.
 function bucketTwin(v: number): number {
   if (v < 0) return -1 - bucketTwin(-v);
   if (v < 256) return v;

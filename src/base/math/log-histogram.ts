@@ -1,13 +1,12 @@
 /**
  * A mergeable histogram of integer nanoseconds in log buckets: 128 buckets per octave, exact below 256.
  *
- * Bucket of a non-negative integer v <= 2^53: v itself if v < 256, else with e = floor(log2 v) and sub = the seven bits
- * below the leading one, 256 + (e - 8) * 128 + sub. A negative v has bucket -1 - bucket(-v). The kernels use the same
- * rule: changing it here breaks them and every stored record.
+ * Bucket of a non-negative integer v <= 2^53: v itself if v < 256; otherwise 256 + (e - 8) * 128 + sub, with e = floor(log2 v) and sub = the seven bits below
+ * the leading one. A negative v has bucket -1 - bucket(-v). The kernels use the same rule: changing it here breaks them and every stored record.
  *
- * Guarantee: a bucket's midpoint is within 1/256 = 0.39 % of every integer in it, so a quantile is the true nearest-rank
- * sample within 0.39 %, whatever the data; merging is exact (integer counts, fixed buckets).
- * Fails by: RangeError for values that are not finite or beyond 2^53 ns (104 days): a timestamp passed as a delay.
+ * Guarantee: a bucket's midpoint is within 1/256 = 0.39 % of every integer in it, so a quantile is within 0.39 % of the true nearest-rank sample for any data.
+ * Merging is exact (integer counts, fixed buckets).
+ * Throws a RangeError for values that are not finite or beyond 2^53 ns (104 days), such as a timestamp passed as a delay.
  */
 import { FormatError } from "../errors.ts";
 
@@ -17,7 +16,7 @@ const TWO_32 = 4294967296;
 const MAX_VALUE = 2 ** 53;
 const MAX_BUCKET = EXACT + (53 - 8) * PER_OCTAVE;
 
-/** The bucket of a value; a fraction of a nanosecond is rounded first, half away from zero. */
+/** Returns the bucket of a value; a fraction of a nanosecond is rounded first, half away from zero. */
 export function bucketOf(valueNs: number): number {
   const v = Math.round(Math.abs(valueNs));
   if (!(v <= MAX_VALUE)) throw new RangeError(`${valueNs} ns is outside of the histogram's +-2^53 ns`);
@@ -34,46 +33,46 @@ export function bucketOf(valueNs: number): number {
   return valueNs < 0 && v > 0 ? -1 - index : index;
 }
 
-/** The smallest integer of a bucket. */
+/** Returns the smallest integer of a bucket. */
 export function bucketLow(index: number): number {
   checkBucket(index);
   return index < 0 ? -magnitudeHigh(-1 - index) : magnitudeLow(index);
 }
 
-/** The largest integer of a bucket. */
+/** Returns the largest integer of a bucket. */
 export function bucketHigh(index: number): number {
   checkBucket(index);
   return index < 0 ? -magnitudeLow(-1 - index) : magnitudeHigh(index);
 }
 
-/** What a bucket stands for: the middle of its integers (half a nanosecond is possible). */
+/** Returns the value that represents a bucket: the middle of its integers (half a nanosecond is possible). */
 export function bucketMid(index: number): number {
   const low = bucketLow(index);
   return low + (bucketHigh(index) - low) / 2;
 }
 
 /**
- * Nearest rank: ceil(q n), from 1 to n. Relative slack of 2^-50 first, because 0.55 * 100 is 55.00000000000001 in
- * doubles and would otherwise answer with the 56th sample.
+ * Returns the nearest rank ceil(q n), from 1 to n. q n is reduced by 2^-50 of itself first: 0.55 * 100 is 55.00000000000001 in doubles and would otherwise
+ * select the 56th sample.
  */
 export function nearestRank(q: number, n: number): number {
   if (!(q >= 0 && q <= 1)) throw new RangeError(`a quantile lies in [0, 1], not at ${q}`);
   return Math.max(1, Math.min(n, Math.ceil(q * n * (1 - 2 ** -50))));
 }
 
-/** Ascending buckets, each but the first as its distance to the one before, and their counts. */
+/** Ascending buckets with their counts. Each bucket but the first is stored as its distance from the previous one. */
 export interface LogHistogramJson {
   buckets: number[];
   counts: number[];
 }
 
 export class LogHistogram {
-  /** Samples in all buckets; exact up to 2^53. */
+  /** Number of samples in all buckets; exact up to 2^53. */
   count = 0;
   readonly #counts = new Map<number, number>();
-  // Ascending buckets; null after a new bucket appeared.
+  // Buckets in ascending order; null after a new bucket has appeared.
   #order: Int32Array | null = null;
-  /** Buckets are of what values are above this: near it they are narrow. */
+  /** Buckets hold the values minus this base: the closer a value is to the base, the narrower its bucket. */
   readonly baseNs: number;
 
   constructor(baseNs = 0) {
@@ -91,14 +90,14 @@ export class LogHistogram {
 
   merge(other: LogHistogram): void {
     if (other.baseNs !== this.baseNs) throw new Error("histograms about different values cannot be merged");
-    // A snapshot when merging with itself: a Map being written must not be walked.
+    // Copy the entries when merging with itself: a Map must not be iterated while it is written.
     const entries = other === this ? [...other.#counts] : other.#counts;
     for (const [index, n] of entries) this.#put(index, n);
   }
 
   /**
-   * The smallest value such that at least ceil(q n) samples are not above it, as the midpoint of its bucket, kept
-   * within [minNs, maxNs] where those are known; null when empty.
+   * Returns the smallest value such that at least ceil(q n) samples are not above it, as the midpoint of its bucket, limited to [minNs, maxNs] if those are
+   * known. Null if there are no samples.
    */
   quantile(q: number, minNs = -Infinity, maxNs = Infinity): number | null {
     if (this.count === 0) return null;
@@ -111,7 +110,7 @@ export class LogHistogram {
     throw new Error("a histogram's count is above the sum of its buckets");
   }
 
-  /** Per bucket in ascending order: its midpoint, and the share of samples in it or below. */
+  /** Returns the midpoint of each bucket in ascending order, with the share of samples in that bucket or below. */
   cdf(): { valueNs: number; share: number }[] {
     const points: { valueNs: number; share: number }[] = [];
     let seen = 0;
@@ -122,7 +121,7 @@ export class LogHistogram {
     return points;
   }
 
-  /** Buckets in ascending order, with their counts. */
+  /** Yields the buckets in ascending order with their counts. */
   *entries(): IterableIterator<[bucket: number, count: number]> {
     for (const index of this.#sorted()) yield [index, this.#countOf(index)];
   }
@@ -175,7 +174,7 @@ export class LogHistogram {
   }
 
   #sorted(): Int32Array {
-    // Typed arrays sort by number, without a comparator.
+    // Typed arrays sort numerically without a comparator.
     this.#order ??= Int32Array.from(this.#counts.keys()).sort();
     return this.#order;
   }
@@ -194,7 +193,7 @@ function magnitudeHigh(index: number): number {
   return Math.min(MAX_VALUE, low + width - 1);
 }
 
-// -1 would be "minus zero": no integer has it.
+// Bucket -1 would be "minus zero", which no integer has.
 function isBucket(index: number): boolean {
   return Number.isInteger(index) && index !== -1 && index <= MAX_BUCKET && index >= -1 - MAX_BUCKET;
 }

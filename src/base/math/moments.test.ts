@@ -4,7 +4,7 @@ import { Moments } from "./moments.ts";
 
 fc.configureGlobal({ seed: 20 });
 
-// Exact twin on integers: n * m2 = n * sum(x^2) - sum(x)^2 in BigInt.
+// Exact reference on integers: n * m2 = n * sum(x^2) - sum(x)^2 in BigInt.
 function exact(values: number[]): { mean: number; m2: number } {
   const n = BigInt(values.length);
   const origin = BigInt(values[0]!);
@@ -28,7 +28,7 @@ function of(values: number[]): Moments {
   return m;
 }
 
-// Large offsets with small spreads: where the textbook sum of squares loses everything.
+// Large offsets with small spreads, where the textbook sum of squares loses all precision.
 const hostile = fc
   .tuple(
     fc.integer({ min: -(2 ** 52), max: 2 ** 52 }),

@@ -1,9 +1,9 @@
 /**
- * Count, mean, sum of squared deviations, smallest and largest, in one pass and mergeable (Welford; Chan et al. 1979).
+ * Count, mean, sum of squared deviations, minimum and maximum, in one pass and mergeable (Welford; Chan et al. 1979).
  *
- * Values are taken relative to the first one seen: differences of integers below 2^53 are exact, so the error depends on
- * the spread of the values and not on their offset (nanoseconds of a day around a microsecond spread lose nothing).
- * Nothing to say (no value, or one for the sample deviation) is null, never 0 or NaN.
+ * Values are taken relative to the first one: differences of integers below 2^53 are exact, so the error depends on the spread of the values and not on their
+ * offset (nanoseconds of a day with a spread of a microsecond lose nothing). A statistic without enough values (none, or one for the sample deviation) is null,
+ * never 0 or NaN.
  */
 export class Moments {
   count = 0;
@@ -15,7 +15,7 @@ export class Moments {
   #min = Infinity;
   #max = -Infinity;
 
-  /** Moments known from elsewhere (a record), to be merged. */
+  /** Returns moments with these values, as stored in a record, ready to be merged. */
   static of(parts: { count: number; mean: number; m2: number; min: number; max: number }): Moments {
     const moments = new Moments();
     if (parts.count === 0) return moments;
@@ -39,12 +39,12 @@ export class Moments {
     return this.count === 0 ? null : this.#max;
   }
 
-  /** Of the population: divided by n. */
+  /** Standard deviation of the population: divided by n. */
   get stdev(): number | null {
     return this.count === 0 ? null : Math.sqrt(this.m2 / this.count);
   }
 
-  /** Of the sample: divided by n - 1. */
+  /** Standard deviation of the sample: divided by n - 1. */
   get sampleStdev(): number | null {
     return this.count < 2 ? null : Math.sqrt(this.m2 / (this.count - 1));
   }

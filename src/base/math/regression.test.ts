@@ -5,7 +5,7 @@ import { lowerHullIndices, median, medianAgain, quantileSorted } from "./regress
 
 fc.configureGlobal({ seed: 20 });
 
-// Few distinct values as well as many: ties are where selection goes wrong.
+// Few distinct values as well as many: selection algorithms tend to fail on ties.
 const values = fc.oneof(
   fc.array(fc.integer({ min: -3, max: 3 })),
   fc.array(fc.double({ noNaN: true, noDefaultInfinity: true, min: -1e15, max: 1e15 })),
@@ -23,7 +23,7 @@ describe("the median of as many values again", () => {
   const random = new Random(41);
   const draw = (n: number) => Float64Array.from({ length: n }, () => Math.exp(2 * random.normal())).sort();
 
-  // Of 4,000 pairs the share is off by 0.34 points (one standard error): beyond 95 % - 4.5 of them in one of 10^5 runs.
+  // With 4,000 pairs the standard error of the share is 0.34 points: it is below 95 % - 4.5 standard errors in one of 10^5 runs.
   test.each([8, 9, 20, 101])("lies within its bounds in 95 of 100 cases, %i values", (n) => {
     const pairs = 4000;
     let inside = 0;
@@ -33,7 +33,7 @@ describe("the median of as many values again", () => {
       if (low <= again && again <= high) inside++;
     }
     expect(inside / pairs).toBeGreaterThan(0.95 - 4.5 * 0.0034);
-    // Nor are they much too wide.
+    // The bounds are not much too wide either.
     expect(inside / pairs).toBeLessThan(n < 20 ? 0.999 : 0.985);
   });
 
@@ -51,7 +51,7 @@ describe("the median", () => {
     fc.assert(
       fc.property(values, (array) => {
         const before = [...array];
-        // + 0: the sign of zero is of no interest.
+        // + 0: the sign of zero does not matter.
         const found = median(array);
         expect(found === null ? null : found + 0).toBe(array.length === 0 ? null : medianTwin(array)! + 0);
         expect(array).toEqual(before);
@@ -78,7 +78,7 @@ describe("the median", () => {
     for (const shape of shapes) {
       const array = Float64Array.from({ length: n }, (_, i) => shape(i));
       const sorted = array.toSorted();
-      // Quadratic time would be minutes: the suite's time limit is the check.
+      // Quadratic time would take minutes: the suite's time limit is the check.
       expect(median(array)).toBe((sorted[n / 2 - 1]! + sorted[n / 2]!) / 2);
     }
   });
@@ -111,7 +111,7 @@ function lowerHull(points: readonly Point[]): Point[] {
 }
 
 describe("the lower hull", () => {
-  // Exact in BigInt: p is a corner if no two others, one on either side, have an edge at or below it.
+  // Exact reference in BigInt: p is a corner if no two other points, one on either side, have an edge at or below it.
   function hullTwin(points: Point[]): Point[] {
     const lowest = new Map<number, Point>();
     for (const p of points) if (!lowest.has(p.x) || lowest.get(p.x)!.y > p.y) lowest.set(p.x, p);

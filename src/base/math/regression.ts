@@ -1,31 +1,32 @@
 /**
- * Robust location and spread, and the lower convex hull: what one bad value in two cannot move.
- * Empty input has no answer: null. Nothing here changes its input.
+ * Robust location and spread, and the lower convex hull: statistics that one outlier in two values cannot move. The answer for empty input is null. Nothing
+ * here changes its input.
  */
 import { nearestRank } from "./log-histogram.ts";
 import { lgamma } from "./special.ts";
 
-/** The middle value, or the mean of the two middle ones. Linear time. */
+/** Returns the middle value, or the mean of the two middle ones, in linear time. */
 export function median(values: ArrayLike<number>): number | null {
   const n = values.length;
   if (n === 0) return null;
   const copy = Float64Array.from(values);
   const upper = select(copy, n >> 1);
   if (n % 2 === 1) return upper;
-  // After selection everything left of the middle is not above it: the lower middle is the largest of those.
+  // After selection nothing left of the middle is above it: the lower middle is the largest of those values.
   let lower = -Infinity;
   for (let i = 0; i < n >> 1; i++) if (copy[i]! > lower) lower = copy[i]!;
   return lower + (upper - lower) / 2;
 }
 
-/** The nearest-rank quantile (the ceil(q n)-th smallest) of ascending values: the histogram's definition. */
+/** Returns the nearest-rank quantile (the ceil(q n)-th smallest) of ascending values, as the histogram defines it. */
 export function quantileSorted(sorted: ArrayLike<number>, q: number): number | null {
   return sorted.length === 0 ? null : sorted[nearestRank(q, sorted.length) - 1]!;
 }
 
 /**
- * Where the median of as many values again lies, drawn like these (ascending): between two of these with at least the confidence, or all of them where they are too few for that.
- * Any order of old and new values is as likely as any other, so the distribution does not matter.
+ * Returns where the median of as many new values from the same distribution lies, given ascending values: an interval between two of them that holds it with at
+ * least the confidence, or the whole range if they are too few for that. Every order of old and new values is equally likely, so the distribution does not
+ * matter.
  */
 export function medianAgain(
   sorted: ArrayLike<number>,
@@ -41,7 +42,7 @@ export function medianAgain(
   let [low, high] = [0, n - 1];
   for (let j = 0; j < n; j++) {
     below += Math.exp(share);
-    // More than j of the old values lie below it.
+    // More than j of the old values lie below the new median.
     if (below <= miss) low = j;
     else if (below >= 1 - miss) {
       high = j;
@@ -52,7 +53,10 @@ export function medianAgain(
   return { low: sorted[low]!, high: sorted[high]! };
 }
 
-/** The corners of the lower convex hull of points with ascending x, left to right, as indices; points on an edge are left out. Linear time (Andrew's chain). */
+/**
+ * Returns the indices of the corners of the lower convex hull of points with ascending x, left to right, without points on an edge. Linear time (Andrew's
+ * monotone chain).
+ */
 export function lowerHullIndices(xs: Float64Array, ys: Float64Array): Uint32Array {
   const hull = new Uint32Array(xs.length);
   let size = 0;
@@ -60,7 +64,7 @@ export function lowerHullIndices(xs: Float64Array, ys: Float64Array): Uint32Arra
     const x = xs[i]!;
     const y = ys[i]!;
     if (i > 0 && !(x >= xs[i - 1]!)) throw new RangeError(`x does not ascend at point ${i}`);
-    // Of points above one another the lowest counts.
+    // Of points with equal x only the lowest counts.
     if (size > 0 && xs[hull[size - 1]!] === x) {
       if (ys[hull[size - 1]!]! <= y) continue;
       size--;
@@ -76,12 +80,12 @@ export function lowerHullIndices(xs: Float64Array, ys: Float64Array): Uint32Arra
   return hull.slice(0, size);
 }
 
-// Above zero where a, b, c turn left. Products of nanoseconds pass 2^53, so a doubtful sign is settled exactly.
+// Returns a value above zero if a, b, c turn left. Products of nanoseconds exceed 2^53, so a doubtful sign is computed exactly.
 function turn(ax: number, ay: number, bx: number, by: number, cx: number, cy: number): number {
   const left = (bx - ax) * (cy - ay);
   const right = (by - ay) * (cx - ax);
   const difference = left - right;
-  // Four roundings of at most 2^-53 each on either product; 2^-50 is more than enough.
+  // Each product has at most four roundings of 2^-53; 2^-50 is more than enough.
   if (Math.abs(difference) > (Math.abs(left) + Math.abs(right)) * 2 ** -50) return difference;
   const whole = Number.isInteger(ax) && Number.isInteger(ay) && Number.isInteger(bx) && Number.isInteger(by);
   if (!(whole && Number.isInteger(cx) && Number.isInteger(cy))) return difference;
@@ -90,7 +94,7 @@ function turn(ax: number, ay: number, bx: number, by: number, cx: number, cy: nu
   return exactLeft > exactRight ? 1 : exactLeft < exactRight ? -1 : 0;
 }
 
-// Hoare's selection with the median of three as pivot: values[k] becomes what it would be if sorted.
+// Hoare's selection with the median of three as pivot: afterwards values[k] is what it would be if sorted.
 function select(values: Float64Array, k: number): number {
   let low = 0;
   let high = values.length - 1;

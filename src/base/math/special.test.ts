@@ -1,4 +1,4 @@
-/** Special functions against known values and their own identities. Past 400 lines: they are mostly tables of values. */
+/** Tests special functions against known values and against identities. Past 400 lines because most of it is tables of values. */
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import {
@@ -27,7 +27,7 @@ function close(actual: number, expected: number, relative: number, absolute = 0)
   }
 }
 
-// Arguments, then the value: computed with 50 to 80 digits from defining series and rounded to double.
+// Arguments, then the value, computed with 50 to 80 digits from the defining series and rounded to double.
 const TABLE: Record<string, [f: (...x: [number, number, number]) => number, rows: number[][]]> = {
   lgamma: [
     lgamma,
@@ -392,7 +392,7 @@ describe("special functions", () => {
 
   test("of complementary shares add up to one", () => {
     const shape = fc.double({ min: 0.05, max: 2000, noNaN: true });
-    // Multiples of 2^-30, so that 1 - x is exact: else the two shares would be of different points.
+    // Multiples of 2^-30, so that 1 - x is exact. Otherwise the two shares would belong to different points.
     const point = fc.integer({ min: 0, max: 2 ** 30 }).map((i) => i / 2 ** 30);
     fc.assert(
       fc.property(shape, shape, point, (a, b, x) => {
@@ -433,12 +433,12 @@ describe("special functions", () => {
     const studentTail = (t: number, d: number) => 0.5 * regularizedBeta(d / (d + t * t), d / 2, 0.5);
     fc.assert(
       fc.property(p, df, (q, d) => {
-        // A quantile known to 1e-15 moves a far tail by up to x^2 as much.
+        // A quantile with an error of 1e-15 changes a far tail by up to x^2 times that.
         const z = normalQuantile(q);
         if (q <= 0.5) close(normalCdf(z), q, 1e-13 * (1 + z * z));
         else close(normalCdf(-z), 1 - q, 1e-13 * (1 + z * z), 1e-16);
         if (q > 1e-100) close(erf(erfinv(2 * q - 1)), 2 * q - 1, 1e-14, 1e-300);
-        // Below 1e-300 a double has few digits left to hold the quantile in.
+        // Below 1e-300 a double has too few digits to hold the quantile.
         const x = chiSquareQuantile(q, d);
         if (x > 1e-300) close(regularizedGammaP(d / 2, x / 2), q, 1e-11);
         const t = studentQuantile(q, d);

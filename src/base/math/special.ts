@@ -1,11 +1,10 @@
 /**
  * Special functions and quantiles in double precision, for intervals and for tests of distributions.
  *
- * Guarantee: about 1e-13 relative for the functions and 1e-12 for the quantiles (checked against 40-digit values), save
- * where no relative accuracy exists: lgamma and digamma of negative arguments near their zeros, and digamma near 1.4616,
- * are accurate to 1e-14 absolutely. Incomplete gamma and beta take O(sqrt(a)) steps near a's bulk, and their densities
- * are computed by saddle-point deviances (Loader 2000) so that large a, b do not cancel.
- * Fails by: RangeError outside of the domain; never NaN.
+ * Guarantee: about 1e-13 relative error for the functions and 1e-12 for the quantiles (checked against 40-digit values), except where no relative accuracy
+ * exists: lgamma and digamma of negative arguments near their zeros, and digamma near 1.4616, have an absolute error of 1e-14. Incomplete gamma and beta take
+ * O(sqrt(a)) steps near a's bulk; their densities use saddle-point deviances (Loader 2000) so that large a, b do not cancel.
+ * Throws a RangeError outside the domain; never returns NaN.
  */
 
 const HALF_LOG_TWO_PI = 0.9189385332046728;
@@ -26,10 +25,10 @@ const ZETA_MINUS_ONE = Float64Array.of(
 // Bernoulli numbers B2, B4, … B16
 const BERNOULLI = [1 / 6, -1 / 30, 1 / 42, -1 / 30, 5 / 66, -691 / 2730, 7 / 6, -3617 / 510] as const;
 const STIRLING_FROM = 12;
-// Reached by no shape below 1e12; a fraction that does not settle must not hang.
+// Limit of steps, so that a continued fraction that does not settle cannot hang. No shape below 1e12 reaches it.
 const MAX_STEPS = 1e7;
 
-/** Logarithm of |Γ(x)|; Infinity at 0, -1, -2 … */
+/** Returns the logarithm of |Γ(x)|; Infinity at 0, -1, -2 … */
 export function lgamma(x: number): number {
   if (Number.isNaN(x)) throw new RangeError("lgamma of NaN");
   if (x <= 0) {
@@ -46,7 +45,7 @@ export function lgamma(x: number): number {
   return (x - 0.5) * Math.log(x) - x + HALF_LOG_TWO_PI + stirlingSeries(x);
 }
 
-/** The derivative of log Γ. */
+/** Returns the derivative of log Γ. */
 export function digamma(x: number): number {
   if (!(x > 0)) {
     checkNoPole("digamma", x);
@@ -60,7 +59,7 @@ export function digamma(x: number): number {
   return shift + Math.log(x) - 0.5 / x - sum;
 }
 
-/** The second derivative of log Γ. */
+/** Returns the second derivative of log Γ. */
 export function trigamma(x: number): number {
   if (!(x > 0)) {
     checkNoPole("trigamma", x);
@@ -80,12 +79,12 @@ export function erf(x: number): number {
   return Math.sign(x) * (1 - erfc(z));
 }
 
-/** 1 - erf(x), with relative accuracy in the upper tail. */
+/** Returns 1 - erf(x) with relative accuracy in the upper tail. */
 export function erfc(x: number): number {
   if (Number.isNaN(x)) throw new RangeError("erfc of NaN");
   if (x < 2) return x < -6 ? 2 : 1 - (x <= -2 ? -(1 - erfc(-x)) : erfSeries(x));
   if (x > 28) return 0;
-  // x^2 rounded would cost 2^-53 x^2 relative: the square of a 24-bit head is exact.
+  // Rounding x^2 would cost 2^-53 x^2 of relative accuracy: the square of a 24-bit head is exact.
   const head = Math.fround(x);
   return Math.exp(-head * head) * Math.exp(-(x - head) * (x + head)) * erfcScaled(x);
 }
@@ -108,30 +107,30 @@ export function normalCdf(x: number): number {
 
 export function normalQuantile(p: number): number {
   checkRange("normalQuantile", p, 0, 1);
-  // Both halves through the tail, where p is known relatively; near the centre through erf, where p - 1/2 is.
+  // In the tails p is known to relative accuracy, so use erfcinv; near the centre p - 1/2 is, so use erfinv.
   if (Math.abs(p - 0.5) < 0.25) return Math.SQRT2 * erfinv(2 * (p - 0.5));
   return p < 0.5 ? -Math.SQRT2 * erfcinv(2 * p) : Math.SQRT2 * erfcinv(2 * (1 - p));
 }
 
-/** P(a, x): the share of a gamma distribution of shape a below x. */
+/** Returns P(a, x): the probability that a gamma variate of shape a is below x. */
 export function regularizedGammaP(a: number, x: number): number {
   checkGamma(a, x);
   return x < a + 1 ? gammaSeries(a, x) : 1 - gammaFraction(a, x);
 }
 
-/** Q(a, x) = 1 - P(a, x), with relative accuracy in the upper tail. */
+/** Returns Q(a, x) = 1 - P(a, x) with relative accuracy in the upper tail. */
 export function regularizedGammaQ(a: number, x: number): number {
   checkGamma(a, x);
   return x < a + 1 ? 1 - gammaSeries(a, x) : gammaFraction(a, x);
 }
 
-/** I_x(a, b): the share of a beta distribution below x. */
+/** Returns I_x(a, b): the probability that a beta variate is below x. */
 export function regularizedBeta(x: number, a: number, b: number): number {
   checkRange("regularizedBeta", x, 0, 1);
   return betaShare(x, 1 - x, a, b);
 }
 
-/** P(at most k successes in n trials of probability p). */
+/** Returns P(at most k successes in n trials of probability p). */
 export function binomialCdf(k: number, n: number, p: number): number {
   checkRange("binomialCdf", p, 0, 1);
   if (!(n >= 0 && Number.isInteger(n)) || Number.isNaN(k))
@@ -142,7 +141,7 @@ export function binomialCdf(k: number, n: number, p: number): number {
   return betaShare(1 - p, p, n - k, k + 1);
 }
 
-/** The last answer: estimators ask for one and the same quantile for flow after flow. */
+/** The last answer, cached: estimators ask for the same quantile for flow after flow. */
 let lastStudent = { p: 0.5, df: 1, t: 0 };
 
 export function studentQuantile(p: number, df: number): number {
@@ -157,12 +156,12 @@ function solveStudent(p: number, df: number): number {
   if (p === 0 || p === 1) return p === 0 ? -Infinity : Infinity;
   if (df === Infinity) return normalQuantile(p);
   const sign = p < 0.5 ? -1 : 1;
-  // Near the centre solve for the share between 0 and t, else for the tail: whichever p fixes relatively.
+  // Near the centre solve for the share between 0 and t, otherwise for the tail: whichever of the two p gives to relative accuracy.
   const central = Math.abs(p - 0.5) < 0.25;
   const target = central ? Math.abs(p - 0.5) : p < 0.5 ? p : 1 - p;
   const share = (t: number) => {
     const sum = df + t * t;
-    // t^2 may overflow: then df / t^2 underflows to the right answer only if it is divided step by step.
+    // t^2 may overflow. Then df / t^2 underflows to the right answer only if the division is done in two steps.
     const above = sum === Infinity ? df / t / t : df / sum;
     const below = sum === Infinity ? 1 : (t * t) / sum;
     return 0.5 * (central ? betaShare(below, above, 0.5, df / 2) : betaShare(above, below, df / 2, 0.5));
@@ -178,7 +177,7 @@ export function chiSquareQuantile(p: number, df: number): number {
   if (!(df > 0 && df < Infinity)) throw new RangeError(`chiSquareQuantile with ${df} degrees of freedom`);
   if (p === 0 || p === 1) return p === 0 ? 0 : Infinity;
   const a = df / 2;
-  // Wilson and Hilferty's cube where it is positive, else the first term of the series.
+  // Start from Wilson and Hilferty's cube if it is positive, otherwise from the first term of the series.
   const cube = 1 - 1 / (9 * a) + normalQuantile(p) / (3 * Math.sqrt(a));
   const tiny = Math.exp((Math.log(p) + lgamma(a + 1)) / a);
   const start = Math.max(cube > 0.3 ? a * cube ** 3 : tiny, 1e-300);
@@ -188,7 +187,7 @@ export function chiSquareQuantile(p: number, df: number): number {
   return 2 * solve(upper ? 1 - p : p, start, share, (x) => (upper ? -density(x) : density(x)));
 }
 
-// Newton on log share against log x, where tails and power laws are nearly straight, inside a bracket that only shrinks.
+// Newton's method on the log of the share against log x, where tails and power laws are nearly straight, within a bracket that only shrinks.
 function solve(
   target: number,
   start: number,
@@ -219,7 +218,7 @@ function solve(
   return x;
 }
 
-// log Γ(2 + z) for |z| <= 1/2; no term cancels at z = 0, where it vanishes.
+// log Γ(2 + z) for |z| <= 1/2. No term cancels at z = 0, where the result is zero.
 function lgammaTwoPlus(z: number): number {
   let sum = 0;
   for (let k = ZETA_MINUS_ONE.length + 1; k >= 2; k--) sum = ZETA_MINUS_ONE[k - 2]! / k - z * sum;
@@ -289,7 +288,7 @@ function gammaFraction(a: number, x: number): number {
   return Math.min(1, value * gammaTerm(a, x) * a);
 }
 
-// I_x(a, b) with y = 1 - x given, since 1 - x may lose it.
+// Returns I_x(a, b). y = 1 - x is a parameter because computing it from x may lose precision.
 function betaShare(x: number, y: number, a: number, b: number): number {
   if (!(a > 0 && b > 0 && a < Infinity && b < Infinity))
     throw new RangeError(`a beta of shapes ${a} and ${b}`);
@@ -331,24 +330,24 @@ function erfSeries(x: number): number {
   return (2 / SQRT_PI) * x * Math.exp(-x * x) * sum;
 }
 
-// e^(x^2) erfc(x) for x >= 2 by its continued fraction from the far end; 200 / x^2 levels leave less than 1e-17.
+// e^(x^2) erfc(x) for x >= 2 by its continued fraction, from the far end; 200 / x^2 levels leave an error below 1e-17.
 function erfcScaled(x: number): number {
   let tail = x;
   for (let n = Math.ceil(8 + 200 / (x * x)); n >= 1; n--) tail = x + n / 2 / tail;
   return 1 / (SQRT_PI * tail);
 }
 
-// The x with erfc(x) = q for 0 <= q <= 1/2 … 1.
+// Returns the x with erfc(x) = q, for 0 <= q <= 1.
 function erfcinv(q: number): number {
   if (q === 0) return Infinity;
   if (q === 1) return 0;
-  // Winitzki's start, good to a few thousandths.
+  // Winitzki's approximation as the start, good to a few thousandths.
   const log = Math.log(q * (2 - q));
   const t = 2 / (Math.PI * 0.147) + log / 2;
   let x = Math.sqrt(Math.sqrt(t * t - log / 0.147) - t);
   for (let i = 0; i < 5; i++) {
     if (x > 2.5) {
-      // Newton on the logarithm: it neither underflows nor bends in the far tail.
+      // Newton's method on the logarithm, which neither underflows nor bends in the far tail.
       const scaled = erfcScaled(x);
       x += (Math.log(scaled) - x * x - Math.log(q)) * scaled * (SQRT_PI / 2);
     } else {

@@ -1,11 +1,14 @@
 /**
- * Programs put in their place. Everything hangs on a file descriptor (a link, or a socket), which the kernel closes with the process: one that is killed leaves nothing behind.
- * An XDP program that is there already is never replaced.
+ * Attaches programs. Each attachment is a file descriptor (a link, or a socket), which the kernel closes with the process: a killed process leaves nothing
+ * attached. An XDP program that is already attached is never replaced.
  */
 import { UsageError } from "../../base/errors.ts";
 import { type Libbpf, NEEDED_RIGHTS } from "./libbpf.ts";
 
-/** Where a program sees packets: received, before or after the kernel made a packet buffer of them; sent, before the queue; either, where captures see them. */
+/**
+ * Where a program sees packets. xdp and tc-ingress: on receipt, before or after the kernel allocates a packet buffer. tc-egress: on sending, before the queue.
+ * socket: both directions, where captures see them.
+ */
 export const PLACES = ["xdp", "tc-ingress", "tc-egress", "socket"] as const;
 export type Place = (typeof PLACES)[number];
 export type XdpMode = "native" | "generic" | "hardware";
@@ -13,7 +16,7 @@ export type XdpMode = "native" | "generic" | "hardware";
 const ATTACH_TYPE = { xdp: 37, "tc-ingress": 46, "tc-egress": 47 } as const;
 const XDP_GENERIC = 2;
 const XDP_NATIVE = 4;
-/** Without another program named: before all. */
+/** BPF_F_BEFORE: without another program named, before all of them. */
 const TC_BEFORE = 8;
 const AF_PACKET = 17;
 const SOCK_RAW = 3;
@@ -33,9 +36,9 @@ const EOPNOTSUPP = 95;
 
 export interface Attached {
   place: Place;
-  /** Of XDP: in the driver, or on packet buffers already made. */
+  /** XDP only: native (in the driver) or generic (on packet buffers already allocated). */
   mode: XdpMode | null;
-  /** False: the interface is gone, and the program with it. */
+  /** False if the interface is gone, and the program with it. */
   alive(): boolean;
   close(): void;
 }
@@ -49,7 +52,7 @@ export function interfaceIndex(bpf: Libbpf, name: string): number {
   return index;
 }
 
-/** `program`: file descriptor of a program of the right kind. `first`: before all others of tc, none of which then keeps packets from it. */
+/** `program`: file descriptor of a program of the right kind. `first`: attach before all other tc programs, so that none of them can hide packets from it. */
 export function attach(
   bpf: Libbpf,
   name: string,
@@ -65,14 +68,14 @@ export function attach(
   return { place, mode: null, alive: () => isLinked(bpf, fd), close: () => void bpf.libc.close(fd) };
 }
 
-/** struct bpf_link_info: type, id, program, then the interface, which is 0 when it is gone. */
+/** Layout of struct bpf_link_info: type, id, program, then the interface index, which is 0 once the interface is gone. */
 function isLinked(bpf: Libbpf, fd: number): boolean {
   const info = new Uint8Array(64);
   if (bpf.info(fd, info, new Uint32Array([info.length])) !== 0) return false;
   return new DataView(info.buffer).getUint32(16, true) !== 0;
 }
 
-/** At a tracepoint of the kernel (tp_btf), which the program itself names. */
+/** Attaches to a kernel tracepoint (tp_btf) that the program's own type names. */
 export function attachTracepoint(bpf: Libbpf, what: string, program: number): { close(): void } {
   const fd = bpf.openTracepoint(null, program);
   if (fd < 0)
@@ -84,7 +87,7 @@ export function attachTracepoint(bpf: Libbpf, what: string, program: number): { 
   return { close: () => void bpf.libc.close(fd) };
 }
 
-/** In the driver where it can; else generic. */
+/** Attaches in the driver if it supports that, otherwise in generic mode. */
 function attachXdp(bpf: Libbpf, name: string, index: number, program: number): Attached {
   let fd = createLink(bpf, program, index, ATTACH_TYPE.xdp, XDP_NATIVE);
   let native = -fd;
@@ -96,10 +99,12 @@ function attachXdp(bpf: Libbpf, name: string, index: number, program: number): A
   return { place: "xdp", mode, alive: () => isLinked(bpf, fd), close: () => void bpf.libc.close(fd) };
 }
 
-/** Sees what captures see: received packets first of all, sent ones behind the queue. The program keeps no packet: nothing is copied. */
+/**
+ * Attaches where captures see packets: received ones before all other programs, sent ones after the queue. The program keeps no packet, so nothing is copied.
+ */
 function attachSocket(bpf: Libbpf, name: string, index: number, program: number): Attached {
   const { libc } = bpf;
-  // Protocol 0: nothing comes before the program is there.
+  // Protocol 0: the socket receives nothing before the program is attached.
   const fd = libc.socket(AF_PACKET, SOCK_RAW | SOCK_CLOEXEC, 0);
   if (fd < 0) throw attachError(name, "socket", libc.errno());
   const value = new Uint8Array(new Int32Array([program]).buffer);
@@ -120,7 +125,7 @@ function attachSocket(bpf: Libbpf, name: string, index: number, program: number)
   return { place: "socket", mode: null, alive, close: () => void libc.close(fd) };
 }
 
-/** struct bpf_link_create_opts: its own size u64, flags u32. */
+/** Layout of struct bpf_link_create_opts: its own size u64, flags u32. */
 function createLink(bpf: Libbpf, program: number, index: number, type: number, flags: number): number {
   const options = new Uint8Array(64);
   const view = new DataView(options.buffer);
@@ -134,7 +139,10 @@ export interface XdpState {
   programId: number;
 }
 
-/** What is attached to an interface: struct bpf_xdp_query_opts, its own size u64, then ids u32 (any, driver, hardware, generic) and the mode u8. */
+/**
+ * Returns what XDP programs an interface has. Layout of struct bpf_xdp_query_opts: its own size u64, then ids u32 (any, driver, hardware, generic) and the mode
+ * u8.
+ */
 export function xdpState(bpf: Libbpf, name: string): XdpState {
   const options = new Uint8Array(64);
   const view = new DataView(options.buffer);
@@ -146,7 +154,7 @@ export function xdpState(bpf: Libbpf, name: string): XdpState {
   return { mode, programId: id(8) || id(12) || id(16) || id(20) };
 }
 
-/** Ids of the programs at a place of an interface. */
+/** Returns the ids of the programs attached at a place of an interface. */
 export function programsAt(bpf: Libbpf, name: string, place: Exclude<Place, "socket">): number[] {
   if (place === "xdp") {
     const { programId } = xdpState(bpf, name);

@@ -1,4 +1,4 @@
-/** A map of a loaded program. Memory that both sides share (BPF_F_MMAPABLE) is read where it lies; everything else by key. */
+/** A map of a loaded program. Memory that both sides share (BPF_F_MMAPABLE) is mapped and read in place; other maps are read by key. */
 import type { Mapping } from "../source/interface/libc.ts";
 import type { Handle, Libbpf } from "./libbpf.ts";
 
@@ -6,7 +6,7 @@ const PROT_READ_WRITE = 3;
 const MAP_SHARED = 1;
 const PAGE = 4096;
 const ENOENT = 2;
-/** Of one call of `entries`. */
+/** Bytes read by one call within `entries`. */
 const BATCH_BYTES = 1 << 20;
 
 export class BpfMap {
@@ -23,7 +23,7 @@ export class BpfMap {
     this.maxEntries = bpf.mapEntries(handle);
   }
 
-  /** False: there is no such key. */
+  /** Reads the value of a key; false if there is no such key. */
   lookup(key: Uint8Array, value: Uint8Array): boolean {
     const outcome = this.#bpf.lookup(this.fd, key, value);
     if (outcome === -ENOENT) return false;
@@ -40,7 +40,7 @@ export class BpfMap {
     return this.#bpf.remove(this.fd, key) === 0;
   }
 
-  /** Values of an entry, one per possible CPU, of a map that has one for each. */
+  /** Returns the values of an entry of a per-CPU map, one for each possible CPU. */
   lookupPerCpu(key: Uint8Array): Uint8Array[] {
     const stride = (this.valueBytes + 7) & ~7;
     const cpus = this.#bpf.possibleCpus();
@@ -51,7 +51,10 @@ export class BpfMap {
     );
   }
 
-  /** All entries, in pieces of many: `each` gets keys and values one after the other, which are overwritten afterwards. `perCpu`: values are one per possible CPU; `take`: they are removed. */
+  /**
+   * Reads all entries in large batches: `each` gets keys and values as arrays, which are overwritten afterwards. `perCpu`: each value is one per possible CPU;
+   * `take`: entries are removed.
+   */
   entries(
     keyBytes: number,
     each: (keys: Uint8Array, values: Uint8Array, count: number) => void,
@@ -69,7 +72,7 @@ export class BpfMap {
       const read = take ? this.#bpf.takeBatch : this.#bpf.lookupBatch;
       const outcome = read(this.fd, before, batch, keys, values, count, null);
       if (outcome === -28) {
-        // ENOSPC: one bucket has more than there is room for.
+        // ENOSPC: one hash bucket has more entries than fit.
         room *= 2;
         continue;
       }
@@ -82,7 +85,7 @@ export class BpfMap {
     }
   }
 
-  /** The entries themselves, shared with the programs; not to be touched after `close`. */
+  /** Returns the memory of the entries, shared with the programs; not to be used after `close`. */
   memory(): ArrayBuffer {
     const bytes = (((this.valueBytes + 7) & ~7) * this.maxEntries + PAGE - 1) & ~(PAGE - 1);
     const { libc } = this.#bpf;

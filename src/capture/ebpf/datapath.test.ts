@@ -21,7 +21,7 @@ const OF = {
   "tc-egress": "count_tc",
   socket: "count_socket",
 } as const;
-/** Makes both ends send: neighbour discovery of IPv6. */
+/** Makes both ends send packets (IPv6 neighbour discovery). */
 function flap(): void {
   for (const state of ["down", "up"]) execFileSync("ip", ["link", "set", OTHER, state]);
 }

@@ -1,6 +1,6 @@
 /**
- * A compiled object of datapath/, loaded: its programs verified by the kernel, its maps there, its constants set. Nothing is attached yet (bpf-link.ts). Programs and maps live as
- * long as this is open and something is attached, and end with the process.
+ * A loaded object of datapath/: its programs verified by the kernel, its maps created, its constants set. Nothing is attached yet (see bpf-link.ts). Programs
+ * and maps live as long as this is open and something is attached, and end with the process.
  */
 import { UsageError } from "../../base/errors.ts";
 import { findPackageFile } from "../../base/package-file.ts";
@@ -8,15 +8,15 @@ import { BpfMap } from "./bpf-map.ts";
 import { type Handle, type Libbpf, loadLibbpf, NEEDED_RIGHTS } from "./libbpf.ts";
 
 export interface DatapathPlan {
-  /** Whose it is, for messages: the interface. */
+  /** The interface, for error messages. */
   what: string;
-  /** A file of datapath/ without its ending: `observe` is dist/datapath/observe.bpf.o. */
+  /** Name of a file of datapath/ without its extension: `observe` is dist/datapath/observe.bpf.o. */
   object: string;
-  /** Programs to load; others of the object are left out. */
+  /** Programs to load; other programs of the object are left out. */
   programs: readonly string[];
-  /** Sections of constants (`.rodata.config`) and all of their bytes: the verifier takes them for granted, and leaves out what they rule out. */
+  /** Sections of constants (`.rodata.config`) with all of their bytes. The verifier treats them as known and removes code that they make unreachable. */
   constants?: Readonly<Record<string, Uint8Array>>;
-  /** Entries of maps whose size depends on the plan. */
+  /** Number of entries of maps whose size depends on the plan. */
   entries?: Readonly<Record<string, number>>;
 }
 
@@ -26,12 +26,12 @@ const EACCES = 13;
 const ENOMEM = 12;
 const E2BIG = 7;
 
-/** Path of a compiled object; null where it was not built. */
+/** Returns the path of a compiled object, or null if it was not built. */
 export function findDatapath(object: string): string | null {
   return findPackageFile(`datapath/${object}.bpf.o`);
 }
 
-/** What to do where nothing helps. */
+/** The hint for failures that no setting fixes. */
 export const WITHOUT_EBPF = "observe without eBPF";
 
 export class Datapath {
@@ -47,7 +47,7 @@ export class Datapath {
     this.#what = what;
   }
 
-  /** UsageError where it cannot be: what is missing, and what to do. */
+  /** Loads a plan. Throws a UsageError that says what is missing and what to do. */
   static async load(plan: DatapathPlan): Promise<Datapath> {
     const bpf = await loadLibbpf(plan.what);
     const path = findDatapath(plan.object);
@@ -69,7 +69,7 @@ export class Datapath {
     }
   }
 
-  /** File descriptor of a program that the plan names. */
+  /** Returns the file descriptor of a program of the plan. */
   program(name: string): number {
     const fd = this.#programs.get(name);
     if (fd === undefined) throw new Error(`program ${name} was not loaded`);
@@ -84,7 +84,7 @@ export class Datapath {
     return map;
   }
 
-  /** What is attached keeps its programs until it is closed, too. */
+  /** Closes this side. Attached programs stay loaded until their attachment is closed too. */
   close(): void {
     for (const map of this.#maps.values()) map.close();
     this.#maps.clear();
@@ -123,7 +123,7 @@ export class Datapath {
   }
 
   #refusal(errno: number, log: string): Error {
-    // EACCES is the verifier's answer, too; then it has written why: without CAP_PERFMON it takes no arithmetic on addresses.
+    // EACCES is also the verifier's answer; then its log is not empty. Without CAP_PERFMON it forbids arithmetic on addresses.
     if (errno === EPERM || (errno === EACCES && (log === "" || log.includes("for !root"))))
       return new UsageError("not-supported", `${this.#what}: no right to load eBPF programs`, NEEDED_RIGHTS);
     if (errno === ENOMEM || errno === E2BIG)

@@ -1,4 +1,6 @@
-/** A filter expression as steps that the kernel works through (datapath/filter.h): the same questions as src/capture/filter/filter.ts asks of batches. */
+/**
+ * Compiles a filter expression to steps that the eBPF program runs (datapath/filter.h); they match the same packets as src/capture/filter/filter.ts on batches.
+ */
 import { batchConstants } from "../../base/kernel-layout.ts";
 import { FLAG } from "../batch.ts";
 import type { FilterExpression } from "../filter/expression.ts";
@@ -26,11 +28,11 @@ interface Step {
 
 export interface KernelFilter {
   count: number;
-  /** struct step of datapath/filter.h, MAX_STEPS of them. */
+  /** MAX_STEPS times struct step of datapath/filter.h. */
   bytes: Uint8Array;
 }
 
-/** Null where the expression has more questions than the kernel asks. */
+/** Returns the compiled filter, or null if the expression needs more steps or stack than the program has. */
 export function kernelFilter(expression: FilterExpression): KernelFilter | null {
   const steps: Step[] = [];
   const depth = emit(expression, steps);
@@ -46,7 +48,7 @@ export function kernelFilter(expression: FilterExpression): KernelFilter | null 
   return { count: steps.length, bytes };
 }
 
-/** Appends the steps that leave the answer on the stack; returns how deep it gets. */
+/** Appends the steps that leave the result on the stack; returns the stack depth they need. */
 function emit(expression: FilterExpression, steps: Step[]): number {
   switch (expression.kind) {
     case "and":

@@ -1,10 +1,11 @@
 /**
- * What the programs of datapath/observe.bpf.c and this side share, byte for byte as datapath/observe.h has it. All numbers are the host's: little-endian.
+ * The memory that the programs of datapath/observe.bpf.c share with this side, byte for byte as in datapath/observe.h. All numbers are in host order,
+ * little-endian.
  *
  *   config   constants of the programs: what every packet needs, the u32, u64 of each estimator, the steps of the filter
  *   control  u64: set in use, epochs read, cut by the clock, wall clock - monotonic clock, longest frame, 3 x pad; per set: start, end, base, id, cut of flows, wall clock - monotonic clock, 2 x pad
  *   counts   per CPU and set, 256 bytes of u64
- *   last     what was made of the last packet (tests): row of 64 bytes, flow hash, time, reason u32, passed u32
+ *   last     the result for the last packet (tests): row of 64 bytes, flow hash, time, reason u32, passed u32
  */
 import type { KernelFilter } from "./kernel-filter.ts";
 import { type CellPart, flowsOf, type KernelPart } from "./kernel-plan.ts";
@@ -15,7 +16,7 @@ export const CELL_BYTES = 16;
 export const COUNTS_BYTES = 256;
 export const CONTROL = { current: 0, drained: 1, due: 2, offset: 3, longest: 4, windows: 8 } as const;
 export const WINDOW = { start: 0, end: 1, base: 2, id: 3, flowCut: 4, offset: 5, words: 8 } as const;
-/** Words of `counts`. */
+/** Indices of `counts`, in words. */
 export const COUNT = {
   bytes: 0,
   packets: 1,
@@ -32,7 +33,7 @@ export const COUNT = {
   lost: 19,
   missed: 20,
 } as const;
-/** Bits of a flow's meta above which its set is. */
+/** The number of a flow's set is in the bits of meta from this one on. */
 export const SET_SHIFT = 61n;
 
 const CONFIG_BYTES = 2616;
@@ -56,25 +57,25 @@ const WORDS = [
 
 export interface ConfigPlan {
   seed: bigint;
-  /** Of the flow key. */
+  /** Mask of the flow key. */
   mask: readonly bigint[];
   cover: number;
   /** Frames begin with the IP header. */
   network: boolean;
   direction: "in" | "out" | "both";
   sets: number;
-  /** Upper halves of digests below this begin an epoch; null: epochs are cut by the clock. */
+  /** A packet begins an epoch if the upper half of its digest is below this. Null: epochs are cut by the clock. */
   below: number | null;
   filter: KernelFilter | null;
   parts: readonly KernelPart[];
   keepLast?: boolean;
 }
 
-/** Headers before and behind that of IP: tags and labels, IPv6 extensions. Where they take more, the packet is read again, up to 2,048 bytes of it. */
+/** Bytes read for headers around the IP header: tags, labels, IPv6 extensions. A packet with longer headers is read again, up to 2,048 bytes of it. */
 const LINK_BYTES = 448;
 const DIRECTION = { both: 0, in: 1, out: 2 } as const;
 
-/** The first cell of each part in a set, and how many there are in all. */
+/** Returns the index of each part's first cell in a set, and the number of cells in a set. */
 export function cellPlaces(parts: readonly KernelPart[]): { at: Map<KernelPart, number>; cells: number } {
   const at = new Map<KernelPart, number>();
   let cells = 0;

@@ -1,10 +1,13 @@
-/** What the programs of datapath/observe.bpf.c are to keep of packets: parts, one per estimator. Estimators make them (estimators/estimator.ts, `kernel`). */
+/**
+ * Describes what the programs of datapath/observe.bpf.c keep of packets: parts, one per estimator, created by the estimators (estimators/estimator.ts,
+ * `kernel`).
+ */
 
-/** Cells of {time sum, packets, xor of digests}, 16 bytes each, and how packets find theirs. */
+/** Cells of {time sum, packets, xor of digests}, 16 bytes each, and how a packet selects its cells. */
 export type CellPart =
-  /** Bank j takes hashes in [from[j], from[j - 1]), the first up to limit, of 2^32. */
+  /** Bank j takes packets whose hash, out of 2^32, is in [from[j], from[j - 1]); bank 0 takes those up to limit. */
   | { kind: "lda"; cells: number; rows: number; seed: bigint; limit: bigint; from: readonly bigint[] }
-  /** Row r takes packets whose hash is below thresholds[r] of 2^32. `flows`: so many are counted beside the cells; 0: none. */
+  /** Row r takes packets whose hash, out of 2^32, is below thresholds[r]. `flows`: number of flows counted beside the cells, 0 for none. */
   | {
       kind: "lds";
       cells: number;
@@ -14,7 +17,7 @@ export type CellPart =
       thresholds: readonly bigint[];
       flows: number;
     }
-  /** Vector v takes remainders below edges[v] of 2^32; times are in units of 2^shift ns. */
+  /** Vector v takes remainders, out of 2^32, below edges[v]; times are in units of 2^shift ns. */
   | {
       kind: "colate";
       cells: number;
@@ -22,19 +25,19 @@ export type CellPart =
       multiplier: bigint;
       edges: readonly bigint[];
       shift: number;
-      /** Packets in a counter from which on an epoch should end. */
+      /** An epoch should end once a counter has this many packets. */
       fullAt: number;
     };
 
-/** Packets and bytes of flows, up to so many. */
+/** An estimator's cells, or packet and byte counts of up to `max` flows. */
 export type KernelPart = CellPart | { kind: "flows"; max: number };
 
-/** How many flows a part wants to be counted. */
+/** Returns how many flows a part wants counted. */
 export function flowsOf(part: KernelPart): number {
   return part.kind === "flows" ? part.max : part.kind === "lds" ? part.flows : 0;
 }
 
-/** Where flows lie in the cells of one epoch: by its salt. */
+/** Seeds by which packets select their cells in one epoch; they depend on the epoch's salt. */
 export type KernelPlaces =
   | { kind: "lds"; rows: readonly { flow: bigint; packet: bigint }[] }
   | { kind: "colate"; slots: readonly { seed: bigint; first: number; cells: number }[] };
@@ -42,9 +45,9 @@ export type KernelPlaces =
 /** What the programs kept of an epoch for one estimator. */
 export interface KernelKept {
   packets: number;
-  /** Cells of each CPU, as they lie in memory. */
+  /** Cells of each CPU, in their memory layout. */
   cells: readonly Uint8Array[];
-  /** Flows in pieces, 64 bytes each: meta, four words of addresses, hash, packets, bytes; and those that had no room. */
+  /** Flows, 64 bytes each: meta, four words of addresses, hash, packets, bytes. `shed`: the flows for which there was no room. */
   flows: readonly Uint8Array[];
   shed: { cut: bigint; packets: bigint; bytes: bigint } | null;
 }

@@ -1,4 +1,4 @@
-/** The programs of datapath/ against the WASM kernels: the same digests, flow hashes, filters and cells, of every kind of frame. */
+/** Compares the programs of datapath/ with the WASM kernels: same digests, flow hashes, filters and cells for every kind of frame. */
 import { existsSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { gunzipSync } from "node:zlib";
@@ -36,10 +36,10 @@ const PROGRAM = {
   "tc-egress": "observe_egress",
   socket: "observe_socket",
 } as const;
-/** BPF_PROG_TEST_RUN shows a socket's program what is behind the Ethernet header. */
+/** BPF_PROG_TEST_RUN passes a socket program the bytes behind the Ethernet header. */
 const asReceived = (place: Place, frame: Uint8Array) =>
   place === "socket" ? Buffer.concat([new Uint8Array(14), frame]) : frame;
-/** Of BPF_PROG_TEST_RUN on packet buffers: what it makes one of. */
+/** Longest frame of which BPF_PROG_TEST_RUN makes a packet buffer. */
 const LONGEST = 3000;
 
 interface Scene {
@@ -57,7 +57,7 @@ interface Kept {
   name: string;
 }
 
-/** Runs frames through both, and compares row by row; then what the taps seal. */
+/** Runs frames through both sides and compares them row by row, then compares what the taps seal. */
 async function compare(scene: Scene, frames: readonly Uint8Array[]): Promise<Record<string, number>> {
   const { place, cover, key, filter } = scene;
   const oracle = new KernelOracle(cover, key, SEED, filter);
@@ -181,7 +181,7 @@ const SCENES: Scene[] = [
   { place: "socket", cover: 20, key: "5tuple", filter: "", estimators: ALL },
 ];
 
-/** One term of each kind, with numbers that split random frames. */
+/** One term of each kind, with numbers that split random frames into matching and others. */
 const term = fc.oneof(
   fc.constantFrom("ip", "ip6", "tcp", "udp", "sctp", "icmp", "icmp6", "vlan", "fragment", "fragment later"),
   fc.constantFrom("ip multicast", "ip6 multicast", "ip[6:2] & 0x1fff != 0", "tcp[tcpflags] & tcp-syn != 0"),
@@ -217,7 +217,7 @@ const { tree: filters } = fc.letrec<{ tree: string }>((tie) => ({
   ),
 }));
 
-/** Headers upon headers: labels, tags, IPv6 extensions, more than a first look at a frame takes in. */
+/** Nested headers: labels, tags, IPv6 extensions, more than the first read of a frame covers. */
 function deepFrames(): Uint8Array[] {
   const udp = p.stack([p.udp({ sport: 1024, dport: 53 })], new Uint8Array(90).fill(7));
   const v6 = (chain: readonly number[]) => {
@@ -254,9 +254,9 @@ function realFrames(file: string, limit: number): Uint8Array[] {
   return frames;
 }
 
-/** A few in ./test; more of them with HOPTIME_EBPF_FRAMES=20000. */
+/** Few frames by default; more with HOPTIME_EBPF_FRAMES=20000. */
 const RUNS = Number(process.env["HOPTIME_EBPF_FRAMES"] ?? 500);
-/** HOPTIME_EBPF_FILTERS=200 for more. */
+/** More filters with HOPTIME_EBPF_FILTERS=200. */
 const FILTERS = Number(process.env["HOPTIME_EBPF_FILTERS"] ?? 4);
 const onEthernet = ({ link, frame }: LinkFrame) => link === 1 && frame.length >= 14;
 const frames = missing
@@ -297,7 +297,7 @@ describe.skipIf(missing)("programs in the kernel", () => {
       expect(wallNs - offsetNs).toBeLessThanOrEqual(libc.clockNs(CLOCK_MONOTONIC));
       return offsetNs;
     });
-    // Exact: the same every time.
+    // Exact: the same result every time.
     expect(new Set(offsets).size).toBe(1);
     expect(parseTimeNamespace("monotonic  -3  5\nboottime   7  0\n")).toBe(-2_999_999_995n);
   });
@@ -368,7 +368,7 @@ describe.skipIf(missing)("programs in the kernel", () => {
         expect(packets).toBe(3);
         expect(Number((lastNs ?? 0n) - (firstNs ?? 0n))).toBeLessThan(5e8);
         expect(Math.abs(Number((lastNs ?? 0n) - realNs()))).toBeLessThan(5e8);
-        // A second behind by now.
+        // A second ago by now.
         if (below === null) {
           sketch.setWindow(0, null);
           sketch.setWindow(1, {

@@ -1,6 +1,7 @@
 /**
- * Sketches that the kernel keeps of the packets of an interface (datapath/observe.bpf.c), from this side: loaded, attached, their sets given to epochs, read and emptied. Packets go to
- * the set whose window their time is in, or from delimiter to delimiter; a set is read when no packet goes there any more. Nothing here waits.
+ * Drives the sketches that datapath/observe.bpf.c keeps of the packets of an interface: loads and attaches the programs, assigns sets to epochs, reads and
+ * clears them. A packet goes to the set whose window contains its time, or, with delimited epochs, to the set of the current epoch. A set is read once no
+ * packet goes to it any more. No call waits.
  */
 import { existsSync } from "node:fs";
 import { UsageError } from "../../base/errors.ts";
@@ -29,14 +30,14 @@ import { loadLibbpf } from "./libbpf.ts";
 import { wallOffsetNs } from "./wall-offset.ts";
 
 export interface KernelSketchPlan extends Omit<ConfigPlan, "network"> {
-  /** The interface. */
+  /** Name of the interface. */
   name: string;
   place: Place;
-  /** Wall clock - monotonic clock; for tests. */
+  /** Returns wall clock - monotonic clock; replaced in tests. */
   offsetNs?: () => bigint;
 }
 
-/** Of one set, all CPUs together. Times in ns since 1970; null where there was no packet. */
+/** Counters of one set, summed over all CPUs. Times in ns since 1970; null if there was no packet. */
 export interface SetCounts {
   frames: number;
   bytes: number;
@@ -55,7 +56,7 @@ export interface SetCounts {
 export interface SetWindow {
   startNs: bigint;
   endNs: bigint;
-  /** Times in the set count from here. */
+  /** Origin of the times in the set. */
   baseNs: bigint;
 }
 
@@ -65,7 +66,7 @@ const PROGRAM: Record<Place, string> = {
   "tc-egress": "observe_egress",
   socket: "observe_socket",
 };
-/** Ethernet and two tags. */
+/** Ethernet header and two VLAN tags. */
 const FRAME_OVERHEAD = 22;
 const ANY_LENGTH = 0xffff_ffff;
 const MAX_CELLS = 2 ** 31;
@@ -73,14 +74,14 @@ const AF_INET = 2;
 const SOCK_DGRAM = 2;
 const FLOW_KEY_BYTES = 40;
 const FLOW_BYTES = 24;
-/** More flows than asked for have room: which are left out is decided by their hashes, afterwards. */
+/** The map has room for more flows than asked for; which of them to leave out is decided afterwards, by their hashes. */
 const FLOW_ROOM = 1.5;
 
 export class KernelSketch {
   readonly plan: KernelSketchPlan;
   readonly cpus: number;
   #mtu: number | null = null;
-  /** For tests and benchmarks. */
+  /** Public for tests and benchmarks. */
   readonly datapath: Datapath;
   readonly #control: BigUint64Array;
   readonly #counts: BigUint64Array;
@@ -89,7 +90,7 @@ export class KernelSketch {
   readonly #at: Map<KernelPart, number>;
   #attached: Attached | null = null;
   readonly #readOffset: () => bigint;
-  /** Wall clock - monotonic clock: times of packets are the latter's. */
+  /** Wall clock - monotonic clock. Packets are timed by the monotonic clock. */
   #offsetNs: bigint;
 
   private constructor(plan: KernelSketchPlan, datapath: Datapath) {
@@ -110,7 +111,7 @@ export class KernelSketch {
     this.lookAtMtu();
   }
 
-  /** Loaded, and not attached yet. UsageError where it cannot be. */
+  /** Loads the programs without attaching them. Throws a UsageError if that is not possible. */
   static async load(plan: KernelSketchPlan): Promise<KernelSketch> {
     const { name, parts, sets } = plan;
     const bpf = await loadLibbpf(name);
@@ -141,7 +142,7 @@ export class KernelSketch {
     return new KernelSketch(plan, datapath);
   }
 
-  /** From now on packets are seen. */
+  /** Attaches the programs: packets are counted from now on. */
   attach(): Attached {
     const { name, place } = this.plan;
     const { bpf } = this.datapath;
@@ -149,17 +150,17 @@ export class KernelSketch {
     return this.#attached;
   }
 
-  /** The interface is there. */
+  /** False once the interface is gone. */
   get alive(): boolean {
     return this.#attached?.alive() ?? true;
   }
 
-  /** Null: not known. */
+  /** Null if not known. */
   get mtu(): number | null {
     return this.#mtu;
   }
 
-  /** It may have changed: frames up to it are no merged ones. */
+  /** Reads the MTU again, because it may have changed. Frames up to the MTU count as single packets, longer ones as merged. */
   lookAtMtu(): void {
     this.#mtu = askLink(this.datapath.bpf.libc, this.plan.name).mtu ?? this.#mtu;
     this.#control[CONTROL.longest] = BigInt(this.#mtu === null ? ANY_LENGTH : this.#mtu + FRAME_OVERHEAD);
@@ -169,64 +170,67 @@ export class KernelSketch {
     return this.#cellsPerSet * CELL_BYTES * this.cpus * this.plan.sets;
   }
 
-  /** The wall clock was set since this was last asked: windows that were set before are not where they would be now. What is in them stays on the clock as it was. */
+  /**
+   * Returns whether the wall clock was set since the last call. Windows set before then are off by the change; packets already in them keep their times on the
+   * old clock.
+   */
   clockWasSet(): boolean {
     const nowNs = this.#readOffset();
     if (nowNs === this.#offsetNs) return false;
-    // A cut that is due was for the clock as it was.
+    // A pending cut was scheduled on the old clock.
     this.cutAt(null);
     this.#offsetNs = nowNs;
     this.#control[CONTROL.offset] = nowNs;
     return true;
   }
 
-  /** Packets of this time go to the set. Null: none do. */
+  /** Sends packets with times in the window to the set. Null: no packets go there. */
   setWindow(set: number, window: SetWindow | null): void {
-    // The end last: before, no time is inside.
+    // The end is written last: until then the window is empty.
     this.#window(set, WINDOW.end, 0n);
     if (!window) return;
     this.#window(set, WINDOW.offset, this.#offsetNs);
     this.#window(set, WINDOW.base, window.baseNs - this.#offsetNs);
-    // An epoch may begin before the machine did.
+    // An epoch may begin before the machine was started.
     this.#window(set, WINDOW.start, later(0n, window.startNs - this.#offsetNs));
     this.#window(set, WINDOW.end, window.endNs - this.#offsetNs);
   }
 
-  /** Of delimited epochs: the number of the one that packets go to now. */
+  /** With delimited epochs: number of the current epoch. */
   get epoch(): bigint {
     return Atomics.load(this.#control, CONTROL.current);
   }
 
-  /** How the epoch in a set began: when, and by which packet's digest (0: by the clock). */
+  /** Returns when the epoch in a set began, and the digest of the packet that began it (0: cut by the clock). */
   opening(set: number): { startNs: bigint; id: bigint } {
     const startNs = this.#windowOf(set, WINDOW.start) + this.#windowOf(set, WINDOW.offset);
     return { startNs, id: this.#windowOf(set, WINDOW.id) };
   }
 
-  /** What times in a set count from; null where no packet came. */
+  /** Returns the origin of the times in a set; null if no packet came. */
   baseOf(set: number): bigint | null {
-    // Below 0 where the machine runs for less than a step of the grid: as a number without a sign.
+    // Negative if the machine has been up for less than a step of the grid; stored as unsigned.
     const base = BigInt.asIntN(64, this.#windowOf(set, WINDOW.base));
     return base === 0n ? null : base + this.#windowOf(set, WINDOW.offset);
   }
 
-  /** Epochs below this were read: their sets are free. */
+  /** Frees the sets of epochs below this number, which have been read. */
   drainedUntil(epoch: bigint): void {
     Atomics.store(this.#control, CONTROL.drained, epoch);
   }
 
-  /** The next packet from this time on begins an epoch; null: none does by its time. */
+  /** The next packet from this time on begins an epoch. Null: no cut by time. */
   cutAt(ns: bigint | null): void {
     Atomics.store(this.#control, CONTROL.due, ns === null ? 2n ** 64n - 1n : ns - this.#offsetNs);
   }
 
-  /** Packets go to the next set from now on, where it is still `epoch` that they go to. */
+  /** Switches packets to the next set if the current epoch is still `epoch`. */
   cutNow(epoch: bigint): boolean {
     this.#window(Number((epoch + 1n) % BigInt(this.plan.sets)), WINDOW.offset, this.#offsetNs);
     return Atomics.compareExchange(this.#control, CONTROL.current, epoch, epoch + 1n) === epoch;
   }
 
-  /** Seeds of an epoch's cells. */
+  /** Writes the seeds of an epoch's cells. */
   place(set: number, places: KernelPlaces): void {
     if (places.kind === "lds") {
       const seeds = new BigUint64Array(this.datapath.map("lds_seeds").memory());
@@ -278,7 +282,7 @@ export class KernelSketch {
     };
   }
 
-  /** Packets that belonged to no set, because this side was late; since this was last asked. */
+  /** Returns the number of packets since the last call that belonged to no set because this side was late. */
   takeLost(): number {
     let lost = 0n;
     for (let cpu = 0; cpu < this.cpus; cpu++)
@@ -289,7 +293,7 @@ export class KernelSketch {
     return Number(lost);
   }
 
-  /** What a set holds for one of the plan's parts. */
+  /** Returns what a set holds for one of the plan's parts. */
   kept(set: number, part: KernelPart): KernelKept {
     const { packets } = this.counts(set);
     const counted = flowsOf(part) > 0 ? this.#flows(set) : { flows: [], shed: null };
@@ -303,7 +307,7 @@ export class KernelSketch {
     return { packets, cells, ...counted };
   }
 
-  /** The set is empty afterwards. */
+  /** Clears a set. */
   clear(set: number): void {
     const bytes = this.#cellsPerSet * CELL_BYTES;
     for (let cpu = 0; cpu < this.cpus; cpu++) {
@@ -318,7 +322,7 @@ export class KernelSketch {
     if (this.plan.parts.some((part) => flowsOf(part) > 0)) this.#dropFlows(set);
   }
 
-  /** Packets are seen no more; what was kept stays. */
+  /** Detaches the programs; the data kept so far stays. */
   detach(): void {
     this.#attached?.close();
     this.#attached = null;
@@ -341,7 +345,7 @@ export class KernelSketch {
     return this.#counts[(cpu * this.plan.sets + set) * (COUNTS_BYTES / 8) + word] ?? 0n;
   }
 
-  /** Calls back with each flow of a set: its key as the map has it, and what was counted. */
+  /** Calls `each` for every flow of a set with the map's key and value. */
   #eachFlow(set: number, each: (key: Uint8Array, value: Uint8Array) => void): void {
     this.datapath.map("flows").entries(FLOW_KEY_BYTES, (keys, values, count) => {
       for (let i = 0; i < count; i++) {
@@ -356,7 +360,7 @@ export class KernelSketch {
     this.#eachFlow(set, (key, value) => {
       const flow = new Uint8Array(FLOW_KEY_BYTES + FLOW_BYTES);
       flow.set(key);
-      // The set is no part of the key.
+      // Remove the set number from the key.
       flow[7] = (flow[7] ?? 0) & 0x1f;
       flow.set(value, FLOW_KEY_BYTES);
       flows.push(flow);
@@ -387,7 +391,7 @@ function askLink(libc: Libc, name: string): ReturnType<typeof linkOf> {
   }
 }
 
-/** The programs that read what the kernel's types say where it is; else those that ask for it. */
+/** Loads the programs that find kernel fields by BTF types if the kernel has them, otherwise those that use helper functions. */
 async function loadEither(plan: Omit<DatapathPlan, "object">): Promise<Datapath> {
   if (!existsSync("/sys/kernel/btf/vmlinux")) return Datapath.load({ ...plan, object: "observe" });
   try {

@@ -1,14 +1,14 @@
 /**
- * The functions of libbpf that the datapath takes, through koffi. Both are loaded when a program is, and not before. Functions answer as libbpf 1 does: a negative errno, or
- * null and `errno`.
+ * The functions of libbpf that the datapath uses, called through koffi. Both libraries are loaded only when a program is. Functions return what libbpf 1 does:
+ * a negative errno, or null and `errno`.
  */
 import { UsageError } from "../../base/errors.ts";
 import { findLibc, type Libc } from "../source/interface/libc.ts";
 
-/** What libbpf hands out: an object, a program or a map of its. */
-/** Of the kernel's rights: to load programs, to attach them, and for what the verifier lets those of others not do. */
+/** Rights needed to load programs and to attach them; CAP_PERFMON for what the verifier forbids without it. */
 export const NEEDED_RIGHTS = "run as root, or with CAP_BPF, CAP_NET_ADMIN and CAP_PERFMON";
 
+/** An object, program or map of libbpf. */
 export type Handle = unknown;
 
 type Call = (...args: unknown[]) => never;
@@ -33,7 +33,7 @@ export interface Libbpf {
   lookup(fd: number, key: Uint8Array, value: Uint8Array): number;
   update(fd: number, key: Uint8Array, value: Uint8Array, flags: number): number;
   remove(fd: number, key: Uint8Array): number;
-  /** `batch`: where the next call goes on; `count`: room for so many, then how many there are. */
+  /** `batch`: where the next call continues; `count`: number of entries that fit, then the number read. */
   lookupBatch(
     fd: number,
     before: Uint8Array | null,
@@ -43,15 +43,15 @@ export interface Libbpf {
     count: Uint32Array,
     options: null,
   ): number;
-  /** As lookupBatch; what was read is removed. */
+  /** Like lookupBatch, and removes the entries read. */
   takeBatch: Libbpf["lookupBatch"];
-  /** Of a program whose own type names the tracepoint. */
+  /** Attaches a program to the tracepoint that its own type names. */
   openTracepoint(name: null, program: number): number;
-  /** Names of an enum of the running kernel by value; null where it has none. */
+  /** Returns the names of an enum of the running kernel by value, or null if the kernel has none. */
   kernelEnum(name: string): Map<number, string> | null;
   createLink(program: number, target: number, type: number, options: Uint8Array): number;
   queryXdp(index: number, flags: number, options: Uint8Array): number;
-  /** Of one place of an interface: flags, ids, and how many there are. */
+  /** Queries one place of an interface: flags, program ids, and their number. */
   queryPrograms(
     index: number,
     type: number,
@@ -70,7 +70,7 @@ const LIBRARY = "libbpf.so.1";
 
 let loaded: Promise<Libbpf | string> | null = null;
 
-/** The library; or what is missing. */
+/** Returns the library, or text that says what is missing. */
 export function findLibbpf(): Promise<Libbpf | string> {
   loaded ??= find();
   return loaded;
@@ -102,7 +102,7 @@ async function bind(libc: Libc): Promise<Libbpf> {
   const { default: koffi } = await import("koffi");
   const library = koffi.load(LIBRARY);
   const call = (declaration: string) => library.func(declaration) as unknown as Call;
-  // Its own lines are for developers; what failed is reported here, with the verifier's words.
+  // Silence libbpf's own log, which is for developers. Failures are reported here, with the verifier's log.
   call("void *libbpf_set_print(void *)")(null);
   const open = call("void *bpf_object__open_file(const char *, void *)");
   return {
@@ -143,7 +143,7 @@ async function bind(libc: Libc): Promise<Libbpf> {
 
 const BTF_KIND_ENUM = 6;
 
-/** struct btf_type: name u32, info u32 (count in the lower half), size u32; then, of an enum, pairs of name u32 and value i32. */
+/** Reads an enum from BTF. struct btf_type: name u32, info u32 (count in the lower half), size u32; for an enum followed by pairs of name u32 and value i32. */
 function kernelEnum(
   call: (declaration: string) => Call,
   view: (at: Handle, bytes: number) => DataView,

@@ -1,9 +1,9 @@
-/** The queues of an interface by transmit queue, as `tc` lists them: for where the programs themselves cannot see them. */
+/** Lists the queueing disciplines of an interface by transmit queue, from `tc`, for cases where the programs cannot see them. */
 import { execFile } from "node:child_process";
 
 export interface Qdisc {
   kind: string;
-  /** "8001:"; "" where it has none of its own. */
+  /** Such as "8001:"; "" if it has no handle. */
   handle: string;
 }
 
@@ -16,7 +16,7 @@ interface Listed {
 
 const ASK_MS = 1000;
 
-/** Null where tc is not there, or does not answer. */
+/** Returns null if tc is missing or fails. */
 export function listQdiscs(name: string): Promise<Listed[] | null> {
   return new Promise((resolve) => {
     execFile("tc", ["-j", "qdisc", "show", "dev", name], { timeout: ASK_MS }, (error, stdout) => {
@@ -30,7 +30,7 @@ export function listQdiscs(name: string): Promise<Listed[] | null> {
   });
 }
 
-/** Of a multiqueue root each transmit queue has a child, numbered from 1 on in hexadecimal: `parent 8001:2`, `:2`. */
+/** Returns the qdisc of a transmit queue. A multiqueue root has a child for each queue, numbered in hexadecimal from 1: `parent 8001:2`, `:2`. */
 export function qdiscOfQueue(list: readonly Listed[], queue: number): Qdisc | null {
   const child = list.find(
     ({ parent }) =>

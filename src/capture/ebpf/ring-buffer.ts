@@ -1,11 +1,11 @@
 /**
- * A BPF ring buffer, read where it lies: the kernel maps its data twice in a row, so that every record is in one piece.
+ * Reads a BPF ring buffer in place. The kernel maps its data twice in a row, so that every record is contiguous.
  *
- *   page 0      where the reader is, u64; ours to write
- *   page 1      where the writer is, u64
- *   then        records: length u32 (bit 31: not written yet, bit 30: not to be read), u32, then the bytes; each begins at a multiple of 8
+ *   page 0      reader position, u64; written by this side
+ *   page 1      writer position, u64
+ *   then        records: length u32 (bit 31: not written yet, bit 30: discarded), u32, then the bytes; each begins at a multiple of 8
  *
- * A map of this kind is made with a size that is a power of two of pages. What does not fit is not written: the program counts it.
+ * The size of such a map is a power of two of pages. A record that does not fit is not written; the program counts it.
  */
 import type { Mapping } from "../source/interface/libc.ts";
 import type { BpfMap } from "./bpf-map.ts";
@@ -45,7 +45,10 @@ export class RingBuffer {
     this.#data = new DataView(view, PAGE);
   }
 
-  /** Up to `most` records, in order: `each` gets where one begins in `data`, which may be overwritten when this returns. Returns how many there were. */
+  /**
+   * Reads up to `most` records in order: `each` gets the position of a record in `data`, which may be overwritten once it returns. Returns the number of
+   * records.
+   */
   read(most: number, each: (data: DataView, at: number) => void): number {
     if (this.#closed) return 0;
     const end = Number(Atomics.load(this.#writer, 0));
@@ -65,7 +68,7 @@ export class RingBuffer {
     return found;
   }
 
-  /** Bytes that wait. */
+  /** Number of bytes not read yet. */
   get waiting(): number {
     return this.#closed ? 0 : Number(Atomics.load(this.#writer, 0) - Atomics.load(this.#reader, 0));
   }

@@ -1,8 +1,8 @@
-/** What datapath/segment.bpf.c counts, from bytes: structures as they are written there, little-endian, one value per possible CPU added up. */
+/** Parses the counters of datapath/segment.bpf.c: the C structures, little-endian, with the values of all possible CPUs added up. */
 import type { LogHistogram } from "../../base/math/log-histogram.ts";
 import { META_HIGH } from "../batch.ts";
 
-/** Of a group of packets: those that reached the output (`in`), left it, or were lost between. ns. */
+/** Sums over a group of packets: those that reached the output (`in`), left it, or were lost in between. Times in ns. */
 export interface PacketSums {
   in: number;
   inBytes: number;
@@ -13,7 +13,7 @@ export interface PacketSums {
   min: number;
   max: number;
   squares: number;
-  /** Of the delay, up to the output. */
+  /** The part of the delay before the packet reached the output. */
   before: number;
   beforeMax: number;
 }
@@ -21,10 +21,10 @@ export interface PacketSums {
 export interface GroupSums extends PacketSums {
   way: number;
   kind: "all" | "class" | "queue";
-  /** DSCP of a class; number of a transmit queue; 0 of all. */
+  /** DSCP of a class, number of a transmit queue, or 0 for all packets. */
   id: number;
   histogram: LogHistogram;
-  /** Of a transmit queue: its qdisc, and the most that was found waiting when a packet left. */
+  /** Transmit queues only: the qdisc, and the largest backlog seen when a packet left. */
   qdisc: { kind: string; handle: number; parent: number } | null;
   backlogBytes: number;
   backlogPackets: number;
@@ -33,7 +33,7 @@ export interface GroupSums extends PacketSums {
 export interface FlowSums {
   way: number;
   dscp: number;
-  /** Of the five-tuple, as FlowKeySpec.describe reads it. */
+  /** Words of the five-tuple, as FlowKeySpec.describe reads them. */
   keyWords: Uint32Array;
   in: number;
   inBytes: number;
@@ -62,7 +62,7 @@ export const FLOW_KEY_BYTES = 40;
 export const DROP_KEY_BYTES = 4;
 export const MAX_WAYS = 4;
 export const SNAP_BYTES = 144;
-/** Where the fields of a packet in the rings lie. */
+/** Offsets of the fields of a packet in the rings. */
 export const PACKET = {
   arrival: 0,
   departure: 8,
@@ -78,12 +78,12 @@ const TWO_32 = 4294967296;
 
 const wide = (view: DataView, at: number) => view.getUint32(at, true) + view.getUint32(at + 4, true) * TWO_32;
 
-/** DSCPs of a way, each with sums of its own. */
+/** Number of DSCPs of a way; each has its own sums. */
 export const CLASSES = 64;
-/** struct group_sums. */
+/** Size of struct group_sums. */
 export const GROUP_BYTES = 17_520;
 
-/** One u64 after the other of `values`, added over CPUs. */
+/** Sums a u64 at the same offset in the values of all CPUs. */
 function sumOf(values: DataView, stride: number, at: number): number {
   let sum = 0;
   for (let cpu = 0; cpu < values.byteLength; cpu += stride) sum += wide(values, cpu + at);
@@ -97,7 +97,7 @@ function largestOf(values: DataView, stride: number, at: number): number {
   return largest;
 }
 
-/** Minima are kept with 1 added: 0 is none. */
+/** Returns the minimum over all CPUs. Minima are stored plus 1: 0 means none. */
 function smallestOf(values: DataView, stride: number, at: number): number {
   let smallest = Number.POSITIVE_INFINITY;
   for (let cpu = 0; cpu < values.byteLength; cpu += stride) {
@@ -107,7 +107,7 @@ function smallestOf(values: DataView, stride: number, at: number): number {
   return smallest;
 }
 
-/** struct flow and struct flow_sums. */
+/** Reads struct flow and struct flow_sums. */
 export function readFlow(key: DataView, values: DataView, stride: number): FlowSums {
   const sum = (at: number) => sumOf(values, stride, at);
   return {
@@ -124,7 +124,7 @@ export function readFlow(key: DataView, values: DataView, stride: number): FlowS
 
 const WITH_PORTS = [6, 17, 33, 132];
 
-/** meta, then the addresses, as the kernels hold a key: pairs of low and high words. */
+/** Returns a key as the kernels hold it: meta, then the addresses, each as a pair of low and high word. */
 function keyWordsOf(key: DataView): Uint32Array {
   const word = (at: number) => key.getUint32(at, false);
   const [ports, protocol, dscp, v6] = [word(32), key.getUint8(36), key.getUint8(37), key.getUint8(38) === 6];
@@ -136,7 +136,7 @@ function keyWordsOf(key: DataView): Uint32Array {
   return Uint32Array.from([...meta, ...addresses]);
 }
 
-/** struct counts of one way. */
+/** Reads struct counts of one way. */
 export function readCounts(values: readonly Uint8Array[]): WayCounts {
   const views = values.map((v) => new DataView(v.buffer, v.byteOffset, v.byteLength));
   const sum = (i: number) => views.reduce((n, view) => n + wide(view, 8 * i), 0);

@@ -1,4 +1,4 @@
-/** Loading and attaching of datapath/segment.bpf.c: which programs this kernel takes, how large their maps are, and what stands in the way. */
+/** Loads and attaches datapath/segment.bpf.c: selects the programs that this kernel accepts, sizes their maps, and explains failures. */
 import { existsSync, readdirSync, readFileSync, readlinkSync } from "node:fs";
 import { UsageError } from "../../base/errors.ts";
 import { attach, attachTracepoint, interfaceIndex, type XdpMode } from "./bpf-link.ts";
@@ -7,11 +7,11 @@ import { loadLibbpf } from "./libbpf.ts";
 import { CLASSES, GROUP_BYTES, MAX_WAYS } from "./segment-layout.ts";
 import { kernelMonotonicNs, wallOffsetNs } from "./wall-offset.ts";
 
-/** Where a packet's arrival is timed: at tc, when the kernel has a packet buffer; or at XDP, as the driver takes it. */
+/** Where a packet's arrival is timed: at tc, when the kernel has allocated a packet buffer, or at XDP, in the driver. */
 export const ARRIVALS = ["tc", "xdp"] as const;
 export type Arrival = (typeof ARRIVALS)[number];
 
-/** Where its departure is: at the kernel's tracepoint; or at a packet socket, for which packets carry a mark behind the firewall. */
+/** Where a packet's departure is timed: at the kernel's tracepoint, or at a packet socket, which needs a mark that packets get behind the firewall. */
 export const DEPARTURES = ["tracepoint", "socket"] as const;
 export type Departure = (typeof DEPARTURES)[number];
 
@@ -23,16 +23,16 @@ export interface Way {
 export interface SegmentPlan {
   ways: readonly Way[];
   arrival?: Arrival | undefined;
-  /** Left out: at the tracepoint, where the kernel does not restrict tracing. */
+  /** Default: the tracepoint, unless the kernel restricts tracing. */
   departure?: Departure | undefined;
-  /** Epochs of this length, aligned to the wall clock, counted by class, queue and flow. */
+  /** Length of epochs, aligned to the wall clock, in which packets are counted by class, queue and flow. */
   epochNs?: number;
-  /** Every packet, in rings of so many bytes. */
+  /** Also record every packet, in rings of this size. */
   ringBytes?: number | undefined;
 }
 
 export const LOST = "segment_lost";
-/** What the tables of groups and flows may take, each of two of them. */
+/** Memory limits of the tables of groups and of flows; each table exists twice. */
 const GROUPS_BYTES = 32 << 20;
 const FLOWS_BYTES = 32 << 20;
 const FLOW_SUMS_BYTES = 88;
@@ -56,7 +56,7 @@ export interface AttachedPrograms {
 
 const nameOf = (ways: readonly Way[]) => ways.map(({ input, output }) => `${input}:${output}`).join(", ");
 
-/** By the first of the ways that departures can be seen which the kernel takes. */
+/** Loads the programs for the first way of seeing departures that the kernel accepts. */
 export async function load(plan: SegmentPlan): Promise<Loaded> {
   const what = nameOf(plan.ways);
   const offsetNs = wallOffsetNs((await loadLibbpf(what)).libc);
@@ -89,7 +89,7 @@ export async function load(plan: SegmentPlan): Promise<Loaded> {
   throw failure;
 }
 
-/** struct config. */
+/** Builds struct config. */
 function configOf(
   { ways, epochNs, ringBytes }: SegmentPlan,
   baseNs: bigint,
@@ -101,7 +101,7 @@ function configOf(
   config.setUint32(16, epochNs === undefined ? 0 : 1, true);
   config.setUint32(20, ringBytes === undefined ? 0 : 1, true);
   config.setUint32(24, departure === "socket" ? 1 : 0, true);
-  // "net:[4026531840]"
+  // The link reads "net:[4026531840]".
   const space = readlinkSync("/proc/self/ns/net").replace(/\D/g, "");
   config.setUint32(28, Number(space), true);
   const indexOf = (name: string) => Number(readFileSync(`/sys/class/net/${name}/ifindex`, "utf8"));
@@ -115,7 +115,7 @@ function configOf(
   return new Uint8Array(config.buffer);
 }
 
-/** A program that traces a function, which the kernel refuses where it restricts tracing (datapath/tracing.bpf.c). */
+/** Returns whether the kernel restricts tracing: it then refuses a program that traces a function (datapath/tracing.bpf.c). */
 async function tracingIsRestricted(): Promise<boolean> {
   try {
     const probe = await Datapath.load({ what: "", object: "tracing", programs: ["tracing_probe"] });
@@ -126,7 +126,7 @@ async function tracingIsRestricted(): Promise<boolean> {
   }
 }
 
-/** In an order in which nothing counts before what it rests on is there: a packet without a timestamp is not ours. */
+/** Attaches in an order in which no program counts before the ones it depends on are attached: a packet without our timestamp is not counted. */
 export function attachAll(
   { datapath, departure, programs }: Loaded,
   { ways, arrival }: SegmentPlan,
@@ -151,7 +151,7 @@ export function attachAll(
   return xdpModes;
 }
 
-/** Interfaces that packets may be accounted to when they came by the input: itself, and those on top of it (VLANs, a bridge). */
+/** Sets the interfaces to which packets that came by an input may be accounted: the input itself, and those on top of it (VLANs, a bridge). */
 export function setInputs(datapath: Datapath, ways: readonly Way[]): void {
   const bits = new Map<number, number>();
   for (const [i, { input }] of ways.entries())
@@ -184,7 +184,7 @@ function uppersOf(name: string, seen = new Set<string>()): string[] {
   return [...seen];
 }
 
-/** Histograms of one set of one CPU. */
+/** Returns the number of histograms per set and CPU. */
 function groupsOf(cpus: number): number {
   return Math.max(MIN_GROUPS, Math.min(MAX_GROUPS, Math.floor(GROUPS_BYTES / (GROUP_BYTES * cpus))));
 }
@@ -203,7 +203,7 @@ function entriesOf({ epochNs, ringBytes }: SegmentPlan): Record<string, number> 
   };
 }
 
-/** "0-3" or "0,2-5". */
+/** Parses "0-3" or "0,2-5" and returns the number of CPUs. */
 export function possibleCpus(): number {
   const text = readFileSync("/sys/devices/system/cpu/possible", "utf8").trim();
   return Math.max(...text.split(/[,-]/).map(Number)) + 1;

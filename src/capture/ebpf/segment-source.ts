@@ -1,7 +1,7 @@
 /**
- * Packets on their way through this box, one by one, from the rings of datapath/segment.bpf.c: at the output before its queue, with the time they arrived; and behind the queue, with the time
- * they left and their delay. Two sources of one clock, the ends of a segment. Frames are laid out as a packet ring has them and decoded by the same kernel (kernels/decode/walk-ring.ts).
- * Memory: the rings, and a batch of frames.
+ * Packets on their way through this box, one by one, from the rings of datapath/segment.bpf.c. The sender sees them at the output before its queue, with their
+ * arrival time; the receiver sees them behind the queue, with their departure time and delay. The two sources share a clock and are the ends of a segment.
+ * Frames are laid out as in a packet ring and decoded by the same kernel (kernels/decode/walk-ring.ts). Memory: the rings, and a batch of frames.
  */
 import { readFileSync } from "node:fs";
 import { setTimeout as sleep } from "node:timers/promises";
@@ -23,7 +23,7 @@ export interface SegmentSourceOptions {
   signal?: AbortSignal | undefined;
 }
 
-/** struct tpacket3_hdr as the kernel that decodes it reads it; the frame lies behind, with room for a tag in front. */
+/** Size of struct tpacket3_hdr as the decoding kernel reads it, with room for a VLAN tag; the frame follows. */
 const FRAME_AT = 80;
 const SLOT_BYTES = FRAME_AT + SNAP_BYTES;
 const TAG_VALID = (1 << 4) | (1 << 6);
@@ -35,12 +35,12 @@ const MIN_WAIT_MS = 4;
 const MAX_WAIT_MS = 50;
 const LINGER_MS = 60;
 const TURN_MS = 20;
-/** A packet is in the ring when it is seen; so long for one that is being written. */
+/** Longest time for which a packet may still be on its way into the ring after its time. */
 const PATIENCE_NS = 20_000_000n;
 const LOOK_AT_CLOCK_MS = 1000;
 const { SPECIAL_INNER } = cursorConstants;
 
-/** Both ends; the datapath is closed with the second of them. */
+/** Returns both ends. The datapath is closed when the second end is closed. */
 export function segmentSources(
   kernels: Kernels,
   box: SegmentDatapath,
@@ -62,7 +62,7 @@ interface EndOptions extends SegmentSourceOptions {
   onClose: () => void;
 }
 
-/** The kernel's times on the wall clock, the same for both ends. When the clock is set, they jump with it, as those of captures do. */
+/** Converts the kernel's times to the wall clock, alike for both ends. When the clock is set, the times jump with it, as those of captures do. */
 class WallTimes {
   readonly #box: SegmentDatapath;
   #offsetNs: bigint;
@@ -205,7 +205,7 @@ class SegmentSource implements Source {
     this.#options.onClose();
   }
 
-  /** Frames out of the ring, one to a slot; returns how many. */
+  /** Copies frames out of the ring, one per slot; returns their number. */
   #fill(): number {
     const { u8, u32, u16 } = viewsOf(this.#kernels);
     const offsetNs = this.#options.times.offsetNs();
@@ -273,7 +273,7 @@ class SegmentSource implements Source {
   }
 }
 
-/** Others (PPP, WireGuard, tun) send packets without a link header. */
+/** Returns whether the interface has Ethernet headers. Others (PPP, WireGuard, tun) send packets without a link header. */
 function isEthernet(name: string): boolean {
   try {
     return Number(readFileSync(`/sys/class/net/${name}/type`, "utf8")) === 1;

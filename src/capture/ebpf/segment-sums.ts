@@ -1,11 +1,12 @@
 /**
- * What datapath/segment.bpf.c counts of classes, transmit queues and whole ways, read where it lies: memory that the programs share. Two sets take turns; each CPU has its own part of either.
+ * Reads what datapath/segment.bpf.c counts of classes, transmit queues and whole ways, in place: the memory is shared with the programs. Two sets alternate;
+ * each CPU has its own part of either.
  *
  *   classes  [set][cpu][way][dscp]   struct class_sums: in, bytes, before, its maximum; struct delays
  *   groups   [set][cpu][slot]        struct group_sums: struct delays, lost, qdisc (of queues); buckets
  *   slots    [set]                   struct slots: slots in use, lost[way], slot + 1 of each [way][64 classes, 256 queues]
  *
- * All packets of a way are those of its classes. Slots 0 to 3 hold the buckets of packets, by way, whose class found no slot.
+ * The packets of a way are the sum of those of its classes. Slots 0 to 3 hold the histograms, by way, of packets whose class found no free slot.
  */
 import { LogHistogram } from "../../base/math/log-histogram.ts";
 import type { Datapath } from "./datapath.ts";
@@ -14,7 +15,7 @@ import { CLASSES, GROUP_BYTES, type GroupSums, MAX_WAYS, type PacketSums } from 
 const BUCKETS = 256 + 32 * 128;
 const QUEUES = 256;
 const PLACES = CLASSES + QUEUES;
-/** In words of 32 bits. */
+/** Sizes and offsets in 32-bit words. */
 const CLASS_WORDS = 32;
 const GROUP_WORDS = GROUP_BYTES / 4;
 const SLOTS_WORDS = 1290;
@@ -41,7 +42,7 @@ export class SegmentSums {
     for (const set of [0, 1]) this.clear(set);
   }
 
-  /** Packets that have reached the output, and neither left nor were lost. */
+  /** Returns the number of packets that have reached the output and neither left nor were lost. */
   underWay(set: number, ways: number): number {
     let packets = 0;
     for (let way = 0; way < ways; way++) {
@@ -161,7 +162,7 @@ function addClass(sums: PacketSums, words: Uint32Array, at: number): void {
   addDelays(sums, words, at + DELAYS_AT);
 }
 
-/** struct delays. A minimum is kept with 1 added: 0 is none. */
+/** Adds struct delays. Minima are stored plus 1: 0 means none. */
 function addDelays(sums: PacketSums, words: Uint32Array, at: number): void {
   const min1 = wide(words, at + 6);
   sums.left += wide(words, at);

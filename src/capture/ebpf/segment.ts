@@ -1,6 +1,7 @@
 /**
- * Ways through one box, measured in the kernel (datapath/segment.bpf.c): packets that come by one interface and leave by another. Everything is attached by links: it is gone when this is
- * closed, and when the process ends in whatever way. Times are the kernel's monotonic clock's; `wallNs` has the offset to the clock of captures.
+ * Measures ways through one box in the kernel (datapath/segment.bpf.c): packets that come by one interface and leave by another. All programs are attached by
+ * links, so they are gone when this is closed and whenever the process ends. Times are those of the kernel's monotonic clock; `wallOffsetNs` returns the offset
+ * to the clock of captures.
  */
 import type { XdpMode } from "./bpf-link.ts";
 import type { Datapath } from "./datapath.ts";
@@ -35,7 +36,7 @@ import { kernelMonotonicNs, wallOffsetNs } from "./wall-offset.ts";
 
 export interface Drop {
   way: number;
-  /** In the output's queue; or before, in forwarding. */
+  /** Dropped from the output's queue, or earlier, while being forwarded. */
   place: "queue" | "forwarding";
   reason: string;
   packets: number;
@@ -47,16 +48,16 @@ export class SegmentDatapath {
   readonly ways: readonly Way[];
   readonly datapath: Datapath;
   readonly departure: Departure;
-  /** Drops are counted by reason. */
+  /** Whether drops are counted by reason. */
   readonly seesDrops: boolean;
-  /** Of XDP, for each input. */
+  /** XDP mode of each input. */
   readonly xdpModes: ReadonlyMap<string, XdpMode>;
-  /** Monotonic ns of the start of epoch 0. */
+  /** Monotonic time in ns at which epoch 0 starts. */
   readonly baseNs: number;
   readonly epochNs: number;
   readonly #open: BigUint64Array;
   readonly #links: { close(): void }[];
-  /** Where epochs are counted. */
+  /** The sums of epochs; null if epochs are not counted. */
   readonly #sums: SegmentSums | null;
   #reasons: ReadonlyMap<number, string> | null = null;
 
@@ -71,12 +72,12 @@ export class SegmentDatapath {
     this.#links = attached.links;
     this.xdpModes = attached.xdpModes;
     this.#open = new BigUint64Array(datapath.map("open_epochs").memory(), 0, 2);
-    // Sets are open for no epoch yet.
+    // No set is assigned to an epoch yet.
     this.#open.fill(NO_EPOCH);
     this.#sums = plan.epochNs === undefined ? null : new SegmentSums(datapath, possibleCpus());
   }
 
-  /** Measures when this resolves. UsageError where it cannot: what is missing, and what to do. */
+  /** Opens the measurement and resolves once it runs. Throws a UsageError that says what is missing and what to do. */
   static async open(plan: SegmentPlan): Promise<SegmentDatapath> {
     checkWays(plan.ways);
     const loaded = await load(plan).catch(refused);
@@ -92,19 +93,19 @@ export class SegmentDatapath {
     }
   }
 
-  /** Counts from now on; returns the number of the epoch that is under way. */
+  /** Starts counting; returns the number of the current epoch. */
   begin(): number {
     const epoch = Math.floor((monotonicNs() - this.baseNs) / this.epochNs);
     for (const e of [epoch, epoch + 1]) Atomics.store(this.#open, e & 1, BigInt(e));
     return epoch;
   }
 
-  /** Packets of an epoch that have reached the output, and neither left nor were lost. */
+  /** Returns the number of packets of an epoch that have reached the output and neither left nor were lost. */
   underWay(epoch: number): number {
     return this.#sums?.underWay(epoch & 1, this.ways.length) ?? 0;
   }
 
-  /** What was counted of an epoch; its set of maps is open for epoch `next` then. */
+  /** Returns what was counted in an epoch, and assigns its set of maps to epoch `next`. */
   take(epoch: number, next: number): { groups: GroupSums[]; flows: FlowSums[] } {
     const set = epoch & 1;
     const flows: FlowSums[] = [];
@@ -118,13 +119,13 @@ export class SegmentDatapath {
     return { groups, flows };
   }
 
-  /** Since it was opened. */
+  /** Returns the counts since the measurement was opened. */
   counts(way: number): WayCounts {
     const key = new Uint8Array(new Uint32Array([way]).buffer);
     return readCounts(this.datapath.map("counted").lookupPerCpu(key));
   }
 
-  /** Since it was opened. */
+  /** Returns the drops since the measurement was opened. */
   drops(): Drop[] {
     const drops: Drop[] = [];
     this.#each(
@@ -153,7 +154,7 @@ export class SegmentDatapath {
     return new RingBuffer(this.datapath.bpf, this.datapath.map(`ring_${of}`));
   }
 
-  /** ns since 1970 of monotonic time 0, now: it moves when the clock is set. */
+  /** Returns the wall clock minus the monotonic clock in ns. It changes when the clock is set. */
   wallOffsetNs(): bigint {
     return wallOffsetNs(this.datapath.bpf.libc);
   }

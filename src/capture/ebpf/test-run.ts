@@ -1,7 +1,7 @@
-/** A program run on a frame without an interface (BPF_PROG_TEST_RUN): for tests and benchmarks. And what the kernel counted of a program's runs. */
+/** Runs a program on a frame without an interface (BPF_PROG_TEST_RUN), for tests and benchmarks, and reads the kernel's statistics of a program's runs. */
 import type { Libbpf } from "./libbpf.ts";
 
-/** struct bpf_test_run_opts. */
+/** Size and offsets of struct bpf_test_run_opts. */
 const OPTIONS_BYTES = 80;
 const DATA_IN = 8;
 const DATA_IN_BYTES = 24;
@@ -13,22 +13,22 @@ const DURATION = 64;
 const FLAGS = 68;
 const BATCH = 76;
 const LIVE_FRAMES = 2;
-/** struct xdp_md: data, data_end, data_meta, ingress_ifindex, two more. */
+/** Size of struct xdp_md: data, data_end, data_meta, ingress_ifindex, two more. */
 const XDP_CONTEXT_BYTES = 24;
-/** struct bpf_prog_info, as far as it is read. */
+/** Size of struct bpf_prog_info and offsets of the fields read. */
 const INFO_BYTES = 224;
 const RUN_TIME = 192;
 const RUNS = 200;
 
 export interface TestRunOptions {
   repeat?: number;
-  /** Of XDP programs: frames go on as the program decides, as if the interface with this index had received them. A generator of packets. */
+  /** XDP programs only: frames go where the program sends them, as if the interface with this index had received them. Serves as a packet generator. */
   liveFrames?: { ingress: number; batch?: number };
 }
 
 export interface TestRun {
   retval: number;
-  /** Of one run, on average. */
+  /** Average duration of one run. */
   durationNs: number;
 }
 
@@ -60,12 +60,12 @@ export function testRun(
   return { retval: view.getUint32(RETVAL, true), durationNs: view.getUint32(DURATION, true) };
 }
 
-/** Memory whose address stays: not in JavaScript's heap. */
+/** Returns memory outside the JavaScript heap, whose address does not change. */
 function outside(bytes: number): Buffer {
   return Buffer.allocUnsafeSlow(Math.max(4096, bytes)).fill(0);
 }
 
-/** Runs of a program and the time they took; counted only while statistics are on. */
+/** Returns the number of runs of a program and the time they took; counted only while statistics are on. */
 export function runsOf(bpf: Libbpf, program: number): { runs: number; timeNs: number } {
   const info = new Uint8Array(INFO_BYTES);
   const outcome = bpf.info(program, info, new Uint32Array([INFO_BYTES]));
@@ -74,7 +74,7 @@ export function runsOf(bpf: Libbpf, program: number): { runs: number; timeNs: nu
   return { runs: Number(view.getBigUint64(RUNS, true)), timeNs: Number(view.getBigUint64(RUN_TIME, true)) };
 }
 
-/** Runs are counted until the function that is returned is called. */
+/** Turns on statistics of runs until the returned function is called. */
 export function countRuns(bpf: Libbpf): () => void {
   const fd = bpf.enableStatistics(0);
   if (fd < 0) throw new Error(`statistics of eBPF programs: errno ${-fd}`);

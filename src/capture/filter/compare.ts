@@ -1,11 +1,11 @@
 /**
- * The comparisons of a filter: `len > 100`, `tcp[tcpflags] & (tcp-syn|tcp-ack) = tcp-syn`, `ip[1] & 0xfc = 0xb8`. One side is a number of the packet,
- * masked and shifted at will, the other a constant. What the columns do not hold is refused: the ECN bits, DF, header bytes at large.
+ * Parses the comparisons of a filter: `len > 100`, `tcp[tcpflags] & (tcp-syn|tcp-ack) = tcp-syn`, `ip[1] & 0xfc = 0xb8`. One side is a number of the packet,
+ * optionally masked and shifted; the other is a constant. Anything that the columns do not hold is an error: the ECN bits, DF, arbitrary header bytes.
  */
 import type { Comparison, FilterExpression, FilterNumber } from "./expression.ts";
 import { HEADER_NUMBERS, plainNumber, TCP_FLAGS, type Token, type TokenCursor } from "./text.ts";
 
-/** A constant, or ((number >> shift) & mask). `offset` is IPv4's flags and fragment offset, of which only little is known. */
+/** A constant, or ((number >> shift) & mask). `offset` is IPv4's flags and fragment offset, of which the columns hold only little. */
 type Value =
   | { constant: number }
   | { number: FilterNumber | "offset"; version: 4 | 6 | null; shift: number; mask: number; token: Token };
@@ -19,7 +19,7 @@ const MIRRORED: Record<Comparison, Comparison> = {
   ">": "<",
   ">=": "<=",
 };
-/** How tightly they bind, as in pcap-filter. */
+/** Precedence of the operators, as in pcap-filter. */
 const OPERATORS = new Map([
   ["&", 1],
   ["|", 1],
@@ -30,7 +30,7 @@ const OPERATORS = new Map([
 const WHOLE = 0xffff_ffff;
 const NUMBERS: readonly string[] = ["len", "ttl", "dscp"];
 
-/** Whether a comparison starts at the cursor. */
+/** Returns whether a comparison starts at the cursor. */
 export function comparisonAhead(cursor: TokenCursor): boolean {
   const next = cursor.peek();
   if (next.key === "(") return isOperator(cursor.behindParenthesis());
@@ -88,7 +88,7 @@ function compare(
   return { kind: "compare", number, version, shift, mask, comparison, value };
 }
 
-/** Operators that bind at least as tightly as `least`, from the left. */
+/** Parses operators of at least precedence `minimum`, left-associative. */
 function parseValue(cursor: TokenCursor, minimum: number): Value {
   let left = parseOperand(cursor);
   for (;;) {
@@ -147,7 +147,7 @@ function parseHeaderNumber(cursor: TokenCursor, token: Token): Value {
   let inside = "";
   while (cursor.peek().kind === "word") inside += cursor.take().key;
   if (!cursor.takeIf("]")) throw cursor.expected("a place in the header and ']'", cursor.peek());
-  // A length of one byte is what there is without one.
+  // `[n:1]` is the same as `[n]`.
   const place = `${token.key}[${inside.replace(/:1$/, "")}]`;
   const found = HEADER_NUMBERS.get(place);
   if (found) return { ...found, shift: 0, mask: WHOLE, token };

@@ -1,18 +1,18 @@
 /**
- * A filter as a tree, and its meaning for one packet: `matches` is the slow, obvious definition that the kernels of filters
- * (src/capture/filter/filter.ts) are tested against, and what code with a single packet or flow key in hand asks.
+ * A filter as a tree, and its meaning for one packet. `matches` is the slow, obvious definition that the kernels of filters (src/capture/filter/filter.ts) are
+ * tested against; code with a single packet or flow key calls it directly.
  *
- * Rules that hold for every primitive: a question about something that the packet does not have (ports of a later fragment, TCP flags of a
- * UDP packet, IPv6 network of an IPv4 packet) is answered with no, whatever the comparison; `not` then makes it yes, as in pcap-filter.
+ * One rule holds for every primitive: a question about something that the packet does not have (ports of a later fragment, TCP flags of a UDP packet, IPv6
+ * network of an IPv4 packet) is false, whatever the comparison. `not` then makes it true, as in pcap-filter.
  */
 import { UsageError } from "../../base/errors.ts";
 import type { PacketBatch } from "../batch.ts";
 import { FLAG, META_HIGH } from "../batch.ts";
 
-/** Which end of a packet must fit. */
+/** Which end of a packet must match. */
 export type FilterEnd = "src" | "dst" | "either" | "both";
 export type Comparison = "=" | "!=" | "<" | "<=" | ">" | ">=";
-/** Numbers that can be compared. `tos` is the DSCP in its place in the octet, the ECN bits read as 0. */
+/** Numbers that can be compared. `tos` is the DSCP at its position in the octet, with the ECN bits read as 0. */
 export type FilterNumber = "len" | "ttl" | "dscp" | "tos" | "proto" | "ipid" | "tcpflags";
 
 export type FilterExpression =
@@ -26,12 +26,12 @@ export type FilterExpression =
   /** `proto` null: TCP, UDP or SCTP. */
   | { kind: "port"; end: FilterEnd; proto: 6 | 17 | 132 | null; low: number; high: number }
   | { kind: "proto"; version: 4 | 6 | null; proto: number }
-  /** The outermost tag; `id` null: any. */
+  /** The outermost tag; `id` null: any tag. */
   | { kind: "vlan"; id: number | null }
   | { kind: "fragment"; version: 4 | null; later: boolean }
-  /** As the capture says; a packet of which it says nothing is neither. */
+  /** As stated by the capture. If it says nothing, the packet matches neither. */
   | { kind: "direction"; way: "inbound" | "outbound" }
-  /** ((number >> shift) & mask) compared with a value, all unsigned 32 bits. */
+  /** ((number >> shift) & mask) compared with a value, all unsigned 32-bit. */
   | {
       kind: "compare";
       number: FilterNumber;
@@ -42,18 +42,18 @@ export type FilterExpression =
       value: number;
     };
 
-/** What a filter may ask about one packet. Left out: not known, and asking for it is an error. */
+/** The fields of one packet that a filter may ask for. Undefined: not known; asking for it is an error. */
 export interface PacketFields {
   version: 4 | 6;
   /** One word for IPv4, four for IPv6, most significant first. */
   src?: readonly number[];
   dst?: readonly number[];
   proto?: number;
-  /** Null where the packet has none (other protocol, later fragment, not captured). */
+  /** Null if the packet has no port (other protocol, later fragment, not captured). */
   sport?: number | null;
   dport?: number | null;
   dscp?: number;
-  /** Null where it is untagged. */
+  /** Null if it is untagged. */
   vlan?: number | null;
   ttl?: number;
   tcpFlags?: number;
@@ -61,13 +61,13 @@ export interface PacketFields {
   ipid?: number;
   fragment?: boolean;
   laterFragment?: boolean;
-  /** Null where the capture does not say. */
+  /** Null if the capture does not say. */
   direction?: "inbound" | "outbound" | null;
 }
 
 export const PORT_PROTOCOLS = [6, 17, 132] as const;
 
-/** Whether one packet fits. Throws a UsageError when the expression asks for a field that is not given. */
+/** Returns whether a packet matches. Throws a UsageError if the expression asks for a field that is not given. */
 export function matches(expression: FilterExpression, fields: PacketFields): boolean {
   switch (expression.kind) {
     case "all":
@@ -134,7 +134,7 @@ function ofVersion(version: 4 | 6 | null, fields: PacketFields): boolean {
   return version === null || version === fields.version;
 }
 
-/** Null where the packet has no such number. */
+/** Returns null if the packet has no such number. */
 function numberOf(number: FilterNumber, fields: PacketFields): number | null {
   switch (number) {
     case "len":
@@ -186,7 +186,7 @@ function known<K extends keyof PacketFields>(
   return value as Exclude<PacketFields[K], undefined>;
 }
 
-/** The fields of one row of a batch whose key columns are not masked yet. */
+/** Returns the fields of one row of a batch whose key columns are not masked yet. */
 export function rowFields(batch: PacketBatch, row: number): PacketFields {
   const low = batch.meta[2 * row]!;
   const high = batch.meta[2 * row + 1]!;

@@ -1,4 +1,4 @@
-/** The language of filters: what is parsed, what each expression chooses, what is refused. Past 400 lines: it is mostly one table of expressions. */
+/** Tests the filter language: how it is parsed, what each expression selects, what is refused. Past 400 lines because it is mostly one table of expressions. */
 
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
@@ -230,14 +230,14 @@ describe("what is not understood is named with its character", () => {
   });
 });
 
-// Random packets and questions from small pools, so that the answers are not all no.
+// Random packets and questions from small pools, so that some of the answers are yes.
 const V4 = [A, B, 0x0a010203, 0xc0a80101, 0xe0000001, ALL];
 const V6 = [
   [0x20010db8, 0, 0, 1],
   [0x20010db8, 0x80000000, 0, 1],
   [0xff020000, 0, 0, 0xfb],
   [0, 0, 0, 1],
-  // Halves equal to those of an IPv4 pair: a filter that forgets the version is caught.
+  // Halves equal to those of an IPv4 pair: catches a filter that forgets the IP version.
   [A, B, A, B],
 ];
 const PORTS = [0, 53, 80, 443, 8080, 65535];
@@ -286,7 +286,7 @@ function fill(batch: PacketBatch, packets: PacketFields[]): void {
       (p.sport !== null ? 1 << 28 : 0);
     batch.meta.set([((p.sport ?? 0) << 16) | (p.dport ?? 0), high], 2 * i);
     const [s, d] = [p.src!, p.dst!];
-    // What IPv4 leaves in the columns of IPv6 is anything: here, an address that is asked for.
+    // IPv4 rows leave arbitrary values in the IPv6 columns: here, an address that the filter asks for.
     const words = p.version === 6 ? [...s, ...d] : [s[0]!, d[0]!, ...V6[0]!.slice(2), ...V6[0]!];
     for (const [k, column] of [batch.addrA, batch.addrB, batch.addrC, batch.addrD].entries()) {
       column.set([words[2 * k + 1]!, words[2 * k]!], 2 * i);
@@ -372,7 +372,7 @@ const tree: fc.Arbitrary<FilterExpression> = fc.letrec<{ tree: FilterExpression 
 
 describe("a compiled filter", () => {
   const kernels = new Kernels();
-  // Not a multiple of 8: planes border on one another at any byte.
+  // Not a multiple of 8, so that planes border on one another at any byte.
   const batch = new PacketBatch(kernels, 37);
   const packets = fc.array(packet, { maxLength: 37, size: "max" });
 
@@ -445,10 +445,10 @@ describe("a compiled filter", () => {
         kernels.u8.fill(1, other, other + rows).fill(0, other + rows, other + 96);
         kernels.call[name](batch.address, plane, name === "filterConstant" ? 1 : other);
         const after = Array.from(kernels.u8.subarray(plane, plane + 96));
-        // 0 and 1 is 0; all others make the rows 1. Behind them `and` and `not` would clear bytes, so those show it by a 1 that stays.
+        // Bytes beyond the plane must not change. `and` with 0 would set them to 0; with all others a byte that stays 1 shows that it was left alone.
         const wanted = name === "filterAnd" ? 0 : 1;
         expect(after).toEqual([...new Array(rows).fill(wanted), ...new Array(96 - rows).fill(1)]);
-        // `or` shows it by a 0 that stays.
+        // `or` must leave a 0 beyond the plane as it is.
         kernels.u8.fill(0, plane, plane + 96);
         kernels.u8.fill(1, other, other + 96);
         kernels.call[name](batch.address, plane, name === "filterConstant" ? 1 : other);
@@ -468,7 +468,7 @@ describe("a compiled filter", () => {
   });
 });
 
-/** Terms as text, each with its meaning written down beside it: nothing of the parser is used. */
+/** Terms as text, each with its meaning written beside it, without any code of the parser. */
 const isPort = (p: PacketFields) => p.sport !== null && [6, 17, 132].includes(p.proto!);
 const TERMS: [string, (p: PacketFields) => boolean][] = [
   ["tcp", (p) => p.proto === 6],
@@ -493,7 +493,7 @@ const TERMS: [string, (p: PacketFields) => boolean][] = [
 interface Spoken {
   text: string;
   says: (p: PacketFields) => boolean;
-  /** Whether it speaks of a VLAN anywhere: two in one `and` may be refused. */
+  /** Whether it mentions a VLAN anywhere: two in one `and` may be refused. */
   vlan: boolean;
 }
 const spoken = fc.letrec<{ term: Spoken; chain: Spoken }>((tie) => ({

@@ -1,16 +1,15 @@
 /**
- * Filters: the everyday part of pcap-filter syntax, answered for whole batches from their columns. docs/filters.md is the user's
- * page, with every difference from pcap-filter.
+ * Compiles filters: the most used part of pcap-filter syntax, evaluated for whole batches on their columns. docs/filters.md is the user's page, with every
+ * difference from pcap-filter.
  *
  *   text -> parseFilter -> FilterExpression (a tree, pure) -> compileFilter -> steps over planes -> plane 0 of `select`
  *
- * A compiled filter is a list of steps, each one kernel call over the whole batch (kernels/decode/filter.ts): a primitive writes a plane, then planes
- * are joined. A term is worked out in the plane behind its left neighbour's, so chains need two planes and only nesting needs
- * more; the batch has 8, deeper expressions get planes of their own, which live as long as the filter.
+ * A compiled filter is a list of steps, each one kernel call over the whole batch (kernels/decode/filter.ts): a primitive writes a plane, then planes are
+ * joined. A term is evaluated in the plane after its left neighbour's, so chains need two planes and only nesting needs more. The batch has 8; deeper
+ * expressions get additional planes, which live as long as the filter.
  *
- * It runs before keyFlows masks the key columns and reads no packet bytes. Text that is not understood is a UsageError that names
- * the character; a question that the columns cannot answer (MPLS labels, MAC addresses, payload) is refused by name, never
- * answered wrongly.
+ * A filter runs before keyFlows masks the key columns, and reads no packet bytes. A syntax error is a UsageError that names the character. A question that the
+ * columns cannot answer (MPLS labels, MAC addresses, payload) is an error that names it; it is never answered wrongly.
  */
 import { batchConstants, WordQuestionBytes, WordQuestionLayout } from "../../base/kernel-layout.ts";
 import type { Kernels } from "../../base/kernels.ts";
@@ -21,17 +20,17 @@ import { PORT_PROTOCOLS } from "./expression.ts";
 import { FilterParser } from "./parser.ts";
 import { ENDS, keptBits, PLACES, type Place, rangeOf, versionNeed } from "./places.ts";
 
-/** The expression as a tree. */
+/** Parses an expression into a tree. */
 export function parseFilter(text: string): FilterExpression {
   return new FilterParser(text).parse();
 }
 
 export interface CompiledFilter extends RowFilter {
-  /** Gives back the kernel memory that the filter took. */
+  /** Frees the filter's kernel memory. */
   free(): void;
 }
 
-/** An expression, or its text, made ready to run on batches of these kernels. */
+/** Compiles an expression, or its text, for batches of these kernels. */
 export function compileFilter(expression: FilterExpression | string, kernels: Kernels): CompiledFilter {
   const tree = typeof expression === "string" ? parseFilter(expression) : expression;
   const steps: Step[] = [];
@@ -68,22 +67,21 @@ export function compileFilter(expression: FilterExpression | string, kernels: Ke
   };
 }
 
-/** Some part of the expression asks for the IP identification. */
-/** It can be decided only where rows have the identification. */
+/** Returns whether the expression asks for the IP identification. If so, the filter needs rows that have it. */
 export function asksIdentification(expression: FilterExpression): boolean {
   if (expression.kind === "and" || expression.kind === "or") return expression.terms.some(asksIdentification);
   if (expression.kind === "not") return asksIdentification(expression.term);
   return expression.kind === "compare" && expression.number === "ipid";
 }
 
-/** `question`: room for a WordQuestion. */
+/** One step of a compiled filter. `question`: address of a scratch WordQuestion. */
 type Step = (batch: PacketBatch, plane: (index: number) => number, question: number) => void;
 
-/** Planes of the `select` column. */
+/** Number of planes in the `select` column. */
 const BATCH_PLANES = batchConstants.PLANES;
 const { META_PROTO, META_VLAN_ID, META_VLAN } = batchConstants;
 
-/** Appends the steps that leave the answer in plane `at`; returns how many planes are needed up to there. */
+/** Appends the steps that leave the result in plane `at`; returns the number of planes needed so far. */
 function emit(expression: FilterExpression, at: number, steps: Step[]): number {
   switch (expression.kind) {
     case "and":

@@ -1,4 +1,6 @@
-/** Which flows fit a filter: the expression language of the command line (docs/filters.md) on flow keys; what is no expression is searched for as text. */
+/**
+ * Selects flows by the filter language of the command line (docs/filters.md) on flow keys. Text that is not an expression is searched for in the flow's name.
+ */
 import { parseAddress } from "../address.ts";
 import { parseFlowKey, withoutPrefix } from "../flow/flow-text.ts";
 import { matches, type PacketFields } from "./expression.ts";
@@ -7,7 +9,7 @@ import { FilterParser } from "./parser.ts";
 export interface FlowFilter {
   text: string;
   fits(flow: string): boolean;
-  /** Why the text is not an expression; it is looked for in the flow's name then. */
+  /** Why the text is not an expression. It is then searched for in the flow's name. */
   problem: string | null;
 }
 
@@ -25,7 +27,7 @@ export function flowFilter(text: string): FlowFilter {
       try {
         return fields !== null && matches(expression, fields);
       } catch {
-        // Asks for what a flow's key does not have.
+        // The expression asks for something that a flow's key does not have.
         return false;
       }
     };

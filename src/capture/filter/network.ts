@@ -1,4 +1,4 @@
-/** Addresses and networks in a filter: `10.0.0.1`, `10.0.0.0/8`, `10.1` (a /16), `10.0.0.0 mask 255.0.0.0`, `2001:db8::/32`. */
+/** Parses addresses and networks in a filter: `10.0.0.1`, `10.0.0.0/8`, `10.1` (a /16), `10.0.0.0 mask 255.0.0.0`, `2001:db8::/32`. */
 import type { UsageError } from "../../base/errors.ts";
 import { formatIpv4, formatIpv6, parseAddress } from "../address.ts";
 import type { FilterEnd, FilterExpression } from "./expression.ts";
@@ -6,7 +6,7 @@ import { plainNumber, type Token, type TokenCursor } from "./text.ts";
 
 type Expected = (what: string, token: Token, why?: string) => UsageError;
 
-/** `version`: the one that `ip` or `ip6` before it asks for. */
+/** `version`: the IP version that a preceding `ip` or `ip6` requires. */
 export function parseNetwork(
   cursor: TokenCursor,
   { end, type }: { end: FilterEnd; type: string | null },
@@ -44,9 +44,9 @@ export function parseNetwork(
   return { kind: "net", end, version: found.version, words: found.words, mask };
 }
 
-/** One to four numbers of IPv4, filled up with zeros, or IPv6; `given` is how many bits were written. */
+/** Parses one to four numbers of IPv4, padded with zeros, or IPv6; `given` is the number of bits written. */
 function readNetwork(text: string): { version: 4 | 6; words: number[]; given: number } | null {
-  // Some readers take a leading zero for octal: no reading is safe.
+  // Refuse leading zeros: some tools read them as octal, so no interpretation is safe.
   if (/^\d+(?:\.\d+){0,3}$/.test(text) && !/(?:^|\.)0\d/.test(text)) {
     const parts = text.split(".");
     const address = parseAddress([...parts, "0", "0", "0"].slice(0, 4).join("."));

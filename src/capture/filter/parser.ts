@@ -1,12 +1,12 @@
 /**
- * The grammar of filters, by recursive descent:
+ * Parses filters by recursive descent. The grammar:
  *
  *   expression = term { ("and" | "or") term }          same precedence, from the left, as in pcap-filter
  *   term       = { "not" } ( "(" expression ")" | comparison | primitive | id )
  *   primitive  = [protocol] [direction] [type] id | protocol | "vlan" [N] | "less" N | "greater" N | ...
- *   id         = address, port or protocol, or a parenthesis of them; without words before it, it takes those of the last one
+ *   id         = address, port or protocol, or a parenthesis of them; an id without words before it uses those of the last id
  *
- * A term without an id (`tcp`, `vlan 3`) ends what is carried on: `tcp or 80` is an error, as in pcap-filter.
+ * A term without an id (`tcp`, `vlan 3`) ends this carrying over: `tcp or 80` is an error, as in pcap-filter.
  */
 import { entryOf } from "../../base/lists.ts";
 import { comparisonAhead, parseComparison } from "./compare.ts";
@@ -29,9 +29,9 @@ export interface Qualifier {
   protocol: Token | null;
   end: FilterEnd;
   type: "host" | "net" | "port" | "portrange" | "proto" | null;
-  /** The last of the words: what messages name. */
+  /** The last of the words, which messages name. */
   last: Token;
-  /** Taken from an earlier term. */
+  /** Carried over from an earlier term. */
   carried: boolean;
 }
 
@@ -96,7 +96,7 @@ export class FilterParser {
     });
   }
 
-  /** An id, or several in a parenthesis. */
+  /** Parses an id, or several in a parenthesis. */
   #ids(qualifier: Qualifier): Term {
     return this.#negated(() => {
       if (this.#cursor.peek().key === "(") return this.#parenthesis(() => this.#ids(qualifier));
@@ -145,7 +145,7 @@ export class FilterParser {
     throw cursor.expected("a term such as 'host', 'net', 'port' or 'tcp'", token, advice);
   }
 
-  /** Terms that take no id. */
+  /** Parses terms that take no id. */
   #simple(token: Token): FilterExpression | null {
     const cursor = this.#cursor;
     switch (token.key) {
@@ -194,7 +194,7 @@ export class FilterParser {
     return number;
   }
 
-  /** A protocol that stands alone. */
+  /** Parses a protocol that stands alone. */
   #protocolTerm(token: Token): FilterExpression {
     const version = token.key === "ip" ? 4 : token.key === "ip6" ? 6 : null;
     if (version === null) {
@@ -203,7 +203,7 @@ export class FilterParser {
       return { kind: "proto", ...term };
     }
     if (this.#cursor.takeIf("multicast")) {
-      // As in pcap-filter everything from 224.0.0.0 on, the limited broadcast among it.
+      // As in pcap-filter: everything from 224.0.0.0 up, including the limited broadcast.
       return version === 4
         ? { kind: "net", end: "dst", version, words: [0xe000_0000], mask: [0xe000_0000] }
         : { kind: "net", end: "dst", version, words: [0xff00_0000, 0, 0, 0], mask: [0xff00_0000, 0, 0, 0] };
@@ -214,7 +214,7 @@ export class FilterParser {
     return { kind: "version", version };
   }
 
-  /** [protocol] [direction] [type] id, from the direction on. */
+  /** Parses [protocol] [direction] [type] id, from the direction on. */
   #qualified(protocol: Token | null): Term {
     const cursor = this.#cursor;
     let last = cursor.peek();
@@ -239,7 +239,7 @@ export class FilterParser {
     const other = first === "src" ? "dst" : "src";
     const joint = cursor.peek().key;
     if ((joint !== "or" && joint !== "and") || cursor.peek(1).key !== other) return first;
-    // No id stands between them, so the two words are one direction.
+    // No id stands between `src` and `dst`, so `src or dst` is one direction.
     cursor.take();
     cursor.take();
     return joint === "or" ? "either" : "both";
@@ -337,7 +337,7 @@ function comparison(
   return { kind: "compare", number, version: null, shift: 0, mask: 0xffff_ffff, comparison: sign, value };
 }
 
-/** Tags asked for at once. */
+/** Returns the number of tags that an expression requires at once. */
 function vlanTerms(expression: FilterExpression): number {
   if (expression.kind === "vlan") return 1;
   if (expression.kind !== "and") return 0;

@@ -1,11 +1,14 @@
-/** Where the numbers lie that filters ask for, and what a comparison means for them: for batches (filter.ts) and for the kernel (src/capture/ebpf/kernel-filter.ts). */
+/**
+ * Where the numbers that filters ask for are stored, and what a comparison means for them; shared by batches (filter.ts) and eBPF
+ * (src/capture/ebpf/kernel-filter.ts).
+ */
 import { batchConstants, filterConstants } from "../../base/kernel-layout.ts";
 import type { FilterEnd, FilterNumber } from "./expression.ts";
 
 const { META_PROTO, META_IPV6, META_PORTS } = batchConstants;
 const MAX_WORD = 0xffff_ffff;
 
-/** Which end of a packet is asked for, as the kernels number them. */
+/** The kernels' codes for the ends of a packet. */
 export const ENDS: Record<FilterEnd, number> = {
   src: filterConstants.ENDS_SOURCE,
   dst: filterConstants.ENDS_DESTINATION,
@@ -13,13 +16,13 @@ export const ENDS: Record<FilterEnd, number> = {
   both: filterConstants.ENDS_BOTH,
 };
 
-/** Where a number lies: `bits` bits from `shift` on of a u32 column or of the upper half of meta; its lowest `up` bits read as 0. */
+/** Position of a number: `bits` bits from bit `shift` of a u32 column or of the upper half of meta. Its lowest `up` bits read as 0. */
 export interface Place {
   column: "wireLength" | "flags" | "ipid" | "metaHigh";
   shift: number;
   bits: number;
   up?: number;
-  /** What meta must say for the packet to have it: mask and value. */
+  /** What meta must contain for the packet to have the number: mask and value. */
   need?: [bigint, bigint];
 }
 
@@ -35,11 +38,13 @@ export const PLACES: Record<FilterNumber, Place> = {
   },
   proto: { column: "metaHigh", shift: 0, bits: 8 },
   dscp: { column: "metaHigh", shift: 8, bits: 6 },
-  // The DSCP in its place in the octet; the two bits below it in metaHigh are the protocol's and are masked away (`up`).
+  // The DSCP at its position in the octet. The two bits below it in metaHigh belong to the protocol and are masked away (`up`).
   tos: { column: "metaHigh", shift: 6, bits: 8, up: 2 },
 };
 
-/** The bits of a number that are asked for, in their place. Where both shifts together pass 31 nothing is kept, so that a shift modulo 32 does no harm. */
+/**
+ * Returns the mask of the requested bits of a number, in their column. If both shifts together exceed 31 the mask is 0, so that a shift modulo 32 does no harm.
+ */
 export function keptBits(place: Place, shift: number, mask: number): number {
   const whole = place.bits === 32 ? MAX_WORD : 2 ** place.bits - 1;
   const valid = whole - (2 ** (place.up ?? 0) - 1);
@@ -50,7 +55,7 @@ export function versionNeed(version: 4 | 6 | null): [bigint, bigint] {
   return version === null ? [0n, 0n] : [META_IPV6, version === 6 ? META_IPV6 : 0n];
 }
 
-/** The numbers that fit (for "!=": that do not); null for none. */
+/** Returns the range of matching numbers (for "!=": of those that do not match), or null if there are none. */
 export function rangeOf(comparison: string, value: number): [number, number] | null {
   switch (comparison) {
     case "<":

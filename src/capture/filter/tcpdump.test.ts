@@ -1,6 +1,6 @@
 /**
- * The filter against tcpdump itself: the same expressions on the same captures choose the same packets. Where the two differ by intent
- * (docs/filters.md), tcpdump is given the expression that means what ours means. Past 400 lines: it is mostly the list of expressions.
+ * Compares the filter with tcpdump: the same expressions on the same captures must select the same packets. Where the two differ by intent (docs/filters.md),
+ * tcpdump gets an expression with the meaning of ours. Past 400 lines because it is mostly the list of expressions.
  */
 import { execFileSync } from "node:child_process";
 import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
@@ -92,7 +92,7 @@ function transport(proto: number, sport: number, dport: number, flags: number, s
   return [8, 0, 0, 0, 0, 1, 0, 1, ...data];
 }
 
-/** xorshift32: the same packets at every run. */
+/** xorshift32: the same packets in every run. */
 function random(seed: number): (below: number) => number {
   let x = seed;
   return (below) => {
@@ -148,7 +148,7 @@ function generated(): number[][] {
 
 // --- the two sides ---
 
-/** For tagged and untagged frames alike, IP only: pcap-filter's terms see untagged frames unless `vlan` comes before. */
+/** Covers tagged and untagged frames, IP only: pcap-filter's terms match only untagged frames unless `vlan` comes first. */
 const anyTag = (expression: string) =>
   `((ip or ip6) and (${expression})) or (vlan and (ip or ip6) and (${expression}))`;
 
@@ -159,7 +159,7 @@ function tcpdump(file: string, expression: string): Buffer {
   });
 }
 
-/** Seconds of the records of a pcap file in this machine's byte order. */
+/** Returns the seconds of the records of a pcap file in this machine's byte order. */
 function seconds(bytes: Buffer): number[] {
   const out: number[] = [];
   for (let at = 24; at < bytes.length; at += 16 + bytes.readUInt32LE(at + 8))
@@ -193,7 +193,7 @@ async function ours(
 
 // --- expressions ---
 
-/** The same words for both. */
+/** The same words for both programs. */
 const SAME = [
   "host 10.0.0.1",
   "src host 10.0.0.1",
@@ -279,7 +279,7 @@ const SAME = [
   "src host 10.0.0.1 and tcp dst port 443 and greater 100",
 ];
 
-/** Ours, and what tcpdump must be asked for the same. */
+/** Our expression, and the one that asks tcpdump for the same. */
 const TAG = "(ether[12:2] = 0x8100 or ether[12:2] = 0x88a8)";
 const id = (n: number) => `(${TAG} and ether[14:2] & 0xfff = ${n})`;
 const DIFFERENT: [string, string][] = [
@@ -317,7 +317,7 @@ describe.skipIf(tcpdumpMissing)("on generated packets the same ones as tcpdump",
       const file = join(folder, "generated.pcap");
       const wanted = seconds(tcpdump(file, theirs));
       expect((await ours(file, mine)).seconds).toEqual(wanted);
-      // An expression that chooses nothing would show nothing.
+      // An expression that selects nothing would prove nothing.
       expect(wanted.length).toBeGreaterThan(0);
     },
   );
@@ -334,16 +334,16 @@ const CAPTURES = [
   "replay/waikato-isp-2010-10k.ns.multiif.pcapng.gz",
 ];
 
-/** What tcpdump must be asked where packets have a hop-by-hop header (multicast listener reports), which ours passes over. */
+/** Expressions for tcpdump on packets with a hop-by-hop header (multicast listener reports), which our decoder skips. */
 const BEHIND_HOP_BY_HOP: Record<string, string> = {
   icmp6: "icmp6 or (ip6[6] = 0 and ip6[40] = 58)",
   "ip6 proto 58": "ip6 proto 58 or (ip6[6] = 0 and ip6[40] = 58)",
 };
 
-/** Some frames of this capture end within their headers: no packets for us, and what tcpdump says of them depends on the question. */
+/** Some frames of this capture end within their headers: they are no packets here, and tcpdump's answer depends on the question. */
 const GUARDS: Record<string, string> = { "replay/mawi-20060105-10k.pcap.gz": "greater 60 and " };
 
-/** Questions about hosts and ports that the capture has. */
+/** Returns questions about hosts and ports that occur in the capture. */
 async function local(file: string): Promise<string[]> {
   const reader = await CaptureReader.open(kernels, file);
   const out: string[] = [];
@@ -369,12 +369,12 @@ describe.skipIf(tcpdumpMissing)("on recorded traffic as many as tcpdump", () => 
     it.skipIf(missing)(name, async () => {
       const file = join(folder, basename(name, ".gz"));
       writeFileSync(file, gunzipSync(readFileSync(path)));
-      // Raw IP has no tags, and libpcap refuses the word there.
+      // Raw IP has no tags, and libpcap refuses `vlan` there.
       const wrap = name.includes("rawip") ? (e: string) => `(ip or ip6) and (${e})` : anyTag;
       const different: string[] = [];
       const guard = GUARDS[name] ?? "";
       const all = (await ours(file, `${guard}(ip or ip6)`)).count;
-      // Questions that some packets fit and some do not.
+      // Count questions that some packets match and some do not.
       let telling = 0;
       for (const expression of [...SAME, ...(await local(file))]) {
         const question = wrap(`${guard}(${BEHIND_HOP_BY_HOP[expression] ?? expression})`);
@@ -447,7 +447,7 @@ describe("where ours differs from pcap-filter by intent", () => {
     expect(await chosen("proto gre", true)).toEqual([]);
     expect(await chosen("host 10.0.0.1", true)).toEqual([3, 4, 5]);
     expect(await chosen("net 192.168.0.0/16", true)).toEqual([]);
-    // The length stays that of the whole frame.
+    // The length is still that of the whole frame.
     expect(await chosen(`len = ${frames[3]!.length}`, true)).toEqual([3]);
   });
 });

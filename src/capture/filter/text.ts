@@ -1,4 +1,4 @@
-/** The words of a filter expression: cutting the text into tokens, the names that are known, and errors that point at a character. */
+/** The words of a filter expression: splits text into tokens, holds the known names, and makes errors that point at a character. */
 
 import { UsageError } from "../../base/errors.ts";
 import { entryAt } from "../../base/lists.ts";
@@ -9,7 +9,7 @@ export interface Token {
   kind: "word" | "sign" | "end";
   /** As written. */
   text: string;
-  /** Lower case, and `and`, `or`, `not` for their signs: what the grammar looks at. */
+  /** Lower case, with `and`, `or`, `not` for their signs: what the grammar compares. */
   key: string;
   /** Index of its first character in the expression. */
   start: number;
@@ -24,18 +24,18 @@ const SAME = new Map([
   ["length", "len"],
 ]);
 
-/** Deeper trees are refused before they become a matter of stack. */
+/** Depth limit of trees, so that recursion cannot exhaust the stack. */
 const MAX_DEPTH = 200;
-/** Characters of an expression that a message shows. */
+/** Number of characters of an expression shown in a message. */
 const LONGEST_SHOWN = 400;
 
-/** The tokens of an expression and how far the parser has come. */
+/** The tokens of an expression and the parser's position. */
 export class TokenCursor {
   readonly text: string;
   readonly #tokens: Token[];
   #next = 0;
   #open = 0;
-  /** Of each "(", where its ")" is; found in one go, when it is first asked for. */
+  /** Index of the ")" of each "("; computed when first needed. */
   #closing: Map<number, number> | null = null;
 
   constructor(text: string) {
@@ -43,7 +43,7 @@ export class TokenCursor {
     this.#tokens = tokenize(text);
   }
 
-  /** The next token, or one further on (-1: the one before). The last one is "end". */
+  /** Returns the next token, or one further ahead (-1: the previous one). The last token is "end". */
   peek(ahead = 0): Token {
     return entryAt(this.#tokens, Math.min(this.#next + ahead, this.#tokens.length - 1));
   }
@@ -54,19 +54,19 @@ export class TokenCursor {
     return token;
   }
 
-  /** Takes the next token if it is this one. */
+  /** Takes the next token if its key is this one. */
   takeIf(key: string): Token | null {
     return this.peek().kind !== "end" && this.peek().key === key ? this.take() : null;
   }
 
-  /** The token behind the parenthesis that closes the one at the cursor; null where none does. */
+  /** Returns the token after the closing parenthesis of the one at the cursor; null if it is not closed. */
   behindParenthesis(): Token | null {
     this.#closing ??= closingOf(this.#tokens);
     const closing = this.#closing.get(this.#next);
     return closing === undefined ? null : this.peek(closing + 1 - this.#next);
   }
 
-  /** Parses what stands between the parenthesis at the cursor and its end. */
+  /** Parses what is between the parenthesis at the cursor and its end. */
   inParenthesis<T>(atItsEnd: string, parse: () => T): T {
     this.limitDepth(++this.#open, this.take());
     const inside = parse();
@@ -79,7 +79,7 @@ export class TokenCursor {
     if (depth > MAX_DEPTH) throw this.error(`nested more than ${MAX_DEPTH} deep`, token);
   }
 
-  /** "expected this, found that", at the token found. */
+  /** Returns the error "expected this, found that" at the token found. */
   expected(what: string, token: Token, why = ""): UsageError {
     const found = token.kind === "end" ? "the end" : `'${token.text}'`;
     return this.error(`expected ${what}, found ${found}${why && ` (${why})`}`, token);
@@ -106,7 +106,7 @@ function tokenize(text: string): Token[] {
   const tokens: Token[] = [];
   TOKEN.lastIndex = 0;
   for (;;) {
-    // Matches everywhere: at the end with three empty groups.
+    // Always matches: at the end with three empty groups.
     const [, sign, word, other] = TOKEN.exec(text) ?? [];
     const found = sign ?? word ?? other ?? "";
     const start = TOKEN.lastIndex - found.length;
@@ -120,10 +120,10 @@ function tokenize(text: string): Token[] {
   }
 }
 
-/** Names the character (counted from 1, as a reader counts) and shows it in the hint. */
+/** Returns an error that names the character (counted from 1) and shows it in the hint. */
 function filterError(text: string, at: number, what: string): UsageError {
   const before = [...text.slice(0, at)].length;
-  // Of a long one what is around the place.
+  // Of a long expression, show only the part around the position.
   const from = text.length > LONGEST_SHOWN ? Math.max(0, at - LONGEST_SHOWN / 2) : 0;
   const shown = text.slice(from, from + LONGEST_SHOWN).replace(/\s/g, " ");
   const shift = [...text.slice(from, at)].length;
@@ -169,7 +169,7 @@ function each(names: string, reason: string): Record<string, string> {
   return Object.fromEntries(names.split(" ").map((name) => [name, reason]));
 }
 
-/** Protocols that are a term by themselves: the IP version they imply (null: both) and their number. */
+/** Protocols that are a term by themselves: their number and the IP version they imply (null: both). */
 export const PROTOCOL_TERMS = new Map<string, { version: 4 | 6 | null; proto: number }>(
   Object.entries({
     tcp: { version: null, proto: 6 },
@@ -188,12 +188,12 @@ export const PROTOCOL_TERMS = new Map<string, { version: 4 | 6 | null; proto: nu
   }),
 );
 
-/** IPv6 headers that the decoder follows to what lies behind them: no row ever has them as its protocol. */
+/** IPv6 headers that the decoder skips to reach the next one: no row ever has them as its protocol. */
 export const FOLLOWED_HEADERS = new Set([0, 43, 44, 51, 60, 140]);
 
 const PROTOCOL_ALIASES = new Map(Object.entries({ icmpv6: 58, "ipv6-icmp": 58, ipencap: 4, igrp: 9 }));
 
-/** A protocol by name or number; a backslash in front is what pcap-filter asks for where the name is a keyword. */
+/** Parses a protocol by name or number. pcap-filter requires a backslash before a name that is also a keyword; it is accepted here. */
 export function protocolNumber(text: string): number | null {
   const name = text.replace(/^\\/, "").toLowerCase();
   const number = plainNumber(name);
@@ -234,7 +234,7 @@ const SERVICES = new Map<string, number>(
   }),
 );
 
-/** A port by number or by one of a few names; the name says nothing about the protocol. */
+/** Parses a port by number or by one of a few names; the name says nothing about the protocol. */
 export function portNumber(text: string): number | null {
   const number = plainNumber(text) ?? SERVICES.get(text.toLowerCase()) ?? null;
   return number !== null && number <= 65_535 ? number : null;
@@ -242,7 +242,7 @@ export function portNumber(text: string): number | null {
 
 const DSCP_NAMES = new Map(Object.entries({ ef: 46, va: 44, le: 1, be: 0 }));
 
-/** DSCP by number or by name: ef, va, le, be, cs0-cs7, af11-af43. */
+/** Parses a DSCP by number or by name: ef, va, le, be, cs0-cs7, af11-af43. */
 export function dscpNumber(text: string): number | null {
   const name = text.toLowerCase();
   const known = DSCP_NAMES.get(name);
@@ -255,7 +255,7 @@ export function dscpNumber(text: string): number | null {
   return number !== null && number <= 63 ? number : null;
 }
 
-/** Unsigned 32 bits, decimal or hexadecimal. Leading zeros are refused: pcap-filter reads them as octal. */
+/** Parses an unsigned 32-bit number, decimal or hexadecimal. Leading zeros are refused, because pcap-filter reads them as octal. */
 export function plainNumber(text: string): number | null {
   if (!/^(?:0|[1-9]\d*|0x[0-9a-f]+)$/i.test(text)) return null;
   const number = Number(text);

@@ -15,7 +15,7 @@ const scratch = mkdtempSync(join(tmpdir(), "hoptime-key-"));
 afterAll(() => rmSync(scratch, { recursive: true, force: true }));
 const kernels = new Kernels();
 
-/** The flows of some frames under a key: what each row is accounted to, and its hash. */
+/** Returns the flow and the hash of each row of some frames under a key. */
 async function flowsOf(
   frames: Uint8Array[],
   text: string,
@@ -112,7 +112,7 @@ test("equal keys have equal hashes, different keys different ones; the hash of a
     const flows = await flowsOf(frames, text);
     const byKey = new Map<string, string>();
     for (const { key: described, words, hash } of flows) {
-      // As people read it: what the key leaves out must leave no trace in the hash.
+      // In readable form: a field that the key leaves out must not influence the hash.
       const key = JSON.stringify(described);
       expect(byKey.get(key) ?? hash).toBe(hash);
       byKey.set(key, hash);

@@ -1,7 +1,7 @@
 /**
- * What packets are accounted to. A key is a mask over the decoded fields: `5tuple` (default), `hosts`, `src`, `dst`, `src/24`, `dst/16`,
- * `prefix/24`, `ports`, `sport`, `dport`, `proto`, `dscp`, `vlan`, and any of them joined with commas. A prefix length N holds for IPv4; IPv6 takes
- * 2N (32 -> 128), or what follows a second slash: `src/24/56`.
+ * Defines how packets are grouped into flows. A key is a mask over the decoded fields: `5tuple` (default), `hosts`, `src`, `dst`, `src/24`, `dst/16`,
+ * `prefix/24`, `ports`, `sport`, `dport`, `proto`, `dscp`, `vlan`, or several of them joined with commas. A prefix length N is for IPv4; IPv6 uses 2N (32 ->
+ * 128), or the number after a second slash: `src/24/56`.
  */
 import { UsageError } from "../../base/errors.ts";
 import { batchConstants } from "../../base/kernel-layout.ts";
@@ -31,7 +31,7 @@ export interface FlowKey {
 /** A key as the kernels hold it: meta, addrA..addrD as pairs [low, high] of uint32, ten words in all. */
 export type KeyWords = ArrayLike<number>;
 
-/** What a key keeps: IPv4 meta and addresses; IPv6 meta, then source and destination in two halves each. */
+/** The masks of a key. IPv4: meta and addresses; IPv6: meta, then source and destination in two halves each. */
 export type MaskWords = [
   meta4: bigint,
   addresses4: bigint,
@@ -45,7 +45,7 @@ export type MaskWords = [
 const NAMES = "5tuple, hosts, src, dst, src/N, dst/N, prefix/N, ports, sport, dport, proto, dscp, vlan";
 
 export class FlowKeySpec {
-  /** As the user wrote it. */
+  /** The key's text as the user wrote it. */
   readonly text: string;
   readonly #meta: bigint;
   readonly #src: [number, number] | null;
@@ -63,7 +63,7 @@ export class FlowKeySpec {
     this.#dst = dst;
   }
 
-  /** `parameter`: what the key is called where it was given. */
+  /** Parses a key. `parameter`: the name of the key's parameter, for messages. */
   static parse(text = "5tuple", parameter = "key"): FlowKeySpec {
     let meta = 0n;
     let src: [number, number] | null = null;
@@ -97,14 +97,14 @@ export class FlowKeySpec {
     return new FlowKeySpec(text, meta, src, dst);
   }
 
-  /** Writes the mask where keyFlows reads it; returns its address. */
+  /** Writes the mask to kernel memory for keyFlows; returns its address. */
   store(kernels: Kernels): number {
     const address = kernels.alloc(7 * 8);
     for (const [i, word] of this.maskWords().entries()) kernels.writeU64(address + 8 * i, word);
     return address;
   }
 
-  /** What keyFlows of kernels/decode/digest.ts reads. */
+  /** Returns the mask words that keyFlows of kernels/decode/digest.ts reads. */
   maskWords(): MaskWords {
     const [s4, s6] = this.#src ?? [0, 0];
     const [d4, d6] = this.#dst ?? [0, 0];
@@ -117,7 +117,7 @@ export class FlowKeySpec {
     return [this.#meta, (mask32(s4) << 32n) | mask32(d4), this.#meta, ...halves(s6), ...halves(d6)];
   }
 
-  /** Words of a five-tuple, as the kernels hold it, without what the key leaves out. */
+  /** Returns the words of a five-tuple with the fields that the key leaves out set to zero. */
   mask(words: KeyWords): Uint32Array {
     const [meta, addresses4, , ...addresses6] = this.maskWords();
     const v6 = ((words[1] ?? 0) & META_HIGH.ipv6) !== 0;
@@ -130,7 +130,7 @@ export class FlowKeySpec {
     );
   }
 
-  /** True for keys whose flows have a Community ID. */
+  /** Whether flows of this key have a Community ID. */
   get isFiveTuple(): boolean {
     const five = PORT_D | PORT_S | PROTO | PORTS_VALID;
     const whole = (lengths: [number, number] | null) =>
@@ -138,12 +138,12 @@ export class FlowKeySpec {
     return (this.#meta & five) === five && whole(this.#src) && whole(this.#dst);
   }
 
-  /** The five-tuple and nothing beside it. */
+  /** Whether the key is the five-tuple and nothing else. */
   get isJustFiveTuple(): boolean {
     return this.isFiveTuple && (this.#meta & (DSCP | VLAN)) === 0n;
   }
 
-  /** One of the key's addresses never leaves its link (link-local, local multicast, unspecified). `words` as the kernels hold it, at `at`. */
+  /** Returns whether one of the key's addresses never leaves its link (link-local, local multicast, unspecified). `words` as the kernels hold it, at `at`. */
   isLinkScoped(words: KeyWords, at = 0): boolean {
     const w = (i: number) => words[at + i] ?? 0;
     const v6 = (w(1) & META_HIGH.ipv6) !== 0;
@@ -162,7 +162,7 @@ export class FlowKeySpec {
     return (this.#src !== null && scoped(true)) || (this.#dst !== null && scoped(false));
   }
 
-  /** The key of a flow in words people read. `words` as the kernels hold it, at `at`. */
+  /** Returns the key of a flow in readable form. `words` as the kernels hold it, at `at`. */
   describe(words: KeyWords, at = 0): FlowKey {
     const w = (i: number) => words[at + i] ?? 0;
     const [metaLow, metaHigh] = [w(0), w(1)];

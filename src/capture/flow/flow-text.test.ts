@@ -104,7 +104,7 @@ test.skipIf(!version)("Community IDs are those of tshark", () => {
   const addresses = [Uint8Array.of(10, 0, 0, 1), Uint8Array.of(10, 0, 0, 2), Uint8Array.of(9, 255, 0, 7)];
   const flows: { frame: Uint8Array; id: string | null }[] = [];
   const text = (a: Uint8Array) => a.join(".");
-  // Messages are whole: tshark gives malformed ones none, or one of their addresses alone.
+  // The quoted packets are complete: for truncated ones tshark gives no ID, or one of their addresses alone.
   const quoted = p.stack([p.ipv4({ proto: 17 }), p.udp()]);
   const quoted6 = p.stack([p.ipv6({ next: 17 }), p.udp()]);
   for (const src of addresses)

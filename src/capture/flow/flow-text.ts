@@ -1,4 +1,4 @@
-/** Flow keys as people write them: `tcp 10.0.0.1:443 > 10.0.0.9:51000`, and as other tools name them: Community ID v1. */
+/** Flow keys as text: `tcp 10.0.0.1:443 > 10.0.0.9:51000`, and the Community ID v1 of other tools. */
 import { UsageError } from "../../base/errors.ts";
 import { sha1 } from "../../base/sha1.ts";
 import { parseAddress, requireAddress } from "../address.ts";
@@ -52,12 +52,12 @@ export function formatFlowKey(key: FlowKey): string {
   return parts.length > 0 ? parts.join(" ") : "all";
 }
 
-/** `10.0.0.0/24` without its prefix length. */
+/** Returns `10.0.0.0/24` without its prefix length. */
 export function withoutPrefix(network: string): string {
   return network.replace(/\/.*/s, "");
 }
 
-/** The inverse of formatFlowKey for whole 5-tuples (`proto src:port > dst:port`, ports left out where there are none). */
+/** Parses what formatFlowKey writes for whole 5-tuples (`proto src:port > dst:port`, without ports if there are none). */
 export function parseFlowKey(text: string): FlowKey {
   const match = /^\s*(?:(\S+)\s+)?(\S+)\s*>\s*(\S+)\s*$/.exec(text);
   if (!match) {
@@ -99,7 +99,7 @@ export function parseFlowKey(text: string): FlowKey {
   return { src, dst, proto, sport, dport };
 }
 
-/** ICMP types that are asked and answered: the answer's type stands for the other port (Community ID v1). */
+/** ICMP types of requests and their replies: the reply's type takes the place of the other port (Community ID v1). */
 const ICMP_PAIRS = new Map([
   [8, 0],
   [0, 8],
@@ -135,12 +135,12 @@ function addressBytes(text: string): Buffer {
 }
 
 const SEED_0 = new Uint8Array(2);
-/** Protocols whose ports are part of a Community ID; all others are identified by their addresses alone. */
+/** Protocols whose ports are part of a Community ID; for all others only the addresses are. */
 const PORT_PROTOCOLS = new Set([6, 17, 132]);
 
 /**
- * Community ID v1 (seed 0) of a 5-tuple; null where the key is none. It is made of the type and code of an ICMP message, which a flow key does
- * not hold: without them an ICMP flow has none (a wrong one would be worse).
+ * Returns the Community ID v1 (seed 0) of a 5-tuple, or null for other keys. The ID of an ICMP flow includes the type and code of its messages, which a flow
+ * key does not hold. Without `icmp` such a flow has no ID, because a wrong one would be worse.
  */
 export function communityId(key: FlowKey, icmp?: { type: number; code: number }): string | null {
   const { src, dst, proto } = key;
@@ -155,7 +155,7 @@ export function communityId(key: FlowKey, icmp?: { type: number; code: number })
   if (isIcmp && icmp) {
     const pair = (proto === 1 ? ICMP_PAIRS : ICMP6_PAIRS).get(icmp.type);
     ports = [icmp.type, pair ?? icmp.code];
-    // A message without an answer goes one way: its ends are not put in order.
+    // A message without a reply type is one-way, so its ends are not sorted.
     ordered = pair === undefined;
   }
   const compare = Buffer.compare(a, b);

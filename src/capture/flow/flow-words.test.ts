@@ -55,7 +55,7 @@ describe("a flow key in words", () => {
         batch.free();
         kernels.free(mask);
         const words = encodeFlowKey(spec, key);
-        // A key without addresses does not say which version of IP it is of: its packets' hash does not depend on it.
+        // A key without addresses does not state the IP version, and its packets' hash does not depend on it.
         expect(hashFlowKey(kernels, words, 99n)).toEqual([low, high]);
       }),
       { seed: 72 },

@@ -1,4 +1,4 @@
-/** A flow key as people write it, in the words and under the hash that the kernels know it by. */
+/** Converts a flow key from text to the words and the hash that the kernels use. */
 import { UsageError } from "../../base/errors.ts";
 import { batchConstants } from "../../base/kernel-layout.ts";
 import type { Kernels } from "../../base/kernels.ts";
@@ -8,7 +8,7 @@ import { formatFlowKey, withoutPrefix } from "./flow-text.ts";
 
 const { META_VLAN: VLAN_TAGGED, META_IPV6: IPV6, META_PORTS: PORTS } = batchConstants;
 
-/** Ten uint32: meta, addrA .. addrD as [low, high], masked to what the key of the flows keeps. */
+/** Returns ten uint32: meta, addrA .. addrD as [low, high], masked by the key. */
 export function encodeFlowKey(spec: FlowKeySpec, key: FlowKey): Uint32Array {
   const [meta4, addresses4, meta6, ...masks6] = spec.maskWords();
   const address = (text: string | null) =>
@@ -38,7 +38,7 @@ export function encodeFlowKey(spec: FlowKeySpec, key: FlowKey): Uint32Array {
   return Uint32Array.from(words.flatMap((w) => [Number(w & 0xffff_ffffn), Number(w >> 32n)]));
 }
 
-/** The hash of a key in words, as [low, high]. */
+/** Returns the hash of a key's words as [low, high]. */
 export function hashFlowKey(kernels: Kernels, words: Uint32Array, seed: bigint): [low: number, high: number] {
   const at = kernels.alloc(40);
   kernels.u32.set(words, at >>> 2);
@@ -47,7 +47,7 @@ export function hashFlowKey(kernels: Kernels, words: Uint32Array, seed: bigint):
   return [Number(hash & 0xffff_ffffn), Number(hash >> 32n)];
 }
 
-/** A key that leaves out a field of the flow key would silently name another flow. */
+/** Throws if the key misses a field of the flow key: its hash would silently name another flow. */
 function requireFields(spec: FlowKeySpec, key: FlowKey, meta: bigint): void {
   const missing: string[] = [];
   const [, addresses] = spec.maskWords();

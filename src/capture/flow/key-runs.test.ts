@@ -1,4 +1,4 @@
-/** Runs of flow keys against a comparison of every row with the one before it, and their hashes against those of the key columns. */
+/** Compares runs of flow keys with a comparison of every row with the one before it, and their hashes with those of the key columns. */
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { Kernels } from "../../base/kernels.ts";
@@ -21,7 +21,7 @@ const rows = fc.array(
   { minLength: 1, maxLength: 16 },
 );
 
-/** Keys one by one, where they are: without the hash. */
+/** Reads the keys stored one per row, which have no hash. */
 function rowKeys({ u32 }: Kernels, { address, count, perRow }: KeyRuns) {
   const start = (address + RUNS_HEAD_BYTES) >>> 2;
   const words = Array.from({ length: count }, (_, i) => u32.slice(start + 4 * i, start + 4 * i + 4).join());
@@ -43,7 +43,7 @@ describe("runs of flow keys", () => {
         for (const [i, { pair, port, dscp, wide }] of all.entries()) {
           const high = (6 | (dscp << 8) | (1 << 28) | (wide ? META_IPV6 : 0)) >>> 0;
           batch.meta.set([((port << 16) | 80) >>> 0, high], 2 * i);
-          // Source and destination; for IPv6 in four words.
+          // Source and destination; four words for IPv6.
           batch.addrA.set([pair * 256, pair], 2 * i);
           batch.addrB.set([i % 2, pair], 2 * i);
           batch.addrC.set([pair, 5], 2 * i);

@@ -1,6 +1,6 @@
 /**
- * Rows of a batch as runs of one flow key (kernels/flows/key-runs.ts): what the exact matcher looks flows up by, and what is sent to another
- * thread instead of a key per packet.
+ * Groups consecutive rows of a batch with the same flow key into runs (kernels/flows/key-runs.ts). The exact matcher looks up flows by run, and runs are sent
+ * to another thread instead of a key per packet.
  */
 import { keyRunsConstants } from "../../base/kernel-layout.ts";
 import type { Kernels } from "../../base/kernels.ts";
@@ -8,8 +8,8 @@ import type { PacketBatch } from "../batch.ts";
 import type { FlowKeySpec } from "./flow-key.ts";
 
 /**
- * Before the runs: the minimum and the maximum time of their rows, of those that can be believed (timestamp-trust.ts). WIDE_RUN_BYTES: more for a run
- * with an IPv6 key, behind all runs.
+ * RUNS_HEAD: the minimum and maximum time of the rows, outliers excluded (timestamp-trust.ts), before the runs. WIDE_RUN: extra bytes of a run with an IPv6
+ * key, stored behind all runs.
  */
 export const {
   RUNS_HEAD: RUNS_HEAD_BYTES,
@@ -19,23 +19,23 @@ export const {
 } = keyRunsConstants;
 
 export class KeyRuns {
-  /** Where the runs lie in kernel memory. */
+  /** Address of the runs in kernel memory. */
   readonly address: number;
   readonly capacity: number;
-  /** Runs of the last `find` or `set`, and whether some of them have IPv6 keys; or rows, each with a key of its own. */
+  /** Number of runs of the last `find` or `set`, and whether some of them have IPv6 keys. perRow: entries are rows, each with its own key, instead of runs. */
   count = 0;
   wide = false;
   perRow = false;
   readonly #kernels: Kernels;
 
-  /** `capacity`: that of the batches. `address`: where there is room for them already. */
+  /** `capacity`: the batches' capacity. `address`: existing memory to use. */
   constructor(kernels: Kernels, capacity: number, address?: number) {
     this.#kernels = kernels;
     this.capacity = capacity;
     this.address = address ?? kernels.alloc(RUNS_HEAD_BYTES + capacity * (RUN_BYTES + WIDE_RUN_BYTES));
   }
 
-  /** Finds the runs of rows [from, to). `mask`: the address of a FlowKeySpec's mask; `seed`: what keys are hashed with. */
+  /** Finds the runs of rows [from, to). `mask`: address of a FlowKeySpec's mask; `seed`: seed of the keys' hashes. */
   find(batch: PacketBatch, from: number, to: number, mask: number, seed: bigint): void {
     const result: number = this.#kernels.call.keyRuns(batch.address, from, to, mask, seed, this.address);
     this.count = result & 0x7fff_ffff;
@@ -43,7 +43,7 @@ export class KeyRuns {
     this.perRow = false;
   }
 
-  /** Keys of rows [from, to) that will be looked up for a few of them only: one by one where all are of IPv4, otherwise as runs. */
+  /** Stores the keys of rows [from, to) when only a few will be looked up: one per row if all are IPv4, otherwise as runs. */
   findRows(batch: PacketBatch, from: number, to: number, mask: number, seed: bigint): void {
     if (this.#kernels.call.keyRows(batch.address, from, to, mask, this.address) === 0) {
       this.find(batch, from, to, mask, seed);
@@ -54,17 +54,17 @@ export class KeyRuns {
     this.perRow = to > from;
   }
 
-  /** What kernels are told of how many there are. */
+  /** The count in the form that kernels take. */
   get code(): number {
     return this.perRow ? this.count | keyRunsConstants.KEY_PER_ROW : this.count;
   }
 
-  /** Bytes from `address` on that are in use, but for the wide parts. */
+  /** Bytes in use from `address` on, without the IPv6 parts. */
   get bytes(): number {
     return RUNS_HEAD_BYTES + this.count * (this.perRow ? ROW_KEY_BYTES : RUN_BYTES);
   }
 
-  /** The minimum and the maximum time of rows [from, to) are taken from `timeNs`, not from their timestamps. */
+  /** Takes the minimum and maximum time of rows [from, to) from `timeNs` instead of their timestamps. */
   setBounds(timeNs: Float64Array, from: number, to: number): void {
     let minimum = Number.POSITIVE_INFINITY;
     let maximum = Number.NEGATIVE_INFINITY;
@@ -76,7 +76,7 @@ export class KeyRuns {
     this.#kernels.writeF64(this.address + 8, maximum);
   }
 
-  /** Where the wide parts lie. */
+  /** Address of the IPv6 parts of runs. */
   get wideAddress(): number {
     return this.address + RUNS_HEAD_BYTES + this.capacity * RUN_BYTES;
   }

@@ -1,4 +1,4 @@
-/** The interfaces of a pcapng file as the kernel reads them: one entry per interface of the current section (kernels/decode/walk.ts, Interface). */
+/** The interfaces of a pcapng file in kernel memory: one entry per interface of the current section (kernels/decode/walk.ts, Interface). */
 import { InterfaceLayout as FIELD, InterfaceBytes } from "../../base/kernel-layout.ts";
 import type { Kernels } from "../../base/kernels.ts";
 import type { Chunk } from "../source/chunk.ts";
@@ -15,7 +15,7 @@ export class InterfaceTable {
     this.#chunk = chunk;
   }
 
-  /** A new section: its interfaces are counted from 0 again; `base` is the number of its first one in the whole file. */
+  /** Starts a new section: its interfaces are numbered from 0 again. `base` is the number of its first interface in the whole file. */
   clear(base: number): void {
     this.#chunk.set("interfaceBase", base);
     this.#chunk.set("interfaceCount", 0);

@@ -1,4 +1,4 @@
-/** Names of link types (numbers of the pcap registry) for people; the ones that are decoded, and a few that are met. */
+/** Names of link types (numbers of the pcap registry) for people: all that are decoded, and a few others that occur. */
 const NAMES: Record<number, string> = {
   0: "null",
   1: "Ethernet",

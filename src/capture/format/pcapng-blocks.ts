@@ -1,11 +1,11 @@
 /**
- * The pcapng blocks that are not packets: section header, interface description, interface statistics. Packets are walked by
- * the kernel; everything unknown is skipped by its length.
+ * Parses the pcapng blocks that are not packets: section header, interface description, interface statistics. The kernel walks packet blocks; unknown blocks
+ * are skipped by their length.
  */
 
 export const BLOCK = { section: 0x0a0d0d0a, interface: 1, statistics: 5 } as const;
 
-/** Smallest length of a block: below it, its fixed fields do not fit. */
+/** Returns the smallest valid length of a block: below it, its fixed fields do not fit. */
 export function minBlockBytes(type: number): number {
   if (type === BLOCK.section) return 28;
   if (type === BLOCK.interface) return 20;
@@ -13,15 +13,15 @@ export function minBlockBytes(type: number): number {
 }
 
 export interface CaptureInterface {
-  /** Number in the whole file (sections are counted through). */
+  /** Number in the whole file; the numbering continues across sections. */
   index: number;
   name: string | null;
   description: string | null;
   link: number;
   snapLength: number;
-  /** Timestamp unit as the file says, e.g. "1e-9 s" or "2^-32 s". */
+  /** Timestamp unit as stated by the file, such as "1e-9 s" or "2^-32 s". */
   resolution: string;
-  /** Packets dropped, from interface statistics; null where not reported. */
+  /** Packets dropped, from interface statistics; null if not reported. */
   dropped: number | null;
 }
 
@@ -30,7 +30,7 @@ export interface TickRule {
   kind: 0 | 1 | 2;
   scale: bigint;
   offsetNs: bigint;
-  /** Ticks above this are no time that fits in 64 bits of ns (the year 2262). */
+  /** Larger tick counts do not fit in 64 bits of ns (the year 2262). */
   maxTicks: bigint;
 }
 
@@ -53,7 +53,7 @@ function* optionsOf(view: DataView, from: number, to: number, little: boolean): 
 
 const TEXT_BYTES = 256;
 
-/** Names are for people: what is longer than a line is cut. */
+/** Decodes text for people, cut to a line's length. */
 function text(view: DataView, option: Option): string {
   const bytes = new Uint8Array(view.buffer, view.byteOffset + option.at, Math.min(option.length, TEXT_BYTES));
   return new TextDecoder().decode(bytes.slice()).replace(/\0.*/s, "");
@@ -63,7 +63,7 @@ const MAX_TIME_NS = 2n ** 63n - 1n;
 const MAX_TICKS = 2n ** 64n - 1n;
 const NS_PER_SECOND = 1_000_000_000n;
 
-/** The rule of an if_tsresol byte and an if_tsoffset: ticks of 10^-e s, or of 2^-e s where bit 7 is set. */
+/** Returns the rule for an if_tsresol byte and an if_tsoffset: ticks of 10^-e s, or of 2^-e s if bit 7 is set. */
 function tickRule(resolution: number, offsetSeconds: bigint): { ticks: TickRule; unit: string } {
   const exponent = resolution & 0x7f;
   const binary = (resolution & 0x80) !== 0;
@@ -89,7 +89,7 @@ function tickRule(resolution: number, offsetSeconds: bigint): { ticks: TickRule;
   };
 }
 
-/** An interface description block (whole, in `view`). */
+/** Reads an interface description block (whole, in `view`). */
 export function readInterface(
   view: DataView,
   little: boolean,
@@ -106,7 +106,7 @@ export function readInterface(
     else if (option.code === 14 && option.length === 8) offsetSeconds = view.getBigInt64(option.at, little);
   }
   let warning: string | null = null;
-  // An offset of more than 290 years either way leaves no time that can be held.
+  // With an offset of more than 290 years either way, no time can be represented.
   if (offsetSeconds > MAX_TIME_NS / NS_PER_SECOND || offsetSeconds < -MAX_TIME_NS / NS_PER_SECOND) {
     warning = `interface ${index} states a time offset of ${offsetSeconds} s, which is ignored`;
     offsetSeconds = 0n;
@@ -130,7 +130,7 @@ export function readInterface(
   };
 }
 
-/** Drop counters of an interface statistics block: {interface (in its section), dropped} or null where it has none. */
+/** Returns the drop counters of an interface statistics block: {interface (in its section), dropped}, or null if it has none. */
 export function readStatistics(
   view: DataView,
   little: boolean,

@@ -1,11 +1,11 @@
-/** The first bytes of a capture, which tell its format. */
+/** Reads the first bytes of a capture, which identify its format. */
 import { FormatError } from "../../base/errors.ts";
 import type { ByteSource } from "../source/byte-source.ts";
 import { isDecided, PCAP_HEADER_BYTES, type Sniffed, sniff } from "./sniff.ts";
 
 const HEAD_BYTES = 1 << 19;
 
-/** Enough bytes to tell the format. A live stream is not waited for longer than that. */
+/** Reads as many bytes as the format needs to be identified. A live stream is not waited for any longer. */
 export async function readHead(source: ByteSource): Promise<{ head: Uint8Array; found: Sniffed }> {
   const bytes = new Uint8Array(HEAD_BYTES);
   let length = 0;
@@ -14,7 +14,7 @@ export async function readHead(source: ByteSource): Promise<{ head: Uint8Array; 
     try {
       got = await source.read(() => bytes.subarray(length));
     } catch (error) {
-      // What came before the damage is still a capture; the reader meets the same error again where it is.
+      // Bytes before the damage are still a capture; the reader meets the same error again at its position.
       if (length > 0) break;
       throw new FormatError("bad-gzip", source.name, 0, `reading failed (${(error as Error).message})`, {
         cause: error,

@@ -1,4 +1,4 @@
-/** Which capture format the first bytes of a stream are: detected from the content, never by name. */
+/** Detects the capture format from the first bytes of a stream, never from its name. */
 
 export type CaptureFormat = "pcap" | "pcapng" | "erf";
 
@@ -63,7 +63,7 @@ function pcap(view: DataView, magic: number): Sniffed {
   if (view.byteLength < PCAP_HEADER_BYTES) {
     return { format: null, reason: `a pcap file of only ${view.byteLength} bytes: its header of 24 is cut` };
   }
-  // Read big-endian: the magics in big-endian order are files of the other byte order than little-endian kernels.
+  // The magic is read big-endian: a match in this order means that the file's byte order is not the kernels' little-endian.
   const swapped = magic === 0xa1b2c3d4 || magic === 0xa1b23c4d || magic === 0xa1b2cd34;
   return {
     format: "pcap",
@@ -72,7 +72,7 @@ function pcap(view: DataView, magic: number): Sniffed {
       nano: magic === 0xa1b23c4d || magic === 0x4d3cb2a1,
       modified: magic === 0xa1b2cd34 || magic === 0x34cdb2a1,
       snapLength: view.getUint32(16, !swapped),
-      // The upper bits tell the length of a frame check sequence.
+      // The upper bits hold the length of a frame check sequence.
       link: view.getUint32(20, !swapped) & 0xffff,
       version: `${view.getUint16(4, !swapped)}.${view.getUint16(6, !swapped)}`,
     },
@@ -81,17 +81,17 @@ function pcap(view: DataView, magic: number): Sniffed {
 
 const ERF_TYPES_MAX = 48;
 
-/** Plausible records in a row that make an ERF file, whatever comes behind them. */
+/** Number of plausible records in a row that make an ERF file, whatever follows them. */
 const ERF_SURE = 4;
 
-/** ERF has no magic: a run of records with plausible types, lengths and times, as many as there are or enough to be sure. */
+/** ERF has no magic number: accept a run of records with plausible types, lengths and times, as many as there are or enough to be sure. */
 function looksLikeErf(view: DataView): boolean {
   const found = erfRecords(view);
-  // One record alone must be whole: a file of one cut record could be anything.
+  // A single record must be complete: a file of one truncated record could be anything.
   return found !== null && (found.records > 1 || (found.records === 1 && found.pos <= view.byteLength));
 }
 
-/** More bytes change nothing: these begin a capture for certain, or none. */
+/** Returns whether more bytes cannot change the result. */
 export function isDecided(bytes: Uint8Array): boolean {
   const { format } = sniff(bytes);
   if (format === "pcap" || format === "pcapng") return true;
@@ -99,7 +99,7 @@ export function isDecided(bytes: Uint8Array): boolean {
   return found === null || found.records === ERF_SURE;
 }
 
-/** Plausible records from the start, and where they end; null where one is not plausible. */
+/** Returns the number of plausible records from the start and where they end; null if one is not plausible. */
 function erfRecords(view: DataView): { records: number; pos: number } | null {
   let pos = 0;
   let lastSeconds = -1;

@@ -1,6 +1,6 @@
 /**
- * The pcapng blocks at which the kernel's walk stops: sections, interfaces, statistics, and those it does not know. What they tell is kept here: the interfaces of all
- * sections, and the byte order of the one at hand.
+ * Handles the pcapng blocks at which the kernel's walk stops: sections, interfaces, statistics, and unknown ones. Keeps the interfaces of all sections and the
+ * byte order of the current one.
  */
 import type { Kernels } from "../../base/kernels.ts";
 import type { Chunk, Shortage } from "../source/chunk.ts";
@@ -13,9 +13,9 @@ import {
   readStatistics,
 } from "./pcapng-blocks.ts";
 
-/** Blocks that must be whole in memory to be understood; longer ones of these kinds are damage. */
+/** Blocks of these kinds must be in memory as a whole to be parsed; longer ones are treated as damage. */
 const MAX_SPECIAL_BLOCK = 1 << 20;
-/** More interfaces than any capture has: a file that describes more is damaged, and would fill the memory. */
+/** More interfaces than any capture has: a file with more of them is damaged, and would fill the memory. */
 const MAX_INTERFACES = 1 << 16;
 const MAX_WARNINGS = 20;
 
@@ -38,13 +38,13 @@ export class SpecialBlocks {
     if (this.warnings.length < MAX_WARNINGS) this.warnings.push(text);
   }
 
-  /** Taking the block at hand does not move the chunk that rows point into. */
+  /** Returns whether the current block can be taken without moving the chunk that rows point into. */
   isAtHand(): boolean {
     const { have } = this.#chunk;
     return have >= 12 && this.#chunk.view(12).getUint32(4, this.#little) <= have;
   }
 
-  /** Takes the block at hand; null, or why the capture ends here. */
+  /** Takes the current block. Returns null, or why the capture ends here. */
   async take(): Promise<Shortage> {
     const chunk = this.#chunk;
     if (chunk.have < 12) {
@@ -102,7 +102,7 @@ export class SpecialBlocks {
     } else {
       const counts = readStatistics(block, this.#little);
       const iface = counts ? this.interfaces[this.#sectionStart + counts.interfaceId] : undefined;
-      // Statistics are running totals: the last one counts.
+      // Statistics are running totals: the last block counts.
       if (counts && iface) iface.dropped = counts.dropped;
     }
   }

@@ -1,7 +1,7 @@
 /**
- * Bytes in order from a file or standard input, plain or gzip (detected from the content). `read` fills as much of the target as is at hand and
- * returns 0 only at the end. Plain files are read synchronously, straight into the target: asynchronous streams cost 2-4 times more.
- * Damaged or cut gzip data yields what could be had of it, then throws, again and again.
+ * Bytes in order from a file or standard input, plain or gzip (detected from the content). `read` fills as much of the target as is available and returns 0
+ * only at the end. Plain files are read synchronously, straight into the target: asynchronous streams cost 2-4 times more. Damaged or truncated gzip data
+ * yields all that can be recovered, then throws on every read.
  */
 import { closeSync, createReadStream, fstatSync, openSync, readSync } from "node:fs";
 import type { Readable } from "node:stream";
@@ -10,28 +10,28 @@ import { untilAborted } from "../../base/until-aborted.ts";
 import { gunzipFile, gunzipPieces, isGzip, type NextPiece } from "./gunzip.ts";
 
 export interface ByteSource {
-  /** For messages: the path as given, or "standard input". */
+  /** Name for messages: the path as given, or "standard input". */
   readonly name: string;
-  /** Bytes of the file on disk, where known (for progress). */
+  /** Size of the file on disk, if known (for progress). */
   readonly size: number | null;
-  /** Bytes of the file consumed so far. */
+  /** Number of bytes of the file consumed so far. */
   consumed(): number;
-  /** Can the same bytes be had again by opening it a second time? */
+  /** Whether opening the source a second time gives the same bytes. */
   readonly rereadable: boolean;
   readonly compressed: boolean;
-  /** The target is asked for when the bytes are at hand: kernel memory may move while a stream is waited for. */
+  /** `target` is called once bytes are available: kernel memory may move while a stream is waited for. */
   read(target: () => Uint8Array): number | Promise<number>;
   close(): void;
 }
 
 const STREAM_BYTES = 1 << 18;
 
-/** `signal`: a stream that is waited for ends when it aborts, as if its writer had. */
+/** Opens a path. If `signal` aborts, a stream being waited for ends as if its writer had closed it. */
 export function openByteSource(path: string, signal?: AbortSignal): Promise<ByteSource> {
   return path === "-" ? openStream(process.stdin, "standard input", signal) : openFile(path, signal);
 }
 
-/** What the system answered when a capture was to be opened. */
+/** Returns the error for a capture that could not be opened. */
 export function notOpened(path: string, cause: unknown, hint: string): UsageError {
   const code = (cause as NodeJS.ErrnoException).code;
   const why = code === "ENOENT" ? "no such file" : code === "EACCES" ? "permission denied" : String(code);
@@ -51,7 +51,7 @@ async function openFile(path: string, signal?: AbortSignal): Promise<ByteSource>
     throw new UsageError("no-such-file", `${path}: is a directory`, "give the path of a capture file");
   }
   if (!stat.isFile()) {
-    // A named pipe or device: read it as a stream. A pipe must not be opened twice, its writer would see the first end go.
+    // Read a named pipe or device as a stream. A pipe must not be opened twice: its writer would see the first reader close.
     return openStream(createReadStream(path, { fd, highWaterMark: STREAM_BYTES }), path, signal);
   }
   let position = 0;
@@ -88,7 +88,7 @@ async function openFile(path: string, signal?: AbortSignal): Promise<ByteSource>
   };
 }
 
-/** A stream that is open already. */
+/** Reads a stream that is already open. */
 export async function openStream(stream: Readable, name: string, signal?: AbortSignal): Promise<ByteSource> {
   const iterator = stream[Symbol.asyncIterator]();
   let consumed = 0;
@@ -106,7 +106,7 @@ export async function openStream(stream: Readable, name: string, signal?: AbortS
     consumed += (value as Buffer).length;
     return value as Buffer;
   };
-  // Two bytes tell gzip from the rest; a pipe may bring them one by one.
+  // Two bytes identify gzip; a pipe may deliver them one by one.
   let head: Uint8Array = new Uint8Array(0);
   while (head.length < 2) {
     const piece = await next();

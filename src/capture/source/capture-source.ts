@@ -1,4 +1,4 @@
-/** Captures as a source: those that are given, one after the other; or as they come (rotating-files.ts). */
+/** Captures as a source: given files one after the other, or files that appear one by one (rotating-files.ts). */
 
 import { FormatError } from "../../base/errors.ts";
 import type { Kernels } from "../../base/kernels.ts";
@@ -8,7 +8,7 @@ import { openGrowingFile } from "./growing-file.ts";
 import { LiveClock, type WallClock } from "./live-clock.ts";
 import { addTotals, type CaptureTotals, NO_TOTALS, type Source, type SourceBatch } from "./source.ts";
 
-/** Neither filter nor key: observers have their own, and both change a batch in place. */
+/** Capture options without filter and key: observers have their own, and both change a batch in place. */
 export type SourceCapture = Pick<CaptureOptions, "cover" | "inner" | "seed" | "rowsOnly">;
 
 export interface CaptureSourceOptions {
@@ -18,10 +18,10 @@ export interface CaptureSourceOptions {
   clock?: WallClock;
 }
 
-/** The capture to read next; null where there is none any more. */
+/** Returns the capture to read next, or null if there is none. */
 export type NextCapture = () => Promise<CaptureReader | null>;
 
-/** Files in order of time; "-" is standard input, which is live where its packets are of now. */
+/** Opens files in order of time. "-" is standard input, which is live if its packets are recent. */
 export function openCaptures(
   kernels: Kernels,
   files: readonly string[],
@@ -38,7 +38,7 @@ export function openCaptures(
   return new CaptureSource(files.join(", "), next, { ...options, live });
 }
 
-/** One file that is being written. */
+/** Opens one file that is still being written. */
 export function followCapture(
   kernels: Kernels,
   file: string,
@@ -54,9 +54,9 @@ export function followCapture(
   return new CaptureSource(file, next, { ...options, live: true });
 }
 
-/** Other things get their turn after this long: signals, timers, writing. Files are read without ever waiting. */
+/** Longest time before the event loop gets a turn, for signals, timers and writes. Reading files never waits by itself. */
 const TURN_MS = 20;
-/** Captures whose statistics are kept one by one; beyond, the oldest are one. */
+/** Number of captures whose statistics are kept separately; beyond it the oldest are merged. */
 const MAX_CAPTURES = 256;
 
 export class CaptureSource implements Source {
@@ -117,7 +117,7 @@ export class CaptureSource implements Source {
     try {
       return await this.#next();
     } catch (error) {
-      // Ended before the first packet came: there is nothing wrong with it.
+      // Aborted before the first packet came: not an error.
       if (this.#signal?.aborted && error instanceof FormatError) return null;
       throw error;
     }
@@ -133,7 +133,7 @@ export class CaptureSource implements Source {
     return { batch, originNs };
   }
 
-  /** The statistics of what was read stay; they do not grow with the number of captures. */
+  /** Keeps the statistics of the capture just read, in memory that does not grow with the number of captures. */
   #finish(): void {
     const reader = this.#reader;
     if (!reader) return;
@@ -149,7 +149,7 @@ export class CaptureSource implements Source {
 
   #statisticsOf(reader: CaptureReader): CaptureStatistics {
     const counted = reader.statistics();
-    // A stream that was ended by us ends anywhere.
+    // A stream that we ended ourselves may end anywhere, so it is not damaged.
     return this.#signal?.aborted ? { ...counted, partial: null } : counted;
   }
 }

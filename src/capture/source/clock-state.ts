@@ -1,17 +1,17 @@
-/** What the kernel says of the clock that packets are timestamped by, when they are. */
+/** What the operating system says about the clock that packets are timestamped by, at the time of capture. */
 
 export interface ClockState {
-  /** Equal for all points of one machine since it started: they share a clock. 0: not known. */
+  /** Equal for all points on one machine since its last boot: they share a clock. 0: not known. */
   id: bigint;
   synchronised: boolean;
-  /** By what, where a program is seen that does. */
+  /** The protocol that disciplines the clock, if such a program runs. */
   discipline: "ntp" | "ptp" | null;
-  /** Of the time it shows: as estimated, and at most. */
+  /** Error of the time shown: estimated, and maximum. */
   estimatedErrorNs: number;
   maximumErrorNs: number;
 }
 
-/** Of two times, the worse. */
+/** Returns the worse of two states. */
 export function joinClocks(a: ClockState | undefined, b: ClockState | undefined): ClockState | undefined {
   if (!a || !b) return a ?? b;
   return {

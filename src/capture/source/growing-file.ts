@@ -1,17 +1,17 @@
 /**
- * A file that another program is writing, as bytes that end when the signal aborts, or when somebody knows that the file is complete (the next one of a
- * rotation is there). Until then its end is waited at, as `tail -f` does.
+ * A file that another program is still writing. Its bytes end when the signal aborts, or when the file is known to be complete (the next file of a rotation
+ * exists). Until then the end of the file is polled, as `tail -f` does.
  */
 import { closeSync, fstatSync, openSync, readSync } from "node:fs";
 import { setTimeout as sleep } from "node:timers/promises";
 import { type ByteSource, notOpened } from "./byte-source.ts";
 
-/** Between looks at the end of the file. */
+/** Interval between polls at the end of the file. */
 export const POLL_MS = 100;
 
 export interface GrowingOptions {
   signal?: AbortSignal | undefined;
-  /** Nothing will be added any more to what is there now. */
+  /** Returns whether nothing will be added to the file any more. */
   isComplete?: () => boolean | Promise<boolean>;
   pollMs?: number;
 }
@@ -33,7 +33,7 @@ export function openGrowingFile(path: string, options: GrowingOptions = {}): Byt
   };
   const wait = async (target: () => Uint8Array): Promise<number> => {
     while (open && !signal?.aborted) {
-      // Asked before the last look: what was written until it was complete is seen.
+      // Ask before the last read, so that everything written before completion is read.
       const complete = (await isComplete?.()) ?? false;
       if (open && fstatSync(fd).size < position) throw new Error("the file was cut short while it was read");
       const got = take(target());
@@ -48,7 +48,7 @@ export function openGrowingFile(path: string, options: GrowingOptions = {}): Byt
     compressed: false,
     rereadable: false,
     consumed: () => position,
-    // A promise only where it has to be waited.
+    // Returns a promise only if it has to wait.
     read: (target) => take(target()) || wait(target),
     close() {
       if (open) closeSync(fd);

@@ -1,11 +1,11 @@
-/** Files of gzip, whole, cut and damaged: what comes out of large pieces is what comes out of small ones. */
+/** gzip files, complete, truncated and damaged: reading in large pieces must return what small pieces do. */
 import { gzipSync } from "node:zlib";
 import { describe, expect, test } from "vitest";
 import { Random } from "../../base/random.ts";
 import { gunzipFile, gunzipPieces, type NextPiece } from "./gunzip.ts";
 
 const random = new Random(5);
-/** Packs to about half its size. */
+/** Compresses to about half its size. */
 const content = Buffer.from(Array.from({ length: 3_000_000 }, () => Math.floor(random.float() * 16)));
 const packed = gzipSync(content, { level: 1 });
 
@@ -72,7 +72,7 @@ describe("a file of gzip", () => {
       const small = await drain(smallPieces(damaged));
       expect(error).toBe(small.error);
       expect(error).not.toBeNull();
-      // Pieces begin at other places: what is lost of one differs by less than what it yields.
+      // Pieces begin at different positions: the difference is at most what one piece yields.
       expect(Math.abs(bytes.length - small.bytes.length)).toBeLessThan(4 * 4096);
       const same = Math.min(bytes.length, small.bytes.length);
       expect(bytes.subarray(0, same).equals(small.bytes.subarray(0, same))).toBe(true);

@@ -1,27 +1,27 @@
 /**
- * gzip as a pull of pieces: members one after the other, zeros behind the last one ignored. Where the data is damaged, ends early or is followed
- * by something else, everything decompressed before that piece is handed out before the error; node's own stream iterator would drop it.
- * Memory: the output of one piece of input, at most a thousand times its size.
+ * gzip decompression by pulling pieces: members one after the other, zeros after the last one ignored. If the data is damaged, truncated or followed by
+ * something else, everything decompressed before that piece is returned before the error; node's own stream iterator would drop it. Memory: the output of one
+ * piece of input, at most a thousand times its size.
  */
 
-/** The next piece of a stream of bytes; null at its end. */
+/** Returns the next piece of a stream of bytes; null at its end. */
 export type NextPiece = () => Uint8Array | null | Promise<Uint8Array | null>;
 
-/** The trailer (check sum and length) of the last member goes in alone: when it is wrong, all data has come out before. */
+/** The trailer (checksum and length) of the last member is fed separately: if it is wrong, all data has been returned before. */
 const TRAILER_BYTES = 8;
 
 export function isGzip(head: Uint8Array): boolean {
   return head.length >= 2 && head[0] === 0x1f && head[1] === 0x8b;
 }
 
-/** Compressed bytes handed to the decompressor at once: each hand-over costs as much as some ten kilobytes. */
+/** Compressed bytes passed to the decompressor at once: each call costs as much as some ten kilobytes. */
 const LARGE_BYTES = 1 << 18;
-/** The same where they are known to be damaged: what a damaged piece would have yielded is lost. */
+/** The same in a stretch known to be damaged: the output of a damaged piece is lost. */
 const SMALL_BYTES = 1 << 12;
 
 /**
- * A file of gzip: `read` gives up to so many bytes from a position on, none behind its end. Where it is damaged, it is gone through again up to there, and
- * the damaged stretch in small pieces, so that little of what is before the damage is lost.
+ * Reads a gzip file: `read` returns up to `length` bytes from a position, none beyond the end. At damage, the file is read again up to there, and the damaged
+ * stretch in small pieces, so that little data before the damage is lost.
  */
 export function gunzipFile(read: (position: number, length: number) => Uint8Array): NextPiece {
   let position = 0;
@@ -47,10 +47,10 @@ export function gunzipFile(read: (position: number, length: number) => Uint8Arra
         delivered += fresh.length;
         return fresh;
       } catch (error) {
-        // Where the file just ends, everything has come out.
+        // If the file is merely truncated, everything has been returned already.
         if (again || (error as NodeJS.ErrnoException).code === "Z_BUF_ERROR") throw error;
         again = true;
-        // The damage is in the last piece, or in the trailer that was held back from the one before it.
+        // The damage is in the last piece, or in the trailer held back from the previous one.
         const careful = Math.max(0, position - 2 * LARGE_BYTES);
         position = 0;
         skip = delivered;
@@ -61,7 +61,7 @@ export function gunzipFile(read: (position: number, length: number) => Uint8Arra
 }
 
 export function gunzipPieces(next: NextPiece): NextPiece {
-  // Loaded here: most captures are not packed.
+  // Loaded on demand: most captures are not compressed.
   const { constants, createGunzip } = process.getBuiltinModule("node:zlib");
   const engine = createGunzip({ flush: constants.Z_SYNC_FLUSH, chunkSize: 1 << 18 });
   const ready: Uint8Array[] = [];
@@ -73,7 +73,7 @@ export function gunzipPieces(next: NextPiece): NextPiece {
     failure = error;
     wake();
   });
-  // Also where zeros follow the last member: the write in progress is then never answered.
+  // Also when zeros follow the last member: the pending write is then never acknowledged.
   engine.on("end", () => {
     ended = true;
     wake();

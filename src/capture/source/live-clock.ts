@@ -1,14 +1,14 @@
 /**
- * The time of a stream that is captured while it is read. Packets come late: the capturing side buffers them, and its clock may not be this one. So time is
- * this host's clock minus the longest lag seen of late and some patience. A stream whose packets were not captured just now (a recording that is piped in)
- * has no such clock: a pause in the pipe is no pause on the wire.
+ * Estimates the current time of a stream that is captured while it is read. Packets come late: the capturing side buffers them, and its clock may not be this
+ * host's. So the stream's time is this host's clock minus the longest recent lag and some patience. A stream of old packets (a recording piped in) has no such
+ * clock: a pause in the pipe is no pause on the wire.
  */
 import { later } from "../../base/time.ts";
 
 const LIVE_WITHIN_NS = 300_000_000_000n;
-/** Beyond the longest lag: a capture that fills its buffer more slowly than before. */
+/** Margin beyond the longest lag, for a capture that fills its buffer more slowly than before. */
 export const PATIENCE_NS = 1_500_000_000n;
-/** Lags are remembered for one to two of these: one stall does not hold the stream back for ever. */
+/** A lag counts for one to two of these windows, so that one stall does not hold the stream back for ever. */
 const WINDOW_NS = 60_000_000_000n;
 
 const MAX_STRANGE = 3;
@@ -19,22 +19,22 @@ export const systemClock: WallClock = () => BigInt(Date.now()) * 1_000_000n;
 export class LiveClock {
   readonly #wall: WallClock;
   #lagNs: bigint | null = null;
-  /** The longest lag of the window before, and of this one. */
+  /** The longest lag of the previous window; #lagNs is that of the current one. */
   #beforeNs = 0n;
   #windowEndNs = 0n;
-  /** Batches in a row that are not of now. */
+  /** Consecutive batches with times far from this host's clock. */
   #strange = 0;
 
   constructor(wall: WallClock = systemClock) {
     this.#wall = wall;
   }
 
-  /** Packets up to this time have just come. */
+  /** Records that packets up to this time have just arrived. */
   arrived(latestNs: bigint): void {
     const wallNs = this.#wall();
     const lagNs = wallNs - latestNs;
     if (lagNs > LIVE_WITHIN_NS || lagNs < -LIVE_WITHIN_NS) {
-      // One wild timestamp does not make it a recording.
+      // A few wild timestamps do not make it a recording.
       if (++this.#strange > MAX_STRANGE) this.#lagNs = null;
       return;
     }
@@ -49,7 +49,7 @@ export class LiveClock {
     } else if (lagNs > this.#lagNs) this.#lagNs = lagNs;
   }
 
-  /** Null while the stream is not known to be live. */
+  /** Returns null while the stream is not known to be live. */
   nowNs(): bigint | null {
     if (this.#lagNs === null) return null;
     return this.#wall() - later(this.#beforeNs, this.#lagNs) - PATIENCE_NS;

@@ -1,4 +1,4 @@
-/** Bytes in memory as a source: for the few captures that are read whole. */
+/** Bytes in memory as a source, for the few captures that are read as a whole. */
 import type { ByteSource } from "./byte-source.ts";
 
 export class MemorySource implements ByteSource {

@@ -11,7 +11,7 @@ const scratch = mkdtempSync(join(tmpdir(), "hoptime-paced-"));
 afterAll(() => rmSync(scratch, { recursive: true, force: true }));
 const START = 1_700_000_000_000_000_000n;
 
-/** A packet each 10 ms. */
+/** One packet every 10 ms. */
 function capture(packets: number): string {
   const file = join(scratch, `${packets}.pcap`);
   writePcap(
@@ -40,7 +40,7 @@ test("rows come when their time does, at the configured speed, each once and wit
     if (!got) break;
     for (const timeNs of got.batch.timeNs.subarray(0, got.batch.count)) {
       times.push(timeNs);
-      // 10 times as fast: 1 ms of the clock is 10 ms of the capture. The clock began at the first row.
+      // 10 times as fast: 1 ms of the clock is 10 ms of the capture. The clock started at the first row.
       expect(timeNs / 1e6).toBeLessThanOrEqual((before - 7) * 10);
     }
     expect(got.originNs).toBe(START);

@@ -1,6 +1,6 @@
 /**
- * A capture replayed as it was captured, or some times as fast: rows are handed out when their time comes. Timestamps stay as they are, so the records are those of the
- * capture read at once, and two ends that are replayed beside each other fit together.
+ * Replays a capture at the pace it was captured, or faster: rows are returned when their time comes. Timestamps are unchanged, so the records are those of the
+ * capture read at once, and two ends that are replayed side by side match.
  */
 import { setTimeout as sleep } from "node:timers/promises";
 import { invalidValue } from "../../base/errors.ts";
@@ -9,7 +9,7 @@ import { appendRows } from "../copy-batch.ts";
 import type { CaptureStatistics } from "../reader.ts";
 import type { CaptureTotals, Source, SourceBatch } from "./source.ts";
 
-/** Rows of so much time are handed out together at most. */
+/** Largest span of rows returned together. */
 const STEP_MS = 20;
 
 export class PacedSource implements Source {
@@ -21,7 +21,7 @@ export class PacedSource implements Source {
   #held: SourceBatch | null = null;
   #row = 0;
   #out: PacketBatch | null = null;
-  /** The capture's time and the clock's when replaying began. */
+  /** The capture's time and the clock's when the replay began. */
   #begun: { captureNs: bigint; clockMs: number } | null = null;
   #nowNs: bigint | null = null;
 
@@ -83,14 +83,14 @@ export class PacedSource implements Source {
     this.#source.close();
   }
 
-  /** The capture's time now. It begins with the first row. */
+  /** Returns the capture's current time. The replay begins with the first row. */
   #due(firstNs: bigint): bigint {
     this.#begun ??= { captureNs: firstNs, clockMs: this.#clockMs() };
     const elapsedMs = (this.#clockMs() - this.#begun.clockMs) * this.#speed;
     return this.#begun.captureNs + BigInt(Math.round(elapsedMs * 1e6));
   }
 
-  /** Rows up to `end`, in a batch of their own: whoever gets them changes it in place. */
+  /** Returns the rows up to `end` in a separate batch, because the receiver changes it in place. */
   #give({ batch, originNs }: SourceBatch, end: number): SourceBatch {
     this.#out ??= new PacketBatch(batch.kernels, batch.capacity);
     this.#out.count = 0;

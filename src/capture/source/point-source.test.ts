@@ -1,4 +1,4 @@
-/** One interface of a capture against the whole of it, read and chosen row by row. */
+/** Compares one interface of a capture, read by point, with the rows selected from the whole capture. */
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -44,7 +44,7 @@ function build(sections: readonly (typeof section extends fc.Arbitrary<infer S> 
     w.section(big);
     let here = 0;
     const describeOne = () => {
-      // Sections have the same names; within one they differ.
+      // Sections use the same names; within a section they differ.
       w.interface({ name: `eth${here++}` });
       total++;
     };

@@ -1,9 +1,9 @@
 /**
- * The bytes of a capture without the packets of other interfaces: one point of a file that holds several. Descriptions of all interfaces stay, so
- * that their numbers do; packets and statistics of the others are left out before anything is counted.
+ * The bytes of a capture without the packets of other interfaces: one point of a file that holds several. Descriptions of all interfaces stay, so that
+ * interface numbers do not change; packets and statistics of the others are removed before anything is counted.
  *
- * Only heads of records are looked at, and what is kept is handed on in long runs. Where a record cannot be understood, all that follows is handed
- * on as it is: the reader meets the damage itself. `leftOut` bytes are then missing before it.
+ * Only headers of records are read; what is kept is passed on in long runs. From a record that cannot be parsed on, everything is passed on unchanged, so that
+ * the reader reports the damage itself; `leftOut` bytes are then missing before it.
  */
 import { UsageError } from "../../base/errors.ts";
 import { BLOCK, type CaptureInterface, minBlockBytes, readInterface } from "../format/pcapng-blocks.ts";
@@ -11,15 +11,15 @@ import { PCAP_HEADER_BYTES, type PcapHeader } from "../format/sniff.ts";
 import type { ByteSource } from "./byte-source.ts";
 import { cookedIndex, isOneCooked, isPoint, NUMBERS_ONLY, noSuchPoint } from "./point-names.ts";
 
-/** A record's fate: its bytes are kept or left out; "short": more must be read to tell; "bad": not to be understood. */
+/** What happens to a record: its bytes are kept or left out. "short": more bytes are needed to decide; "bad": it cannot be parsed. */
 type Fate = { length: number; keep: boolean } | "short" | "bad";
 
 interface Records {
-  /** Of the record at `at`, of which `have` bytes are at hand. */
+  /** Decides about the record at `at`, of which `have` bytes are available. */
   fate(view: DataView, at: number, have: number): Fate;
-  /** It is one of the capture's points. */
+  /** Whether this interface is the selected point. */
   has(index: number): boolean;
-  /** All of the stream was seen: throws where the point was never met. */
+  /** Called at the end of the stream: throws if the point never occurred. */
   end(): void;
 }
 
@@ -47,14 +47,14 @@ export class PointSource implements ByteSource {
   #view: DataView;
   #from = 0;
   #to: number;
-  /** Bytes from `from` on that are to be handed out; of a record that reaches beyond what is at hand. */
+  /** Bytes from `from` on that can be passed on. keepLeft and dropLeft: bytes to keep or drop of a record that continues beyond the bytes available. */
   #ready = 0;
   #keepLeft = 0;
   #dropLeft = 0;
   #asIs = false;
   #leftOut = 0;
 
-  /** `head`: what was read of the source already. */
+  /** `head`: bytes of the source that were already read. */
   constructor(source: ByteSource, head: Uint8Array, format: "pcapng" | "erf" | PcapHeader, point: string) {
     this.#source = source;
     this.name = `${source.name}#${point}`;
@@ -80,7 +80,7 @@ export class PointSource implements ByteSource {
     this.#source.close();
   }
 
-  /** Bytes of other points so far. */
+  /** Number of bytes of other points so far. */
   get leftOut(): number {
     return this.#leftOut;
   }
@@ -96,12 +96,12 @@ export class PointSource implements ByteSource {
       if (this.#dropLeft > 0) throw new Error("the file ends within a record of another interface");
       this.#records.end();
       if (this.#from === this.#to) return 0;
-      // The rest is less than a record: for the reader to complain about.
+      // The rest is less than a record: the reader reports it.
       this.#asIs = true;
     }
     const into = target();
     let filled = 0;
-    // Runs are short where packets of the points take turns: as many as there is room for.
+    // Runs are short if packets of the points alternate: copy as many as fit.
     do {
       const n = Math.min(this.#ready, into.length - filled);
       into.set(this.#bytes.subarray(this.#from, this.#from + n), filled);
@@ -112,13 +112,13 @@ export class PointSource implements ByteSource {
     return filled;
   }
 
-  /** There is more to hand out of what is at hand. */
+  /** Returns whether the bytes available hold more to pass on. */
   #next(): boolean {
     while (this.#ready === 0) if (!this.#scan()) return false;
     return true;
   }
 
-  /** Finds the next run to hand out in what is at hand; false where more must be read. */
+  /** Finds the next run to pass on in the bytes available; false if more must be read. */
   #scan(): boolean {
     const dropped = Math.min(this.#dropLeft, this.#to - this.#from);
     this.#from += dropped;
@@ -170,11 +170,11 @@ class PcapngRecords implements Records {
   readonly #file: string;
   readonly #point: string;
   readonly #interfaces: CaptureInterface[] = [];
-  /** By number in the section at hand. */
+  /** Whether each interface of the current section is selected, by number. */
   #chosen: boolean[] = [];
   #sectionStart = 0;
   #little = true;
-  /** Numbers of interfaces in cooked headers, where the file has one interface that stands for all of a host (`-i any`). */
+  /** Interface numbers seen in cooked headers, if the file has one interface that stands for all of a host (`-i any`). */
   readonly #cooked = new Set<number>();
   readonly #cookedIndex: number | null;
 
@@ -192,7 +192,7 @@ class PcapngRecords implements Records {
     return isOneCooked(this.#interfaces) && !isPoint(this.#point, this.#interfaces[0]);
   }
 
-  /** Whether the frame in a block of a packet, which begins `from` bytes behind its start, came by the interface. */
+  /** Returns whether the frame of a packet block, which begins `from` bytes behind the block's start, came by the selected interface. */
   #keeps(view: DataView, at: number, from: number, length: number, interfaceId: number): boolean {
     if (!this.#isCooked()) return this.#chosen[interfaceId] === true;
     if (length < from + COOKED_INDEX_AT + 8) return false;
@@ -213,7 +213,7 @@ class PcapngRecords implements Records {
     const type = view.getUint32(at, little);
     const length = view.getUint32(at + 4, little);
     if (length < minBlockBytes(type) || length % 4 !== 0) return "bad";
-    // Whole where it can be, so that its second length is seen as well: where the reader looks at it, and only there.
+    // Require the whole block if possible, so that its second length is checked too, but only for blocks whose second length the reader checks.
     if (length <= MAX_BLOCK_BYTES && (section || UNDERSTOOD.has(type))) {
       if (have < length) return "short";
       if (view.getUint32(at + length - 4, little) !== length) return "bad";
@@ -233,7 +233,7 @@ class PcapngRecords implements Records {
       return { length, keep: this.#keeps(view, at, 28, length, view.getUint16(at + 8, little)) };
     if (type === ENHANCED_PACKET_BLOCK)
       return { length, keep: this.#keeps(view, at, 28, length, view.getUint32(at + 8, little)) };
-    // Drops of all interfaces together are not those of one.
+    // The drop count of all interfaces together is not that of one.
     if (type === BLOCK.statistics)
       return { length, keep: !this.#isCooked() && this.#chosen[view.getUint32(at + 8, little)] === true };
     return { length, keep: true };
@@ -272,7 +272,7 @@ class PcapngRecords implements Records {
   }
 }
 
-/** An ERF record says by which of four interfaces it came; none is described. */
+/** An ERF record names one of four interfaces; there are no descriptions. */
 class ErfRecords implements Records {
   readonly #file: string;
   readonly #point: string;
@@ -302,10 +302,10 @@ class ErfRecords implements Records {
   }
 }
 
-/** Bytes before the number of the interface in a cooked header. */
+/** Offset of the interface number in a cooked header. */
 const COOKED_INDEX_AT = 4;
 
-/** Packets of all interfaces of a host in a pcap file; each carries the number of its interface. The file's own header is left out. */
+/** Packets of all interfaces of a host in a pcap file; each carries the number of its interface. The file header is left out. */
 class CookedRecords implements Records {
   readonly #file: string;
   readonly #point: string;

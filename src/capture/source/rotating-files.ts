@@ -1,7 +1,7 @@
 /**
- * Files that a capture rotates through (tcpdump -C, -G, -W; dumpcap -b), read while they are written. Their names tell little: numbers wrap around, times
- * are written in any format. So the next file is the one whose first packet is the next after this one's first packet. When there is one, the file at hand
- * is complete. Names that are used again (a ring) are new files by their first packet.
+ * Reads the files of a rotating capture (tcpdump -C, -G, -W; dumpcap -b) while they are written. Names do not give the order: numbers wrap around, times have
+ * any format. So the next file is the one whose first packet is the earliest after the current file's first packet. Once it exists, the current file is
+ * complete. A reused name (a ring of files) counts as a new file because its first packet differs.
  */
 import { existsSync, readdirSync, statSync } from "node:fs";
 import { basename, dirname, join } from "node:path";
@@ -18,11 +18,11 @@ export interface RotatingOptions extends CaptureSourceOptions {
 
 interface Candidate {
   path: string;
-  /** Of its first packet. */
+  /** Time of its first packet. */
   firstNs: bigint;
 }
 
-/** A name with a `*` stands for all files that match it; that of a directory, for all files in it. */
+/** Returns whether a path stands for several files: a name with a `*` for all files that match, a directory for all files in it. */
 export function isFilePattern(path: string): boolean {
   return basename(path).includes("*") || (statSync(path, { throwIfNoEntry: false })?.isDirectory() ?? false);
 }
@@ -49,7 +49,7 @@ export function followFiles(kernels: Kernels, pattern: string, options: Rotating
   return new CaptureSource(pattern, next, { ...options, live: true });
 }
 
-/** What is known of the files that are there: when each begins. */
+/** The files present and when each begins. */
 class Rotation {
   readonly #kernels: Kernels;
   readonly #directory: string;
@@ -65,7 +65,7 @@ class Rotation {
     this.#matches = new RegExp(`^${escaped.join(".*")}$`);
   }
 
-  /** The file that begins next after this one; the first where it is null. */
+  /** Returns the file that begins next after this one, or the first file for null. */
   async after(current: Candidate | null): Promise<Candidate | null> {
     let next: Candidate | null = null;
     for (const file of await this.#look()) {
@@ -85,7 +85,7 @@ class Rotation {
       const path = join(this.#directory, name);
       const stat = statSync(path, { throwIfNoEntry: false });
       if (!stat?.isFile()) continue;
-      // A file that has changed may have been written anew from its start: a ring does that.
+      // A changed file may have been rewritten from its start, as in a ring of files.
       const version = [stat.dev, stat.ino, stat.size, stat.mtimeMs].join(":");
       let known = this.#known.get(name);
       if (known?.version !== version) {
@@ -102,14 +102,14 @@ function isTwin(file: Candidate, current: Candidate): boolean {
   return file.firstNs === current.firstNs && file.path > current.path;
 }
 
-/** Null where there is none yet, or it is no capture. */
+/** Returns the time of a file's first packet; null if it has none yet or is not a capture. */
 async function firstPacket(kernels: Kernels, path: string): Promise<bigint | null> {
   let reader: CaptureReader | null = null;
   try {
     reader = await CaptureReader.open(kernels, path, { batchRows: 1 });
     return (await reader.next()) ? reader.originNs : null;
   } catch (error) {
-    // Also where the ring has just removed it.
+    // Also if the ring has just removed the file.
     if (error instanceof FormatError || !existsSync(path)) return null;
     throw error;
   } finally {

@@ -1,6 +1,6 @@
 /**
- * Where a point's packets come from: files, standard input, files that grow or follow each other, a simulation; later an interface or the kernel.
- * A source is made with everything it needs, the AbortSignal that ends it included, and does nothing before the first `next`.
+ * Where a point's packets come from: files, standard input, growing or rotating files, a simulation, an interface, or eBPF. A source is created with everything
+ * it needs, including the AbortSignal that ends it, and does nothing before the first `next`.
  */
 import { checkMethods } from "../../base/checks.ts";
 import { UsageError } from "../../base/errors.ts";
@@ -10,54 +10,54 @@ import type { CaptureStatistics } from "../reader.ts";
 import type { ClockState } from "./clock-state.ts";
 
 export interface SourceBatch {
-  /** At least one row; the caller's to key and filter until the next batch is asked for. */
+  /** At least one row. The caller may key and filter it until the next batch is asked for. */
   batch: PacketBatch;
-  /** ns since 1970 of the batch's time 0. */
+  /** ns since 1970 at time 0 of the batch. */
   originNs: bigint;
 }
 
-/** What a source has counted so far, beside its rows. */
+/** What a source has counted so far, apart from its rows. */
 export interface CaptureTotals {
   frames: number;
   /** Frames not used, by reason. */
   skipped: Readonly<Record<string, number>>;
-  /** Packets that the capturing side says it dropped; null where it does not say. */
+  /** Packets that the capturing side reports as dropped; null if it does not report any. */
   dropped: number | null;
 }
 
 export interface Source {
-  /** For messages. */
+  /** Name for messages. */
   readonly name: string;
-  /** Packets come as they are captured: time moves, by `nowNs`, while none come. */
+  /** Packets are returned as they are captured: `nowNs` advances even while none come. */
   readonly live: boolean;
   /** The batches' delay column is filled. */
   readonly knowsDelays?: boolean;
-  /** The next batch; null at the end, or soon after the signal has aborted. One call at a time. */
+  /** Returns the next batch; null at the end, or soon after the signal has aborted. One call at a time. */
   next(): Promise<SourceBatch | null>;
-  /** The next batch where it is at hand; null where `next` has to be waited for. Thousands of batches per second are worth the shorter way. */
+  /** Returns the next batch if it is available right away; null if `next` must be awaited. Saves time at thousands of batches per second. */
   ready?(): SourceBatch | null;
-  /** Every packet up to this time has been handed out, as far as a clock shows; null where only packets show the time. */
+  /** Every packet up to this time has been returned, as far as a clock shows; null if only packets show the time. */
   nowNs(): bigint | null;
-  /** It captures from then on, whether packets come or not; null or left out: from its first packet on, as far as anybody knows. */
+  /** Time from which on the source captures, whether packets come or not. Null or undefined: not known before its first packet. */
   beganNs?(): bigint | null;
-  /** The state of the clock that packets are timestamped by now; null or left out where nobody knows. */
+  /** Current state of the clock that timestamps packets; null or undefined if unknown. */
   clock?(): ClockState | null;
-  /** What was counted up to and with the last batch. Made when asked for: once per epoch, not per batch. */
+  /** Returns the counts up to and including the last batch. Computed on each call, so call it once per epoch, not per batch. */
   totals(): CaptureTotals;
-  /** Of every capture read so far, the one at hand included. */
+  /** Returns the statistics of every capture read so far, including the current one. */
   statistics(): CaptureStatistics[];
-  /** Bytes read, and how many there are of the file at hand where that is known. */
+  /** Returns the bytes read, and the size of the current file if known. */
   progress(): { doneBytes: number; totalBytes: number | null };
-  /** Ends it, and gives its kernel memory back. The counts stay. */
+  /** Closes the source and frees its kernel memory. The counts stay available. */
   close(): void;
 }
 
-/** What every source has, for callers without a compiler. */
+/** Checks that an object has the methods of a source, for callers without TypeScript. */
 export function checkIsSource(parameter: string, source: unknown): void {
   checkMethods(parameter, source, ["next", "nowNs", "totals", "statistics", "progress", "close"]);
 }
 
-/** Addresses of another memory would be read in this one. */
+/** Checks that a batch belongs to these kernels: its addresses would be wrong in another memory. */
 export function checkMemory(parameter: string, batch: PacketBatch, kernels: Kernels): void {
   if (batch.kernels !== kernels)
     throw new UsageError("bad-option", "its batches are of other kernels", "make it with the same Kernels", {
@@ -65,7 +65,7 @@ export function checkMemory(parameter: string, batch: PacketBatch, kernels: Kern
     });
 }
 
-/** A source whose batches are looked at on their way: all else is the inner one's. */
+/** Returns a source that handles batches on their way; everything else is delegated to the inner source. */
 export function derivedSource(source: Source, own: Pick<Source, "next" | "close">): Source {
   return {
     name: source.name,
@@ -82,7 +82,7 @@ export function derivedSource(source: Source, own: Pick<Source, "next" | "close"
 }
 
 export const NO_TOTALS: CaptureTotals = { frames: 0, skipped: {}, dropped: null };
-/** Sums of counters stay exact whole numbers: a file may claim any number of drops. */
+/** Limit of summed counters, so that they stay exact integers: a file may claim any number of drops. */
 const MOST = Number.MAX_SAFE_INTEGER - 1;
 
 export function addTotals(a: CaptureTotals, b: CaptureTotals): CaptureTotals {

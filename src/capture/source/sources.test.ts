@@ -1,4 +1,4 @@
-/** Sources that do not end by themselves: files that grow, files that follow each other, and what time it is while nothing comes. */
+/** Tests sources that do not end by themselves: growing files, rotating files, and their clock while no packets come. */
 import { appendFileSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -19,7 +19,7 @@ const packets = (from: number, to: number) =>
   Array.from({ length: to - from }, (_, i) => pipePacket(from + i, START + BigInt(from + i) * 1_000_000n));
 const capture = (from: number, to: number) => Buffer.concat([pcapHeader(), ...packets(from, to)]);
 
-/** Identifications of the packets in the order they come, which number them. */
+/** Returns the identifications of the packets in order; they number the packets. */
 async function drain(source: Source, out: number[] = []): Promise<number[]> {
   for (let got = await source.next(); got; got = await source.next())
     out.push(...got.batch.ipid.subarray(0, got.batch.count));
@@ -43,7 +43,7 @@ describe("a file that grows", () => {
     await expect.poll(() => read.length).toBe(49);
     ending.abort();
     await drained;
-    // All but the last one, of which seven bytes are missing.
+    // All but the last packet, of which seven bytes are missing.
     expect(read).toEqual(upTo(49));
     expect(source.statistics()).toMatchObject([{ packets: 49, partial: null }]);
     source.close();
@@ -74,7 +74,7 @@ describe("files that a capture rotates through", () => {
     const read: number[] = [];
     const drained = drain(source, read);
     for (const [i, name] of names.entries()) {
-      // What is no capture yet, or never will be, is passed over.
+      // Files that are not a capture yet, or never will be, are skipped.
       if (i === 1) writeFileSync(join(folder, "notes"), "hello");
       writeFileSync(join(folder, name), pcapHeader());
       for (const part of [0, 10]) {

@@ -1,4 +1,4 @@
-/** The flows of a compare report as CSV: one row per flow; empty cells where there is no answer. */
+/** Writes the flows of a compare report as CSV: one row per flow, with an empty cell for a missing value. */
 import {
   COUNT_FIELDS,
   type FlowReport,
@@ -9,7 +9,7 @@ import {
 
 import type { RowForm } from "../../match/row-form.ts";
 
-/** Text as one cell (RFC 4180). */
+/** Formats text as one cell (RFC 4180). */
 export function csvCell(value: string): string {
   return /[",\r\n]/.test(value) ? `"${value.replaceAll('"', '""')}"` : value;
 }
@@ -24,7 +24,7 @@ export const CSV_COLUMNS = [
   ...LATENCY_FIELDS,
 ] as const;
 
-/** Line by line, so that it may be longer than memory holds. */
+/** Yields the CSV line by line, so that the output may be larger than memory. */
 export function* compareCsvLines(report: Pick<ReportView, "flows" | "reverseFlows">): Generator<string> {
   yield `${CSV_COLUMNS.join(",")}\n`;
   yield* rowsOf("forward", report.flows);
@@ -42,7 +42,7 @@ function* rowsOf(direction: string, flows: FlowRows): Generator<string> {
   else for (const flow of flows) yield row(flow);
 }
 
-/** The same row for those who make it without an object: a plain five-tuple has neither DSCP nor VLAN. */
+/** Describes the same row for writers that build no object per flow: a plain five-tuple has neither DSCP nor VLAN. */
 function formOf(direction: string): RowForm {
   const columns = [...KEY_COLUMNS, "communityId" as const, ...COUNT_FIELDS, ...LATENCY_FIELDS];
   const fields = columns.map((field) => (field === "dscp" || field === "vlan" ? [","] : [",", { field }]));

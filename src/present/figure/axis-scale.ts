@@ -1,16 +1,16 @@
-/** Where values lie on an axis, which of them are marked, and how they are written. */
+/** The scale of an axis: positions of values, ticks, and how values are written. */
 import { formatCount } from "../../base/quantity.ts";
 import { formatDuration } from "../../base/time.ts";
 import type { Axis, Quantity } from "./figure.ts";
 
 export interface AxisScale {
   readonly at: (value: number) => number;
-  /** False: not on this axis (0 and less on a logarithmic one). */
+  /** Whether a value can be shown on this axis; false for 0 and less on a logarithmic one. */
   readonly has: (value: number) => boolean;
   readonly ticks: readonly { readonly at: number; readonly text: string }[];
 }
 
-/** `values`: those to be shown; `from` and `to`: pixels. */
+/** `values`: the values to show; `from` and `to`: pixels. */
 export function axisScale(axis: Axis, values: readonly number[], from: number, to: number): AxisScale {
   if (axis.names) return namedScale(axis.names, from, to);
   const isLog = axis.scale === "log";
@@ -46,7 +46,7 @@ function linear(low: number, high: number, from: number, to: number, quantity: Q
   };
 }
 
-/** Whole decades; 2 and 5 between them where there are few. */
+/** Ticks at whole decades, with 2 and 5 in between if there are few decades. */
 function logarithmic(low: number, high: number, from: number, to: number, quantity: Quantity): AxisScale {
   const first = Math.floor(Math.log10(low) + 1e-9);
   const last = Math.max(first + 1, Math.ceil(Math.log10(high) - 1e-9));
@@ -63,7 +63,7 @@ function logarithmic(low: number, high: number, from: number, to: number, quanti
   };
 }
 
-/** As people read it: three digits at most. */
+/** Formats a value for people, with three digits at most. */
 export function writeQuantity(value: number, quantity: Quantity = "plain"): string {
   if (!Number.isFinite(value)) return "–";
   if (quantity === "time") return formatDuration(value);

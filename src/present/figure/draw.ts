@@ -1,6 +1,7 @@
 /**
- * A figure as SVG. Text and axes take the colour of the text around them, so that one picture serves light and dark pages; series differ by colour (the Okabe-Ito palette, its
- * yellow and sky blue darkened for white pages: told apart by colour-blind readers), by mark and by dashes, and are named at their ends beside a piece of their line. No script, no style sheet.
+ * Draws a figure as SVG. Text and axes take the colour of the surrounding text, so that one picture serves light and dark pages. Series differ by colour (the
+ * Okabe-Ito palette, which colour-blind readers can tell apart, with yellow and sky blue darkened for white pages), by mark and by dashes, and are named at
+ * their ends beside a sample of their line. No script, no style sheet.
  */
 import { entryAt } from "../../base/lists.ts";
 import { escapeXml, px } from "../svg/svg.ts";
@@ -12,21 +13,21 @@ const CLAIMED = "#808080";
 const DASHES = ["", "7 3", "2 3", "9 3 2 3", "4 2", "1 2", "12 3"];
 const TOP = 30;
 const BOTTOM = 46;
-/** Of a label's letters, at 11 px, in the widest of the usual fonts. */
+/** Width of a letter at 11 px in the widest of the usual fonts. */
 const LETTER = 7;
 const LINE = 13;
-/** Of the name of the vertical axis, and between it, the numbers and the frame. */
+/** Room for the name of the vertical axis, and the gaps between it, the numbers and the frame. */
 const AXIS_NAME = 28;
-/** A piece of the line in front of its name, in the colour of the series: the name itself has the colour of text, which can be read on any page. */
+/** A sample of the line, in the colour of the series, in front of its name. The name has the colour of text, which is readable on any page. */
 const KEY = 11;
 const KEY_LENGTH = 22;
-/** What marks and lines at the frame's edge need around it. */
+/** Margin for marks and lines at the frame's edge. */
 const EDGE = 5;
 
 export interface DrawOptions {
   readonly width?: number;
   readonly height?: number;
-  /** A file of its own: with the colours of light and dark pages in it. */
+  /** The SVG is a file of its own and contains the colours of light and dark pages. */
   readonly standalone?: boolean;
 }
 
@@ -70,7 +71,7 @@ export function drawFigure(figure: Figure, options: DrawOptions = {}): string {
   );
 }
 
-/** Numbers along the axis that would run into each other are left out: every second one, every third … of 1, 2, 5, 10 the decades stay. Names are all shown. */
+/** Leaves out numbers along the axis that would overlap: every second one, every third …; of 1, 2, 5, 10 the decades stay. Names are all shown. */
 function withRoom(scale: AxisScale, { names, scale: kind }: Figure["x"]): AxisScale {
   const { ticks } = scale;
   const width = (text: string) => text.length * LETTER;
@@ -90,7 +91,7 @@ function withRoom(scale: AxisScale, { names, scale: kind }: Figure["x"]): AxisSc
   return { ...scale, ticks: ticks.filter((_, i) => i % every === 0) };
 }
 
-/** A picture in the picture cuts off what is beyond its edges, where an axis has a range of its own. */
+/** Clips what lies beyond the frame, for axes with a fixed range, by nesting an SVG. */
 function inside({ left, right, top, bottom }: Frame, drawn: string): string {
   const [x, y, width, height] = [
     left - EDGE,
@@ -101,7 +102,7 @@ function inside({ left, right, top, bottom }: Frame, drawn: string): string {
   return `<svg x="${x}" y="${y}" width="${width}" height="${height}" viewBox="${x} ${y} ${width} ${height}" aria-hidden="true">${drawn}</svg>`;
 }
 
-/** What is drawn, as a table: one row per point. */
+/** Returns the figure's data as a table: one row per point. */
 export function figureTable(figure: Figure): { columns: string[]; rows: string[][] } {
   const write = (value: number, axis: Figure["x"]) =>
     axis.names?.[value] ?? writeQuantity(value, axis.quantity);
@@ -194,7 +195,7 @@ function drawBar({ x: at, low = 0, high = 0 }: Point, x: AxisScale, y: AxisScale
   return `<path d="M${px(cx)} ${px(top)}V${px(bottom)}${caps}" stroke="${look.colour}" stroke-opacity=".7"/>`;
 }
 
-/** Circle, square, triangle, diamond, cross. */
+/** Draws a circle, square, triangle, diamond or cross. */
 function mark(kind: number, x: number, y: number, colour: string): string {
   const at = `M${px(x)} ${px(y)}`;
   if (kind === 0) return `<circle cx="${px(x)}" cy="${px(y)}" r="3" fill="${colour}"/>`;
@@ -204,7 +205,7 @@ function mark(kind: number, x: number, y: number, colour: string): string {
   return `<path d="${at}m-3 -3l6 6m0 -6l-6 6" stroke="${colour}" stroke-width="1.7" fill="none"/>`;
 }
 
-/** At the ends of the lines, moved apart where they would overlap. */
+/** Draws the series' names at the ends of their lines, moved apart if they would overlap. */
 function drawNames(
   series: readonly Series[],
   looks: readonly Look[],
@@ -223,7 +224,7 @@ function drawNames(
     const above = named[i - 1];
     if (above && label.y < above.y + LINE) label.y = above.y + LINE;
   }
-  // Pushed below the frame: the last ones move up again.
+  // Names pushed below the frame: move the last ones up again.
   for (let i = named.length - 1, limit = frame.bottom; i >= 0; i--, limit -= LINE) {
     const label = entryAt(named, i);
     if (label.y > limit) label.y = limit;

@@ -33,7 +33,7 @@ const DISTRIBUTIONS: Figure = {
     ),
   ],
 };
-/** Reviewed by diff: HOPTIME_FIGURES=write makes them anew. */
+/** Golden files, reviewed by diff; HOPTIME_FIGURES=write rewrites them. */
 const SNAPSHOTS = new URL("../../../tests/golden/figures/", import.meta.url);
 
 describe("drawFigure", () => {
@@ -72,7 +72,7 @@ describe("drawFigure", () => {
       ...{ title: "t", x: { label: "x" }, y: { label: "share of all", scale: "log", quantity: "share" } },
       series: names.map((name) => ({ name, points: [{ x: 1, y: 1e3 }] })),
     });
-    // Seven pixels a letter is DejaVu Sans.
+    // Seven pixels a letter is the width of DejaVu Sans.
     const start = Number(/x="([\d.]+)" y="[\d.]+">a vector/.exec(svg)?.[1]);
     expect(start + 7 * (names[1] ?? "").length).toBeLessThanOrEqual(641);
     for (const [, x, text] of svg.matchAll(/x="([\d.]+)" y="[\d.]+" text-anchor="end"[^>]*>([^<]+)/g))
@@ -114,7 +114,7 @@ describe("drawFigure", () => {
     const end = Number(x) + Number(width);
     expect(end).toBeLessThan(640 - 3 * 7);
     const named = Number(/y="([\d.]+)">far/.exec(svg)?.[1]);
-    // At half of the height: the last value of the range is 1.
+    // At half of the height: the axis ends at 1.
     expect(Math.abs(named - 3.5 - (30 + 254) / 2)).toBeLessThan(1);
   });
 

@@ -1,24 +1,24 @@
 /**
- * Figures of reports: what a figure shows, as data. `drawFigure` makes SVG of it, `figureTable` the table that stands behind it.
- * Values are plain numbers; an axis says how they are written.
+ * Figures of reports as data. `drawFigure` draws the SVG, `figureTable` returns the table behind it. Values are plain numbers; an axis defines how they are
+ * written.
  */
 export type Quantity = "share" | "time" | "count" | "plain";
 
 export interface Axis {
   readonly label: string;
   readonly scale?: "linear" | "log";
-  /** How values are written: shares as percent, times from ns. */
+  /** How values are written: shares as percent, times with units from ns up. */
   readonly quantity?: Quantity;
-  /** Left out: as the values need. */
+  /** Default: the range of the values. */
   readonly range?: readonly [number, number];
-  /** Names in place of numbers: value 0 is the first. */
+  /** Names instead of numbers: value 0 is the first name. */
   readonly names?: readonly string[];
 }
 
 export interface Point {
   readonly x: number;
   readonly y: number;
-  /** An error bar. */
+  /** Ends of an error bar. */
   readonly low?: number;
   readonly high?: number;
 }
@@ -26,9 +26,9 @@ export interface Point {
 export interface Series {
   readonly name: string;
   readonly points: readonly Point[];
-  /** Lines with marks where left out; steps for distributions. */
+  /** Default: lines with marks. Steps are for distributions. */
   readonly kind?: "line" | "marks" | "steps";
-  /** What the paper claims: grey and dashed. */
+  /** The paper's claim: drawn grey and dashed. */
   readonly claimed?: boolean;
 }
 
@@ -39,7 +39,7 @@ export interface Figure {
   readonly series: readonly Series[];
 }
 
-/** The distribution of values as steps of at most `count` points; nothing where there are no values. */
+/** Returns the distribution of values as steps of at most `count` points; no points if there are no values. */
 export function distribution(name: string, values: Iterable<number>, count = 120): Series {
   const sorted = Float64Array.from(values).filter(Number.isFinite).sort();
   const points: Point[] = [];

@@ -1,6 +1,6 @@
 /**
- * A localisation as an HTML report: what was found as one sentence, the path with the blamed segments, spikes, segments, and one time series per
- * segment with error band and spikes. Inline SVG only: no script, prints as it looks.
+ * A localisation as an HTML report: the result as one sentence, the path with the blamed segments, spikes, segments, and one time series per segment with error
+ * band and spikes. Inline SVG only: no script; it prints as it looks.
  */
 import { entryAt } from "../../base/lists.ts";
 import { countOf, countOrNot, formatCount, formatShare } from "../../base/quantity.ts";
@@ -14,7 +14,7 @@ import { card, key, notesCard, picture, renderStaticPage, type Tile, table, tile
 
 export interface LocalisationPageOptions {
   readonly title?: string;
-  /** The origin of all times, in nanoseconds since 1970. */
+  /** Origin of all times, in ns since 1970. */
   readonly originNs?: bigint;
 }
 
@@ -65,7 +65,7 @@ export function renderLocalisationHtml(
   });
 }
 
-/** Dates in UTC, or seconds from the first epoch on; milliseconds only where epochs are shorter than a second. */
+/** Returns a formatter of times: dates in UTC, or seconds since the first epoch; milliseconds only if epochs are shorter than a second. */
 function clockOf({ epochs }: Localisation, originNs: bigint | undefined): When {
   const { startNs, endNs } = entryAt(epochs, 0);
   if (originNs === undefined) return (ns) => `${Number(((ns - startNs) / 1e9).toFixed(3))} s`;
@@ -73,7 +73,7 @@ function clockOf({ epochs }: Localisation, originNs: bigint | undefined): When {
   return (ns) => formatInstant(originNs + BigInt(Math.round(ns)), decimals);
 }
 
-/** From one time to another, the date written once. */
+/** Formats a time range, with the date written once. */
 function until(from: string, to: string): string {
   const day = from.slice(0, 11);
   return `${from} – ${day.includes("-") && to.startsWith(day) ? to.slice(11) : to}`;
@@ -81,7 +81,7 @@ function until(from: string, to: string): string {
 
 const nameOf = ({ from, to }: { from: string; to: string }) => `${from} → ${to}`;
 
-/** Each segment that is to blame, in a sentence that could be read aloud; nothing where nothing is wrong. */
+/** Describes each blamed segment in a sentence; empty if nothing is wrong. */
 function incidents({ segments, spikes, lossSpikes }: Localisation): string {
   const lines = segments.flatMap((segment) => {
     const own = <S extends Spike | LossSpike>(list: readonly S[]) =>

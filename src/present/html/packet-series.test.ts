@@ -1,4 +1,4 @@
-/** Series of the report page against the truth of small captures whose packets go both ways. */
+/** Compares the report page's series with the truth of small captures with packets in both directions. */
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -62,7 +62,7 @@ describe("series of packets", () => {
     expect(report.reverse?.sent).toBeGreaterThan(1000);
     expect(sum(intervals?.sent ?? [])).toBe((report.reverse?.matched ?? 0) + (report.reverse?.lost ?? 0));
     expect(sum(intervals?.lost ?? [])).toBe(report.reverse?.lost);
-    // In the middle, where nothing is at an edge of the captures.
+    // In the middle, away from the edges of the captures.
     const at = intervals?.startNs.findIndex((ns) => ns + Number(BigInt(data.originNs) - START) === 2e9) ?? -1;
     const own = sent.filter(
       (p) => p.back && p.timeNs >= START + 2_000_000_000n && p.timeNs < START + 2_100_000_000n,

@@ -1,31 +1,31 @@
 /**
- * What the report page draws of single packets, where a comparison kept them: the way back over time, in the intervals of the way there, and the largest flows over time. Exact: quantiles are of the
- * delays themselves (nearest rank).
+ * Series that the report page draws from single packets, if a comparison kept them: the reverse direction over time, in the intervals of the forward direction,
+ * and the largest flows over time. Exact: quantiles are taken of the delays themselves (nearest rank).
  */
 import { nearestRank } from "../../base/math/log-histogram.ts";
 import { formatFlowKey } from "../../capture/flow/flow-text.ts";
 import type { PacketTable } from "../../compare/packets.ts";
 import type { FlowReport, IntervalReport, Latency } from "../../compare/report.ts";
 
-/** Flows of each direction that have a series, and steps of it. */
+/** Maximum number of flows per direction with a series, and of time steps per series. */
 const MAX_FLOWS = 50;
 const MAX_STEPS = 60;
 
-/** The largest flows over time; lists by flow, then by step. */
+/** The largest flows over time; lists by flow, then by time step. */
 export interface FlowSeries {
-  /** Relative to the page's origin, as other times are. */
+  /** Relative to the page's origin, like all times of the page. */
   startNs: number;
   stepNs: number;
-  /** Which rows of the flows these are. */
+  /** Indices of the flows in the page's list of flows. */
   rows: number[];
   sent: number[][];
   lost: number[][];
-  /** Null where no packet was matched. */
+  /** Null if no packet was matched. */
   p50Ns: (number | null)[][];
   maxNs: (number | null)[][];
 }
 
-/** What became of the packets of one place in time. */
+/** Counts and delays of the packets of one time step. */
 class Slot {
   sent = 0;
   lost = 0;
@@ -38,7 +38,7 @@ class Slot {
   }
 }
 
-/** Packets of one direction that were sent: when (ns after the table's origin), and how they fared. */
+/** Yields the packets sent in one direction: send time (ns after the table's origin) and outcome. */
 function* sentPackets(
   table: PacketTable,
   direction: "forward" | "reverse",
@@ -53,7 +53,7 @@ function* sentPackets(
   }
 }
 
-/** In the intervals of the way there; empty where it has none. */
+/** Returns the intervals of the reverse direction, aligned with those of the forward direction; empty if that has none. */
 export function reverseIntervals(table: PacketTable, like: readonly IntervalReport[]): IntervalReport[] {
   const [first] = like;
   if (!first) return [];

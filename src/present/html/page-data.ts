@@ -1,11 +1,9 @@
 /**
- * What the report page carries of a CompareReport: the same facts, flows and intervals as columns, bounded in size.
- * This form is private to one build of the page (page and data always travel together) and has no version; the
- * format to program against is `hoptime.compare/1`.
+ * The data of the report page, made from a CompareReport: the same facts, with flows and intervals as columns, bounded in size. The form is private to one
+ * build of the page (page and data always travel together) and has no version; the format to program against is `hoptime.compare/1`.
  *
- * Bounds: the flows with most packets are kept and the rest counted; intervals beyond the limit are drawn in groups,
- * of which counts, min and max delay stay exact and the quantiles are those of the worst interval. Both are
- * said on the page. Delays of a microsecond and more are rounded to whole nanoseconds.
+ * Bounds: the flows with most packets are kept and the others counted. Intervals beyond the limit are drawn in groups, whose counts, minimum and maximum delay
+ * stay exact and whose quantiles are those of the worst interval. The page states both. Delays of a microsecond and more are rounded to whole nanoseconds.
  */
 
 import { entryAt } from "../../base/lists.ts";
@@ -30,14 +28,14 @@ import { type FlowSeries, flowSeries, reverseIntervals } from "./packet-series.t
 export const KEY_FIELDS = ["proto", "sport", "dport", "dscp", "vlan"] as const;
 export type KeyField = (typeof KEY_FIELDS)[number];
 
-/** A column that holds nothing but null is empty. */
+/** An empty array stands for a column of nulls only. */
 type Column = (number | null)[];
 
 export interface FlowColumns {
-  /** Flows in the report; `length` of them are here. */
+  /** Flows in the report; `length` of them are in the columns. */
   total: number;
   length: number;
-  /** Each text once: addresses, and reasons for missing latency; the columns hold positions. */
+  /** Distinct texts: addresses, and reasons for missing latency; the columns hold indices into them. */
   addresses: string[];
   reasons: string[];
   src: Column;
@@ -50,7 +48,7 @@ export interface FlowColumns {
 }
 
 export interface IntervalColumns {
-  /** How many intervals of the report make one here; 1 almost always. */
+  /** Number of the report's intervals per interval here; nearly always 1. */
   grouped: number;
   /** Relative to `originNs`. */
   startNs: number[];
@@ -66,23 +64,23 @@ export interface HeatColumns {
   /** Relative to `originNs`. */
   columnStartNs: number[];
   columnWidthNs: number;
-  /** Per column: the first row that is not empty, then the counts from there to the last that is not empty. */
+  /** Per column: the first row that is not empty, then the counts from there to the last row that is not empty. */
   counts: number[][];
 }
 
 export interface PageData
   extends Omit<CompareReport, "flows" | "reverseFlows" | "intervals" | "cdf" | "heat" | "format"> {
-  /** Why the loss is probably not real; null where nothing speaks against it. */
+  /** Why the loss is probably not real; null if there is no such doubt. */
   lossDoubt: string | null;
   reverseLossDoubt: string | null;
-  /** Where the time axis begins, ns since 1970. */
+  /** Start of the time axis, in ns since 1970. */
   originNs: string;
   flows: FlowColumns;
   reverseFlows: FlowColumns;
   intervals: IntervalColumns;
   cdf: { delayNs: number[]; share: number[] };
   heat: HeatColumns | null;
-  /** Of the way back, and of the largest flows, where packets were kept. */
+  /** Intervals of the reverse direction, and series of the largest flows, if packets were kept. */
   reverseIntervals: IntervalColumns | null;
   flowSeries: { forward: FlowSeries | null; reverse: FlowSeries | null };
 }
@@ -90,13 +88,13 @@ export interface PageData
 export interface PageLimits {
   maxFlows: number;
   maxIntervals: number;
-  /** Items kept of a list inside `estimates`, `options` and the details of `clock`. */
+  /** Maximum length of lists inside `estimates`, `options` and the details of `clock`. */
   maxListItems: number;
 }
 
 export const PAGE_LIMITS: PageLimits = { maxFlows: 50_000, maxIntervals: 50_000, maxListItems: 100 };
 
-/** `packets`: every packet of the comparison, where they were kept. */
+/** `packets`: all packets of the comparison, if they were kept. */
 export function toPageData(
   report: ReportView,
   limits: PageLimits = PAGE_LIMITS,
@@ -147,7 +145,7 @@ function firstInstant(report: ReportView): bigint {
   return first;
 }
 
-/** From the first packet of either capture to the last. */
+/** The time from the first packet of either capture to the last. */
 function spanOf({ before, after }: ReportView, originNs: bigint) {
   const times = [before.firstNs, before.lastNs, after.firstNs, after.lastNs].flatMap((t) =>
     t === null ? [] : [BigInt(t)],
@@ -177,7 +175,7 @@ function flowColumns(kept: readonly FlowReport[], total: number): FlowColumns {
   };
 }
 
-/** Those with most packets: a list may have any order, flows made on the way come in that one. */
+/** Returns the flows with most packets. A list may have any order; rows made on demand come in that order already. */
 function first(flows: FlowRows, limit: number): FlowReport[] {
   if (flows.length <= limit) return [...flows];
   if (Array.isArray(flows)) {
@@ -270,7 +268,7 @@ function rounded<T extends number | null>(ns: T): T {
   return (Math.abs(ns) >= 1000 ? Math.round(ns) : Math.round(ns * 100) / 100) as T;
 }
 
-/** A copy whose lists are cut, for parts whose content is up to others (estimators, options). */
+/** Returns a copy with truncated lists, for parts whose content others define (estimators, options). */
 function bounded(value: unknown, maxItems: number, depth = 0): unknown {
   if (typeof value === "bigint") return String(value);
   if (typeof value !== "object" || value === null) return value;

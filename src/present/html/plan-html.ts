@@ -8,7 +8,7 @@ import { escapeXml } from "../svg/svg.ts";
 import { card, key, notesCard, picture, renderStaticPage, type Tile, table, tiles } from "./static-page.ts";
 
 export function renderPlanHtml(topology: Topology, plan: Plan): string {
-  // The best sets of a search have no order.
+  // The best sets found by a search have no order.
   const order = entryAt(plan.steps, -1).routers === undefined ? ", in this order" : "";
   const keyed: [string, string][] = [["chosen", `to be upgraded${order}`]];
   if (plan.already.length > 0) keyed.push(["already", "upgraded already"]);

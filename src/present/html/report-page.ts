@@ -1,10 +1,9 @@
 /**
- * The HTML report of `hoptime compare`: the page that `web/build.mjs` made, filled with one report. The result is one
- * file that needs nothing else: its content security policy allows no request to anywhere.
+ * The HTML report of `hoptime compare`: the page built by `web/build.mjs`, filled with one report. The result is one self-contained file; its content security
+ * policy forbids all requests.
  *
- * File names, keys and sentences are untrusted (they come from captures and command lines). They enter the page as
- * JSON in which no `<` is left, so that no text can end the script element, and as escaped text in the title and in
- * the words shown where scripts don't run.
+ * File names, keys and sentences are untrusted (they come from captures and command lines). They enter the page as JSON without any `<`, so that no text can
+ * end the script element, and as escaped text in the title and in the text shown without scripts.
  */
 import { readFileSync } from "node:fs";
 import { findPackageFile } from "../../base/package-file.ts";
@@ -14,7 +13,7 @@ import type { PacketTable } from "../../compare/packets.ts";
 import type { ReportView, SegmentReport } from "../../compare/report.ts";
 import { PAGE_LIMITS, type PageLimits, toPageData } from "./page-data.ts";
 
-/** The page as a string of HTML. Needs a built `dist/web/report.html`. `packets`: of the comparison, for series of the way back and of flows. */
+/** Returns the page as HTML. Needs a built `dist/web/report.html`. `packets`: those of the comparison, for series of the reverse direction and of flows. */
 export function renderComparePage(
   report: ReportView,
   limits: Partial<PageLimits> = {},
@@ -29,7 +28,7 @@ export function renderComparePage(
   return readTemplate().replace(/<!--HOPTIME:([A-Z]+)-->/g, (mark, name: string) => fill[name] ?? mark);
 }
 
-/** JSON that may stand inside a script element and inside JavaScript. */
+/** Escapes JSON for use inside a script element and inside JavaScript. */
 function escapeJson(json: string): string {
   return json.replace(/[<>\u2028\u2029]/g, (c) => `\\u${c.charCodeAt(0).toString(16).padStart(4, "0")}`);
 }

@@ -1,6 +1,6 @@
 /**
- * Reports without script (localise, plan) in the shell that all HTML reports share: the page that `web/build.mjs` made from web/design,
- * filled with one report. One file, nothing fetched; its content security policy allows no request and no style but the shell's own.
+ * Reports without scripts (localise, plan) in the page shell of all HTML reports: the page built by `web/build.mjs` from web/design, filled with one report.
+ * One file that fetches nothing; its content security policy allows no request and no style but the shell's own.
  */
 import { readFileSync } from "node:fs";
 import { findPackageFile } from "../../base/package-file.ts";
@@ -8,20 +8,20 @@ import { VERSION } from "../../base/version.ts";
 import { escapeXml } from "../svg/svg.ts";
 
 export interface StaticPage {
-  /** Of the window. */
+  /** Title of the window. */
   readonly title: string;
-  /** What made it: "hoptime localise". */
+  /** The command that made the report: "hoptime localise". */
   readonly command: string;
   readonly heading: string;
-  /** Below the heading: time, size, settings. */
+  /** Line below the heading: time, size, settings. */
   readonly span: string;
-  /** HTML, in the order people ask. */
+  /** Sections in HTML, the most asked-for first. */
   readonly parts: readonly string[];
-  /** In the last line, beside the version. */
+  /** Text in the last line, beside the version. */
   readonly remark: string;
 }
 
-/** The page as a string of HTML. Needs a built `dist/web/static.html`. */
+/** Returns the page as HTML. Needs a built `dist/web/static.html`. */
 export function renderStaticPage({ title, command, heading, span, parts, remark }: StaticPage): string {
   const fill: Record<string, string> = {
     TITLE: escapeXml(title),
@@ -63,11 +63,11 @@ export function tiles(list: readonly Tile[]): string {
 export interface TableColumn {
   readonly title: string;
   readonly text?: boolean;
-  /** Left out on narrow screens. */
+  /** Hidden on narrow screens. */
   readonly extra?: boolean;
 }
 
-/** Cells are HTML: the caller escapes them. */
+/** Cells are HTML: the caller must escape them. */
 export function table(columns: readonly TableColumn[], rows: readonly (readonly string[])[]): string {
   const kind = ({ text, extra }: TableColumn) => {
     const names = [...(text ? ["text"] : []), ...(extra ? ["extra"] : [])].join(" ");
@@ -95,7 +95,7 @@ export function notesCard(notes: readonly string[]): string {
   );
 }
 
-/** What the colours of a picture mean: class of the swatch and its words. */
+/** Explains the colours of a picture: class of the swatch and its words. */
 export function key(entries: readonly (readonly [string, string])[]): string {
   return `<p class="key">${entries.map(([kind, words]) => `<span><i class="${kind}"></i>${escapeXml(words)}</span>`).join("")}</p>`;
 }

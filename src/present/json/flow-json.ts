@@ -1,4 +1,4 @@
-/** A flow of a comparison as JSON, for rows that are made without an object (FlowRows.texts): what JSON.stringify gives of a FlowReport, with a comma behind it. */
+/** A flow of a comparison as JSON, for rows made without an object (FlowRows.texts): the output of JSON.stringify for a FlowReport, followed by a comma. */
 import { COUNT_FIELDS, LATENCY_FIELDS } from "../../compare/report.ts";
 import type { RowField, RowForm } from "../../match/row-form.ts";
 

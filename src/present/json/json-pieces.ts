@@ -1,13 +1,13 @@
 /**
- * JSON of any length in pieces: joined, they are what `JSON.stringify` would give, which itself ends at V8's longest string (512 MiB). Lists, and
- * whatever else can be walked, are walked element by element, so that a list that makes its elements on the way is never whole in memory.
+ * Writes JSON of any length in pieces. Joined, they equal the output of `JSON.stringify`, which is limited to V8's longest string (512 MiB). Lists and other
+ * iterables are written element by element, so that a list that makes its elements on demand is never in memory as a whole.
  *
- * One element of a list is one string: it is the lists that are long here, not what they hold. Within an element nothing is walked.
+ * Each element of such a list becomes one string: lists are long here, not their elements.
  */
 import type { FlowRows } from "../../compare/report.ts";
 import { FLOW_JSON } from "./flow-json.ts";
 
-/** Objects are opened down to here, to find the lists in them. */
+/** Depth to which objects are searched for lists. */
 const DEEPEST = 4;
 
 export function* jsonPieces(value: unknown, depth = 0): Generator<string> {
@@ -31,7 +31,7 @@ export function* jsonPieces(value: unknown, depth = 0): Generator<string> {
   }
   let before = "{";
   for (const [name, part] of Object.entries(value)) {
-    // What JSON leaves out of an object.
+    // JSON leaves these out of an object.
     if (part === undefined || typeof part === "function" || typeof part === "symbol") continue;
     yield `${before}${JSON.stringify(name)}:`;
     yield* jsonPieces(part, depth + 1);
@@ -40,13 +40,13 @@ export function* jsonPieces(value: unknown, depth = 0): Generator<string> {
   yield before === "{" ? "{}" : "}";
 }
 
-/** Flows that can be written without an object for each. */
+/** Returns the flows as text without an object for each, if the list can do that. */
 function textsOf(value: Iterable<unknown>): Iterable<string> | null {
   const { texts } = value as Partial<FlowRows>;
   return texts?.call(value as FlowRows, FLOW_JSON, (flow) => `${JSON.stringify(flow)},`) ?? null;
 }
 
-/** Elements with a comma behind each as a list: the last comma is taken off. */
+/** Writes a list from elements that each end with a comma, without the last comma. */
 function* listed(texts: Iterable<string>): Generator<string> {
   let held: string | null = null;
   yield "[";

@@ -1,6 +1,6 @@
 /**
- * A capture once more, as pcapng, with comments on its packets: Wireshark shows them, and filters by `frame.comment`. pcapng is copied block by
- * block; pcap and ERF become one section with one interface. It ends where the capture is damaged: the comparison has a note of it.
+ * Copies a capture as pcapng with comments on its packets, which Wireshark shows and filters by `frame.comment`. pcapng is copied block by block; pcap and ERF
+ * become one section with one interface. The copy ends at damage in the capture, which the comparison has already reported.
  *
  *   Enhanced Packet Block: type 6 | length | interface | time high, low | captured | wire | data, padded | options | length
  *   a comment is option 1:  code u16 | bytes u16 | text, padded
@@ -19,7 +19,7 @@ const PACKET_HEAD = 28;
 const MAX_BLOCK = 1 << 28;
 const PIECE_BYTES = 1 << 20;
 
-/** `commentOf`: by frame number from 1 on; null for none. */
+/** `commentOf`: comment by frame number, from 1; null for none. */
 export async function annotateCapture(
   path: string,
   target: string,
@@ -56,10 +56,10 @@ async function copyBlocks(
     const length = head.getUint32(4, little);
     if (length < 12 || length > MAX_BLOCK) return;
     const block = await input.take(length);
-    // The capture was cut off: what is whole is written.
+    // The capture is truncated: only whole blocks are written.
     if (block === null) return;
     const kind = view(block).getUint32(0, little);
-    // Sections no longer have the length they say.
+    // The lengths stated by sections are no longer right; all ones means unknown.
     if (type === SECTION && length >= 24) block.fill(0xff, 16, 24);
     if (kind === SIMPLE_PACKET || kind === OLD_PACKET || kind === ENHANCED_PACKET) frame++;
     const comment = kind === OLD_PACKET || kind === ENHANCED_PACKET ? commentOf(frame) : null;
@@ -67,7 +67,7 @@ async function copyBlocks(
   }
 }
 
-/** The comment goes before the options that the block has. */
+/** Inserts the comment before the existing options of the block. */
 function withComment(block: Uint8Array, comment: string, little: boolean): Uint8Array {
   const captured = view(block).getUint32(20, little);
   const optionsAt = PACKET_HEAD + padded(captured);
@@ -80,7 +80,7 @@ function withComment(block: Uint8Array, comment: string, little: boolean): Uint8
   );
 }
 
-/** A block from its head and data, whose length is set, and its options. */
+/** Joins a block's head, data and options, and sets its length. */
 function packetBlock(body: Uint8Array, options: Uint8Array[], little: boolean): Uint8Array {
   const length = body.length + options.reduce((sum, o) => sum + o.length, 0) + 4;
   const out = new Uint8Array(length);
@@ -128,7 +128,7 @@ async function convertPcap(
   }
 }
 
-/** ERF records stay whole, with their own header, as link type ERF has them. */
+/** Keeps ERF records whole, with their own header, as link type ERF requires. */
 async function convertErf(
   input: Input,
   output: Output,
@@ -163,7 +163,7 @@ function enhanced(data: Uint8Array, time: bigint, wire: number, comment: string 
   return packetBlock(body, comment === null ? [] : [commentOption(comment, true), new Uint8Array(4)], true);
 }
 
-/** Section header and one interface whose times are in 10^-decimals s. */
+/** Returns a section header and one interface whose times are in 10^-decimals s. */
 function sectionOf(link: number, snapLength: number, decimals: number): Uint8Array {
   const out = new Uint8Array(28 + 32);
   const fields = view(out);
@@ -188,7 +188,7 @@ function sectionOf(link: number, snapLength: number, decimals: number): Uint8Arr
 const padded = (bytes: number) => (bytes + 3) & ~3;
 const view = (bytes: Uint8Array) => new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
 
-/** Bytes of a source in pieces of any length. */
+/** Reads a source in pieces of any length. */
 class Input {
   readonly #source: ByteSource;
   #held = new Uint8Array(0);
@@ -197,11 +197,11 @@ class Input {
     this.#source = source;
   }
 
-  /** The next n bytes, which stay; fewer at the end. */
+  /** Returns the next n bytes without consuming them; fewer at the end. */
   async peek(n: number): Promise<Uint8Array> {
     while (this.#held.length < n) {
       const piece = new Uint8Array(Math.max(PIECE_BYTES, n - this.#held.length));
-      // A damaged end was reported when the captures were compared.
+      // A damaged end was already reported by the comparison.
       const got = await Promise.resolve(this.#source.read(() => piece)).catch(() => 0);
       if (got === 0) break;
       const joined = new Uint8Array(this.#held.length + got);
@@ -212,7 +212,7 @@ class Input {
     return this.#held.subarray(0, n);
   }
 
-  /** The next n bytes; null where there are fewer. */
+  /** Returns the next n bytes, or null if there are fewer. */
   async take(n: number): Promise<Uint8Array | null> {
     const bytes = await this.peek(n);
     if (bytes.length < n) return null;

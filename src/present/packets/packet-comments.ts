@@ -1,14 +1,14 @@
-/** The outcome of each frame of a capture that was compared, as the comment that Wireshark shows with it. */
+/** Describes the outcome of each frame of a compared capture, as the comment that Wireshark shows with it. */
 import { parseCapturePath } from "../../capture/source/capture-path.ts";
 import type { ComparedPackets } from "../../compare/compared-packets.ts";
 import type { PacketTable } from "../../compare/packets.ts";
 
-/** By frame number from 1 on; null where nothing is known of it. */
+/** Returns the comment for a frame number, from 1; null if the comparison has no outcome for it. */
 export type Comments = (frame: number) => string | null;
 
 type Side = "before" | "after";
 
-/** Of one of the captures. Where both points are in one file, of the packets of both. */
+/** Returns the comments for one of the captures. If both points are in one file, for the packets of both. */
 export async function packetComments(
   packets: ComparedPackets,
   side: Side,
@@ -39,7 +39,7 @@ export async function packetComments(
   return (frame) => before(frame) ?? after(frame);
 }
 
-/** Rows of the packet table by frame: mostly one, several where segments were merged. */
+/** Rows of the packet table by frame: mostly one, several if segments were merged. */
 class FrameRows {
   readonly #first: Uint32Array;
   readonly #next: Uint32Array;
@@ -68,7 +68,7 @@ function describe(table: PacketTable, ids: number[], other: (id: number) => stri
   const [lone] = ids.length === 1 ? ids : [];
   if (lone !== undefined && table.log.sharedFrames(lone) === null)
     return `${outcomeOf(table, lone)}${way}${other(lone)}`;
-  // Segments that were merged at one point: the delay is that of the last byte.
+  // Segments merged at one point: take the delay of the last byte.
   const withDelay = ids.findLast((id) => table.delayNs(id) !== null);
   const missing = (outcome: "lost" | "appeared") => {
     const n = ids.reduce((sum, id) => sum + (table.outcome(id) === outcome ? table.log.packets(id) : 0), 0);

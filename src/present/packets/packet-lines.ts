@@ -1,4 +1,4 @@
-/** Packets as lines of CSV or JSON. */
+/** Writes packets as lines of CSV or JSON. */
 import type { PacketTable } from "../../compare/packets.ts";
 import { csvCell } from "../csv/compare-csv.ts";
 import { PACKET_COLUMNS, packetRows } from "./packet-rows.ts";
@@ -14,7 +14,7 @@ export function* packetCsvLines(table: PacketTable): Generator<string> {
   }
 }
 
-/** Times are strings, as everywhere in this program's JSON: they do not fit a double. */
+/** Times are strings, as everywhere in this program's JSON, because a double cannot hold them. */
 export function* packetJsonLines(table: PacketTable): Generator<string> {
   for (const row of packetRows(table))
     yield `${JSON.stringify(row, (_, value) => (typeof value === "bigint" ? value.toString() : value))}\n`;

@@ -1,4 +1,4 @@
-/** Packets as Parquet, in row groups, so that memory does not grow with the file. Loaded only when asked for (docs/decisions/0006-parquet.md). */
+/** Writes packets as Parquet in row groups, so that memory does not grow with the file. Loaded only when asked for (docs/decisions/0006-parquet.md). */
 import { fileWriter, ParquetWriter } from "hyparquet-writer";
 import type { PacketTable } from "../../compare/packets.ts";
 import { PACKET_COLUMNS, type PacketColumn, type PacketRow, packetRows } from "./packet-rows.ts";
@@ -6,7 +6,7 @@ import { PACKET_COLUMNS, type PacketColumn, type PacketRow, packetRows } from ".
 const ROW_GROUP = 100_000;
 type ColumnType = "INT64" | "INT32" | "STRING";
 const TYPES: Record<PacketColumn, ColumnType> = {
-  // Numbers, no timestamps: where readers have timestamps of microseconds, the rest would be gone.
+  // Numbers instead of timestamps: readers whose timestamps have microseconds would lose the nanoseconds.
   sentNs: "INT64",
   receivedNs: "INT64",
   delayNs: "INT64",

@@ -1,4 +1,4 @@
-/** Columns of a packet in CSV, JSON Lines and Parquet: the same names and units in all of them. */
+/** Columns of a packet in CSV, JSON Lines and Parquet, with the same names and units in all of them. */
 import type { FlowKey } from "../../capture/flow/flow-key.ts";
 import type { PacketReport, PacketTable } from "../../compare/packets.ts";
 
@@ -20,7 +20,7 @@ export const PACKET_COLUMNS = [
 export type PacketColumn = (typeof PACKET_COLUMNS)[number];
 export type PacketRow = Record<PacketColumn, bigint | number | string | null>;
 
-/** Flows are described once each: a capture has far fewer of them than packets. */
+/** Describes each flow only once: a capture has far fewer flows than packets. */
 export function* packetRows(table: PacketTable): Generator<PacketRow> {
   const keys = new Map<number, FlowKey>();
   for (const packet of table) {

@@ -1,4 +1,4 @@
-/** A comparison as metrics for node_exporter's textfile collector: https://prometheus.io/docs/instrumenting/exposition_formats/ */
+/** Writes a comparison as metrics for node_exporter's textfile collector: https://prometheus.io/docs/instrumenting/exposition_formats/ */
 import type { Latency, ReportView, SegmentReport } from "../../compare/report.ts";
 
 interface Family {

@@ -35,7 +35,7 @@ describe("a map without coordinates", () => {
     const between = (a: number, b: number) => distance(places[a] as Place, places[b] as Place);
     const links = topology.links.map((l) => between(l.from, l.to));
     const pairs = places.flatMap((_, a) => places.slice(0, a).map((_, b) => between(a, b)));
-    // A grid drawn flat: a tenth of the square to the neighbour, about half of it to anybody else.
+    // In a grid drawn flat, neighbours are about a tenth of the square apart, arbitrary pairs about half of it.
     expect(mean(links)).toBeLessThan(0.3 * mean(pairs));
     expect(Math.min(...pairs)).toBeGreaterThan(0.1 * mean(links));
   });

@@ -1,5 +1,5 @@
 /**
- * Where to draw the routers of a map: at their coordinates where the map has them, else by forces (d3-force): links pull, routers push.
+ * Positions the routers of a map: at their coordinates if the map has them, otherwise by forces (d3-force): links pull, routers repel.
  *
  * Deterministic: d3's random numbers have a fixed seed, so that the same map gives the same picture and pictures can be compared by diff.
  */
@@ -18,7 +18,7 @@ export interface Place {
   readonly y: number;
 }
 
-/** Places in the unit square, y downwards. */
+/** Returns positions in the unit square, y downwards. */
 export function layout(topology: Topology): Place[] {
   const latitudes = topology.routers.flatMap((router) => router.latitude ?? []);
   const middle = latitudes.reduce((a, b) => a + b, 0) / Math.max(1, latitudes.length);
@@ -38,7 +38,7 @@ export function layout(topology: Topology): Place[] {
   return toUnitSquare(force(topology));
 }
 
-/** Routers without coordinates stand at the mean of their neighbours', or in the middle. */
+/** Places routers without coordinates at the mean of their neighbours' positions, or in the middle. */
 function fillIn(topology: Topology, given: readonly (Place | null)[]): Place[] {
   const known = given.filter((p) => p !== null);
   const middle = mean(known);
@@ -60,7 +60,7 @@ function mean(places: readonly Place[]): Place {
   return { x: places.reduce((s, p) => s + p.x, 0) / n, y: places.reduce((s, p) => s + p.y, 0) / n };
 }
 
-/** Routers of one city lie on one spot: set them on a small spiral around it. */
+/** Spreads routers of one city, which share coordinates, on a small spiral. */
 function spreadEquals(places: readonly Place[]): Place[] {
   const { left, right } = extent(places);
   const step = 0.012 * (right - left || 1);
@@ -78,7 +78,7 @@ function spreadEquals(places: readonly Place[]): Place[] {
   });
 }
 
-/** Rounds of a small map; large ones get fewer, so that no map takes longer than some seconds. */
+/** Iterations for a small map; large maps get fewer, so that every map takes at most some seconds. */
 const ROUNDS = 300;
 const ROUNDED_ROUTERS = 3_000;
 
@@ -94,7 +94,7 @@ function force(topology: Topology): Place[] {
   ];
   for (const { source, target } of edges)
     for (const end of [source, target]) degree[end] = (degree[end] ?? 0) + 1;
-  // Where d3 starts is a spiral in the order of the nodes: the best connected inside, close to where the forces take them.
+  // d3 starts with a spiral in the order of the nodes: the best connected go inside, near their final positions.
   const nodes = topology.routers
     .map((_, id): SimulationNodeDatum & { id: number } => ({ id }))
     .sort((a, b) => (degree[b.id] ?? 0) - (degree[a.id] ?? 0) || a.id - b.id);
@@ -107,11 +107,11 @@ function force(topology: Topology): Place[] {
         .distance(30),
     )
     .force("push", forceManyBody().strength(-60).distanceMax(600))
-    // A weak pull to the middle keeps unconnected parts in sight.
+    // A weak pull to the middle keeps unconnected parts in view.
     .force("x", forceX(0).strength(0.05))
     .force("y", forceY(0).strength(0.05));
   const rounds = Math.max(30, Math.min(ROUNDS, Math.floor((ROUNDS * ROUNDED_ROUTERS) / nodes.length)));
-  // Fewer rounds cool down faster.
+  // With fewer iterations the simulation must cool down faster.
   simulation.alphaDecay(1 - simulation.alphaMin() ** (1 / rounds)).tick(rounds);
   const places: Place[] = new Array(nodes.length);
   for (const { id, x = 0, y = 0 } of nodes) places[id] = { x, y };
@@ -126,7 +126,7 @@ function toUnitSquare(places: readonly Place[]): Place[] {
   return places.map((p) => ({ x: (p.x - left) / size + marginX, y: (p.y - top) / size + marginY }));
 }
 
-/** In a loop: a large map has more routers than a call may have arguments. */
+/** A loop, because a large map has more routers than a call may have arguments. */
 function extent(places: readonly Place[]) {
   const all = { left: Infinity, right: -Infinity, top: Infinity, bottom: -Infinity };
   for (const { x, y } of places) {

@@ -1,4 +1,4 @@
-/** A localisation as inline SVG: its path with the blamed segments, and time series of delays or shares lost with their band and the spikes. */
+/** A localisation as inline SVG: its path with the blamed segments, and time series of delays or loss with error band and spikes. */
 import { entryAt } from "../../base/lists.ts";
 import { formatDuration } from "../../base/time.ts";
 import type { Localisation } from "../../network/localise/localise.ts";
@@ -14,7 +14,7 @@ interface Drawn {
   readonly high: number;
 }
 
-/** How much all pictures of a report show from bottom to top, so that a rise is as high in each of them as in the others. */
+/** The vertical range that all pictures of a report share, so that rises can be compared by height. */
 export interface SeriesScale {
   readonly delayNs: number;
   readonly loss: number;
@@ -36,7 +36,7 @@ function delayOf(epoch: Localisation["epochs"][number], segment: number | null):
   return part ? { value: part.meanNs, low: part.lowNs, high: part.highNs } : null;
 }
 
-/** Delay of a segment, or of the whole path (null). */
+/** Draws the delay of a segment, or of the whole path (null). */
 export function drawDelays(localisation: Localisation, segment: number | null, scale: SeriesScale): string {
   const { epochs, spikes } = localisation;
   const values = epochs.map((e) => delayOf(e, segment));
@@ -87,7 +87,7 @@ function drawSeries(
       return `<rect class="${s.segment ? "spike" : "doubt"}" x="${px(from)}" y="${box.top}" width="${px(width)}" height="${box.height}"/>`;
     });
   const middle = (i: number) => x.at((entryAt(epochs, i).startNs + entryAt(epochs, i).endNs) / 2 - startNs);
-  // A gap (no answer) breaks the line: nothing is drawn where nothing is known.
+  // A gap (no answer) breaks the line: unknown values are not interpolated.
   const runs: number[][] = [];
   values.forEach((v, i) => {
     if (v === null) return;
@@ -116,7 +116,7 @@ function drawSeries(
   );
 }
 
-/** Points in a row. A segment is the thicker the larger its rise in a spike of delay it is blamed for; a dotted line below it where it is blamed for loss. */
+/** Draws the path as points in a row. A segment's line is thicker the larger the delay spikes it is blamed for; a dotted line below marks blame for loss. */
 export function drawPath({ points, segments, spikes, lossSpikes }: Localisation): string {
   const rises = Float64Array.from(segments, (s) =>
     spikes.reduce((max, k) => (isOf(k, s) ? Math.max(max, k.peakNs - k.baselineNs) : max), 0),

@@ -1,4 +1,4 @@
-/** The plan as a picture: the map with the chosen routers, and the two curves of the paper's figure 9. One SVG file, or the parts of a report. */
+/** The plan as a picture: the map with the chosen routers, and the two curves of the paper's figure 9. Output is one SVG file, or the parts of a report. */
 
 import { entryAt } from "../../base/lists.ts";
 import { countOf } from "../../base/quantity.ts";
@@ -20,7 +20,7 @@ import {
 const MAP: Box = { left: 20, top: 40, width: 620, height: 620 };
 const CURVE: Box = { left: 720, top: 40, width: 380, height: 250 };
 const LENGTHS: Box = { left: 720, top: 370, width: 380, height: 250 };
-/** Beyond this many routers names would cover each other; they show when pointed at. */
+/** With more routers, names would overlap; they show only on hover. */
 const NAME_ALL_UP_TO = 40;
 
 export function renderPlanSvg(topology: Topology, plan: Plan): string {
@@ -37,7 +37,7 @@ function part(width: number, height: number, label: string, content: string): st
   return `<svg class="picture" viewBox="0 0 ${width} ${height}" role="img" aria-label="${escapeXml(label)}">${content}</svg>`;
 }
 
-/** The same in parts, for a page that has the style. */
+/** Draws the parts for a page that already has the style. */
 export function drawMap(topology: Topology, plan: Plan): string {
   const box: Box = { left: 30, top: 20, width: 600, height: 560 };
   return part(680, 600, `Map of ${plan.topology}`, mapParts(topology, plan, box));
@@ -53,7 +53,7 @@ export function drawLengths(plan: Plan): string {
   return part(440, 250, "Segment length by upgraded routers", lengthParts(plan, PART, ""));
 }
 
-/** Routers in the order of the plan. */
+/** Returns the chosen routers in the order of the plan. */
 export function chosenRouters(plan: Plan): string[] {
   const last = entryAt(plan.steps, -1);
   return last.routers ? [...last.routers] : plan.steps.flatMap((step) => step.router ?? []);
@@ -64,7 +64,7 @@ function mapParts(topology: Topology, plan: Plan, box: Box): string {
     x: box.left + x * box.width,
     y: box.top + y * box.height,
   }));
-  // The best sets of a search have no order: they get no numbers.
+  // The best sets found by a search have no order, so they get no numbers.
   const ordered = entryAt(plan.steps, -1).routers === undefined;
   const rank = new Map(chosenRouters(plan).map((name, i) => [name, i + 1]));
   const already = new Set(plan.already);
@@ -80,7 +80,7 @@ function mapParts(topology: Topology, plan: Plan, box: Box): string {
     parts.push(`<line class="link" x1="${px(a.x)}" y1="${px(a.y)}" x2="${px(b.x)}" y2="${px(b.y)}"${dash}/>`);
   }
   const radius = Math.max(2, Math.min(6, 90 / Math.sqrt(topology.routers.length)));
-  // Chosen routers last: nothing may hide them.
+  // Draw chosen routers last, so that nothing hides them.
   const order = topology.routers
     .map((router, i) => ({ router, i }))
     .sort((a, b) => Number(rank.has(a.router.name)) - Number(rank.has(b.router.name)));

@@ -1,4 +1,4 @@
-/** Small pieces of inline SVG and HTML: escaped text, axes, lines. Nothing is fetched and no script is needed. */
+/** Small pieces of inline SVG and HTML: escaped text, axes, lines. They fetch nothing and need no script. */
 import { formatCount } from "../../base/quantity.ts";
 
 export function escapeXml(text: string): string {
@@ -14,7 +14,7 @@ export function escapeXml(text: string): string {
   );
 }
 
-/** Two decimals at most: pictures stay small and equal on every machine. */
+/** Rounds to two decimals, so that pictures stay small and are equal on every machine. */
 export function px(value: number): string {
   return String(Math.round(value * 100) / 100);
 }
@@ -52,7 +52,7 @@ export function logScale(low: number, high: number, start: number, end: number):
   };
 }
 
-/** Frame, grid and labels of a chart. */
+/** Draws frame, grid and labels of a chart. */
 export function axes(
   box: Box,
   xScale: Scale,

@@ -1,4 +1,4 @@
-/** An answer as people read it in a terminal. */
+/** Formats an answer for the terminal. */
 
 import { formatBytes, formatCount, significant } from "../../base/quantity.ts";
 import { formatDuration, formatTime } from "../../base/time.ts";
@@ -19,13 +19,13 @@ const MAX_LINES = 10;
 
 export interface AnswerTextOptions {
   colours: Palette;
-  /** Rows of the series over time; 0 for none. */
+  /** Number of rows of the series over time; 0 for none. */
   series: number;
-  /** The estimators' parameters and all their notes. */
+  /** Also print the estimators' parameters and all their notes. */
   verbose?: boolean;
 }
 
-/** Notes of one estimator that are printed unless all are asked for. */
+/** Number of notes per estimator that are printed unless all are asked for. */
 const FEW_NOTES = 2;
 
 export function formatAnswer(answer: Answer, options: AnswerTextOptions): string {
@@ -38,7 +38,7 @@ export function formatAnswer(answer: Answer, options: AnswerTextOptions): string
       : "";
   const out = [`${c.bold(`${from} → ${to}`)}  ${count(epochs.used)} epochs${span}`];
   for (const point of answer.points) {
-    // Estimators that know delays at the receiver keep nothing at the sender.
+    // Estimators that know delays at the receiver keep no records at the sender.
     if (point.records === 0) continue;
     out.push(
       c.dim(
@@ -90,7 +90,7 @@ function estimatorLines({ notes, parameters }: SegmentAnswer, verbose: boolean):
       ];
 }
 
-/** Mean and standard deviation of what was answered, where that is not all. */
+/** Mean and standard deviation of the packets with an answer, if that is not all packets. */
 function answeredPart(estimate: SegmentAnswer | undefined): string | null {
   const { share, latency } = estimate?.answered ?? { share: null, latency: null };
   if (share === null || share >= 1 || !latency) return null;
@@ -102,7 +102,7 @@ function answeredPart(estimate: SegmentAnswer | undefined): string | null {
   return `${part} of the packets have an answer: ${mean}${stdev}; the interval above is for all packets`;
 }
 
-/** One line for all estimators that have the same to say of an epoch. */
+/** Joins estimators with the same message about an epoch in one line. */
 function byEstimators<T extends { estimator: string }>(
   list: readonly T[],
   parts: (one: T) => [place: string, reason: string],
@@ -185,7 +185,7 @@ function groupTable(rows: GroupAnswer[], several: boolean, c: Palette): string {
   return formatTable(columns, rows, { colours: c });
 }
 
-/** Where packets are estimated. */
+/** Columns of the bounds, if packets are estimated. */
 function packetBounds(rows: readonly GroupAnswer[]): Columns<GroupAnswer> {
   if (rows.every((r) => r.packetsHigh === null || r.packetsLow === r.packetsHigh)) return [];
   return [
@@ -194,7 +194,7 @@ function packetBounds(rows: readonly GroupAnswer[]): Columns<GroupAnswer> {
   ];
 }
 
-/** Where an estimator keeps quantiles. */
+/** Columns of the quantiles, if an estimator has them. */
 function quantileColumns(rows: readonly GroupAnswer[]): Columns<GroupAnswer> {
   const shares = rows.find((r) => r.quantiles)?.quantiles?.map((q) => q.share) ?? [];
   return shares.map((share) => ({
@@ -222,7 +222,7 @@ function seriesTable(rows: SeriesRow[], c: Palette): string {
   return formatTable(columns, rows, { colours: c });
 }
 
-/** Milliseconds are enough to know an epoch by; JSON has them to the nanosecond. */
+/** Milliseconds are enough to identify an epoch; the JSON has nanoseconds. */
 function time(ns: string): string {
   return formatTime(BigInt(ns), 3);
 }

@@ -1,4 +1,4 @@
-/** The estimates of a compare report as people read them in a terminal. */
+/** Formats the estimates of a compare report for the terminal. */
 
 import { countOf, formatBytes, formatCount, significant } from "../../base/quantity.ts";
 import { formatDuration } from "../../base/time.ts";
@@ -38,7 +38,7 @@ export function estimateLines(estimates: Record<string, EstimateReport>, c: Pale
 }
 
 function segmentLines(e: EstimateReport, confidence: string, c: Palette): string[] {
-  // An estimator of flows alone has nothing to say here, and no reason to say it.
+  // An estimator of flows only has nothing to report here, and that needs no explanation.
   if (e.meanNs === null && e.flows && e.packetsUsed === 0) return [];
   const out: string[] = [];
   const ns = (value: number | null) => (value === null ? "unknown" : formatDuration(value));
@@ -70,7 +70,7 @@ function segmentLines(e: EstimateReport, confidence: string, c: Palette): string
     );
   }
   const lost = e.lost === null ? "unknown" : formatCount(e.lost);
-  // Packets of our own, as probes are, are no share of the traffic.
+  // Packets of our own, such as probes, are not a share of the traffic.
   const own = e.packetsUsed > 0 && e.coverage === 0;
   const used =
     e.received === null || e.packetsUsed === 0

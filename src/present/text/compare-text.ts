@@ -1,4 +1,4 @@
-/** A compare report as people read it in a terminal. */
+/** Formats a compare report for the terminal. */
 
 import { countOf, formatCount, formatPercent } from "../../base/quantity.ts";
 import { formatDuration, formatTime } from "../../base/time.ts";
@@ -140,7 +140,7 @@ function flowTable(flows: FlowReport[], by: FlowOrder, c: Palette): string {
     { title: "p99", value: delay((l) => l.p99Ns) },
     { title: "max", value: delay((l) => l.maxNs) },
   ];
-  // What flows are sorted by is shown; packets are nearly those sent.
+  // Show the column that flows are sorted by. Packets need none, because the column of packets sent is nearly the same.
   if (by !== "packets" && !columns.some((column) => column.title === by)) {
     const { unit, value }: Measure = MEASURES[by];
     columns.push({

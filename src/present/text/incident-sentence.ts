@@ -1,4 +1,7 @@
-/** An incident as one sentence that could be read aloud in a call: "r2 → r3 slow since 14:03:10: 2.1 → 18 ms, 99 % of the rise, 412 flows". For the page and the command line, each in its own way of writing numbers. */
+/**
+ * Formats an incident as one sentence: "r2 → r3 slow since 14:03:10: 2.1 → 18 ms, 99 % of the rise, 412 flows". Used by the page and the command line, each
+ * with its own number format.
+ */
 
 interface Ends {
   from: string;
@@ -13,7 +16,7 @@ export interface DescribedIncident {
   paths: readonly string[];
   startNs: string;
   endNs: string;
-  /** ns, or a share of packets lost: before, at its worst, in the last epoch. */
+  /** Delay in ns, or share of packets lost: before, at its worst, in the last epoch. */
   baseline: number;
   peak: number;
   now: number | null;
@@ -28,13 +31,13 @@ export interface IncidentWords {
   delay: (ns: number) => string;
   share: (share: number) => string;
   count: (n: number) => string;
-  /** An instant, from the answer's nanoseconds. */
+  /** Formats an instant given in ns since 1970. */
   time: (ns: string) => string;
-  /** How long from one to the other. */
+  /** Formats the duration between two instants. */
   lasting: (startNs: string, endNs: string) => string;
 }
 
-/** Where the last epoch has less than this share of the rise, it is not what the incident is about. */
+/** If the last epoch has less than this share of the rise, its value is not shown as the incident's current one. */
 const STILL = 0.5;
 
 export function incidentSentence(incident: DescribedIncident, words: IncidentWords): string {
@@ -59,9 +62,9 @@ export function incidentSentence(incident: DescribedIncident, words: IncidentWor
   return `${who} ${state === "open" ? "" : "was "}${what} ${when}: ${[change(incident, words), ...more].join(", ")}`;
 }
 
-/** From what to what. The worst is what it is known by: an epoch in between that is ordinary again must not read as if nothing had been. */
+/** Formats the change, up to the worst value: an ordinary epoch in between must not read as if nothing had happened. */
 function change({ kind, state, baseline, peak, now }: DescribedIncident, words: IncidentWords): string {
-  // A cut may count a packet a little early: what is lost at usual times is never less than nothing.
+  // An epoch cut may count a packet a little early, so the usual loss can come out slightly negative: show it as 0.
   const value = (x: number) => (kind === "delay" ? words.delay(x) : words.share(Math.max(0, x)));
   const lost = (x: number) => (x <= 0 ? "nothing" : value(x));
   if (state === "closed")

@@ -1,4 +1,4 @@
-/** What a collector lists, as tables: segments, paths, incidents, alerts, points, upgrades (`hoptime query URL --list …`). */
+/** Formats the lists of a collector as tables: segments, paths, incidents, alerts, points, upgrades (`hoptime query URL --list …`). */
 
 import { formatCount, formatPercent } from "../../base/quantity.ts";
 import { formatInstant, formatLasting, formatNs } from "../../base/time.ts";
@@ -18,9 +18,9 @@ const msOf = (text: string) => Number(BigInt(text) / 1_000_000n);
 
 export interface ListedSegment extends SegmentOverview {
   state: Health;
-  /** How many times its own normal. */
+  /** Ratio to its normal value. */
   overNormal: number | null;
-  /** Of the step of the instant that was asked for. */
+  /** Values of the time step that was asked for. */
   at?: ListedStep;
 }
 
@@ -36,7 +36,7 @@ const times = (value: number | null) => (value === null ? dash : `${value.toFixe
 const LEVELS = "▁▂▃▄▅▆▇█";
 const LINE = 20;
 
-/** Delay over time, from its own lowest to its own highest; a gap where there is no answer. */
+/** Draws delay over time as one line of characters, scaled from its minimum to its maximum, with a gap where there is no answer. */
 function textLine(values: readonly (number | null)[]): string {
   const per = Math.max(1, Math.ceil(values.length / LINE));
   const parts: (number | null)[] = [];
@@ -71,7 +71,7 @@ export function formatSegmentList(list: readonly ListedSegment[], c: Palette): s
   return table(columns, list, "no segment fits", c);
 }
 
-/** The map at an instant. */
+/** Formats the map's segments at an instant. */
 export function formatSegmentsAt(list: readonly ListedSegment[], c: Palette): string {
   const over = ({ at, normal }: ListedSegment) =>
     at?.meanNs != null && normal && normal.valueNs > 0 ? at.meanNs / normal.valueNs : null;
@@ -178,7 +178,7 @@ export interface ListedPoint {
     heardMs: number;
     program: string;
     packets: number;
-    /** Older collectors do not say. */
+    /** Undefined with older collectors. */
     packetsPerSecond?: number | null;
     dropped: number | null;
     clock: { synchronised: boolean; discipline: string | null; estimatedErrorNs: number } | null;

@@ -1,4 +1,4 @@
-/** A localisation for the terminal: segments with their shares and a timeline each, then the spikes of delay and of loss and who is to blame. */
+/** Formats a localisation for the terminal: segments with their shares and a timeline each, then the spikes of delay and of loss with the blamed segments. */
 import { entryAt } from "../../base/lists.ts";
 import { countOf, countOrNot, formatCount } from "../../base/quantity.ts";
 import { formatDuration, formatInstant } from "../../base/time.ts";
@@ -10,9 +10,9 @@ import { formatTable } from "./table.ts";
 const LEVELS = ["▁", "▂", "▃", "▄", "▅", "▆", "▇", "█"];
 
 export interface LocalisationTextOptions {
-  /** Columns of a timeline. Default 48. */
+  /** Width of a timeline in characters. Default 48. */
   readonly columns?: number;
-  /** The origin of all times, in nanoseconds since 1970: times are printed as dates. Else from the first epoch. */
+  /** Origin of all times, in ns since 1970: times are printed as dates. Default: times count from the first epoch. */
   readonly originNs?: bigint;
 }
 
@@ -110,18 +110,18 @@ function spikeLine(
   return `  ${when(spike.fromNs)} … ${until}  ${who}: ${change}${more === "" ? "" : ` (${more})`}${why}`;
 }
 
-/** Why nobody is named, and who is the likeliest. */
+/** Explains why no segment is blamed, and lists the likeliest ones. */
 export function doubtText({ reason, candidates }: Pick<Spike, "reason" | "candidates">): string {
   const named = (candidates ?? []).map((c) => `${c.from} → ${c.to} ${percentBelowOne(c.confidence)}`);
   return `${reason ?? ""}${named.length > 0 ? ` (${named.join(", ")})` : ""}`;
 }
 
-/** Never "100 %": certainty is not on offer. */
+/** Never prints "100 %", because the confidence is always below 1. */
 export function percentBelowOne(confidence: number): string {
   return confidence > 0.999 ? "> 99.9 %" : `${(100 * confidence).toFixed(1)} %`;
 }
 
-/** A share as a percentage with two digits that count. */
+/** Formats a share as a percentage with two significant digits. */
 export function share(rate: number): string {
   if (rate === 0) return "0 %";
   return `${rate >= 0.1 ? (100 * rate).toFixed(0) : Number((100 * rate).toPrecision(2))} %`;
@@ -136,7 +136,7 @@ function lossText({ sent, lost, loss }: Pick<LocalisedSegment, "sent" | "lost" |
   return lost === 0 ? `0 lost (< ${share(loss.high)})` : `${formatCount(lost)} lost, ${interval(loss)}`;
 }
 
-/** One character per column: the largest value in it, from the minimum to the maximum of the series; a space for none. */
+/** Draws one character per column for the largest value in it, from the minimum to the maximum of the series; a space for no value. */
 function timeline(values: readonly (number | null)[], columns: number): string {
   const known = values.filter((v) => v !== null);
   if (known.length === 0) return "";

@@ -1,4 +1,4 @@
-/** An answer about packets as lines of text. */
+/** Formats an answer about packets as lines of text. */
 import { countOf, formatCount } from "../../base/quantity.ts";
 import { formatDuration, formatTime } from "../../base/time.ts";
 import type { PacketAnswer, PacketGroup } from "../../query/packet/answer.ts";
@@ -10,9 +10,9 @@ interface Colours {
   yellow(text: string): string;
 }
 
-/** Groups printed in full; the JSON has all. */
+/** Number of groups printed in full; the JSON has all. */
 const MAX_GROUPS = 50;
-/** Groups whose slowest packets are printed. */
+/** Number of groups whose slowest packets are printed. */
 const MAX_WORST = 3;
 
 export function formatPacketAnswer(answer: PacketAnswer, c: Colours): string {

@@ -1,4 +1,4 @@
-/** Colours, or none. */
+/** Functions that colour text, or leave it as it is. */
 export interface Palette {
   bold: (text: string) => string;
   dim: (text: string) => string;

@@ -1,4 +1,4 @@
-/** The plan as a table for the terminal: one line per step, with the curve as bars on a logarithmic scale. */
+/** Formats the plan as a table for the terminal: one line per step, with the curve as bars on a logarithmic scale. */
 
 import { entryAt } from "../../base/lists.ts";
 import { countOf } from "../../base/quantity.ts";

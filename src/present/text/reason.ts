@@ -1,4 +1,4 @@
-/** Reasons of answers as people read them: "no-usable-cells: each row lost a packet" without its code, which is for programs. */
+/** Removes the code in front of a reason, which is for programs: "no-usable-cells: each row lost a packet" becomes "each row lost a packet". */
 export function plainReason(reason: string): string {
   return reason.replace(/^(?:[a-z]+(?:-[a-z]+)+|overflow): /, "");
 }

@@ -1,4 +1,4 @@
-/** What a collector says as it comes, row by row: the newest of each segment as a table, and incidents as lines. */
+/** Collects a collector's events: keeps the newest row of each segment for a table, and turns incidents into lines. */
 import { countOf, formatCount, formatPercent } from "../../base/quantity.ts";
 import { formatInstant, formatNs } from "../../base/time.ts";
 import { parseDirectionLabel } from "../../epoch/direction-label.ts";
@@ -7,7 +7,7 @@ import { plainReason } from "./reason.ts";
 import { segmentText } from "./segment-name.ts";
 import { type Column, formatTable } from "./table.ts";
 
-/** Of an `epoch` event. */
+/** Data of an `epoch` event. */
 export interface EpochEvent {
   from: string;
   to: string;
@@ -22,7 +22,7 @@ export interface EpochEvent {
   lossRate: number | null;
 }
 
-/** Of an `incident` event. */
+/** Data of an `incident` event. */
 export interface IncidentEvent {
   change: "opened" | "updated" | "closed";
   id: string;
@@ -46,7 +46,7 @@ export class SegmentBoard {
   readonly #open = new Map<string, IncidentEvent>();
   readonly #estimator: string | null;
 
-  /** Only answers of this estimator. */
+  /** `estimator`: keep only its answers; null for all. */
   constructor(estimator: string | null = null) {
     this.#estimator = estimator;
   }
@@ -55,7 +55,7 @@ export class SegmentBoard {
     return [...this.#rows.values()];
   }
 
-  /** A line about it, where it is worth one; null otherwise. */
+  /** Takes an event; returns a line about it if it is worth one, otherwise null. */
   take(type: string, data: unknown): string | null {
     if (type === "epoch") this.#row(data as EpochEvent);
     if (type === "gap")
@@ -82,7 +82,7 @@ export class SegmentBoard {
     return formatTable(columns, this.rows, { colours: c });
   }
 
-  /** The newest answers in a line, for output that is no screen. */
+  /** Returns the newest answers in one line, for output that is not a terminal. */
   line(): string {
     const several = new Set(this.rows.map((r) => r.estimator)).size > 1;
     const parts = this.rows.map((r) => {
@@ -99,7 +99,7 @@ export class SegmentBoard {
     const key = keyOf(row.label);
     const known = this.#rows.get(key);
     if (parseDirectionLabel(row.label) !== null) this.#rows.delete(keyOf(""));
-    // A late end improves an epoch that is no longer the newest.
+    // A record that arrives late updates its epoch, but must not replace a newer one.
     if (!known || BigInt(known.startNs) <= BigInt(row.startNs)) this.#rows.set(key, row);
   }
 
@@ -122,7 +122,7 @@ export function incidentLine(incident: IncidentEvent): string {
     return `clock of ${incident.clock.points.join(" or ")} stepped by ${ns(Math.abs(incident.clock.stepNs))} at ${clock(incident.startNs)}: delays to and from it are off by that${incident.change === "closed" ? "; ordinary by now" : ""}`;
   const { change, kind, segment, paths, baseline, peak, confidence } = incident;
   const where = segment ? `${segment.from} → ${segment.to}` : `${paths.join(", ")} (segment undecided)`;
-  // A cut may count a packet a little early: what a link loses at usual times is never less than nothing.
+  // An epoch cut may count a packet a little early, so the usual loss can come out slightly negative: show it as 0.
   const value = kind === "delay" ? ns : (share: number) => formatPercent(Math.max(0, share));
   const what = kind === "delay" ? "slow" : "losing packets";
   const rise = `${value(baseline)} → ${value(peak)}`;

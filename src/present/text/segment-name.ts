@@ -1,4 +1,4 @@
-/** How a segment is called everywhere: its points, and its label where that says more. */
+/** Returns the name of a segment, the same everywhere: its points, and its label if that adds something. */
 import { isWhole } from "../../epoch/direction-label.ts";
 
 export function segmentText({ from, to, label }: { from: string; to: string; label: string }): string {

@@ -1,4 +1,4 @@
-/** Why packets of a capture are not used, in words; JSON has the reasons' names. */
+/** Describes why packets of a capture are not used; JSON has the reasons' names. */
 import { formatCount } from "../../base/quantity.ts";
 
 const WORDS: Readonly<Record<string, string>> = {
@@ -17,7 +17,7 @@ export function skipWords(reason: string): string {
   return WORDS[reason] ?? reason;
 }
 
-/** "8 not IP, 2 cut within the IP header"; empty where all are used. */
+/** Returns "8 not IP, 2 cut within the IP header"; empty if all packets are used. */
 export function skipText(skipped: Readonly<Record<string, number>>): string {
   return Object.entries(skipped)
     .map(([reason, n]) => `${formatCount(n)} ${skipWords(reason)}`)

@@ -1,13 +1,13 @@
-/** The one table printer: aligned columns, a heading, any number of rows. Cells from elsewhere are made harmless here, so that widths are right. */
+/** The one table printer: aligned columns, a heading, any number of rows. Control characters in cells are escaped here, so that widths are right. */
 import type { Palette } from "./palette.ts";
 import { visibleLine } from "./visible.ts";
 
 export interface Column<T> {
   title: string;
-  /** Texts stand left, numbers right (the default). */
+  /** Text is aligned left, numbers right (the default). */
   align?: "left" | "right";
   value: (row: T) => string;
-  /** Longer cells push the others of their row aside instead of widening the column. */
+  /** Longer cells shift the rest of their row instead of widening the column. */
   maxWidth?: number;
 }
 

@@ -1,4 +1,4 @@
-/** What `hoptime top --ebpf` shows of an interval: delay, loss, queues, classes and flows of a way through this box. */
+/** Formats an interval for `hoptime top --ebpf`: delay, loss, queues, classes and flows of a way through this box. */
 import { formatBitRate, formatBytes, formatCount, formatPercent } from "../../base/quantity.ts";
 import { formatInstant, formatNs } from "../../base/time.ts";
 import type { BoxGroup, BoxInterval, BoxLatency } from "../../observe/watch-box.ts";
@@ -7,9 +7,9 @@ import { type Column, formatTable } from "./table.ts";
 import { FLOW_COLUMNS, type TopView, topFlows } from "./top-text.ts";
 
 export interface BoxView extends TopView {
-  /** Which way's flows are shown. */
+  /** Index of the way whose flows are shown. */
   way: number;
-  /** 99th percentiles of the last intervals of each way, the newest last. */
+  /** 99th percentiles of the last intervals of each way, newest last. */
   history: readonly (readonly number[])[];
 }
 
@@ -17,7 +17,7 @@ const ns = (value: number | null | undefined) =>
   value === null || value === undefined ? "–" : formatNs(value, 3);
 const share = (part: number, of: number) => formatPercent(of > 0 ? part / of : null);
 
-/** DSCPs as RFC 2474, 2597, 3246, 5865 and 8622 name them. */
+/** DSCP names of RFC 2474, 2597, 3246, 5865 and 8622. */
 const DSCP_NAMES = new Map([
   [0, "best effort"],
   [1, "LE"],
@@ -47,7 +47,7 @@ const GROUP_COLUMNS: Column<GroupRow>[] = [
 ];
 const BACKLOG_COLUMN: Column<GroupRow> = { title: "most waiting", value: (g) => g.backlog };
 
-/** Every way with its queues and classes, then the flows of one of them. */
+/** Formats every way with its queues and classes, then the flows of one of them. */
 export function formatBox(intervals: readonly BoxInterval[], view: BoxView, c: Palette): string {
   const heads = intervals.map((interval, i) => formatWay(interval, view.history[i] ?? [], c));
   const chosen = intervals[Math.min(view.way, intervals.length - 1)];
@@ -93,7 +93,7 @@ function delaysOf(latency: BoxLatency | null, jitterNs: number | null): string {
   return `mean ${ns(meanNs)}  stdev ${ns(stdevNs)}  p50 ${ns(p50Ns)}  p90 ${ns(p90Ns)}  p99 ${ns(p99Ns)}  p99.9 ${ns(p999Ns)}  max ${ns(maxNs)}  jitter ${ns(jitterNs)}`;
 }
 
-/** The delay in its two parts. Forwarding is of all packets that came to the queue, those that were lost there included. */
+/** Formats the two parts of the delay. Forwarding covers all packets that reached the queue, including those lost there. */
 function whereOf({ forwarding, latency }: BoxInterval): string {
   const before = `forwarding mean ${ns(forwarding?.meanNs)}, max ${ns(forwarding?.maxNs)}`;
   if (!latency || !forwarding) return before;
@@ -139,13 +139,13 @@ function rowsOf({ queues, classes }: BoxInterval): GroupRow[] {
   const classed = classes
     .toSorted((a, b) => b.sent - a.sent)
     .map((g) => ({ ...g, name: `class ${dscpName(g.dscp)}`, backlog: "" }));
-  // One class is the whole, and says nothing new.
+  // A single class equals the whole and adds nothing.
   return [...queued, ...(classed.length > 1 ? classed : [])];
 }
 
 const BARS = "▁▂▃▄▅▆▇█";
 
-/** On a scale of logarithms: a queue that fills is thousands of times as long as one that does not. */
+/** Logarithmic scale: a queue that fills has thousands of times the delay of one that does not. */
 export function sparkline(values: readonly number[]): string {
   const logs = values.map((value) => Math.log(Math.max(1, value)));
   const low = Math.min(...logs);
@@ -158,7 +158,7 @@ export function sparkline(values: readonly number[]): string {
     .join("");
 }
 
-/** One interval in one line, for files and pipes. */
+/** Formats an interval in one line, for files and pipes. */
 export function boxLine(interval: BoxInterval): string {
   const { way, sent, lost, latency, forwarding, drops, complete, flows } = interval;
   const delays = latency

@@ -1,4 +1,4 @@
-/** What `hoptime top` shows of an interval: a screen that is drawn over itself, or one line. */
+/** Formats an interval for `hoptime top`: a screen that is redrawn in place, or one line. */
 import { countOf, formatBitRate, formatCount, formatPercent } from "../../base/quantity.ts";
 import { formatInstant, formatNs } from "../../base/time.ts";
 import type { WatchedFlow, WatchedInterval } from "../../observe/watch.ts";
@@ -10,7 +10,7 @@ export type TopOrder = (typeof TOP_ORDERS)[number];
 
 export interface TopView {
   order: TopOrder;
-  /** Only flows whose text contains this. */
+  /** Show only flows whose text contains this. */
   search: string;
   rows: number;
 }
@@ -23,7 +23,7 @@ const VALUE: Record<TopOrder, (flow: WatchedFlow) => number> = {
   jitter: (f) => f.jitterNs ?? Number.NEGATIVE_INFINITY,
 };
 
-/** The flows to show, in order; equal ones by packets, then by name, so that they keep their places. */
+/** Returns the flows to show, in order. Ties are sorted by packets, then by name, so that rows keep their places. */
 export function topFlows(
   interval: Pick<WatchedInterval, "flows">,
   { order, search, rows }: TopView,
@@ -75,7 +75,7 @@ export function formatTop(
   ].join("\n");
 }
 
-/** One interval in one line, for files and pipes. */
+/** Formats an interval in one line, for files and pipes. */
 export function topLine(interval: WatchedInterval): string {
   const { sent, lost, latency, flows } = interval;
   const delays = latency

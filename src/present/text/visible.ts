@@ -1,6 +1,6 @@
-/** Text that came from elsewhere (names, comments, records, cells, topologies), made harmless for a terminal. */
+/** Escapes untrusted text (names, comments, records, cells, topologies) for a terminal. */
 
-// Controls but the line feed, line and paragraph separators, and what turns the direction of writing.
+// Control characters except the line feed, line and paragraph separators, and characters that change the writing direction.
 const HARMFUL = /(?!\n)[\p{Cc}\u061c\u200e\u200f\u2028\u2029\u202a-\u202e\u2066-\u2069]/gu;
 
 function escaped(character: string): string {
@@ -10,12 +10,12 @@ function escaped(character: string): string {
     : `\\u${code.toString(16).padStart(4, "0")}`;
 }
 
-/** Characters that a terminal obeys are written as \x1b and the like. Lines stay lines. */
+/** Writes control characters as \x1b and the like. Line feeds stay. */
 export function visible(text: string): string {
   return text.replace(HARMFUL, escaped);
 }
 
-/** The same for what must stay on one line. */
+/** Writes line feeds as \n too, for text that must stay on one line. */
 export function visibleLine(text: string): string {
   return visible(text).replaceAll("\n", "\\n");
 }

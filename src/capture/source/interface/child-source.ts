@@ -1,6 +1,6 @@
 /**
- * An interface captured by tcpdump, or by dumpcap, as a child process whose output is read: where koffi is not installed. Packets that such a program drops are reported when it
- * ends, if at all, so records do not count them.
+ * Captures an interface through a child process, tcpdump or dumpcap, and reads its output; used if koffi is not installed. These programs report dropped
+ * packets when they end, if at all, so records do not count them.
  */
 import { type ChildProcess, spawn } from "node:child_process";
 import { UsageError } from "../../../base/errors.ts";
@@ -18,7 +18,7 @@ interface Program {
     options: Required<Pick<InterfaceSourceOptions, "direction" | "promiscuous">>,
     snap: number,
   ) => string[];
-  /** What it says on standard error when it captures. */
+  /** Matches what the program prints on standard error once it captures. */
   ready: RegExp;
 }
 
@@ -42,7 +42,7 @@ const PROGRAMS: readonly Program[] = [
   },
 ];
 
-/** Ends with its signal. Null where there is no such program. */
+/** Starts a capture that ends with its signal. Returns null if no such program is installed. */
 export async function openChildCapture(
   kernels: Kernels,
   name: string,
@@ -57,7 +57,7 @@ export async function openChildCapture(
     );
   const snap = snapBytesOf(options, DEFAULT_COVER);
   for (const program of PROGRAMS) {
-    // dumpcap knows no directions.
+    // dumpcap cannot capture one direction only.
     if (program.name === "dumpcap" && direction !== "both") continue;
     const child = await start(program, program.args(name, { direction, promiscuous }, snap), name);
     if (!child) continue;
@@ -71,7 +71,7 @@ export async function openChildCapture(
     const next = async () => {
       if (opened || !child.stdout) return null;
       opened = true;
-      // Without the signal: what the child has written until it ended is read to its end.
+      // Without the signal: the output is read to its end, including what the child writes until it exits.
       const bytes = await openStream(child.stdout, name);
       return await CaptureReader.of(kernels, bytes, null, options.capture);
     };
@@ -80,7 +80,7 @@ export async function openChildCapture(
   return null;
 }
 
-/** Resolves when it captures; null where there is no such program. */
+/** Resolves once the program captures; null if it is not installed. */
 function start(program: Program, args: string[], name: string): Promise<ChildProcess | null> {
   return new Promise((resolve, reject) => {
     const child = spawn(program.name, args, { stdio: ["ignore", "pipe", "pipe"] });
@@ -88,7 +88,7 @@ function start(program: Program, args: string[], name: string): Promise<ChildPro
     child.once("error", () => resolve(null));
     child.once("exit", () => reject(refused(name, program.name, said)));
     child.stderr.on("data", (data) => {
-      // The last of it is enough: it may say something for days.
+      // Keep only the end: the program may write messages for days.
       said = `${said}${data}`.slice(-4096);
       if (!program.ready.test(said)) return;
       child.removeAllListeners("exit");

@@ -1,4 +1,4 @@
-/** What is to be captured of an interface, however it is. */
+/** Options of a live capture, for all ways of capturing an interface. */
 import type { FilterExpression } from "../../filter/expression.ts";
 import type { SourceCapture } from "../capture-source.ts";
 import type { WallClock } from "../live-clock.ts";
@@ -7,44 +7,44 @@ export const DIRECTIONS = ["in", "out", "both"] as const;
 export const TIMESTAMPS = ["software", "hardware"] as const;
 
 export interface InterfaceOptions {
-  /** Packets that the interface receives, sends, or both. */
+  /** Capture packets that the interface receives, sends, or both. */
   direction?: (typeof DIRECTIONS)[number];
-  /** Packets for other hosts too: on a mirror port. */
+  /** Capture packets for other hosts too, as needed on a mirror port. */
   promiscuous?: boolean;
-  /** Bytes captured of each packet; left out: what the digest covers, and the headers before it. */
+  /** Bytes captured of each packet. Default: what the digest covers and the headers before it. */
   snapBytes?: number;
   timestamps?: (typeof TIMESTAMPS)[number];
   ringBytes?: number;
-  /** Blocks of the ring are copied before they are read, which is slower; left out: only where they must be. */
+  /** Copy blocks of the ring before reading them, which is slower. Default: only if necessary. */
   copyBlocks?: boolean;
-  /** From now on packets are captured; with what, in words. */
+  /** Called when capturing starts, with a description of how. */
   onOpen?: (text: string) => void;
 }
 
 export interface InterfaceSourceOptions extends InterfaceOptions {
   capture?: SourceCapture;
-  /** Packets that cannot match it may be left out by the kernel already. */
+  /** The kernel may already drop packets that cannot match this filter. */
   wanted?: FilterExpression | null;
   signal?: AbortSignal | undefined;
   clock?: WallClock;
 }
 
-/** Ethernet and four tags before the IP header, as OBSERVE_COVER assumes; and a tunnel's headers. */
+/** Ethernet and four tags before the IP header, as OBSERVE_COVER assumes; then a tunnel's headers. */
 const LINK_BYTES = 32;
 const TUNNEL_BYTES = 96;
 
-/** Before an IP header that is not tagged. */
+/** Header before an IP header without tags. */
 const ETHERNET_BYTES = 14;
 /** IPv4 and TCP headers without options. */
 const LEAST_COVER = 40;
 
-/** Bytes captured of each packet: as asked for, or what the digest covers and the headers before it. */
+/** Returns the bytes to capture of each packet: as asked for, or what the digest covers and the headers before it. */
 export function snapBytesOf({ snapBytes, capture }: InterfaceSourceOptions, defaultCover: number): number {
   const { cover = defaultCover, inner = false } = capture ?? {};
   return snapBytes ?? cover + LINK_BYTES + (inner ? TUNNEL_BYTES : 0);
 }
 
-/** As many are enough of an IPv4 packet without options and without a tag where its bytes are not looked at later: ports and all that the digest covers. */
+/** Returns the bytes to capture of an untagged IPv4 packet without options: ports and all that the digest covers, if nobody reads its bytes later. */
 export function plainSnapOf(options: InterfaceSourceOptions, defaultCover: number): number {
   const snapBytes = snapBytesOf(options, defaultCover);
   const { cover = defaultCover, inner = false, rowsOnly = false } = options.capture ?? {};

@@ -1,7 +1,7 @@
 /**
- * An interface as a source: packets as they come, until the signal. A kernel walks the blocks of the ring into batches (kernels/decode/walk-ring.ts): where they lie
- * (ring-window.ts), or copied where that cannot be. Between blocks the event loop runs: a timer looks for the next one, because Node cannot wait for a packet socket.
- * Memory: the ring.
+ * A live interface as a source: packets as they arrive, until the signal aborts. A kernel decodes the blocks of the packet ring into batches
+ * (kernels/decode/walk-ring.ts), in place (ring-window.ts) or, if that is impossible, from a copy. The ring is polled by a timer, because Node cannot wait for
+ * a packet socket, so the event loop runs between blocks. Memory: the ring.
  */
 import { setTimeout as sleep } from "node:timers/promises";
 import { CursorLayout, cursorConstants, walkRingConstants } from "../../../base/kernel-layout.ts";
@@ -22,36 +22,39 @@ import { newShorts, skippedOf, walkedStatistics } from "./walk-counts.ts";
 
 const LOOPBACK = "lo";
 const RING_BYTES = 32 << 20;
-/** Words may be loaded past the end of a frame. */
+/** Kernels may load words beyond the end of a frame. */
 const PADDING = 64;
 /**
- * How long the ring is left alone: until about so much is in it. Many packets at once find the sketches in the cache from the second on, and waking up costs as much as
- * some hundred packets; a quarter of the ring leaves time for who is late.
+ * Limits of the polling interval, which adapts so that about WANTED_BYTES are in the ring. With many packets at once the sketches are in the cache from the
+ * second packet on, and a wake-up costs as much as some hundred packets. A quarter of the ring leaves room for a late reader.
  */
 const MIN_WAIT_MS = 4;
 const MAX_WAIT_MS = 100;
 const WANTED_BYTES = 8 << 20;
-/** Other things get their turn after this long. */
+/** Longest time before the event loop gets a turn. */
 const TURN_MS = 20;
-/** A packet is in a block that is ours this long after it came, and the kernel's timer may be late; where no packet waits in the ring, writing one takes no time worth naming. */
+/**
+ * Longest time from a packet's arrival until its block is handed over; the kernel's timer may be late. If no packet waits in the ring, EMPTY_PATIENCE_NS is
+ * enough, because writing one takes almost no time.
+ */
 const PATIENCE_NS = 250_000_000n;
 const EMPTY_PATIENCE_NS = 20_000_000n;
-/** After the signal: so long until the last packets before it are in a block that is ours. */
+/** Time after the signal until the last packets before it are in a block that was handed over. */
 const LINGER_MS = 2 * RETIRE_MS;
-/** Ethernet and two tags. */
+/** Ethernet header and two VLAN tags. */
 const FRAME_OVERHEAD = 22;
 const { BATCH_FULL, BAD_LENGTH, SPECIAL_INNER } = cursorConstants;
 const { RING_ETHERNET, RING_NETWORK } = walkRingConstants;
-/** The interface's MTU, and whether it is up, is looked at so often. */
+/** Interval at which the interface's MTU and up/down state are read. */
 const STATE_MS = 1000;
-/** So long after an interface came back its packets may not be captured. */
+/** Packets may be missing for this long after an interface came back, because its presence is polled at this interval. */
 const THERE_MS = 100;
 const ANY_LENGTH = 0xffff_ffff;
 
 type Counter = "packets" | "bytes" | "merged" | "hardware";
 type Word = "pos" | "limit" | "left" | "link" | "cover" | "special" | "longest" | "hardwareOnly" | "started";
 
-/** Does nothing before the first `next`. */
+/** Returns a source that does nothing before the first `next`. */
 export function openInterface(
   kernels: Kernels,
   name: string,
@@ -68,20 +71,20 @@ export class InterfaceSource implements Source {
   readonly #wall: WallClock;
   readonly #batch: PacketBatch;
   readonly #cursor: number;
-  /** A block copied; null while blocks are read where they lie. */
+  /** Address of a copied block; null while blocks are read in place. */
   #block: number | null = null;
   #window: RingWindow | null = null;
-  /** The block at hand is the ring's own, and goes back when it was read. */
+  /** The current block is in the ring itself, and must be given back after reading. */
   #borrowed = false;
   readonly #shorts: number;
   #ring: PacketRing | null = null;
   #final: CaptureStatistics | null = null;
   #rows = 0;
   #waitMs = MIN_WAIT_MS;
-  /** Since the ring was last empty. */
+  /** Bytes found since the ring was last empty. */
   #foundBytes = 0;
   #turnAt = performance.now() + TURN_MS;
-  /** What came before this was handed out. */
+  /** All packets up to this time have been returned. */
   #passedNs: bigint | null = null;
   #endAt: number | null = null;
   #beganNs: bigint | null = null;
@@ -89,13 +92,13 @@ export class InterfaceSource implements Source {
   #mtu: number | null = null;
   #stateAt = 0;
   #down = false;
-  /** So often the interface was down. */
+  /** Number of times the interface was down. */
   #downs = 0;
   #clock: SystemClock | null = null;
   #ringOptions: RingOptions | null = null;
   #thereAt = 0;
   #gone = false;
-  /** So often the interface was removed and came back. */
+  /** Number of times the interface was removed and came back. */
   #returns = 0;
 
   constructor(kernels: Kernels, name: string, options: InterfaceSourceOptions) {
@@ -118,7 +121,7 @@ export class InterfaceSource implements Source {
     this.#set("special", inner ? SPECIAL_INNER : 0);
   }
 
-  /** Opens the interface, where that was not done: so that several begin together. */
+  /** Opens the interface if it is not open yet, so that several sources can start together. */
   async open(): Promise<void> {
     if (this.#ring || this.#final) return;
     const libc = await loadLibc(this.name);
@@ -128,7 +131,7 @@ export class InterfaceSource implements Source {
       ringBytes = RING_BYTES,
       wanted = null,
     } = this.#options;
-    // What a loopback sends it receives: both would count each packet twice.
+    // A loopback receives what it sends: capturing both directions would count each packet twice.
     const direction = this.#options.direction ?? (this.name === LOOPBACK ? "in" : "both");
     const hardware = timestamps === "hardware";
     const { program, selective } = socketFilter(wanted, direction, {
@@ -138,10 +141,10 @@ export class InterfaceSource implements Source {
     this.#ringOptions = { name: this.name, direction, promiscuous, hardware, program, ringBytes };
     const originNs = this.#wall();
     this.#ring = PacketRing.open(libc, this.#ringOptions);
-    // A card's clock may be far from the system's.
+    // A network card's clock may be far from the system's.
     if (!hardware) this.#begin(originNs, this.#wall());
     this.#window = this.#options.copyBlocks ? null : this.#ring.window(this.#kernels);
-    // A card's clock is another one, of which the kernel says nothing.
+    // The kernel knows nothing about the state of a network card's clock.
     this.#clock = hardware ? null : new SystemClock(libc);
     const way = direction === "in" ? "received" : direction === "out" ? "sent" : "received and sent";
     const filtered =
@@ -154,7 +157,7 @@ export class InterfaceSource implements Source {
     this.#set("hardwareOnly", hardware ? 1 : 0);
   }
 
-  /** Times of rows count from before the ring was made, which takes a while; no packet is missed from `nowNs` on. */
+  /** Sets the origin of row times, which lies before the ring was created, as that takes a while. From `nowNs` on no packet is missed. */
   #begin(originNs: bigint, nowNs: bigint): void {
     this.#beganNs = nowNs;
     this.#kernels.writeU64(this.#cursor + CursorLayout.origin, originNs);
@@ -179,7 +182,7 @@ export class InterfaceSource implements Source {
       if (this.#endAt !== null && performance.now() > this.#endAt) return null;
       this.#lookWhetherThere();
       this.#lookAtState();
-      // Before the ring is looked at: a machine that stops this process in between lets packets come that the look has not seen.
+      // Read the clock before looking at the ring: if this process is paused in between, packets may arrive that the look has missed.
       const lookedNs = this.#wall();
       const given = this.#found();
       if (given) return given;
@@ -190,7 +193,10 @@ export class InterfaceSource implements Source {
     }
   }
 
-  /** Tunnels, ports of virtual machines and cards whose driver is loaded anew are removed and made again: another interface of the same name. */
+  /**
+   * Checks whether the interface still exists. Tunnels, ports of virtual machines and cards with a reloaded driver are removed and created again, as another
+   * interface of the same name.
+   */
   #lookWhetherThere(): void {
     const ring = this.#ring;
     if (!ring || !this.#ringOptions || performance.now() < this.#thereAt) return;
@@ -209,7 +215,10 @@ export class InterfaceSource implements Source {
     this.#set("link", this.#ring?.link(this.name).ethernet === false ? RING_NETWORK : RING_ETHERNET);
   }
 
-  /** Both may change while packets are read. Frames up to the MTU are no merged ones; one that is down looks like a link without packets. */
+  /**
+   * Reads MTU and up/down state, which may change while packets are read. Frames up to the MTU count as single packets; an interface that is down looks like a
+   * link without packets.
+   */
   #lookAtState(): void {
     if (performance.now() < this.#stateAt) return;
     this.#stateAt = performance.now() + STATE_MS;
@@ -277,7 +286,7 @@ export class InterfaceSource implements Source {
     }
   }
 
-  /** The rest of the block at hand, up to a full batch; null where nothing of it is left. */
+  /** Decodes the rest of the current block, up to a full batch; null if nothing of it is left. */
   #walk(): SourceBatch | null {
     const { call } = this.#kernels;
     const batch = this.#batch;
@@ -285,7 +294,7 @@ export class InterfaceSource implements Source {
       batch.count = 0;
       const outcome = call.walkRing(this.#cursor, batch.address);
       if (outcome === BAD_LENGTH) {
-        // The kernel wrote it: a block that cannot be right is left out, and counted.
+        // The kernel wrote a block that cannot be valid: skip its packets and count them.
         this.#damaged += this.#get("left");
         this.#set("left", 0);
       }
@@ -298,7 +307,7 @@ export class InterfaceSource implements Source {
     return null;
   }
 
-  /** Rows of a batch point into the block at hand: it is let go when the next is asked for. */
+  /** Takes the next block. Rows of a batch point into the current block, so that one is given back only now. */
   #takeBlock(): boolean {
     const ring = this.#ring;
     if (this.#borrowed) ring?.giveBack();
@@ -322,7 +331,7 @@ export class InterfaceSource implements Source {
     return this.#block;
   }
 
-  /** By what came in the last wait; never more than twice that. */
+  /** Adapts the interval to the bytes found in the last one, by at most a factor of two upwards. */
   #adaptWait(): void {
     const factor = Math.min(2, WANTED_BYTES / Math.max(1, this.#foundBytes));
     this.#waitMs = Math.min(MAX_WAIT_MS, Math.max(MIN_WAIT_MS, Math.round(this.#waitMs * factor)));

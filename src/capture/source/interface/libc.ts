@@ -1,10 +1,10 @@
 /**
- * The system calls that live capture takes, through koffi, which is loaded when an interface is opened and not before: whoever reads files needs no native code. Koffi is an
- * optional package; `loadLibc` says what is missing where it is.
+ * The system calls that live capture uses, through koffi. Koffi is loaded only when an interface is opened, so that reading files needs no native code. It is
+ * an optional package; `loadLibc` says how to install it if it is missing.
  */
 import { UsageError } from "../../../base/errors.ts";
 
-/** Address of mapped memory, as koffi hands it out. */
+/** Address of mapped memory, as koffi returns it. */
 export type Mapping = unknown;
 
 export interface Libc {
@@ -21,25 +21,25 @@ export interface Libc {
     fd: number,
     offset: number,
   ): Mapping | null;
-  /** Over memory that is there already. */
+  /** Maps over existing memory. */
   mapOver(at: bigint, bytes: number, protection: number, flags: number, fd: number): boolean;
   munmap(at: Mapping, bytes: number): number;
-  /** Of memory outside of JavaScript's heap: it does not move while the buffer is what it is. */
+  /** Returns the address of memory outside the JavaScript heap; it does not change while the buffer lives. */
   addressOf(bytes: Uint8Array): bigint;
-  /** The number of an interface; 0: there is none of that name. */
+  /** Returns the number of an interface; 0 if there is none of that name. */
   indexOf(name: string): number;
-  /** There is an interface of this number, whatever its name is by now. */
+  /** Returns whether an interface with this number exists, even under another name. */
   hasIndex(index: number): boolean;
-  /** Asks about an interface: the 24 bytes of the answer, null where there is none. */
+  /** Queries an interface: returns the 24 bytes of the answer, or null if there is no such interface. */
   ask(fd: number, request: number, name: string): Uint8Array | null;
-  /** Asks for a setting that is given by its address. */
+  /** Applies a setting that is passed by its address. */
   demand(fd: number, request: number, name: string, data: Uint8Array): number;
   /** Attaches a socket filter of this many instructions. */
   attachFilter(fd: number, program: Uint8Array): number;
   adjtimex(state: Uint8Array): number;
-  /** A clock by its number (clock_gettime). */
+  /** Reads a clock by its number (clock_gettime). */
   clockNs(clock: number): bigint;
-  /** The mapped bytes themselves; not to be touched after munmap. */
+  /** Returns the mapped bytes; they must not be touched after munmap. */
   view(at: Mapping, bytes: number): ArrayBuffer;
   errno(): number;
 }
@@ -53,7 +53,7 @@ const MAP_FAILED = 0xffff_ffff_ffff_ffffn;
 
 let loaded: Promise<Libc | null> | null = null;
 
-/** Null where koffi is not installed, or has no build for this machine. */
+/** Returns null if koffi is not installed, or has no build for this machine. */
 export function findLibc(): Promise<Libc | null> {
   loaded ??= load().catch(() => null);
   return loaded;

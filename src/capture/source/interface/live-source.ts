@@ -1,4 +1,4 @@
-/** An interface as a source by what there is: a ring of our own (interface-source.ts), or a capture program as a child (child-source.ts). */
+/** Opens an interface as a source by whatever is available: a packet ring (interface-source.ts), or a capture program as a child process (child-source.ts). */
 import type { Kernels } from "../../../base/kernels.ts";
 import type { Source } from "../source.ts";
 import { openChildCapture } from "./child-source.ts";
@@ -6,7 +6,7 @@ import type { InterfaceSourceOptions } from "./interface-options.ts";
 import { openInterface } from "./interface-source.ts";
 import { findLibc, loadLibc } from "./libc.ts";
 
-/** Captures when this resolves. UsageError where nothing can: what is missing, and how to get it. */
+/** Resolves once the interface is being captured. Throws a UsageError that says what is missing and how to get it. */
 export async function openLive(
   kernels: Kernels,
   name: string,

@@ -1,22 +1,22 @@
 /**
- * Which arguments are interfaces: `iface:eth1` always; `eth1` where there is no file of that name but an interface. So a file is never taken for an interface, and a
- * misspelt file is reported as such.
+ * Decides which arguments are interfaces: `iface:eth1` always is; `eth1` is if there is an interface but no file of that name. So a file is never taken for an
+ * interface, and a misspelt file is reported as such.
  */
 import { existsSync, readFileSync } from "node:fs";
 import { UsageError } from "../../../base/errors.ts";
 
 const PREFIX = "iface:";
-/** Of this network namespace: the loopback, `eth0`, `br-lan.10`. */
+/** Lists the interfaces of this network namespace: the loopback, `eth0`, `br-lan.10`. */
 const LIST = "/proc/net/dev";
 
-/** The interface that an argument names; null where it names none. */
+/** Returns the interface that an argument names; null if it names none. */
 export function interfaceOf(argument: string): string | null {
   if (argument.startsWith(PREFIX)) return argument.slice(PREFIX.length);
   if (argument === "-" || argument.includes("/") || existsSync(argument)) return null;
   return interfaceNames().includes(argument) ? argument : null;
 }
 
-/** A name that may as well be meant for an interface, and is nothing at all. */
+/** Throws for a name that could be an interface but is neither a file nor an interface. */
 export function refuseUnknown(argument: string): void {
   if (!/^[\w-]{1,15}$/.test(argument) || argument === "-" || existsSync(argument)) return;
   const hint = "give the path of a capture file, or an interface (ip -br link lists them)";
@@ -30,7 +30,7 @@ export function interfaceNames(): string[] {
   } catch {
     return [];
   }
-  // Two lines of head; then `  eth0: 1234 …`. A name may hold a colon itself (aliases).
+  // Two header lines, then `  eth0: 1234 …`. A name may itself contain a colon (aliases).
   return text
     .split("\n")
     .slice(2)

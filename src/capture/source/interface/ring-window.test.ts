@@ -9,7 +9,7 @@ import { RingWindow } from "./ring-window.ts";
 const libc = process.platform === "linux" ? await findLibc() : null;
 const BYTES = 1 << 20;
 
-/** A file stands for the ring: both are mapped the same way. */
+/** A file stands in for the ring: both are mapped the same way. */
 test.skipIf(!libc)(
   "a window shows what another writes, stays when memory grows, and leaves plain memory behind",
   () => {

@@ -1,12 +1,12 @@
 /**
- * A packet ring seen from within the kernels' memory: its pages are mapped over a piece of that memory, so packets are decoded where the interface left them, and none is
- * copied. A WebAssembly memory of Node grows in place and is never moved (it lies in a reservation of its full size); should one be moved all the same, the window is lost, which
- * `address` says, and blocks are copied from then on.
+ * A packet ring mapped into the kernels' memory: its pages replace a piece of that memory, so packets are decoded where the interface wrote them, without a
+ * copy. A WebAssembly memory of Node grows in place and is never moved (it lies in a reservation of its full size). Should it move all the same, the window is
+ * lost: `address` is then null, and blocks are copied from then on.
  */
 import { type KernelMemory, type Kernels, MemoryError } from "../../../base/kernels.ts";
 import type { Libc } from "./libc.ts";
 
-/** Of every machine; and words may be loaded past the last frame. */
+/** A multiple of the page size of every machine. Kernels may also load words beyond the last frame. */
 const PAGE_BYTES = 1 << 16;
 const PROT_READ_WRITE = 3;
 const MAP_SHARED = 1;
@@ -35,7 +35,7 @@ export class RingWindow {
     this.#buffer = kernels.memory.buffer;
   }
 
-  /** Null where it cannot be. */
+  /** Returns null if the ring cannot be mapped. */
   static open(libc: Libc, kernels: Kernels, fd: number, bytes: number): RingWindow | null {
     let allocated: number;
     try {
@@ -50,7 +50,7 @@ export class RingWindow {
     return null;
   }
 
-  /** Where the ring begins in the kernels' memory; null where it is not there any more. */
+  /** Address of the ring in the kernels' memory; null once the window is lost. */
   get address(): number | null {
     const { buffer } = this.#kernels.memory;
     if (buffer !== this.#buffer) {
@@ -60,7 +60,7 @@ export class RingWindow {
     return this.#lost ? null : this.#start;
   }
 
-  /** Plain memory again. */
+  /** Replaces the ring with plain memory again. */
   close(): void {
     const plain =
       this.address === null || this.#map(MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | MAP_NORESERVE, -1);

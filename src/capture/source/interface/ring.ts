@@ -1,9 +1,9 @@
 /**
- * A packet ring of Linux (AF_PACKET, TPACKET_V3): the kernel writes the packets of an interface into blocks of memory that it shares with us; a block is ours when it is
- * full or RETIRE_MS after its first packet, and goes back when it was read. Nothing waits here: who finds no block comes again later. What does not fit into the ring is
- * counted by the kernel as dropped. Needs CAP_NET_RAW.
+ * A packet ring of Linux (AF_PACKET, TPACKET_V3): the kernel writes the packets of an interface into blocks of shared memory. It hands a block over when the
+ * block is full, or RETIRE_MS after its first packet, and gets it back after reading. Nothing here waits: if no block is ready, the caller polls again later.
+ * Packets that do not fit into the ring are counted by the kernel as dropped. Needs CAP_NET_RAW.
  *
- *   block:  8 status u32 (bit 0: ours)   12 packets u32   16 offset of the first u32   20 bytes in use u32
+ *   block:  8 status u32 (bit 0: handed over)   12 packets u32   16 offset of the first u32   20 bytes in use u32
  */
 import { constants } from "node:os";
 import { UsageError } from "../../../base/errors.ts";
@@ -16,22 +16,22 @@ export interface RingOptions {
   name: string;
   direction: "in" | "out" | "both";
   promiscuous: boolean;
-  /** Timestamps of the card instead of the kernel's. */
+  /** Use the network card's timestamps instead of the kernel's. */
   hardware: boolean;
-  /** Socket filter, with the snap length in what it returns. */
+  /** Socket filter; its return value is the snap length. */
   program: Uint8Array;
   ringBytes: number;
 }
 
 export interface RingCounts {
-  /** Packets that the filter let through, and of those the ones without room. */
+  /** Packets that the filter let through; `dropped`: those of them that found no room. */
   packets: number;
   dropped: number;
 }
 
-/** A block in use stays in the cache while it is copied and decoded. */
+/** Small enough to stay in the cache while it is copied and decoded. */
 export const BLOCK_BYTES = 1 << 18;
-/** Fewer and fuller blocks on a quiet link. */
+/** On a quiet link, a longer time gives fewer and fuller blocks. */
 export const RETIRE_MS = 50;
 const MIN_BLOCKS = 8;
 
@@ -68,10 +68,10 @@ const HEAD_BYTES = 48;
 
 export interface Block {
   bytes: Uint8Array;
-  /** Where it begins in the ring. */
+  /** Offset of the block in the ring. */
   offset: number;
   packets: number;
-  /** Offset of the first packet. */
+  /** Offset of the first packet in the block. */
   first: number;
 }
 
@@ -106,7 +106,7 @@ export class PacketRing {
         `${options.name}: there is no such interface`,
         "ip -br link lists them",
       );
-    // Of no protocol: nothing is captured before the ring is whole and its filter stands.
+    // Protocol 0: nothing is captured before the ring is set up and its filter attached.
     const fd = libc.socket(AF_PACKET, SOCK_RAW | SOCK_CLOEXEC, 0);
     if (fd < 0) throw refused(options.name, libc.errno());
     try {
@@ -119,17 +119,17 @@ export class PacketRing {
     }
   }
 
-  /** Made by `prepare` only. */
+  /** For `prepare` only. */
   static over(libc: Libc, fd: number, index: number, mapping: Mapping, blocks: number): PacketRing {
     return new PacketRing(libc, fd, index, mapping, blocks);
   }
 
-  /** The ring within the kernels' memory; null where that cannot be. To be closed by who asked for it. */
+  /** Maps the ring into the kernels' memory; null if that is impossible. The caller closes it. */
   window(kernels: Kernels): RingWindow | null {
     return RingWindow.open(this.#libc, kernels, this.#fd, this.#blocks * BLOCK_BYTES);
   }
 
-  /** The block that is ours, until it is given back; null where there is none yet. */
+  /** Returns the next block that was handed over, until it is given back; null if there is none yet. */
   peek(): Block | null {
     if (!this.#open) return null;
     const start = this.#at * BLOCK_BYTES;
@@ -144,25 +144,25 @@ export class PacketRing {
     };
   }
 
-  /** Packets in the block that the kernel is writing: none of them is ours yet. */
+  /** Number of packets in the block that the kernel is still writing. */
   get waiting(): number {
     if (!this.#open) return 0;
     return Atomics.load(this.#words, ((this.#at * BLOCK_BYTES) >>> 2) + (PACKETS >>> 2));
   }
 
-  /** The kernel may write the block again. */
+  /** Gives the block back to the kernel. */
   giveBack(): void {
     const word = (this.#at * BLOCK_BYTES) >>> 2;
     Atomics.store(this.#words, word + (STATUS >>> 2), 0);
     this.#at = (this.#at + 1) % this.#blocks;
   }
 
-  /** The interface was removed; one that got another name is still there. */
+  /** Whether the interface was removed. A renamed interface still exists. */
   get isOrphan(): boolean {
     return !this.#libc.hasIndex(this.#index);
   }
 
-  /** An interface that was removed and is there again is another one to the kernel, which the ring goes on with. False: it is not there. */
+  /** Continues with an interface that was removed and created again, which the kernel treats as a new one. Returns false if it does not exist. */
   adopt(options: RingOptions): boolean {
     const index = this.#libc.indexOf(options.name);
     if (!this.#open || index === 0) return false;
@@ -172,19 +172,19 @@ export class PacketRing {
     return true;
   }
 
-  /** How frames of the interface begin, how long they get, and whether it is up; null where it does not say. */
+  /** Returns how frames of the interface begin, their maximum length, and whether it is up; null for what it does not say. */
   link(name: string): LinkKind {
     return linkOf(this.#libc, this.#fd, name);
   }
 
-  /** Since it was opened. */
+  /** Returns the counts since the ring was opened. */
   counts(): RingCounts {
     if (!this.#open) return this.#counts;
     const statistics = new Uint8Array(12);
     if (
       this.#libc.getsockopt(this.#fd, SOL_PACKET, PACKET_STATISTICS, statistics, [statistics.length]) === 0
     ) {
-      // The kernel's counters begin anew each time they are read.
+      // Reading the kernel's counters resets them.
       const [packets = 0, dropped = 0] = new Uint32Array(statistics.buffer);
       this.#counts = {
         packets: this.#counts.packets + packets,
@@ -198,7 +198,7 @@ export class PacketRing {
     if (!this.#open) return;
     this.counts();
     this.#open = false;
-    // Views of memory that is no longer mapped must not be touched.
+    // Memory must not be touched after it is unmapped.
     this.#words = new Int32Array(0);
     this.#bytes = new Uint8Array(0);
     this.#libc.munmap(this.#mapping, this.#blocks * BLOCK_BYTES);
@@ -236,7 +236,7 @@ function ringRequest(blocks: number): Uint8Array {
   return request;
 }
 
-/** What is asked of the card. */
+/** Applies the settings of the card: hardware timestamps, promiscuous mode. */
 function ask(libc: Libc, fd: number, { name, hardware, promiscuous }: RingOptions, index: number): void {
   if (hardware) stampInHardware(libc, fd, name);
   if (!promiscuous) return;
@@ -251,12 +251,12 @@ function listen(libc: Libc, fd: number, { name }: RingOptions, index: number): v
   address.writeUInt16LE(AF_PACKET, 0);
   address.writeUInt16BE(ETH_P_ALL, 2);
   address.writeInt32LE(index, 4);
-  // One that is down can be bound to as well: packets come when it is up.
+  // Binding to an interface that is down works: packets come once it is up.
   if (libc.bind(fd, address, address.length) !== 0)
     throw new Error(`${name}: cannot be bound to (error ${libc.errno()})`);
 }
 
-/** The card is asked to timestamp every packet that it receives. */
+/** Makes the card timestamp every packet that it receives. */
 function stampInHardware(libc: Libc, fd: number, name: string): void {
   const request = Buffer.alloc(12);
   request.writeInt32LE(FILTER_ALL, 8);
@@ -302,7 +302,7 @@ export interface LinkKind {
   up: boolean | null;
 }
 
-/** `fd`: any socket. */
+/** Returns the link's properties. `fd`: any socket. */
 export function linkOf(libc: Libc, fd: number, name: string): LinkKind {
   const kind = libc.ask(fd, SIOCGIFHWADDR, name);
   const mtu = libc.ask(fd, SIOCGIFMTU, name);

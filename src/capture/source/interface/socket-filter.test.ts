@@ -16,7 +16,7 @@ const scratch = mkdtempSync(join(tmpdir(), "hoptime-socket-filter-"));
 afterAll(() => rmSync(scratch, { recursive: true, force: true }));
 const kernels = new Kernels();
 
-/** Classic BPF, instruction by instruction, as the kernel runs it on a packet socket; null where a load misses, which drops the packet. */
+/** Interprets classic BPF as the kernel does on a packet socket; null if a load misses, which drops the packet. */
 function run(program: Uint8Array, frame: Uint8Array, kind = 0): number {
   const code = new DataView(program.buffer, program.byteOffset, program.length);
   const view = new DataView(frame.buffer, frame.byteOffset, frame.length);
@@ -150,7 +150,7 @@ test("what the kernel cannot decide is left to the exact filter", () => {
   expect(run(program, frame(0x0800, 17, { sport: 1, dport: 1 }))).toBe(SNAP);
 });
 
-/** IPv4 options move ports back, a tag all of it: neither is plain. */
+/** IPv4 options shift the ports, a tag shifts everything: neither packet is plain. */
 const optionedOrTagged = fc
   .record({
     words: fc.constantFrom(0, 0, 0, 1, 10),

@@ -1,25 +1,25 @@
 /**
- * The socket filter of a ring (classic BPF), which the kernel runs on each packet before it is copied: snap length (shorter for the commonest packets, so that
- * less is copied), direction, and as much of a filter expression as can
- * be decided there. It only leaves out what certainly does not match: a packet that it cannot judge (tags in the frame, IPv6 extension headers, IPv4 options, questions
- * about columns) passes, and the exact filter (src/capture/filter/) decides. So both always agree, and the kernel's is only a saving.
+ * The socket filter of a ring (classic BPF), which the kernel runs on each packet before copying it. It sets the snap length (shorter for the commonest
+ * packets, so that less is copied), and applies the direction and as much of a filter expression as it can evaluate. It drops only packets that certainly do
+ * not match. A packet that it cannot judge (tags in the frame, IPv6 extension headers, IPv4 options, questions about columns) passes, and the exact filter
+ * (src/capture/filter/) decides. So both always agree, and the kernel's filter only saves work.
  *
- * Offsets count from the network header (SKF_NET_OFF): the same program serves every kind of link. Only where a packet is plain is asked of the frame itself, as the decoder does
- * (kernels/decode/row-plain.ts).
+ * Offsets count from the network header (SKF_NET_OFF), so the same program serves every kind of link. Only the test for plain packets reads the frame itself,
+ * as the decoder does (kernels/decode/row-plain.ts).
  */
 import type { FilterEnd, FilterExpression } from "../../filter/expression.ts";
 import { PORT_PROTOCOLS } from "../../filter/expression.ts";
 
-/** Bytes captured of a packet; of one that is plain (Ethernet without a tag, IPv4 without options) fewer are enough. */
+/** Bytes captured of a packet. A plain packet (Ethernet without a tag, IPv4 without options) needs only `plainBytes`. */
 export interface Snap {
   bytes: number;
   plainBytes: number;
 }
 
 export interface SocketFilter {
-  /** struct sock_filter: code u16, two jumps u8, value u32 each. */
+  /** Instructions, struct sock_filter each: code u16, two jumps u8, value u32. */
   program: Uint8Array;
-  /** The kernel leaves out packets that do not match; else all of them come. */
+  /** Whether the kernel drops packets that do not match; otherwise all of them pass. */
   selective: boolean;
 }
 
@@ -40,14 +40,14 @@ const PROTOCOL = ANCILLARY + 0;
 const PACKET_TYPE = ANCILLARY + 4;
 const OUTGOING = 4;
 const IPV4 = 0x0800;
-/** Of an Ethernet frame; and what an IPv4 header without options begins with. */
+/** Offsets in an Ethernet frame, and the first byte of an IPv4 header without options. */
 const LINK_TYPE = 12;
 const FIRST_OF_IP = 14;
 const WITHOUT_OPTIONS = 0x45;
 const IPV6 = 0x86dd;
-/** Headers that others follow in IPv6: what comes behind them is not looked for here. */
+/** IPv6 extension headers: this filter does not look behind them. */
 const EXTENSIONS = [0, 43, 44, 51, 60, 135, 139, 140];
-/** Shorter packets, of which a load may miss, are not judged: an Ethernet header, the IP header and ports. */
+/** Shorter packets are not judged, because a load may miss: an Ethernet header, the IP header and ports. */
 const MIN_V4 = 38;
 const MIN_V6 = 58;
 const MAX_INSTRUCTIONS = 240;
@@ -65,7 +65,10 @@ export function socketFilter(
   return { program: assemble(null, direction, snap), selective: false };
 }
 
-/** What an expression is for every packet, where what is not known here counts as `unknown`; null: it depends. */
+/**
+ * Returns the value of an expression if it is the same for every packet, with `unknown` for terms that cannot be evaluated here; null if it depends on the
+ * packet.
+ */
 function constantOf(expression: FilterExpression, unknown: boolean): boolean | null {
   switch (expression.kind) {
     case "all":
@@ -123,7 +126,7 @@ class Assembly {
   load(code: number, k: number): void {
     this.#instructions.push({ code, k });
   }
-  /** A byte, half-word or word behind the network header. */
+  /** Loads a byte, half-word or word relative to the network header. */
   network(code: number, offset: number): void {
     this.load(code, NETWORK + offset);
   }
@@ -137,7 +140,7 @@ class Assembly {
     label.at = this.#instructions.length;
   }
 
-  /** What is neither IPv4 nor IPv6 at first sight, or very short, passes. */
+  /** Accepts packets that do not look like IPv4 or IPv6, or are very short. */
   refuseToJudge(): void {
     const [v4, notV4, v6, judge] = [new Label(), new Label(), new Label(), new Label()];
     this.load(LD_WORD, PROTOCOL);
@@ -153,7 +156,7 @@ class Assembly {
     this.place(judge);
   }
 
-  /** `unknown`: what a question counts as that cannot be answered here; always so that a packet passes in the end. */
+  /** `unknown`: value of a question that cannot be answered here, chosen so that the packet passes in the end. */
   emit(expression: FilterExpression, yes: Label, no: Label, unknown: boolean): void {
     const open = unknown ? yes : no;
     switch (expression.kind) {
@@ -224,7 +227,7 @@ class Assembly {
         return;
       }
       if (yes && no) {
-        // Programs that jump further are not used.
+        // Programs with longer jumps are not used.
         out.writeUInt8(Math.min(255, yes.at - i - 1), 8 * i + 2);
         out.writeUInt8(Math.min(255, no.at - i - 1), 8 * i + 3);
       }
@@ -233,7 +236,7 @@ class Assembly {
     return out;
   }
 
-  /** Of a packet that is plain. One that is not longer is whole anyway, and loads of it may miss. */
+  /** Returns the shorter length for a plain packet. Packets up to that length are captured whole anyway, and loads from them may miss. */
   #shorten(plainBytes: number): void {
     const [long, ipv4, plain, full] = [new Label(), new Label(), new Label(), new Label()];
     this.load(LD_LENGTH, 0);
@@ -333,7 +336,7 @@ class Assembly {
     this.#isOneOf(protos, yes, no);
   }
 
-  /** Behind an extension header it is not known. */
+  /** Behind an extension header the protocol is not known. */
   #protoV6(protos: readonly number[], yes: Label, no: Label, open: Label): void {
     const other = new Label();
     this.network(LD_BYTE, 6);

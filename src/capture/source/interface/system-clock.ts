@@ -1,10 +1,10 @@
-/** The state of the system's clock, as the kernel keeps it for whoever disciplines it (adjtimex), and which program that is. */
+/** Reads the state of the system's clock as the kernel keeps it for time synchronisation (adjtimex), and which program disciplines it. */
 import { readdirSync, readFileSync } from "node:fs";
 import { hashBytes64 } from "../../../base/hash.ts";
 import type { ClockState } from "../clock-state.ts";
 import type { Libc } from "./libc.ts";
 
-/** struct timex of 64-bit Linux. */
+/** Size and offsets of struct timex on 64-bit Linux. */
 const TIMEX_BYTES = 208;
 const MAXIMUM_ERROR = 24;
 const ESTIMATED_ERROR = 32;
@@ -14,7 +14,7 @@ const FAILED = -1;
 const NS_PER_US = 1000;
 
 const BOOT = "/proc/sys/kernel/random/boot_id";
-/** As the kernel cuts their names. */
+/** Names as the kernel truncates them. */
 const PROGRAMS: Readonly<Record<string, "ntp" | "ptp">> = {
   phc2sys: "ptp",
   ptp4l: "ptp",
@@ -36,7 +36,7 @@ export class SystemClock {
     this.#id = bootId();
   }
 
-  /** Null where the kernel does not say. */
+  /** Returns null if the kernel does not say. */
   state(): ClockState | null {
     const bytes = new Uint8Array(TIMEX_BYTES);
     if (this.#libc.adjtimex(bytes) === FAILED) return null;
@@ -61,7 +61,7 @@ export class SystemClock {
       try {
         found.add(PROGRAMS[readFileSync(`/proc/${pid}/comm`, "utf8").trim()] ?? "");
       } catch {
-        // It has ended meanwhile.
+        // The process has ended in the meantime.
       }
     }
     this.#discipline = found.has("ptp") ? "ptp" : found.has("ntp") ? "ntp" : null;
@@ -69,7 +69,7 @@ export class SystemClock {
   }
 }
 
-/** Of this start of this machine: containers and namespaces share the kernel's clock. */
+/** Returns an id of this boot of this machine: containers and namespaces share the kernel's clock. */
 function bootId(): bigint {
   try {
     const [high, low] = hashBytes64(readFileSync(BOOT), 0, 0);

@@ -1,4 +1,4 @@
-/** What the kernel that walks frames of a packet ring (kernels/decode/walk-ring.ts) has counted at its cursor. */
+/** Reads the counts at the cursor of the kernel that walks frames of a packet ring (kernels/decode/walk-ring.ts). */
 import { CursorBytes, CursorLayout, walkConstants } from "../../../base/kernel-layout.ts";
 import type { Kernels } from "../../../base/kernels.ts";
 import type { CaptureStatistics } from "../../reader.ts";
@@ -7,7 +7,7 @@ import type { CaptureTotals } from "../source.ts";
 
 const { SHORT_SIZES } = walkConstants;
 
-/** Frames that were no packets, by reason. */
+/** Returns the frames that were not usable packets, by reason. */
 export function skippedOf(kernels: Kernels, cursor: number): Record<string, number> {
   const skipped: Record<string, number> = {};
   for (const [reason, i] of SKIP_REASONS) {
@@ -17,7 +17,7 @@ export function skippedOf(kernels: Kernels, cursor: number): Record<string, numb
   return skipped;
 }
 
-/** Room for the sizes of packets that were cut short, empty. */
+/** Allocates zeroed counters for the sizes of truncated packets. */
 export function newShorts(kernels: Kernels): number {
   const shorts = kernels.alloc(4 * SHORT_SIZES);
   kernels.u32.fill(0, shorts >>> 2, (shorts >>> 2) + SHORT_SIZES);
@@ -34,7 +34,7 @@ interface WalkedInterface {
   warnings: string[];
 }
 
-/** Statistics of the one interface that frames came from. */
+/** Returns the statistics of the one interface that the frames came from. */
 export function walkedStatistics(
   kernels: Kernels,
   { cursor, shorts }: { cursor: number; shorts: number },

@@ -133,7 +133,7 @@ test("packets of a block are the rows that a capture file of them gives, tags ta
   );
 });
 
-/** IPv4 with TCP or UDP, around the sizes at which the short way of decoding begins and ends (kernels/decode/row-plain.ts). */
+/** IPv4 with TCP or UDP, with sizes around those at which the fast decoding path begins and ends (kernels/decode/row-plain.ts). */
 const usualFrame = fc
   .record({
     tcp: fc.boolean(),
@@ -201,7 +201,7 @@ test("the usual packets, decoded the short way, are the rows that a capture file
     ),
     { numRuns: 200, seed: 16 },
   );
-  // Both ways were taken.
+  // Both paths were taken.
   expect(Math.min(short, plain)).toBeGreaterThan(200);
 });
 
