@@ -1,7 +1,6 @@
 /**
- * What every estimator of the table must do, whatever it is: see docs/adding-an-estimator.md. An exception needs a line in EXCEPTIONS that
- * says why; an estimator that is missing in SETTINGS fails, so that nobody forgets to say how it is tested. Past 400 lines: the settings, the exceptions and the demands are read
- * together by whoever adds an estimator.
+ * The requirements that every estimator in the table must meet: see docs/adding-an-estimator.md. An exception needs a line in EXCEPTIONS with the reason.
+ * An estimator missing from SETTINGS fails. Past 400 lines: whoever adds an estimator reads the settings, the exceptions and the requirements together.
  */
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
@@ -26,17 +25,17 @@ import { formatParameters, parseParameters } from "./parameters.ts";
 import { ESTIMATORS, findEstimator } from "./table.ts";
 
 interface Setting {
-  /** A small sketch, so that rows collide. */
+  /** A small sketch, so that packets and flows collide. */
   small: string;
-  /** The same estimator with another geometry: its payloads must not mix with those of `small`. */
+  /** The same estimator with another geometry. Its payloads must not merge with those of `small`. */
   other: string;
-  /** For the promise: 20,000 packets, 1 % loss. */
+  /** For the interval tests: 20,000 packets, 1 % loss. */
   promise: string;
-  /** Every so-manyth hostile row is a reference packet. */
+  /** One in this many hostile rows is a reference packet. */
   references?: number;
-  /** Of the promise, where PROMISE is too strict, and why. */
+  /** Limits used instead of PROMISE if that is too strict, with the reason. */
   limits?: Partial<Record<Quantity, Partial<Limits>>> & { why: string };
-  /** What it never answers, and why: this it does not promise. */
+  /** Quantities it never answers, with the reason; their intervals are not tested. */
   silent?: Partial<Record<Quantity, string>>;
 }
 
@@ -89,8 +88,8 @@ const SETTINGS: Record<string, Setting> = {
   },
   multiflow: { small: "rate=0.5,max=20", other: "rate=0.4,max=20", promise: "rate=0.1" },
   "global-mean": { small: "", other: "", promise: "" },
-  // SVBF of fixed centres is the store whose union is exact. Stores that are built at the epoch's end have no packets left to
-  // build the union from: they lie side by side in a merged payload, which maple/tap.test.ts holds to equal answers.
+  // SVBF with fixed centres is the store whose union is exact. Stores built at the end of the epoch have no packets left to build a union from, so a merged
+  // payload holds them side by side; maple/tap.test.ts checks that their answers are equal.
   maple: {
     small: "store=svbf,centres=log,k=16,capacity=900",
     other: "store=svbf,centres=log,k=17,capacity=900",
@@ -102,7 +101,7 @@ const SETTINGS: Record<string, Setting> = {
   },
 };
 
-/** Which check an estimator is excused from, and why. */
+/** Checks that an estimator is excused from, with the reason. */
 const EXCEPTIONS: Record<
   string,
   Partial<Record<"split" | "geometry" | "seed" | "promise" | "memory" | "rebase", string>>
@@ -138,13 +137,13 @@ const EXCEPTIONS: Record<
   },
 };
 
-/** Epochs over which promises are judged. */
+/** Epochs over which intervals are judged. */
 const RUNS = rounds(50, 150);
-/** Payloads with a bit that is wrong. */
+/** Number of payloads tested with one flipped bit. */
 const DAMAGED = rounds(48, 200);
 const SEED = 0x5eed_5eed_5eed_5eedn;
 const kernels = new Kernels();
-/** Its memory is filled up: one is enough, of 4 GiB that are never written. */
+/** A kernel memory to fill up. One instance is enough: 4 GiB that are never written. */
 const scarce = new Kernels();
 
 function settingOf(estimator: Estimator): Setting {
@@ -181,7 +180,10 @@ function feed(
   }
 }
 
-/** Of the kernels' memory no more than a block of so many bytes is free, until what this returns is called. Nothing is written: the pages are never there. */
+/**
+ * Reserves kernel memory until only one block of this many bytes is free. Returns the function that releases it. Nothing is written, so the pages are never
+ * allocated.
+ */
 function leaveOnly(kernels: Kernels, bytes: number): () => void {
   const spared = kernels.alloc(bytes);
   const held: number[] = [];
@@ -203,7 +205,7 @@ function same(a: SealedEpoch, b: SealedEpoch): void {
   expect(Buffer.compare(a.payload, b.payload), "payloads differ").toBe(0);
 }
 
-/** Numbers of an answer must be numbers: what is unknown is null or a NoAnswer. */
+/** Checks that all numbers of an answer are finite; unknown values are null or a NoAnswer. */
 function expectFinite(value: unknown, path = "answer"): void {
   if (typeof value === "number") expect(Number.isFinite(value), `${path} is ${value}`).toBe(true);
   else if (value && typeof value === "object" && !ArrayBuffer.isView(value)) {
@@ -320,7 +322,10 @@ describe.each(ESTIMATORS.map((e) => [e.name, e] as const))("%s", (_, estimator) 
     tap.free();
   });
 
-  /** Failures within a kernel that builds what is sealed leave its scratch behind, and the memory is then dropped as a whole; taps as such leave nothing. */
+  /**
+   * A failure inside a kernel that builds the payload leaves its scratch memory behind, and the whole memory is then dropped. Taps themselves leave
+   * nothing.
+   */
   it("gives everything back, and fails by the name of the memory where there is too little", () => {
     for (const role of roles) {
       const own = scarce;
@@ -344,7 +349,7 @@ describe.each(ESTIMATORS.map((e) => [e.name, e] as const))("%s", (_, estimator) 
           } catch (error) {
             expect(memoryError(error), `${left} bytes left`).toBeInstanceOf(MemoryError);
           }
-          // It is one block again; the allocator finds a sixteenth less for certain.
+          // The memory is one block again. The allocator may round a request up by 1/16, so a block an eighth smaller is certain to fit.
           own.free(own.alloc(left - (left >> 3)));
         }
         release();
@@ -374,7 +379,7 @@ describe.each(ESTIMATORS.map((e) => [e.name, e] as const))("%s", (_, estimator) 
       expect(() => use(Uint8Array.of(...good.payload, 0)), "one byte too many").toThrow(FormatError);
       for (let i = 0; i < DAMAGED; i++) {
         const damaged = good.payload.slice();
-        // The first bytes hold the geometry: they get most of the damage.
+        // The first bytes hold the geometry, so they get most of the damage.
         const at = i < DAMAGED / 2 ? i % Math.min(32, damaged.length) : (i * 7919) % damaged.length;
         damaged[at]! ^= 1 << (i % 8);
         try {
@@ -501,12 +506,12 @@ describe.each(ESTIMATORS.map((e) => [e.name, e] as const))("%s", (_, estimator) 
   });
 
   /**
-   * Two-sided, over 50 epochs (HOPTIME_FULL=1: 150) of 20,000 packets with 1 % loss and skewed delays that belong to the flows in part.
+   * Two-sided, over 50 epochs (HOPTIME_FULL=1: 150) of 20,000 packets with 1 % loss and skewed delays that partly depend on the flow.
    *
-   * Not too narrow: of the segment, the truth must be in as many 90 % intervals as chance leaves with probability 1e-4 (36 of 50, 120 of 150: the false-alarm rate of
-   * an honest interval is 1e-4 per quantity). Of flows, intervals of one epoch are not independent: the mean share over epochs may be 4 of its standard
-   * errors below 90 % (false alarm 3e-5). No answer is no hit: it is left out of the share, and has a limit of its own.
-   * Not too wide: with errors over half widths, nine in ten of an interval of the needed width are below 1. They must not be below 1 / factor.
+   * Not too narrow: for the segment, the number of 90 % intervals that contain the truth must reach a limit that an honest interval misses with probability
+   * 1e-4 per quantity (36 of 50, 120 of 150). For flows, the intervals of one epoch are not independent: the mean share over epochs may be 4 of its
+   * standard errors below 90 % (false alarm 3e-5). A missing answer is not a hit: it is left out of the share and has its own limit. Not too wide: with an
+   * interval of the needed width, nine in ten errors are below one half width. That quantile of error over half width must not be below 1 / factor.
    */
   describe.skipIf(excused.promise)("intervals", { timeout: 600_000 }, () => {
     const silent = setting.silent ?? {};
@@ -549,7 +554,7 @@ class Promised {
   readonly mean = new Judged();
   readonly stdev = new Judged();
   readonly flow = new Judged();
-  /** Flows of each epoch. */
+  /** The flows of each epoch. */
   readonly epochs: Judged[] = [];
 
   add({ segment, flows }: EstimatorAnswer, known: KnownFlows, { truth, flowTruth }: BothEnds): void {
@@ -574,7 +579,7 @@ class Promised {
 }
 
 let promises: Promise<Map<Estimator, Promised>> | null = null;
-/** Every scenario is simulated once, past the taps of all estimators with a promise. */
+/** Simulates every scenario once and feeds the taps of all estimators with tested intervals. */
 async function promiseOf(estimator: Estimator): Promise<Promised> {
   promises ??= runPromises();
   return (await promises).get(estimator) ?? new Promised();

@@ -18,7 +18,7 @@ import type { KernelKept, KernelPart, KernelPlaces } from "../capture/ebpf/kerne
 
 export type Role = "sender" | "receiver";
 
-/** A missing answer has a reason; it is never NaN or 0. */
+/** A missing answer carries a reason; it is never NaN or 0. */
 export interface NoAnswer {
   reason:
     | "no-packets"
@@ -37,14 +37,17 @@ export interface Interval {
   valueNs: number;
   lowNs: number;
   highNs: number;
-  /** The part of value - low and high - value that does not average out over flows and epochs: an error common to all (a clock's), or a bound that each may reach. */
+  /**
+   * The part of value - low and high - value that does not average out over flows and epochs: an error common to all (such as a clock's), or a bound that
+   * each may reach.
+   */
   common?: { lowNs: number; highNs: number };
   /**
-   * For a flow: the share of the squared half widths (without the common part) that is the same error in every epoch, so that it does not average out over
-   * the epochs of that flow. 1 if a flow has the same neighbours in all of them. Default: 0.
+   * For a flow: the share of the squared half widths (without the common part) that is the same error in every epoch and therefore does not average out
+   * over the flow's epochs. 1 if the flow has the same neighbours in every epoch. Default: 0.
    */
   repeats?: number;
-  /** For a standard deviation: the half width is a bound on the root mean square error of the delays, not an error that averages out. */
+  /** For a standard deviation: the half width bounds the root mean square error of the delays; it is not an error that averages out. */
   bound?: boolean;
 }
 
@@ -52,24 +55,27 @@ export interface Interval {
 export interface SegmentEstimate {
   mean: Interval | NoAnswer;
   stdev: Interval | NoAnswer;
-  /** Packets at either end, as the taps counted them; null where an end has no tap. */
+  /** Packets at either end, as the taps counted them; null if that end has no tap. */
   sent: number | null;
   received: number | null;
-  /** Lost packets: value and interval in packets where it is estimated, exact where counted; null where unknown. */
+  /** Lost packets. `lost` is exact if counted, an estimate if not; null if unknown. */
   lost: number | null;
-  /** Packets that the mean is based on, and their share of those received. */
+  /** Packets that the mean is based on, and their share of the packets received. */
   packetsUsed: number;
   coverage: number;
   /**
-   * The delay of packets in flight at an aligned cut, or that overtook a delimiter or were overtaken by it: no cell can be used for them (cells/edge.ts has the model). Only the
-   * receiver's list has them, or an epoch that only the receiver has.
+   * The delay of packets in flight at an aligned cut, or of packets that overtook a delimiter or were overtaken by it. No usable cell holds them
+   * (cells/edge.ts has the model). They are only in the receiver's list, or in an epoch that only the receiver has.
    */
   inFlight?: Interval;
-  /** How much too low the mean is, approximately, because packets in flight when the epoch began are far slower than the others; its interval is extended upwards for it. */
+  /**
+   * How much too low the mean is, approximately, because packets in flight at the start of the epoch are far slower than the others. The interval is
+   * extended upwards by it.
+   */
   leansNs?: number;
-  /** Packets behind the mean, if not all that were received have a delay: its weight among other epochs. */
+  /** Packets behind the mean, if not all received packets have a delay. It is the weight of this epoch's mean among other epochs. */
   measured?: number;
-  /** Sentences: foreign packets suspected, reordering over the edge, … */
+  /** Complete sentences, such as a warning about foreign packets or about reordering at the epoch's edge. */
   notes: string[];
 }
 
@@ -78,47 +84,50 @@ export interface FlowEstimate {
   flow: number;
   mean: Interval | NoAnswer;
   stdev: Interval | NoAnswer;
-  /** As estimated from the sketch, or as known; null if neither. */
+  /** Estimated from the sketch, or known; null if neither. */
   packets: number | null;
-  /** Packets behind the mean, if some that arrived have no delay: its weight among other epochs. */
+  /** Packets behind the mean, if some that arrived have no delay. It is the weight of this epoch's mean among other epochs. */
   measured?: number;
-  /** Hard bounds, if they are estimated and bounds are known. */
+  /** Hard bounds of an estimated number of packets, if bounds are known. */
   packetBounds?: { low: number; high: number };
-  /** Below 0: more packets arrived than were sent in the epoch, because some were in flight when it began. */
+  /** Negative: more packets arrived than were sent in the epoch, because some were in flight when it began. */
   lost: number | null;
-  /** Lower bound of `lost`. Default: all of it. */
+  /** Lower bound of `lost`. Default: `lost` itself, which is then exact. */
   lostLow?: number;
-  /** As estimated by the sketch; missing if it does not estimate them, or if they are known. */
+  /** Estimated from the sketch; undefined if the sketch does not estimate bytes, or if they are known. */
   bytes?: number;
-  /** If the estimator keeps them: the value that this share of the flow's packets does not exceed. */
+  /** Quantiles of the delay: `share` of the flow's packets have a delay of at most `valueNs`. Only if the estimator keeps them. */
   quantiles?: { share: number; valueNs: number }[];
-  /** The distribution behind them: epochs are combined by it. */
+  /** The distribution behind the quantiles, needed to combine epochs. */
   delays?: LogHistogram;
 }
 
-/** Flows whose estimates are asked for, with what is known of them (a flow table at one end, NetFlow, the question). */
+/** The flows to estimate, with what is known about them from a flow table at one end, NetFlow, or the question. */
 export interface KnownFlows {
   count: number;
   /** Flow hashes as [low, high] pairs of uint32. */
   hash: Uint32Array;
-  /** Packets of each flow at the sender (or the end that counted); NaN where unknown. */
+  /** Packets of each flow at the sender (or at the end that counted them); NaN if unknown. */
   packets: Float64Array;
-  /** Packets of each flow at the receiver, if that end lists them too; with aligned cuts some of them were sent in the epoch before. */
+  /** Packets of each flow at the receiver, if that end lists them too. With aligned cuts, some of them were sent in the epoch before. */
   received?: Float64Array;
   bytes: Float64Array;
-  /** Ten uint32 per flow for FlowKeySpec.describe. */
+  /** Ten uint32 per flow, for FlowKeySpec.describe. */
   keyWords: Uint32Array;
-  /** The list contains every flow of the epoch (needed to separate a flow from its neighbours). */
+  /** The list contains every flow of the epoch. Without that, a flow cannot be separated from its neighbours. */
   complete: boolean;
-  /** 1 if an answer is wanted. Flows that only help to separate others need no answer to be kept. Default: all. */
+  /** 1 if an answer is wanted for the flow. Answers are dropped for flows that only help to separate others. Default: all flows. */
   asked?: Uint8Array;
-  /** If only the heaviest flows are listed: bounds of each flow's packets, bytes of the lower bound, and the maximum number of packets of a flow that is not listed. */
+  /**
+   * Set if only the heaviest flows are listed: bounds of each flow's packets, the bytes of the lower bound, and the maximum number of packets of an
+   * unlisted flow.
+   */
   heavy?: { floor: number; low: Float64Array; high: Float64Array; bytes: Float64Array };
 }
 
 export interface SealedEpoch {
   payload: Uint8Array;
-  /** Packets the tap has seen in the epoch (all, sampled or not). */
+  /** All packets that the tap saw in the epoch, sampled or not. */
   packets: number;
 }
 
@@ -128,13 +137,13 @@ export interface EstimateInput<P> {
   sender: SealedEpoch | null;
   receiver: SealedEpoch | null;
   flows: KnownFlows | null;
-  /** e.g. 0.95 */
+  /** For example 0.95. */
   confidence: number;
   /** Length of the epoch, ns. */
   epochNs: number;
-  /** Epochs were cut by the clock while observation continued: packets in flight at the cut belong to the segment, although no cell can be used for them. */
+  /** Epochs were cut by the clock while observation continued. Packets in flight at the cut belong to the segment, although no usable cell holds them. */
   cutInFlight?: boolean;
-  /** Epochs were cut at packets: others may have crossed the cut by overtaking them, and belong to the segment too. */
+  /** Epochs were cut at packets (delimiters). Packets that crossed the cut by overtaking a delimiter belong to the segment too. */
   cutByPackets?: boolean;
 }
 
@@ -147,19 +156,19 @@ export interface EstimatorAnswer {
 export interface Tap {
   readonly memoryBytes: number;
   /**
-   * A new epoch begins at this time on the batches' axis (ns after the capture's origin). `originNs`: time 0 of that axis in ns since 1970, if
-   * known, for taps that read wall-clock times in packets. `salt`: a number that both ends derive from the epoch, different for each epoch;
-   * sketches of shared cells place flows by it, so that a flow does not have the same neighbours in every epoch. It is 0 (the default) if
-   * neighbouring epochs may have to be merged, because only sketches with equal salt can be merged.
+   * A new epoch begins at this time on the batches' axis (ns after the capture's origin). `originNs`: time 0 of that axis in ns since 1970, if known;
+   * needed by taps that read wall-clock times from packets. `salt`: a number that both ends derive from the epoch, different for each epoch. Sketches with
+   * shared cells use it to place flows, so that a flow has different neighbours in every epoch. Only sketches with equal salt can be merged, so it is 0
+   * (the default) if neighbouring epochs may have to be merged.
    */
   begin(epochStartNs: number, originNs?: bigint, salt?: bigint): void;
-  /** Rows [from, to) of the batch belong to the epoch. */
+  /** Adds rows [from, to) of the batch to the epoch. */
   update(batch: PacketBatch, from: number, to: number): void;
-  /** The sketch may not be able to hold another packet: the epoch should be cut here. */
+  /** Returns true if the sketch may not be able to hold another packet: the epoch should be cut here. */
   isFull?(): boolean;
-  /** For an estimator whose tap can run in the kernel (`kernel`): adds what was counted there in the epoch. */
+  /** For estimators whose tap can run in the kernel (`kernel`): adds what the kernel counted in the epoch. */
   take?(kept: KernelKept): void;
-  /** The epoch's payload; the tap is empty afterwards. */
+  /** Returns the epoch's payload and empties the tap. */
   seal(): SealedEpoch;
   free(): void;
 }
@@ -171,62 +180,62 @@ export interface TapContext {
   seed: bigint;
 }
 
-/** How a packet is identified in a question: by its digest, or by its flow and IP identification (which allows ranges). */
+/** How a question identifies a packet: by its digest, or by its flow and IP identification (which allows ranges). */
 export type PacketIdentity = "digest" | "flow-ipid";
 
-/** One row per packet asked for. */
+/** One row per packet in the question. */
 export interface PacketAnswers {
   count: number;
-  /** 0 No-Match, 1 Match, 2 Multi-Match: there are several candidates, and the most likely is given. */
+  /** 0 No-Match, 1 Match, 2 Multi-Match. Multi-Match: there are several candidates, and the most likely one is given. */
   kind: Uint8Array;
-  /** The answer, and hard bounds of the true delay if the packet was stored; NaN without an answer. */
+  /** The answer, and hard bounds of the true delay, which hold if the packet was stored. NaN without an answer. */
   valueNs: Float64Array;
   lowNs: Float64Array;
   highNs: Float64Array;
-  /** Variance of the delays of packets that get the same answer. */
+  /** Variance of the delays of all packets that get the same answer. */
   varianceNs2: Float64Array;
-  /** How many packets those are: breaks ties between epochs. */
+  /** Number of packets that get the same answer; breaks ties between epochs. */
   groupPackets: Float64Array;
   /** The packets may belong to another flow that looks the same. */
   guess?: boolean;
 }
 
-/** Both ends included; 0 <= first <= last <= 65535. */
+/** First and last IPID, both included; 0 <= first <= last <= 65535. */
 export interface IpidRange {
   first: number;
   last: number;
 }
 
-/** A flow of an epoch as a payload lists it. */
+/** A flow of an epoch, as a payload lists it. */
 export interface ListedFlow {
-  /** Ten uint32 for FlowKeySpec.describe. */
+  /** Ten uint32, for FlowKeySpec.describe. */
   keyWords: Uint32Array;
   packets: number;
   ranges: IpidRange[];
 }
 
-/** A sealed epoch that answers for single packets. */
+/** A sealed epoch that answers questions about single packets. */
 export interface PacketLookup {
-  /** Are packets kept under this identity? */
+  /** Returns true if packets are stored under this identity. */
   has(identity: PacketIdentity): boolean;
-  /** `wireBytes`: sizes of the packets, 0 where unknown. */
+  /** `wireBytes`: packet sizes, 0 if unknown. */
   lookup(identity: PacketIdentity, keys: BigUint64Array, wireBytes?: ArrayLike<number>): PacketAnswers;
-  /** Delays of flows are kept by the hashes of their keys. */
+  /** The delays of whole flows are stored, by the hash of the flow key. */
   readonly keepsFlows: boolean;
-  /** All packets of the flow with this hash, in the order of their delays; null where there are none. */
+  /** Returns all packets of the flow with this hash, ordered by delay, or null if there are none. */
   flowPackets(hash: bigint): PacketAnswers | null;
-  /** Every packet kept: one answer for those of a group of like delays, `groupPackets` of them. */
+  /** Returns every stored packet: one answer per group of packets with like delays; `groupPackets` is the size of the group. */
   everyPacket(): PacketAnswers;
   /** Flows are listed with the IPIDs of their packets. */
   readonly lists: boolean;
-  /** The flow with this key and hash (upper half), null where it is not listed. */
+  /** Returns the flow with this key and hash (upper half), or null if it is not listed. */
   findFlow(hashHigh: number, keyWords: ArrayLike<number>): ListedFlow | null;
   flows(): Iterable<ListedFlow>;
-  /** Probability that a packet which never came by is answered. */
+  /** False positive rate: probability that a packet that did not pass this point gets an answer. */
   readonly absentAccepted: number;
-  /** Share of the packets kept whose true delay lies within the stated bounds: 1 but for structures that overwrite packets or leave some out. */
+  /** Share of the stored packets whose true delay lies within the stated bounds. Below 1 only for stores that overwrite or leave out packets. */
   readonly boundsHold: number;
-  /** Bytes of the payload by what they serve. */
+  /** Bytes of the payload by purpose. */
   costs(): Record<string, number>;
   free(): void;
 }
@@ -239,63 +248,63 @@ export interface ParameterSpec {
   default: number | string | boolean | readonly number[];
   min?: number;
   max?: number;
-  /** Times may be typed as 10s, rates as 60mbit; a bare number is ns or bit/s, which is what records hold. */
+  /** Times may be written as 10s and rates as 60mbit. A bare number is in ns or bit/s, as in records. */
   unit?: "ns" | "bit/s";
-  /** Changes only how an answer is computed, not the sketch: may differ between tap and question. */
+  /** Affects only how an answer is computed, not the sketch. It may differ between tap and question. */
   queryOnly?: boolean;
-  /** Newer than records that are about: written only where it is not the default, so that those stay comparable. */
+  /** Added after the first records were written. It is written only if it differs from the default, so that old records stay comparable. */
   isNew?: boolean;
   help: string;
 }
 
 export type ParameterValues = Record<string, number | string | boolean | readonly number[]>;
 
-/** For `hoptime estimators NAME` and docs: one or two sentences each, whole and plain. */
+/** For `hoptime estimators NAME` and the docs: one or two full sentences each. */
 export interface EstimatorText {
   /** What it answers. */
   answers: string;
-  /** What must be there: clocks, which points, delays, lists. */
+  /** What it requires: clocks, points, delays, lists. */
   needs: string;
-  /** What it costs: per packet, per epoch, in memory. */
+  /** What it costs per packet, per epoch and in memory. */
   cost: string;
-  /** A command line, its options in typographic quotes as in hints: hoptime compare a.pcap b.pcap ‘estimators lda’. */
+  /** A command line, with options in typographic quotes as in hints: hoptime compare a.pcap b.pcap ‘estimators lda’. */
   example: string;
 }
 
 export interface Estimator<P extends ParameterValues = ParameterValues> {
   readonly name: string;
-  /** Of the payload's layout, as it is written. */
+  /** Version of the payload layout that is written. */
   readonly version: number;
-  /** Older layouts that are still read; left out: none. */
+  /** Older layout versions that can still be read. Default: none. */
   readonly reads?: readonly number[];
   readonly title: string;
   readonly text: EstimatorText;
   /** What it can answer for. */
   readonly answers: readonly ("segment" | "flow" | "packet")[];
   readonly needs: {
-    /** Both ends keep a tap. */
+    /** Both ends need a tap. */
     sender: boolean;
-    /** Rows must have their delay (exact match, references, simulation). */
+    /** Each row must have a delay (from exact match, references or simulation). */
     delays: boolean;
     /**
-     * The list of flows of the epoch. "required": per-flow answers cannot be made without; "names": flows are answered by name, so somebody must
-     * name them; "none": the payload names its own flows, or there are no per-flow answers.
+     * Whether the list of the epoch's flows is needed. "required": per-flow answers are impossible without it. "names": flows are answered by name, so the
+     * question must name them. "none": the payload names its own flows, or there are no per-flow answers.
      */
     flows: "required" | "names" | "none";
-    /** Packets of our own that must cross the segment, and that it recognises among the others; left out: none. */
+    /** Packets that hoptime sends across the segment, and that the estimator recognises among the others. Default: none. */
     injected?: "reference" | "probe";
   };
-  /** With these parameters rows must have their delay, though in general they need not. */
+  /** Returns true if these parameters require a delay in each row, although the estimator in general does not. */
   mayNeedDelays?(parameters: P): boolean;
   readonly parameters: readonly ParameterSpec[];
-  /** The payload differs between the roles; else a tap of either role serves at both ends. */
+  /** The payload differs between the roles. If not set, a tap of either role can be used at both ends. */
   readonly roleMatters?: boolean;
-  /** Checks relations between parameters and completes derived ones; UsageError where they cannot work. */
+  /** Checks relations between parameters and fills in derived ones. Throws a UsageError for combinations that cannot work. */
   complete(values: ParameterValues): P;
   createTap(context: TapContext, parameters: P): Tap;
-  /** Union of two payloads made with equal parameters, seed and salt, at the same role. */
+  /** Returns the union of two payloads with equal parameters, seed and salt, and the same role. */
   merge(a: SealedEpoch, b: SealedEpoch, parameters: P): SealedEpoch;
-  /** The same sketch with its times counted from `earlierNs` before: lets epochs cut by packets merge where their references differ. */
+  /** Returns the same sketch with its times counted from `earlierNs` earlier. Epochs cut by packets need it to merge if their reference times differ. */
   rebase(sealed: SealedEpoch, earlierNs: number, parameters: P): SealedEpoch;
   estimate(input: EstimateInput<P>): EstimatorAnswer;
   readonly kernel?: KernelHalf<P>;
@@ -305,108 +314,108 @@ export interface Estimator<P extends ParameterValues = ParameterValues> {
   readonly tuning?: Tuning<P>;
 }
 
-/** The updating half as a part of an eBPF program (datapath/observe.bpf.c): the tap takes what that kept, and seals the same payload. */
+/** The updating half as part of an eBPF program (datapath/observe.bpf.c). The tap takes over what the program counted, and seals the same payload. */
 export interface KernelHalf<P extends ParameterValues = ParameterValues> {
-  /** What the program has to know; or why these parameters cannot be kept there. */
+  /** Returns what the program needs to know, or the reason why it cannot keep these parameters. */
   part(parameters: P, seed: bigint): KernelPart | string;
-  /** Of sketches that place flows anew in each epoch. */
+  /** For sketches that place flows anew in each epoch. */
   places?(parameters: P, seed: bigint, salt: bigint): KernelPlaces;
 }
 
-/** Rows must have their delay for a tap with these parameters. */
+/** Returns true if a tap with these parameters needs a delay in each row. */
 export function needsDelays(estimator: Estimator, parameters: ParameterValues): boolean {
   return estimator.needs.delays || (estimator.mayNeedDelays?.(parameters) ?? false);
 }
 
-/** Payloads list the flows of their epoch: where other estimators' KnownFlows come from. */
+/** For estimators whose payloads list the flows of their epoch: the source of the KnownFlows that other estimators need. */
 export interface FlowListing<P extends ParameterValues = ParameterValues> {
-  /** Kept at the sender too, which has seen every packet; false: at the receiver alone, where flows that were lost whole are missing. */
+  /** The list is also kept at the sender, which sees every packet. False: only at the receiver, so flows that lost all their packets are missing. */
   readonly atSender: boolean;
-  /** Only the heaviest flows are listed for certain: no list where every flow is needed. */
+  /** Only the heaviest flows are guaranteed to be listed, so the list cannot be used where every flow is needed. */
   readonly heavyOnly?: boolean;
-  /** Null where this payload has no list. */
+  /** Returns null if this payload has no list. */
   read(sealed: SealedEpoch, parameters: P): KnownFlows | null;
 }
 
-/** A list for the sender's sketches too: one that is kept at the receiver alone, or of heavy flows only, is none. */
+/** Returns true if the list also serves the sender's sketches. A list kept only at the receiver, or of heavy flows only, does not. */
 export function listsAllFlows({ flowList }: Pick<Estimator, "flowList">): boolean {
   return flowList?.atSender === true && !flowList.heavyOnly;
 }
 
-/** Payloads answer for single packets. Only the parts in need are read, in place: records keep the payload unpacked. */
+/** For payloads that answer questions about single packets. Only the needed parts are read, in place: records store the payload uncompressed. */
 export interface PacketStore {
   open(kernels: Kernels, read: (offset: number, length: number) => Uint8Array, bytes: number): PacketLookup;
 }
 
-/** A geometry for what is expected, and how well it will do (`hoptime size`). */
+/** Chooses a geometry for the expected traffic, and predicts its accuracy (`hoptime size`). */
 export interface Sizing<P extends ParameterValues = ParameterValues> {
-  /** UsageError where nothing can satisfy the request. */
+  /** Throws a UsageError if nothing can satisfy the request. */
   size(request: SizeRequest): SizeAnswer<P>;
 }
 
-/** Other parameters suit other traffic better, for those who can run both and choose afterwards (compare). */
+/** Parameters that suit other traffic better, for callers that can run both and choose afterwards (compare). */
 export interface Tuning<P extends ParameterValues = ParameterValues> {
-  /** For few flows. `given`: names that were set on purpose, which stay. Null where nothing is to be gained. */
+  /** Returns parameters for traffic with few flows, or null if they would gain nothing. `given`: names of parameters set explicitly, which stay as they are. */
   forFewFlows?(parameters: P, given: ReadonlySet<string>): { parameters: P; maxFlows: number } | null;
-  /** Parameters that keep so many flows, for where memory is no matter; those that were given on purpose stay. */
+  /** Returns parameters that keep this many flows, for callers that need not save memory. Parameters in `given` stay as they are. */
   keepFlows?(parameters: P, given: ReadonlySet<string>, flows: number): P;
 }
 
-/** Payloads of this layout can be used. */
+/** Returns true if payloads of this layout version can be read. */
 export function readsVersion(estimator: Pick<Estimator, "version" | "reads">, version: number): boolean {
   return version === estimator.version || (estimator.reads?.includes(version) ?? false);
 }
 
-/** What is known of the traffic, and what is wanted: an error, or a memory budget; neither: the estimator's usual size. */
+/** What is known about the traffic, and the target: an error or a memory budget. Without either, the estimator's usual size is used. */
 export interface SizeRequest {
   /** Packets per epoch at the sender. */
   packets: number;
-  /** Flows per epoch; null where unknown. */
+  /** Flows per epoch; null if unknown. */
   flows: number | null;
-  /** Packets of each flow of an epoch, where a capture was given. */
+  /** Packets of each flow of an epoch, if a capture was given. */
   flowPackets: Float64Array | null;
-  /** Loss rates to be ready for, 0 to 1, in rising order; empty where unknown. */
+  /** Loss rates to be prepared for, 0 to 1, ascending; empty if unknown. */
   loss: readonly number[];
   /** Length of an epoch, ns. */
   epochNs: number;
-  /** Deviation of the delays over their mean, as far as known (an exponential delay has 1). */
+  /** Standard deviation of the delays divided by their mean, as far as known (1 for exponential delays). */
   variation: number;
-  /** Wanted mean relative error of the mean delay: of the segment, or of a flow of `flowSize` packets; null: not asked. */
+  /** Target for the mean relative error of the mean delay, of the segment or of a flow of `flowSize` packets. Null: no target. */
   error: number | null;
   flowSize: number | null;
-  /** Wanted share of flows (of `flowSize`) whose error is below `interval`; left out or null: not asked. */
+  /** Target for the share of flows (of `flowSize`) with an error below `interval`. Undefined or null: no target. */
   reliability?: number | null;
-  /** Relative error for which a reliability is reported (default 0.05). */
+  /** Relative error for which the reliability is reported (default 0.05). */
   interval?: number | null;
-  /** Wanted probability that a packet which never came by is answered, for stores of packets; left out or null: not asked. */
+  /** Target for the false positive rate of packet stores: the probability that a packet that did not pass gets an answer. Undefined or null: no target. */
   absent?: number | null;
-  /** Bytes that one tap may hold; null: not asked. */
+  /** Maximum bytes that one tap may hold. Null: no limit. */
   memoryBytes: number | null;
-  /** Parameters set by hand: what a size is not to change. */
+  /** Parameters set explicitly, which sizing does not change. */
   fixed: ParameterValues;
 }
 
-/** One line of a prediction: what the geometry does at a loss rate. */
+/** One line of a prediction: the accuracy of the geometry at a loss rate. */
 export interface SizePrediction {
-  /** What the error is of: "mean", "deviation", "mean of flows of 1000 packets". */
+  /** What the error refers to: "mean", "deviation", "mean of flows of 1000 packets". */
   quantity: string;
   loss: number;
-  /** Expected |estimate - truth| / truth, of flows the median over flows of that size; null where no answer is expected. */
+  /** Expected |estimate - truth| / truth; for flows, the median over flows of that size. Null if no answer is expected. */
   relativeError: number | null;
-  /** Packets the answer is expected to rest on. */
+  /** Packets that the answer is expected to be based on. */
   packetsUsed: number | null;
-  /** Share of such answers with a relative error below the request's interval, where it is measurable. */
+  /** Share of such answers with a relative error below the request's interval, if measurable. */
   reliability?: number | null;
 }
 
 export interface SizeAnswer<P extends ParameterValues = ParameterValues> {
   parameters: P;
   memoryBytes: number;
-  /** What a point sends per epoch. */
+  /** Bytes that a point sends per epoch. */
   payloadBytes: number;
   bitsPerSecond: number;
   bitsPerPacket: number;
-  /** Packets of ours that are to be sent: one for so many packets (null: not by count), and what they cost. */
+  /** Reference packets to send: one per `every` packets (null: not paced by count), and their cost. */
   references?: { every: number | null; perSecond: number; bitsPerSecond: number };
   predictions: SizePrediction[];
   notes: string[];

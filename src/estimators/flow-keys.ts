@@ -1,4 +1,7 @@
-/** Flows in payloads: their hash and key as columns, ordered by hash, then by key, and as bytes: u64 hash, u64 meta (its bit 59 is set for IPv6), u64 addrA; IPv6: addrB, addrC, addrD, u64 each. */
+/**
+ * Flows in payloads. In memory: hash and key as columns, ordered by hash, then by key. As bytes: u64 hash, u64 meta (bit 59 set for IPv6), u64 addrA; IPv6
+ * also has u64 addrB, addrC and addrD.
+ */
 import type { ByteReader, ByteWriter } from "../base/bytes.ts";
 
 export const KEY_WORDS = 10;
@@ -40,7 +43,7 @@ export function readFlowKey(reader: ByteReader, { hash, keyWords }: FlowKeys, i:
   for (let w = 4; w < KEY_WORDS; w++) keyWords[at + w] = reader.u32();
 }
 
-/** A 64-bit hash or digest of a column of [low, high] pairs. */
+/** Returns the 64-bit hash or digest at index i of a column of [low, high] pairs. */
 export function wideAt(words: Uint32Array, i: number): bigint {
   return (BigInt(words[2 * i + 1]!) << 32n) | BigInt(words[2 * i]!);
 }

@@ -1,7 +1,7 @@
-/** Bounds on the number of flows that grow with it, for those who know the number and have the memory (compare). */
+/** Raises an estimator's limit on flows to a known number of flows, for callers that have the memory (compare). */
 import type { ParameterSpec, ParameterValues, Tuning } from "./estimator.ts";
 
-/** For an estimator whose parameter `name` says how many flows are kept. */
+/** Returns `Tuning.keepFlows` for an estimator whose parameter `name` is the number of flows kept. */
 export function keepFlows<P extends ParameterValues>(
   specs: readonly ParameterSpec[],
   name: string,

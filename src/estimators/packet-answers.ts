@@ -1,4 +1,4 @@
-/** Answers for single packets: making them, and putting together what several stores say of the same packets. */
+/** Answers for single packets: creating them, and combining the answers of several stores for the same packets. */
 import type { PacketAnswers } from "./estimator.ts";
 
 export const NO_MATCH = 0;
@@ -17,7 +17,10 @@ export function emptyAnswers(count: number): PacketAnswers {
   };
 }
 
-/** What another epoch or part says of the same packets: more than one answer is a Multi-Match, and the answer is the larger group's (section 3.3.4). */
+/**
+ * Adds the answers of another epoch or part for the same packets. More than one answer is a Multi-Match; the answer of the larger group wins (MAPLE,
+ * section 3.3.4).
+ */
 export function combineAnswers(into: PacketAnswers, other: PacketAnswers): void {
   for (let i = 0; i < into.count; i++) {
     if (other.kind[i] === NO_MATCH) continue;
@@ -33,7 +36,7 @@ export function combineAnswers(into: PacketAnswers, other: PacketAnswers): void 
   }
 }
 
-/** Answers for different packets, one after the other. */
+/** Concatenates answers for different packets. */
 export function joinAnswers(lists: readonly PacketAnswers[]): PacketAnswers {
   const out = emptyAnswers(lists.reduce((n, a) => n + a.count, 0));
   let at = 0;
@@ -45,7 +48,7 @@ export function joinAnswers(lists: readonly PacketAnswers[]): PacketAnswers {
   return out;
 }
 
-/** Answers for some rows as answers for all n, the others without one. */
+/** Spreads the answers for some rows over all n rows; the other rows have no answer. */
 export function scatterAnswers(some: PacketAnswers, rows: readonly number[], n: number): PacketAnswers {
   if (rows.length === n) return some;
   const all = emptyAnswers(n);

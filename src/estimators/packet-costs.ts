@@ -1,4 +1,4 @@
-/** Bits per packet of what estimators keep for single packets, by what they serve, over many epochs. */
+/** Bits per packet of packet stores, by purpose, over many epochs. */
 export class PacketCosts {
   packets = 0;
   readonly #bytes = new Map<string, number>();
@@ -9,7 +9,7 @@ export class PacketCosts {
       this.#bytes.set(name, (this.#bytes.get(name) ?? 0) + bytes);
   }
 
-  /** "15.9 bit per packet: 6.1 store, 4.1 check, 5.6 flows, 0.1 sums"; null without packets. */
+  /** Returns "15.9 bit per packet: 6.1 store, 4.1 check, 5.6 flows, 0.1 sums", or null without packets. */
   text(): string | null {
     if (this.packets === 0) return null;
     const bits = (bytes: number) => ((8 * bytes) / this.packets).toFixed(1);

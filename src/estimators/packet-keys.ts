@@ -1,13 +1,13 @@
-/** Packets by flow and IP identification: the 64-bit key of each, and IPIDs as ranges. */
+/** Packets by flow and IP identification: the 64-bit key of each packet, and IPIDs as ranges. */
 import type { Kernels } from "../base/kernels.ts";
 import type { IpidRange } from "./estimator.ts";
 
-/** Key of the packet of a flow (its hash) with this IPID. */
+/** Returns the key of the packet with this IPID in the flow with this hash. */
 export function flowPacketKey(kernels: Kernels, flowHash: bigint, ipid: number): bigint {
   return BigInt.asUintN(64, kernels.call.flowPacketKey(flowHash, ipid & 0xffff) as bigint);
 }
 
-/** Keys of all IPIDs of the ranges, in their order. */
+/** Returns the keys of all IPIDs in the ranges, in their order. */
 export function flowPacketKeys(
   kernels: Kernels,
   flowHash: bigint,
@@ -25,7 +25,7 @@ export function flowPacketKeys(
   return keys;
 }
 
-/** The fewest ranges that hold these IPIDs and no others, ascending. */
+/** Returns the smallest list of ranges that holds exactly these IPIDs, ascending. */
 export function ipidRanges(ipids: Iterable<number>): IpidRange[] {
   const sorted = Uint16Array.from(new Set(ipids)).sort();
   const ranges: IpidRange[] = [];
@@ -37,7 +37,7 @@ export function ipidRanges(ipids: Iterable<number>): IpidRange[] {
   return ranges;
 }
 
-/** Ranges in any order, as the fewest that hold the same IPIDs, ascending. */
+/** Merges ranges in any order into the smallest list with the same IPIDs, ascending. */
 export function joinRanges(ranges: readonly IpidRange[]): IpidRange[] {
   const joined: IpidRange[] = [];
   for (const { first, last } of [...ranges].sort((a, b) => a.first - b.first)) {

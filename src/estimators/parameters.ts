@@ -1,11 +1,11 @@
-/** `rows=4,columns=17500,decoder=bp` to an estimator's parameters and back; what is wrong is named with what is allowed. */
+/** Parses `rows=4,columns=17500,decoder=bp` into an estimator's parameters and formats them again. An error names the wrong value and what is allowed. */
 import { closest } from "../base/closest.ts";
 import { UsageError } from "../base/errors.ts";
 import { parseBitRate } from "../base/quantity.ts";
 import { parseDuration } from "../base/time.ts";
 import type { Estimator, ParameterSpec, ParameterValues } from "./estimator.ts";
 
-/** The estimator of that name. */
+/** Returns the estimator with that name. */
 export function findAmong(table: readonly Estimator[], name: string): Estimator {
   const found = table.find((e) => e.name === name);
   if (found) return found;
@@ -51,7 +51,7 @@ export function defaultParameters(specs: readonly ParameterSpec[]): ParameterVal
   return Object.fromEntries(specs.map((spec) => [spec.name, spec.default]));
 }
 
-/** The canonical text: every parameter, in the order of the specs, new ones where they are not the default. Query-only ones are left out on request. */
+/** Returns the canonical text: every parameter in the order of the specs, new ones only if not the default. `sketchOnly` leaves out query-only parameters. */
 export function formatParameters(estimator: Estimator, values: ParameterValues, sketchOnly = false): string {
   return estimator.parameters
     .filter((s) => !(sketchOnly && s.queryOnly) && !(s.isNew && values[s.name] === s.default))
@@ -76,7 +76,7 @@ const EXPECTED: Record<string, string> = {
 
 const plainNumber = (text: string) => (text.trim() === "" ? Number.NaN : Number(text));
 
-/** NaN where it is neither a bare number nor one with a unit. */
+/** Returns NaN if the text is neither a bare number nor a number with a unit. */
 function withUnit(text: string, unit: "ns" | "bit/s"): number {
   const bare = plainNumber(text);
   if (Number.isFinite(bare)) return bare;

@@ -1,4 +1,4 @@
-/** The list of estimators: one line each, the one that is used where none is named first. Nothing else registers them. */
+/** The list of estimators, one line each. The first is the default. Nothing else registers them. */
 
 import { colate } from "./colate/colate.ts";
 import type { Estimator } from "./estimator.ts";

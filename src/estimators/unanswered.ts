@@ -1,15 +1,15 @@
-/** What estimators that compare the sketches of both ends say where there is nothing to compare. */
+/** The answers of estimators that compare the sketches of both ends, if there is nothing to compare. */
 import type { EstimateInput, NoAnswer, ParameterValues, SealedEpoch, SegmentEstimate } from "./estimator.ts";
 
 type Ends = Pick<EstimateInput<ParameterValues>, "sender" | "receiver">;
 
-/** Why there is nothing to compare: an end is missing. */
+/** Returns the reason for no answer if one end is missing. */
 export function missingEnd({ sender }: Ends): NoAnswer {
   const text = `the ${sender ? "receiver" : "sender"}'s epoch is missing: a difference needs both ends`;
   return { reason: "no-packets", text };
 }
 
-/** And here: an end saw no packet; with the packets lost, as far as that is known. */
+/** Returns the reason for no answer if an end saw no packet, with the lost packets as far as known; null if both ends saw packets. */
 export function emptyEnd(
   sender: SealedEpoch,
   receiver: SealedEpoch,

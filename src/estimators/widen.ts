@@ -1,8 +1,8 @@
 /**
- * Intervals widened by the error of the delays that the estimator was fed with: its own intervals cannot know it.
+ * Widens intervals by the error of the delays that the estimator was fed with; the estimator cannot know that error itself.
  *
- * A flow's packets may lie in one gap, or come in the same way each time: nothing is taken to average out within a flow, nor over its epochs
- * (`Interval.common`). That is wide for long flows; `rli` itself knows the gaps of each flow and is narrower.
+ * A flow's packets may all lie in one gap, or arrive in the same pattern each time. The error is therefore assumed not to average out within a flow or over
+ * its epochs (`Interval.common`). That is wide for long flows; `rli` itself knows the gaps of each flow and is narrower.
  */
 import { normalQuantile } from "../base/math/special.ts";
 import type { DelayError } from "../delays/delay-error.ts";
@@ -15,7 +15,7 @@ import {
   type PacketLookup,
 } from "./estimator.ts";
 
-/** The same answer, with intervals that hold what the delays were off by. */
+/** Returns the same answer with intervals widened by the error of the delays. */
 export function widenByDelayError(
   answer: EstimatorAnswer,
   error: DelayError | null,
@@ -49,16 +49,16 @@ function widen(interval: Interval | NoAnswer, byNs: number, lastingNs: number): 
   return out;
 }
 
-/** Deviations differ by no more than the root mean square of the errors (the triangle inequality of the L2 norm). */
+/** Standard deviations differ by at most the root mean square of the errors (triangle inequality of the L2 norm). */
 function widenDeviation(interval: Interval | NoAnswer, byNs: number): Interval | NoAnswer {
   if (isNoAnswer(interval)) return interval;
   return { ...interval, lowNs: Math.max(0, interval.lowNs - byNs), highNs: interval.highNs + byNs };
 }
 
-/** Answers for single packets have no confidence of their own: it is that of 95 %. */
+/** Answers for single packets have no confidence of their own; 95 % is used. */
 const PACKET_CONFIDENCE = 0.95;
 
-/** Answers for single packets, the same way. */
+/** Widens the answers for single packets in the same way. */
 export function widenLookup(lookup: PacketLookup, error: DelayError | null): PacketLookup {
   if (error === null) return lookup;
   const by = normalQuantile((1 + PACKET_CONFIDENCE) / 2) * error.packetNs;

@@ -6,7 +6,10 @@ import { DirectionCheck } from "./directions.ts";
 
 const kernels = new Kernels();
 
-/** Packets between clients 10.1.0.x and servers 10.2.0.x, back and forth, as a point sees them: TTL of clients and servers there, and what its interface does with them. */
+/**
+ * A batch of packets between clients 10.1.0.x and servers 10.2.0.x in both directions, as one point sees it: with the TTLs and interface marks at
+ * that point.
+ */
 function seen(options: { clientTtl: number; serverTtl: number; marks: [number, number]; hosts?: number }) {
   const { clientTtl, serverTtl, marks, hosts = 8 } = options;
   const batch = new PacketBatch(kernels, 256);
@@ -28,7 +31,7 @@ function seen(options: { clientTtl: number; serverTtl: number; marks: [number, n
 
 const { inbound, outbound } = FLAG;
 const nobody = async () => [];
-/** A router between them: its interface to the clients, and that to the servers. */
+/** A router between them: its interface towards the clients, and the one towards the servers. */
 const toClients = () => seen({ clientTtl: 64, serverTtl: 63, marks: [inbound, outbound] });
 const toServers = () => seen({ clientTtl: 63, serverTtl: 64, marks: [outbound, inbound] });
 
@@ -57,7 +60,7 @@ test("points that chose differently change to the same when they hear of each ot
     const unwatch = agreed.watch(own, () => {
       changed = true;
     });
-    // It asks every 5 ms: one of the two hears of something better, the other never.
+    // Each asks every 5 ms: one of the two learns of better networks, the other never does.
     for (let i = 0; i < 50 && !changed; i++) await new Promise((resolve) => setTimeout(resolve, 5));
     unwatch();
     return changed ? agreed.better : own;

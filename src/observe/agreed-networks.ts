@@ -1,11 +1,11 @@
 /**
- * The networks by which a live point separates its directions, so that others separate theirs by the same: labels of records hold them (direction-lanes.ts). What another point uses is
- * taken over where it separates this point's packets too; of several, all points take the same (compareNetworks). Points that began at the same time and chose differently
- * change to the first in that order when they hear of each other.
+ * Agrees on the networks by which live points separate their directions: the labels of records contain them (direction-lanes.ts), so points must
+ * use the same ones. A point takes over another point's networks if they separate its own packets too; of several, all points choose the same
+ * (compareNetworks). Points that started together with different networks change to the first in that order once they learn of each other.
  */
 import { compareNetworks, type DirectionCheck } from "./directions.ts";
 
-/** Packets that may be between hosts of one side, or of hosts that were not seen: more, and the networks do not separate what is there. */
+/** Tolerated share of packets between hosts of one side, or of unseen hosts. Above it, the networks do not separate the traffic. */
 const MAX_UNCOVERED = 0.1;
 const AGREE_EVERY_MS = 10_000;
 
@@ -13,7 +13,7 @@ export class AgreedNetworks {
   readonly #check: DirectionCheck;
   readonly #ofOthers: () => Promise<string[][]>;
   readonly #everyMs: number;
-  /** Found by the last watch. */
+  /** Set when the last `watch` found better networks. */
   better: string[] | null = null;
 
   constructor(check: DirectionCheck, ofOthers: () => Promise<string[][]>, everyMs = AGREE_EVERY_MS) {
@@ -22,7 +22,7 @@ export class AgreedNetworks {
     this.#everyMs = everyMs;
   }
 
-  /** Null where nothing certain separates the directions. */
+  /** Returns the networks to start with; null if none separate the directions reliably. */
   async first(): Promise<string[] | null> {
     const [used] = await this.#usable();
     if (used) return used;
@@ -30,7 +30,7 @@ export class AgreedNetworks {
     return learnt && this.#separates(learnt) ? learnt : null;
   }
 
-  /** Calls `change` once, where others use networks that come before these. Returns what ends that. */
+  /** Calls `change` once if others use networks that rank before these. Returns a function that stops watching. */
   watch(networks: readonly string[], change: () => void): () => void {
     const timer = setInterval(async () => {
       const [best] = await this.#usable();
@@ -43,7 +43,7 @@ export class AgreedNetworks {
   }
 
   async #usable(): Promise<string[][]> {
-    // Who cannot be asked has nothing to say: this is asked again.
+    // Other points that cannot be asked now are asked again next time.
     const used = await this.#ofOthers().catch(() => []);
     return used.filter((networks) => this.#separates(networks)).sort(compareNetworks);
   }

@@ -2,7 +2,7 @@ import { expect, it } from "vitest";
 import type { SourceBatch } from "../capture/source/source.ts";
 import { BatchesAndTicks } from "./batches-and-ticks.ts";
 
-/** Silent until `give`; counts how often what it promised is listened to. */
+/** A source that is silent until `give`, and counts how often its pending promise is listened to. */
 function silentSource() {
   let give: (batch: SourceBatch | null) => void = () => {};
   let listeners = 0;

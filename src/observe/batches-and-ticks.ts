@@ -1,10 +1,10 @@
-/** What a source gives, batch by batch; while a live one is silent, the time instead. */
+/** Reads a source batch by batch. While a live source is silent, it yields the time instead. */
 import type { Source, SourceBatch } from "../capture/source/source.ts";
 
 export class BatchesAndTicks {
   readonly #source: Source;
   readonly #ticks: Ticks | null;
-  /** Asked for, and not there when the time was looked at. */
+  /** The batch requested from the source and not yet delivered. */
   #pending: Promise<SourceBatch | null> | null = null;
   #arrived = false;
 
@@ -13,12 +13,12 @@ export class BatchesAndTicks {
     this.#ticks = source.live ? new Ticks(tickMs) : null;
   }
 
-  /** What is at hand without waiting; null: `next` says. */
+  /** Returns a batch that is available without waiting; null: call `next`. */
   ready(): SourceBatch | null {
     return this.#pending ? null : (this.#source.ready?.() ?? null);
   }
 
-  /** A batch, or a time before which no more packets come; null at the end. */
+  /** Returns a batch, or a time before which no more packets come; null at the end. */
   async next(): Promise<SourceBatch | bigint | null> {
     this.#pending ??= this.#ask();
     while (this.#ticks && !this.#arrived) {
@@ -31,7 +31,7 @@ export class BatchesAndTicks {
     return got;
   }
 
-  /** Heard of once, however many ticks pass before it comes: a link may be silent for days. */
+  /** Registers one handler per batch, however many ticks pass until it arrives: a link may be silent for days. */
   #ask(): Promise<SourceBatch | null> {
     const asked = this.#source.next();
     const arrived = () => {
@@ -48,7 +48,7 @@ export class BatchesAndTicks {
   }
 }
 
-/** One timer for all waits. */
+/** One timer that serves all waits. */
 class Ticks {
   readonly #timer: NodeJS.Timeout;
   #tick: Promise<void> | null = null;
@@ -58,13 +58,13 @@ class Ticks {
     this.#timer = setInterval(() => this.ring(), ms);
   }
 
-  /** Ends the wait at hand. */
+  /** Ends the current wait. */
   ring(): void {
     this.#tick = null;
     this.#resolve();
   }
 
-  /** The next tick from now on, or `ring`. */
+  /** Resolves at the next tick or `ring`. */
   next(): Promise<void> {
     this.#tick ??= new Promise((resolve) => {
       this.#resolve = resolve;

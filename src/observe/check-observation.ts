@@ -1,4 +1,4 @@
-/** What is wrong with an observation's options, said before anything is captured: a library's caller may have no compiler. */
+/** Validates the options of an observation before anything is captured; callers in plain JavaScript have no type checks. */
 import { checkCount, checkList, checkMethods, checkText, isText } from "../base/checks.ts";
 import { invalidValue, UsageError } from "../base/errors.ts";
 import { Kernels } from "../base/kernels.ts";
@@ -11,7 +11,7 @@ import type { TapPlan } from "./observer.ts";
 const DELAYS = ["push", "tick", "finish", "waitingSinceNs", "counts", "free"];
 const SINK = ["put", "flush", "close"];
 
-/** First: without these nothing can be ended, nor closed. */
+/** Checked first: without these methods nothing could be ended or closed. */
 export function checkEnds({ source, sink, delays }: ObserveOptions): void {
   checkIsSource("source", source);
   checkMethods("sink", sink, SINK);

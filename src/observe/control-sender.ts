@@ -1,7 +1,8 @@
 /**
- * Start and End messages sent by the sender's tap (LDA, section III; ../epoch/control.ts): at every multiple of the length the open epoch of each lane ends and the next begins, so that both ends of a
- * FIFO segment count the same packets whatever their clocks say. The messages cross the observed interface like any packet of this host, which the tap must see as well: on the
- * interface that they leave by. Numbers are those of the interval since 1970, so that they go on after a restart.
+ * Sends the Start and End messages of the sender's tap (LDA, section III; ../epoch/control.ts). At every multiple of the length, each lane's open
+ * epoch ends and the next begins, so both ends of a FIFO segment count the same packets whatever their clocks show. The messages cross the observed
+ * interface like any packet of this host, and the tap must capture them too, on the interface they leave by. They are numbered by interval since
+ * 1970, so numbering continues after a restart.
  */
 import { UsageError } from "../base/errors.ts";
 import { PreciseClock } from "../delays/precise-clock.ts";
@@ -34,14 +35,14 @@ export class ControlSender {
     return new ControlSender(plan, await UdpOutlet.open(plan.to, CONTROL_PORT), signal);
   }
 
-  /** The first epoch of each label begins. */
+  /** Starts the first epoch of each label. */
   begin(segments: readonly string[]): void {
     this.#streams = segments.map(controlStream);
     this.#signal?.addEventListener("abort", this.#onAbort);
     if (!this.#signal?.aborted) this.#next();
   }
 
-  /** The last one ends, where the signal has not ended it. Messages that this host refused to send are an error: their epochs are void. */
+  /** Ends the last epoch, unless the signal has done so. Throws if this host could not send any message: the epochs are then void. */
   async end(): Promise<void> {
     this.#signal?.removeEventListener("abort", this.#onAbort);
     this.#stop();
@@ -63,7 +64,7 @@ export class ControlSender {
     const nowNs = this.#clock.now();
     this.#clock.look();
     const sequence = nowNs / lengthNs;
-    // A timer may be early.
+    // Timers may fire early.
     if (this.#sequence === null || sequence > this.#sequence) {
       this.#sendAll("end", this.#sequence);
       this.#sequence = sequence;

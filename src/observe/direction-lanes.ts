@@ -1,7 +1,7 @@
 /**
- * The two directions of a two-way capture as lanes of their own: packets from the networks of one side to everybody else, and those to them. Both points must separate
- * the same packets under the same labels: a label holds the networks, and a point takes over the labels that others of its directory have. Which label is the direction from
- * A to B shows when both are asked (query/segment/direction.ts).
+ * Lanes for the two directions of a two-way capture: packets from the networks of one side to all other hosts, and the reverse. Both points must
+ * separate the same packets under the same labels. Therefore a label contains the networks, and a point takes over the labels of other points in
+ * its directory. Which label is the direction from A to B is found when both are queried (query/segment/direction.ts).
  */
 import { RecordArchive } from "../archive/archive.ts";
 import type { CompiledFilter } from "../capture/filter/filter.ts";
@@ -22,21 +22,21 @@ export function directionLanes(networks: readonly string[], filter: string, role
   });
 }
 
-/** Packets within the networks have crossed nothing. */
+/** Packets within the networks have not crossed the point, so both filters exclude them. */
 function directionFilter(networks: readonly string[], way: "from" | "to"): string {
   const [inside, outside] = way === "from" ? ["src", "dst"] : ["dst", "src"];
   const any = (end: string | undefined) => `(${networks.map((n) => `${end} net ${n}`).join(" or ")})`;
   return `${any(inside)} and not ${any(outside)}`;
 }
 
-/** As many packets as show who is on which side. */
+/** Enough packets to learn which hosts are on which side. */
 const LEARN_PACKETS = 1_000_000;
-/** Packets that may be between hosts of one side, or of hosts that nobody knew: more, and the networks do not separate what is there. */
+/** Tolerated share of packets between hosts of one side, or of unknown hosts. Above it, the networks do not separate the traffic. */
 const MAX_UNCOVERED = 0.1;
 
 /**
- * Networks that separate the directions of these captures: those that other points have used, where they do; else those that the captures show. Null where nothing
- * certain does. `ifUsed`: only where other points have separated theirs.
+ * Returns networks that separate the directions of these captures: those that other points used, if they fit; else networks learnt from the
+ * captures. Null if none are reliable. `ifUsed`: consider only other points' networks.
  */
 export async function separatingNetworks(
   source: Source,
@@ -64,13 +64,13 @@ function covers(check: DirectionCheck, networks: readonly string[]): boolean {
   return check.covered(networks) >= 1 - MAX_UNCOVERED;
 }
 
-/** Networks that separate the directions of what was looked at; null where none do. */
+/** Returns networks that separate the directions of the packets examined; null if there are none. */
 export function learntNetworks(check: DirectionCheck): string[] | null {
   const learnt = check.networks();
   return learnt && covers(check, learnt) ? learnt : null;
 }
 
-/** Networks by which other points of the directory have separated directions; empty where there is no such directory. */
+/** Networks by which other points in the directory separate directions; empty if the directory does not exist. */
 export function networksOfOthers(directory: string, point: string): string[][] {
   let archive: RecordArchive;
   try {

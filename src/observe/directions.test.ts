@@ -5,7 +5,7 @@ import { DirectionCheck } from "./directions.ts";
 
 const kernels = new Kernels();
 
-/** Packets between addresses, as [from, to]. */
+/** Checks packets between addresses, given as [from, to]. */
 function check(pairs: readonly (readonly [number, number])[]): DirectionCheck {
   const batch = makeBatch(
     kernels,
@@ -30,7 +30,7 @@ test("hosts that send to some and receive from others make two ways: each is on 
   const inside = (n: number) => 0x0a03_0000 + n;
   const outside = (n: number) => 0xac14_0000 + n;
   const out = Array.from({ length: 300 }, (_, i) => [inside(i % 50), outside(i % 40)] as const);
-  // Nobody answers: what comes back is from hosts that nothing was sent to.
+  // No host answers: packets back come from hosts to which nothing was sent.
   const back = Array.from({ length: 200 }, (_, i) => [outside(100 + (i % 30)), inside(i % 40)] as const);
   expect(check(out).verdict()).toBeNull();
   expect(check(back).verdict()).toBeNull();

@@ -1,51 +1,52 @@
 /**
- * Do packets go both ways past a point? A segment has one direction: at both ends the same packets are to be counted, and those of the way back would be counted at the
- * wrong end. Hosts that send and receive show it, whoever their peers are: a host is on one side of the point. What separates the two ways is named as a filter: what the capture itself says of its interface (inbound, outbound),
- * else the networks of one side, learnt from who answers whom; which side is nearer is learnt from the time to live.
+ * Detects whether packets pass a point in both directions. A segment has one direction: both ends must count the same packets, and packets of the
+ * way back would count at the wrong end. It shows in hosts that both send and receive, whoever their peers are, because a host is on one side of
+ * the point. The result includes filters for the two directions: the interface's own marks (inbound, outbound) if captured, else the networks of
+ * one side, learnt from which hosts exchange packets. The nearer side is found by TTL.
  */
 import { UsageError } from "../base/errors.ts";
 import { formatIpv4, formatIpv6, parseAddress } from "../capture/address.ts";
 import { FLAG, META_HIGH, type PacketBatch } from "../capture/batch.ts";
 import { directionLabel } from "../epoch/direction-label.ts";
 
-/** The smaller of the two directions must have this share of all packets: an answer now and then (ICMP errors) is not traffic. */
+/** Minimum share of the smaller direction: occasional replies (ICMP errors) are not traffic. */
 const MIN_SHARE = 0.01;
-/** Packets that are looked at; then it is known. */
+/** Number of packets to examine before the verdict is final. */
 const MAX_PACKETS = 10_000;
 const MIN_PACKETS = 20;
-/** Networks that a filter may name before it is no help. */
+/** Most networks in a filter; with more it is of no use. */
 const MAX_NETWORKS = 8;
 const INITIAL_TTLS = [32, 64, 128, 255];
-/** Hops that tell near from far. */
+/** Difference in hops that distinguishes near from far. */
 const CLEAR_HOPS = 2;
-/** A label is the name of a segment (observer.ts). */
+/** A label must be a valid segment name (observer.ts). */
 const LONGEST_LABEL = 64;
 
-/** An IPv4 address as a number, an IPv6 address as four words in text. */
+/** An IPv4 address as a number, or an IPv6 address as text of four words. */
 type Address = number | string;
 
 interface Host {
-  /** Hosts that it exchanged packets with. */
+  /** Hosts it exchanged packets with. */
   peers: Map<Address, { sent: number; received: number }>;
   hops: number;
   packets: number;
-  /** Packets that show it on the near side of the interface, and beyond it. */
+  /** Packets that place it on the near side of the interface, and on the far side. */
   beyond: [near: number, far: number];
 }
 
 interface Sides {
   near: Set<Address>;
   far: Set<Address>;
-  /** Packets of hosts whose side is not certain. */
+  /** Packets of hosts whose side is uncertain. */
   unsure: number;
 }
 
 export interface TwoWay {
-  /** Packets of the two directions. */
+  /** Packet counts of the two directions. */
   packets: [number, number];
-  /** Expressions that let one direction through; null where none was found. */
+  /** Filter expressions for each direction; null if none was found. */
   filters: [string, string] | null;
-  /** Networks of one side that separate both directions; null where they are not certain. */
+  /** Networks of one side that separate the directions; null if uncertain. */
   networks: string[] | null;
 }
 
@@ -64,7 +65,7 @@ export class DirectionCheck {
     return this.#packets >= this.#maxPackets;
   }
 
-  /** Before keys are masked: addresses are looked at. */
+  /** Adds packets. Call before flow keys are masked, because it reads addresses. */
   add(batch: PacketBatch): void {
     const { flags, meta, addrA, addrB, addrC, addrD } = batch;
     const { inbound, outbound } = FLAG;
@@ -78,7 +79,7 @@ export class DirectionCheck {
       const v6 = (meta[2 * i + 1]! & ipv6) !== 0;
       const from = v6 ? `${words(addrA, i)},${words(addrB, i)}` : addrA[2 * i + 1]!;
       const to = v6 ? `${words(addrC, i)},${words(addrD, i)}` : addrA[2 * i]!;
-      // A host that talks to itself, on a loopback, is on no side.
+      // A host talking to itself, on loopback, is on no side.
       if (from !== to && !isSpecial(from) && !isSpecial(to))
         this.#count(from, to, flag & 0xff, flag & (inbound | outbound));
     }
@@ -98,7 +99,7 @@ export class DirectionCheck {
     pairOf(receiver, from).received++;
   }
 
-  /** Null where packets go one way, or there are too few to know. */
+  /** Returns null if packets go one way only, or if there are too few to decide. */
   verdict(): TwoWay | null {
     let both = 0;
     for (const { peers } of this.#hosts.values()) {
@@ -109,7 +110,7 @@ export class DirectionCheck {
       }
       both += Math.min(out, back);
     }
-    // A packet and its answer are counted at both of their hosts.
+    // A packet and its answer were counted at both hosts.
     if (this.#packets < MIN_PACKETS || both / 2 < MIN_SHARE * this.#packets) return null;
     const [inbound, outbound] = this.#marked;
     const networks = this.networks();
@@ -135,17 +136,20 @@ export class DirectionCheck {
     return { packets: [away, back], filters: [side("src"), side("dst")], networks: null };
   }
 
-  /** Networks that separate the two directions, of the nearer side where they can be; null where it is not certain on which side hosts are, or that takes too many. */
+  /**
+   * Returns networks that separate the directions, of the nearer side if possible. Null if the hosts' sides are uncertain or if it takes too many
+   * networks.
+   */
   networks(): string[] | null {
     return this.#networksOfSides()[0] ?? null;
   }
 
-  /** The same, but of the side that any point with these hosts chooses, wherever it is. */
+  /** Like `networks`, but always of the side that every point with these hosts would choose, wherever it is. */
   commonNetworks(): string[] | null {
     return this.#networksOfSides().sort(compareNetworks)[0] ?? null;
   }
 
-  /** Of the nearer side and of the other, where they can be. */
+  /** Networks of the nearer and of the farther side, if they exist. */
   #networksOfSides(): string[][] {
     const { near, far, unsure } = this.#marksBoth() ? this.#sidesByMarks() : this.#sides();
     if (unsure > MIN_SHARE * this.#packets) return [];
@@ -154,7 +158,7 @@ export class DirectionCheck {
     ) as string[][];
   }
 
-  /** Share of the packets between these networks and everybody else. */
+  /** Share of the packets that go between these networks and all other hosts. */
   covered(networks: readonly string[]): number {
     const inside = insideOf(networks);
     let [all, crossing] = [0, 0];
@@ -172,22 +176,22 @@ export class DirectionCheck {
     return Math.min(...this.#marked) >= MIN_SHARE * this.#packets;
   }
 
-  /** What comes in is from beyond the interface, what goes out is to there. */
+  /** Inbound packets come from the far side of the interface; outbound packets go there. */
   #sidesByMarks(): Sides {
     const out: Sides = { near: new Set(), far: new Set(), unsure: 0 };
     for (const [key, { beyond, packets }] of this.#hosts) {
-      // A host on both sides: its packets pass twice.
+      // Seen on both sides: its packets pass twice.
       if (Math.abs(beyond[0] - beyond[1]) < 0.9 * (beyond[0] + beyond[1])) out.unsure += packets;
       else (beyond[0] > beyond[1] ? out.near : out.far).add(key);
     }
-    // At the two ends of a link in and out are each other's opposite; hops are not.
+    // At the two ends of a link, inbound and outbound are swapped; hop counts are not.
     const [near, far] = [this.#meanHops(out.near), this.#meanHops(out.far)];
     return near <= far ? out : { near: out.far, far: out.near, unsure: out.unsure };
   }
 
   /**
-   * A packet that passes has its hosts on different sides. Of each group of hosts that this connects, the sides are known; which of them is which side of the others is
-   * learnt from networks in common, or from the hops behind them.
+   * The two hosts of a passing packet are on different sides, which splits each connected group of hosts into two sides. How the sides of different
+   * groups correspond is derived from common networks or from hop counts.
    */
   #sides(): Sides {
     const out: Sides = { near: new Set(), far: new Set(), unsure: 0 };
@@ -260,13 +264,13 @@ export class DirectionCheck {
   }
 }
 
-/** Fewer networks first, else in the order of their text: points that separate by different ones agree on the first. */
+/** Order: fewer networks first, then by text. Points with different networks agree on the first. */
 export function compareNetworks(a: readonly string[], b: readonly string[]): number {
   const [one, other] = [a.join(), b.join()];
   return a.length - b.length || (one < other ? -1 : one > other ? 1 : 0);
 }
 
-/** Networks with all hosts of the side and none of the other; null where that takes too many. */
+/** Returns networks that contain all hosts of the side and none of the other; null if it takes too many. */
 function networksOf(near: ReadonlySet<Address>, far: ReadonlySet<Address>): string[] | null {
   const out: string[] = [];
   for (const v6 of [false, true]) {
@@ -284,7 +288,7 @@ function networkNames(address: Address): string[] {
   return [`${first},${second}/64`, `${first},${Number(second) >>> 16}/48`];
 }
 
-/** How much the hosts lie in networks of the near side, and not of the far one. */
+/** Score: how much the hosts share networks with the near side rather than the far one. */
 function alike(hosts: readonly Address[], known: ReadonlyMap<string, number>): number {
   let sum = 0;
   for (const host of hosts) for (const name of networkNames(host)) sum += Math.sign(known.get(name) ?? 0);
@@ -321,20 +325,20 @@ function bitsOf(address: Address): bigint {
   return address.split(",").reduce((bits, word) => (bits << 32n) | BigInt(word), 0n);
 }
 
-/** Of no one host: multicast, broadcast, unspecified, link-local. */
+/** Not a single host's address: multicast, broadcast, unspecified, link-local. */
 function isSpecial(address: Address): boolean {
   if (typeof address === "number") return address === 0 || address >>> 28 >= 14 || address >>> 16 === 0xa9fe;
   const first = Number.parseInt(address, 10);
   return first >>> 24 === 0xff || first >>> 22 === 0x3fa || address === "0,0,0,0";
 }
 
-/** Appends the fewest networks; false where there are too many. */
+/** Appends the smallest set of covering networks. Returns false if there are too many. */
 function cover(inside: bigint[], outside: bigint[], width: number, out: string[], v6: boolean): boolean {
   const visit = (ins: bigint[], outs: bigint[], depth: number): boolean => {
     const [first] = ins;
     if (first === undefined) return true;
     if (outs.length === 0) {
-      // As short as the networks people give out, where nobody of the other side is in it.
+      // Widened to the usual network size if no host of the other side is inside.
       const usual = v6 ? 64 : 24;
       const shared = Math.min(sharedBits(ins, width), usual);
       const length = Math.max(depth, shared);
@@ -362,11 +366,11 @@ function format(bits: bigint, v6: boolean): string {
   return v6 ? formatIpv6(words) : formatIpv4(words[0] ?? 0);
 }
 
-/** A lane lets packets of both directions through. */
+/** A lane matches packets of both directions. */
 export class TwoWayError extends UsageError {
-  /** Of the lane. */
+  /** Segment of the lane. */
   readonly segment: string;
-  /** What was seen of it. */
+  /** The packets seen so far. */
   readonly check: DirectionCheck;
 
   constructor(segment: string, problem: string, hint: string, check: DirectionCheck) {
@@ -381,7 +385,7 @@ export function twoWayError(lane: string, found: TwoWay, check: DirectionCheck):
   return new TwoWayError(lane, problem, hint, check);
 }
 
-/** What to do about it, with the filter for either way. */
+/** Error text and hint, with a filter for each direction. */
 export function twoWayText(
   lane: string,
   { packets: [one, other], filters }: TwoWay,

@@ -1,6 +1,7 @@
 /**
- * Records into an archive's directory: in groups, because syncing them together costs little more than syncing one; never later than a second after they were sealed. The
- * directory is made when the first are stored: who is refused before leaves nothing behind. What the directory may hold of the point is seen to while it is written.
+ * Stores records in an archive directory. Records are written in groups, because syncing a group costs little more than syncing one, but at most a
+ * second after they were sealed. The directory is created with the first records, so a refused observation leaves nothing behind. Retention limits
+ * for the point are applied during writing.
  */
 import { RecordArchive } from "../archive/archive.ts";
 import { checkLimits, retain } from "../archive/retention.ts";
@@ -15,21 +16,21 @@ import type { PutOutcome, RecordSink } from "./record-sink.ts";
 
 export interface DirectorySinkOptions {
   directory: string;
-  /** Whose records the limits are for. */
+  /** The point whose records the limits apply to. */
   point: string;
-  /** Keep what ended no longer than this before the newest. */
+  /** Removes records that ended longer than this before the newest. */
   keepNs?: bigint | undefined;
   maxBytes?: number | undefined;
-  /** For parts of one epoch that are to be put together. */
+  /** Estimators, for merging parts of an epoch. */
   table?: readonly Estimator[];
-  /** Oldest age of a sealed record that is not on disk, ms. */
+  /** Longest time that a sealed record may wait before it is written, ms. */
   maxAgeMs?: number;
 }
 
 const GROUP_RECORDS = 64;
 const GROUP_BYTES = 8 << 20;
 const MAX_AGE_MS = 1000;
-/** The limits are looked at after so many records, or so much time. */
+/** Limits are applied after this many records, or this much time. */
 const RETAIN_RECORDS = 1024;
 const RETAIN_MS = 30_000;
 
@@ -83,7 +84,7 @@ export class DirectorySink implements RecordSink {
     this.#archive?.close();
   }
 
-  /** One group after the other. Never rejects: the records' own promises do. */
+  /** Writes one group after the other. Never rejects; the promises of the records do. */
   #write(): Promise<void> {
     if (this.#timer) clearTimeout(this.#timer);
     this.#timer = null;
@@ -123,7 +124,7 @@ export class DirectorySink implements RecordSink {
   }
 }
 
-/** Parts of one epoch are put together by the estimator that made them. */
+/** Returns a function that merges parts of an epoch with the estimator that made them. */
 export function mergeBy(table: readonly Estimator[]): MergeRecords {
   return (stored, record) => {
     const estimator = table.find((e) => e.name === record.estimator && e.version === record.payloadVersion);
@@ -131,7 +132,7 @@ export function mergeBy(table: readonly Estimator[]): MergeRecords {
     try {
       return mergeParts(stored, record, estimator);
     } catch (error) {
-      // Settings that differ, or payloads that do not fit together: named by the archive.
+      // Different settings, or payloads that do not fit together: the archive reports it.
       if (error instanceof UsageError) return null;
       throw error;
     }

@@ -1,4 +1,4 @@
-/** What of an observation the kernel can do: places to attach at, parts of the sketch, the filter; or why not, in a sentence. */
+/** Checks which parts of an observation the kernel can do: attach points, sketches, filter. If not, the error says why. */
 import { UsageError } from "../base/errors.ts";
 import { PLACES, type Place } from "../capture/ebpf/bpf-link.ts";
 import { type KernelFilter, kernelFilter, MAX_STEPS } from "../capture/ebpf/kernel-filter.ts";
@@ -12,23 +12,23 @@ import type { TapPlan } from "./observer.ts";
 
 export { PLACES, type Place };
 
-/** Which packets each place sees. */
+/** Directions seen at each attach point. */
 const SEES: Record<Place, readonly ("in" | "out")[]> = {
   xdp: ["in"],
   "tc-ingress": ["in"],
   "tc-egress": ["out"],
   socket: ["in", "out"],
 };
-/** Where none is chosen, in order. Sent packets behind the queue, as captures see them. */
+/** Default attach points, in order. Sent packets are taken behind the queue, as captures see them. */
 const USUAL = { in: ["xdp", "tc-ingress", "socket"], out: ["socket"] } as const;
 
 export interface PlaceChoice {
   direction: "in" | "out";
-  /** To be tried in order. */
+  /** Attach points to try, in order. */
   places: readonly Place[];
 }
 
-/** `lanes`: each has a program of its own, and XDP takes one. */
+/** Returns the attach points for a direction. `lanes`: each lane needs its own program, and XDP takes only one. */
 export function choosePlaces(
   place: Place | undefined,
   { direction }: InterfaceOptions,
@@ -112,7 +112,7 @@ export function chooseLanes(lanes: readonly Lane[]): ChosenLane[] {
   });
 }
 
-/** What packets are needed for themselves, which stay in the kernel here. */
+/** Throws if an option needs individual packets in user space. */
 export function refusePackets(options: Omit<ObserveCapturesOptions, "sink" | "lanes" | "files">): void {
   const { inner, sender, references, packetTimes, cut, interface: own = {} } = options;
   const refuse = (parameter: string, problem: string, hint = "leave it out, or observe without eBPF") => {
@@ -135,11 +135,11 @@ export function refusePackets(options: Omit<ObserveCapturesOptions, "sink" | "la
 
 const QUICK_NS = 100_000_000n;
 const CELL_BYTES = 16;
-/** Of cells in the kernel, on all CPUs: beyond, epochs wait less long. */
+/** Upper bound on the cells in the kernel, over all CPUs; beyond it fewer epochs can wait. */
 const ROOM_BYTES = 128 << 20;
 const MIN_SETS = 2;
 
-/** How many sets: so many epochs may wait until they are read. A power of two. `cells`: of one set of one CPU. */
+/** Returns the number of sets: how many epochs may wait to be read. A power of two. `cells`: cells of one set on one CPU. */
 export function setsFor(cut: CutChoice, cells: number, cpus: number): number {
   let sets = cut.mode === "aligned" && cut.lengthNs >= QUICK_NS ? 4 : 8;
   while (sets > MIN_SETS && sets * cells * cpus * CELL_BYTES > ROOM_BYTES) sets /= 2;

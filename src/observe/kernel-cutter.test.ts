@@ -7,7 +7,7 @@ import { KernelEpochs } from "./kernel-epochs.ts";
 
 const S = 1_000_000_000n;
 
-/** Sets that hold so many packets; `state.set`: the clock was set. */
+/** Fakes sets with given packet counts; `state.set`: the clock was set. */
 function fake(frames: number[]) {
   const state = { set: false, windows: new Map<number, bigint>() };
   const sketch = {
@@ -39,7 +39,7 @@ test("when the clock is set no packet is lost: all sets that have some are seale
     const { state, sink, closed, opened, epochs } = fake(frames);
     const cutter = new KernelCutter(epochs, S, Number.POSITIVE_INFINITY);
     cutter.begin(1000n * S + 5n, sink);
-    // The first epoch is over, and packets of the second came before this side looked.
+    // The first epoch is over, and packets of the second arrived before the cutter looked.
     [frames[0], frames[1]] = [7, 3];
     state.set = true;
     const nowNs = 1001n * S + 1_000_000n + step;

@@ -1,7 +1,8 @@
 /**
- * Aligned epochs of sketches in the kernel. Sets are given their windows ahead of time: a packet goes where its time belongs, to the nanosecond, whenever this side looks. A set is
- * read after its window and given the next free one. Where this side is so late that packets had no set, they are counted as dropped, and the epoch that follows has its beginning
- * cut off. Epochs with no window of their own are left out: they were not observed.
+ * Cuts aligned epochs of sketches kept in the kernel. Each set is given a time window in advance, so a packet is counted in the right epoch to the
+ * nanosecond, whenever user space looks. After its window a set is read and given the next free window. If user space is so late that packets found
+ * no set, they count as dropped, and the following epoch is marked as cut at its start. Epochs without a window are left out: they were not
+ * observed.
  */
 import { invalidValue } from "../base/errors.ts";
 import { FULL_PARTS } from "../epoch/cutter.ts";
@@ -13,23 +14,23 @@ interface Armed {
   set: number;
   startNs: bigint;
   endNs: bigint;
-  /** Packets before were not seen. */
+  /** Packets before the window were not seen. */
   cutHead: boolean;
 }
 
-/** A clock that is this far before the epoch was set back. */
+/** A clock this far before the epoch was set back. */
 const BACK_NS = 500_000_000n;
-/** A window is changed so long before it counts, at least. */
+/** Windows are changed at least this long before the change takes effect. */
 const AHEAD_NS = 20_000_000n;
 
 export class KernelCutter implements Cutter {
   readonly #epochs: KernelEpochs;
   readonly #lengthNs: bigint;
   readonly #fullAt: number;
-  /** In order of time; packets go to the first ones, the first is open. */
+  /** In order of time. The first is the open epoch. */
   #armed: Armed[] = [];
 
-  /** `fullAt`: packets in one counter from which on an epoch should end. */
+  /** `fullAt`: number of packets in one counter at which an epoch should end early. */
   constructor(epochs: KernelEpochs, lengthNs: bigint, fullAt: number) {
     if (lengthNs <= 0n) throw invalidValue("epoch", `${lengthNs} ns`, "a length above 0");
     this.#epochs = epochs;
@@ -37,7 +38,7 @@ export class KernelCutter implements Cutter {
     this.#fullAt = fullAt;
   }
 
-  /** When the open epoch can be sealed; null: none is open. */
+  /** When the open epoch can be sealed; null if none is open. */
   get dueNs(): bigint | null {
     const [first] = this.#armed;
     return first ? first.endNs + GRACE_NS : null;
@@ -84,14 +85,14 @@ export class KernelCutter implements Cutter {
     return this.#epochs.sketch.plan.sets;
   }
 
-  /** The clock was set: what is open ends here, and epochs begin anew. */
+  /** The clock was set: closes the open epochs and starts over. */
   #restart(nowNs: bigint, sink: EpochSink): void {
     for (const { set } of this.#armed) this.#epochs.sketch.setWindow(set, null);
     this.#closeAll(sink);
     this.begin(nowNs, sink);
   }
 
-  /** The open one, and those behind it that have packets already. */
+  /** Closes the open epoch, and the following ones that already have packets. */
   #closeAll(sink: EpochSink): void {
     const { sketch } = this.#epochs;
     while (this.#armed.length > 0) {
@@ -106,7 +107,7 @@ export class KernelCutter implements Cutter {
   #armNext(set: number, nowNs: bigint): void {
     const last = this.#armed.at(-1);
     const nextNs = last?.endNs ?? 0n;
-    // Too late for what comes next: packets were lost already, and this epoch's first ones are.
+    // Too late for the next window: packets are already lost, and this epoch's first ones too.
     const late = nextNs <= nowNs;
     this.#arm(set, late ? floorTo(nowNs, this.#lengthNs) : nextNs, late);
   }
@@ -118,7 +119,7 @@ export class KernelCutter implements Cutter {
     this.#armed.push({ set, startNs, endNs, cutHead });
   }
 
-  /** Parts of one length may have to be put together again: they have one salt. */
+  /** The epoch's salt. Parts of one epoch may have to be merged, so they share it. */
   #saltOf(startNs: bigint): bigint {
     return floorTo(startNs, this.#lengthNs);
   }
@@ -140,7 +141,9 @@ export class KernelCutter implements Cutter {
     return set;
   }
 
-  /** Of counters that are nearly full: the epoch ends at the next sixteenth of its length, and the rest of its time is one more. */
+  /**
+   * Ends the open epoch early if a counter is nearly full: at the next sixteenth of the epoch's length. The rest of its time becomes another epoch.
+   */
   #endSoon(nowNs: bigint): void {
     const [first, ...later] = this.#armed;
     const part = this.#lengthNs / FULL_PARTS;

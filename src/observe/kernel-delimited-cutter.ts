@@ -1,7 +1,7 @@
 /**
- * Delimited epochs of sketches in the kernel: a program that meets a delimiter lets packets go to the next set from that one on. This side reads the sets behind it, and sees to
- * what src/epoch/delimited-cutter.ts does by the clock: links that are idle, epochs that are old. Several sets lie ahead; where delimiters come faster than sets are read, one is
- * passed over, which pairing takes for a lost one.
+ * Cuts delimited epochs of sketches kept in the kernel. When the program meets a delimiter, it switches to the next set from that packet on. User
+ * space reads the completed sets, and makes the cuts that src/epoch/delimited-cutter.ts makes by the clock: idle links and old epochs. Several sets
+ * lie ahead. If delimiters come faster than sets are read, one is skipped, and pairing treats it as lost.
  */
 import { earlier, later } from "../base/time.ts";
 import { clockId, DELIMITED_GRID_NS as GRID_NS, OLD_STEPS } from "../epoch/delimited-cutter.ts";
@@ -18,10 +18,10 @@ interface OpenEpoch {
 
 export class KernelDelimitedCutter implements Cutter {
   readonly #epochs: KernelEpochs;
-  /** Number of the epoch, as the kernel counts them, that is read next. */
+  /** Number of the epoch to read next, as counted by the kernel. */
   #number = 0n;
   #open: OpenEpoch | null = null;
-  /** A cut by the clock behind which no packet has come yet: an epoch begins there with the next one. */
+  /** Time of a cut by the clock after which no packet has come; the next packet opens an epoch there. */
   #cutNs: bigint | null = null;
   #lastNs: bigint | null = null;
 
@@ -30,7 +30,7 @@ export class KernelDelimitedCutter implements Cutter {
   }
 
   begin(): void {
-    // Any two neighbours may have to be merged: all have the same salt.
+    // Any two neighbours may have to be merged, so all have the same salt.
     for (let set = 0; set < this.#sets; set++) this.#epochs.place(set, 0n);
   }
 
@@ -40,7 +40,7 @@ export class KernelDelimitedCutter implements Cutter {
 
   tick(nowNs: bigint, sink: EpochSink): void {
     const { sketch } = this.#epochs;
-    // Epochs that are open stay on the clock as it was; those that follow are on the new one.
+    // Open epochs stay on the old clock; later ones are on the new clock.
     sketch.clockWasSet();
     for (;;) {
       this.#resume(sink);
@@ -54,7 +54,7 @@ export class KernelDelimitedCutter implements Cutter {
   }
 
   finish(sink: EpochSink, nowNs?: bigint): void {
-    // Nothing is attached any more: no packet is on its way.
+    // Nothing is attached any more, so no packet is in flight.
     if (nowNs !== undefined) this.tick(nowNs + GRACE_NS, sink);
     this.#resume(sink);
     if (this.#open) this.#close(this.#set, this.#lastNs ?? this.#open.startNs, 0n, true, sink);
@@ -70,7 +70,7 @@ export class KernelDelimitedCutter implements Cutter {
     return Number(this.#number % BigInt(this.#sets));
   }
 
-  /** The kernel has begun the next epoch: by a packet with this digest, or by the clock (0). */
+  /** Handles the kernel's switch to the next epoch: by a packet with this digest, or by the clock (id 0). */
   #passTo({ startNs, id }: { startNs: bigint; id: bigint }, sink: EpochSink): void {
     if (!this.#open) this.#begin(startNs, 0n, true, sink);
     this.#close(this.#set, startNs, id === 0n ? clockId(startNs) : id, false, sink);
@@ -85,7 +85,7 @@ export class KernelDelimitedCutter implements Cutter {
     this.#epochs.sketch.drainedUntil(this.#number);
   }
 
-  /** Where packets have come and nothing is open, an epoch begins with them. */
+  /** Opens an epoch if packets have come and none is open. */
   #resume(sink: EpochSink): void {
     const { firstNs, lastNs } = this.#epochs.sketch.counts(this.#set);
     if (firstNs === null || lastNs === null) return;
@@ -105,7 +105,7 @@ export class KernelDelimitedCutter implements Cutter {
     this.#lastNs = lastNs;
   }
 
-  /** When the clock cuts: after a whole step of the grid without packets, or when the epoch is old. */
+  /** When the clock cuts: after a whole grid step without packets, or when the epoch is too old. */
   #dueNs(): bigint | null {
     if (!this.#open || this.#lastNs === null) return null;
     const idleNs = floorTo(this.#lastNs, GRID_NS) + 2n * GRID_NS;
@@ -144,7 +144,7 @@ export class KernelDelimitedCutter implements Cutter {
   #close(set: number | null, endNs: bigint, endId: bigint, cutTail: boolean, sink: EpochSink): void {
     const open = this.#open;
     if (!open) throw new Error("no epoch is open");
-    // Times count from where the program took them from: the step of the grid that the first packet is in.
+    // Times count from the base the program used: the grid step of the first packet.
     const baseNs = set === null ? null : this.#epochs.sketch.baseOf(set);
     const bounds = { ...open, referenceNs: baseNs ?? open.referenceNs, endNs: later(endNs, open.startNs) };
     this.#epochs.close(set, { mode: "delimited", ...bounds, endId, cutTail }, sink);

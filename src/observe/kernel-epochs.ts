@@ -1,6 +1,6 @@
 /**
- * Epochs of sketches that the kernel keeps (src/capture/ebpf/kernel-sketch.ts): what is sealed from which set, and what was counted up to there. The cutters
- * (kernel-cutter.ts, kernel-delimited-cutter.ts) decide when.
+ * Seals epochs of sketches kept in the kernel (src/capture/ebpf/kernel-sketch.ts) and keeps their counts. The cutters (kernel-cutter.ts,
+ * kernel-delimited-cutter.ts) decide when.
  */
 import type { KernelPart } from "../capture/ebpf/kernel-plan.ts";
 import type { KernelSketch, SetCounts } from "../capture/ebpf/kernel-sketch.ts";
@@ -9,18 +9,18 @@ import type { EpochSink } from "../epoch/epoch-sink.ts";
 import type { EpochBounds } from "../epoch/record.ts";
 import type { Tap } from "../estimators/estimator.ts";
 
-/** After the end of an epoch: so long until no program is at work on one of its packets any more. */
+/** Time after the end of an epoch until no program is still processing one of its packets. */
 export const GRACE_NS = 10_000_000n;
 
 export class KernelEpochs {
   readonly sketch: KernelSketch;
-  /** Places flows in a set, for the epoch with this salt. */
+  /** Assigns the flows' places in a set, for the epoch with this salt. */
   readonly place: (set: number, salt: bigint) => void;
   #sealing: number | null = null;
   #skipped: Record<string, number> = {};
   #frames = 0;
   #filtered = 0;
-  /** Of all sets that were read. */
+  /** Totals over all sets read. */
   readonly sums = { packets: 0, bytes: 0, merged: 0, lost: 0, missedDelimiters: 0 };
   firstNs: bigint | null = null;
   lastNs: bigint | null = null;
@@ -40,7 +40,7 @@ export class KernelEpochs {
     return { frames: this.#frames, skipped, dropped: this.sums.lost };
   }
 
-  /** A tap that is sealed with what the kernel kept for `part`. */
+  /** Wraps a tap so that it is sealed with what the kernel kept for `part`. */
   tap(inner: Tap, part: KernelPart): Tap {
     return {
       memoryBytes: inner.memoryBytes,
@@ -56,7 +56,7 @@ export class KernelEpochs {
     };
   }
 
-  /** Seals the open epoch from a set, which is empty afterwards; null: it had no packets. */
+  /** Seals the open epoch from a set, and clears the set. Null: the epoch had no packets. */
   close(set: number | null, bounds: EpochBounds, sink: EpochSink): void {
     if (set !== null) {
       const counts = this.sketch.counts(set);

@@ -1,4 +1,4 @@
-/** Packets of one segment or traffic class of a point: filtered and keyed in its own way, cut and sealed by an observer of its own. */
+/** A lane: packets of one segment or traffic class of a point, with their own filter and key, cut and sealed by their own observer. */
 import type { Kernels } from "../base/kernels.ts";
 import { PacketBatch } from "../capture/batch.ts";
 import { copyBatch } from "../capture/copy-batch.ts";
@@ -14,23 +14,23 @@ import { DirectionCheck } from "./directions.ts";
 import { type ObserverOptions, PointObserver, type TellTotals } from "./observer.ts";
 
 export interface Lane {
-  /** "" for all that the point sees. */
+  /** Empty: all packets of the point. */
   segment: string;
   role: Role | "both";
-  /** "" for all. */
+  /** Empty: all packets. */
   filter: string;
 }
 
 export type CutChoice =
   | { mode: "aligned"; lengthNs: bigint }
-  /** `send`: the messages are sent from here. */
+  /** `send`: this point sends the messages. */
   | { mode: "control"; send?: ControlPlan }
   | { mode: "delimited"; every: number };
 
 export interface LaneOptions extends Omit<ObserverOptions, "role" | "segment" | "filter" | "cut" | "key"> {
   cut: CutChoice;
   key: FlowKeySpec;
-  /** Packets of both directions are counted together; else they are refused. */
+  /** Counts packets of both directions together; otherwise they are refused. */
   bothWays?: boolean;
 }
 
@@ -44,7 +44,7 @@ export class RunningLane {
   readonly #keyMask: number;
   readonly #seed: bigint;
   readonly #control: boolean;
-  /** Looks whether packets go both ways; null where that is no matter. */
+  /** Detects two-way traffic; null if it is allowed. */
   readonly directions: DirectionCheck | null;
   #begun = false;
   #copy: PacketBatch | null = null;
@@ -75,12 +75,12 @@ export class RunningLane {
     return this.#observer.memoryBytes;
   }
 
-  /** Of the epochs sealed so far. */
+  /** Totals of the epochs sealed so far. */
   get sums(): PointObserver["sums"] {
     return this.#observer.sums;
   }
 
-  /** `last`: nobody needs the batch as it is after this lane. */
+  /** Feeds a batch. `last`: no later lane needs the batch, so it may be modified. */
   feed({ batch: source, originNs, errors }: OwnedBatch, totals: TellTotals, last: boolean): void {
     checkMemory("source", source, this.#kernels);
     let batch = source;
@@ -101,7 +101,7 @@ export class RunningLane {
     this.#observer.feed(batch, originNs, () => this.#with(totals()), errors);
   }
 
-  /** Where the capture begins, not where this lane's first packet is: an idle lane was observed all the same. */
+  /** Starts at the beginning of the capture, not at this lane's first packet: an idle lane was observed too. */
   begin(nowNs: bigint, totals: TellTotals): void {
     if (!this.#begun) this.#observer.begin(nowNs, () => this.#with(totals()));
     this.#begun = true;
@@ -122,7 +122,7 @@ export class RunningLane {
     this.#kernels.free(this.#keyMask);
   }
 
-  /** Messages cut the stream whether or not the filter would let them through. */
+  /** Control messages cut the stream whether or not they match the filter. */
   #keepControl(batch: PacketBatch): void {
     const select = batch.column("select");
     for (let i = 0; i < batch.count; i++) {

@@ -1,4 +1,4 @@
-/** What is worth knowing of an observation, in sentences. */
+/** Notes about an observation, as sentences. */
 import { countOf, formatCount } from "../base/quantity.ts";
 import { formatDuration } from "../base/time.ts";
 import type { DelaySourceCounts } from "../delays/delay-source.ts";
@@ -19,7 +19,7 @@ export function notesOf(result: ObserveResult, options: NoteOptions): string[] {
   const cover = options.cover ?? OBSERVE_COVER;
   if (result.short > 0) {
     const minimum = Math.min(...result.captures.flatMap((c) => c.shorts.map(([bytes]) => bytes)));
-    // Less does not identify a packet: such packets are matched on what there is.
+    // Fewer bytes do not identify a packet; such packets are matched on what they have.
     const smaller = Math.max(MIN_COVER, minimum);
     const advice = smaller < cover ? `: observe both points with ‘cover ${smaller}’` : "";
     notes.push(
@@ -47,7 +47,7 @@ export function notesOf(result: ObserveResult, options: NoteOptions): string[] {
   return notes;
 }
 
-/** Share of the window that delays reach where longer ones are likely. */
+/** If delays reach this share of the window, longer ones are likely. */
 const NEARLY_ALL = 0.8;
 
 function delayNotes(counts: DelaySourceCounts): string[] {

@@ -1,7 +1,7 @@
 /**
- * Captures of one point become its records: which source, which delays, which lanes, wired together. One stream may feed several lanes: a segment's or traffic
- * class's packets each, with a filter and taps of their own, so that both ends of a segment count the same packets. The captures of a
- * point follow each other in time; epochs go on from one file to the next.
+ * Observes the captures of one point: wires source, delays and lanes together. One stream may feed several lanes, each with the packets of a
+ * segment or traffic class and with its own filter and taps, so that both ends of a segment count the same packets. The captures follow each other
+ * in time, and epochs continue across files.
  */
 import { statSync } from "node:fs";
 import { UsageError } from "../base/errors.ts";
@@ -38,24 +38,24 @@ import type { TapPlan } from "./observer.ts";
 import type { RecordSink } from "./record-sink.ts";
 
 /**
- * Bytes from the IP header on that digests cover when a point is observed alone. Both ends must use the same, and neither sees the other's capture:
- * 64 leave room for Ethernet and four tags in a snap length of 96.
+ * Bytes from the IP header on that digests cover when a point is observed alone. Both ends must use the same value without seeing each other's
+ * capture. 64 leaves room for Ethernet and four tags in a snap length of 96.
  */
 export const OBSERVE_COVER = 64;
 
 export interface ObserveCapturesOptions
   extends Pick<ObserveOptions, "onRecord" | "onProgress" | "tickMs" | "bothWays" | "separable"> {
   kernels: Kernels;
-  /** Instead of files: packets and delays from elsewhere. */
+  /** Source and delays supplied by the caller, instead of files. */
   source?: Source;
   delays?: DelaySource;
-  /** Captures in order of time; or the name of one interface (capture/source/interface/name.ts). */
+  /** Captures in order of time, or the name of one interface (capture/source/interface/name.ts). */
   files: readonly string[];
-  /** Where an interface is given instead of files. */
+  /** Options of the interface, if one is given. */
   interface?: InterfaceOptions;
-  /** The one file given is being written: a file, or a pattern or directory of those that a capture rotates through. */
+  /** The given file is still being written: a file, or the pattern or directory of a rotating capture. */
   follow?: boolean;
-  /** Files are replayed: so many seconds of them per second; Infinity or left out: at once. */
+  /** Replay speed: seconds of capture per second. Infinity or undefined: as fast as possible. */
   speed?: number;
   point: string;
   lanes: readonly Lane[];
@@ -66,22 +66,22 @@ export interface ObserveCapturesOptions
   cover?: number;
   inner?: boolean;
   seed?: bigint;
-  /** Captures of the sender: each packet's delay comes from the exact match with them. */
+  /** Captures of the sender, for delays by exact matching. */
   sender?: SenderCaptures;
-  /** Instead: delays are interpolated between reference packets in the captures (RLI). */
+  /** Alternatively: delays interpolated between reference packets in the captures (RLI). */
   references?: ReferenceDelaysOptions;
-  /** Instead: from timestamps that a capture switch wrote into the packets. */
+  /** Alternatively: timestamps that a capture switch wrote into the packets. */
   packetTimes?: PacketTimesOptions;
-  /** References are used in authenticated mode only, with this key. */
+  /** Key of authenticated references; with it, others are ignored. */
   referenceKey?: Uint8Array;
-  /** Ends observation: what is sealed is stored, the open epoch too. */
+  /** Ends the observation: the open epoch is sealed too, and everything sealed is stored. */
   signal?: AbortSignal | undefined;
   clock?: WallClock;
 }
 
 export interface SenderCaptures {
   files: readonly string[];
-  /** Longest delay that is looked for. */
+  /** Longest delay searched for. */
   windowNs: number;
   /** This point's clock minus the sender's. */
   offsetNs?: number;
@@ -101,7 +101,7 @@ export async function observeCaptures(options: ObserveCapturesOptions): Promise<
     options,
   );
   const delays = options.delays ?? openDelays(options, { cover, inner, seed });
-  // Packets of the other way have no delay, and are left out by those who need one.
+  // Packets of the other direction have no delay, so estimators that need delays ignore them.
   const bothWays =
     options.bothWays ?? (options.sender !== undefined && taps.every((t) => t.estimator.needs.delays));
   const { onRecord, onProgress, tickMs, separable = false } = options;
@@ -152,12 +152,12 @@ async function openControl(
   );
 }
 
-/** Captures that can be read twice are looked at before they are observed. */
+/** Whether the captures can be read twice, so that they can be examined before they are observed. */
 export function canReread({ files, follow }: Pick<ObserveCapturesOptions, "files" | "follow">): boolean {
   return !follow && files.every(isRegularCapture);
 }
 
-/** The captures alone, as observeCaptures reads them. */
+/** Opens only the captures, as observeCaptures reads them. */
 export function openForLook(options: ObserveCapturesOptions): Source {
   const { kernels, files, inner = false, seed = DEFAULT_SEED, signal } = options;
   return openCaptures(kernels, files, {
@@ -210,7 +210,7 @@ async function openSource(observed: ObserveCapturesOptions, capture: Capture): P
   return isFilePattern(first) ? followFiles(kernels, first, options) : followCapture(kernels, first, options);
 }
 
-/** With the snap length that its estimators ask for, and as much of its lanes' filters as the kernel can see to. */
+/** Opens the interface with the snap length that the estimators need, and with as much of the lanes' filters as the kernel can apply. */
 export function interfaceSource(
   name: string,
   observed: Omit<ObserveCapturesOptions, "sink">,
@@ -225,7 +225,7 @@ export function interfaceSource(
   });
 }
 
-/** Nobody looks at the bytes of packets, or at their identification: no estimator that finds packets of our own or asks for delays, no message, no such filter. */
+/** Whether packet bytes and identification are not needed: no estimator that injects packets or needs delays, no control messages, no such filter. */
 function rowsSuffice({
   taps,
   lanes,
@@ -248,7 +248,7 @@ function atSpeed(source: Source, { speed, signal }: ObserveCapturesOptions): Sou
     : new PacedSource(source, speed, { signal });
 }
 
-/** STAMP packets are read whole, and timestamps lie behind the packet. */
+/** STAMP packets are read whole; switch timestamps lie behind the packet. */
 const STAMP_SNAP_BYTES = 256;
 const WHOLE_SNAP_BYTES = 65_535;
 
@@ -263,7 +263,7 @@ function snapFor({
   return { ...(snapBytes === undefined ? {} : { snapBytes }), ...given };
 }
 
-/** What any of the lanes takes; null where that is everything, or other packets matter too. */
+/** The union of the lanes' filters; null if it is everything, or if other packets are needed too. */
 function wantedOf({
   lanes,
   inner,
@@ -274,7 +274,7 @@ function wantedOf({
   return { kind: "or", terms: lanes.map(({ filter }) => parseFilter(filter)) };
 }
 
-/** Where references carry codes, taps that know of them use no others. */
+/** With a reference key, taps that support authentication use authenticated references only. */
 function withAuthentication(taps: readonly TapPlan[], key: Uint8Array | undefined): TapPlan[] {
   return taps.map((plan) => {
     const asked = plan.parameters["authenticated"];
@@ -289,7 +289,7 @@ function withAuthentication(taps: readonly TapPlan[], key: Uint8Array | undefine
   });
 }
 
-/** References with the right code are marked before any tap sees them. */
+/** Marks references with a valid authentication code before any tap sees them. */
 function verified(source: Source, taps: readonly TapPlan[], options: ObserveCapturesOptions): Source {
   const { kernels, referenceKey, references } = options;
   if (!referenceKey) return source;
@@ -322,8 +322,8 @@ function openDelays(
 }
 
 /**
- * Captures of a point follow each other. Files are looked at before the first is read, so that a wrong name among many, a capture given twice, or one in the
- * wrong place is reported before records are made of the others. Pipes can be opened once only, and report it when they are read.
+ * Checks the captures of a point before the first is read, so that a wrong name, a capture given twice or one out of order is reported before any
+ * record is made. Pipes can be opened only once; their errors show when they are read.
  */
 async function checkFiles(kernels: Kernels, files: readonly string[]): Promise<void> {
   const seen = new Set<string>();

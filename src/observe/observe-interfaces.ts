@@ -1,6 +1,7 @@
 /**
- * Several interfaces of one box, each a point of its own, in one process: they begin together and end together. Two of them may be the ends of a segment: then packets are
- * matched exactly, in memory, on the box's one clock, and estimators that need each packet's delay (MAPLE's store) are fed at the second.
+ * Observes several interfaces of one box in one process, each as a point of its own. They start and end together. Two of them may be the ends of a
+ * segment: then packets are matched exactly, in memory, on the box's one clock, and estimators that need each packet's delay (MAPLE's store) run at
+ * the second.
  */
 import { UsageError } from "../base/errors.ts";
 import { Kernels } from "../base/kernels.ts";
@@ -14,11 +15,11 @@ import type { WaysPlan } from "./observe-ways.ts";
 import { planLanes, planTaps } from "./plan.ts";
 
 export interface ObservedInterface extends WaysPlan {
-  /** Of the interface. */
+  /** Name of the interface. */
   name: string;
   point: string;
   options?: InterfaceOptions;
-  /** Its records go to a collector. */
+  /** Set if its records go to a collector. */
   collector?: ObservePointOptions["collector"];
 }
 
@@ -28,11 +29,11 @@ export interface ObserveInterfacesOptions
     "files" | "point" | "interface" | "kernels" | "source" | "delays" | "collector"
   > {
   interfaces: readonly ObservedInterface[];
-  /** The first is the sender and the second the receiver of a segment, with this longest delay. */
+  /** Set if the first is the sender and the second the receiver of a segment: the longest delay. */
   matchWithinNs?: number;
 }
 
-/** A report per point, in the order given. */
+/** Returns one report per point, in the given order. */
 export async function observeInterfaces(options: ObserveInterfacesOptions): Promise<ObservationReport[]> {
   const { interfaces, matchWithinNs, ...rest } = options;
   checkInterfaces(options);
@@ -43,7 +44,7 @@ export async function observeInterfaces(options: ObserveInterfacesOptions): Prom
     const role: Role | "both" | undefined =
       matchWithinNs === undefined ? options.role : i === 0 ? "sender" : "receiver";
     const { name, point, options: own, collector, ...ways } = watched;
-    // Estimators that keep records at the receiver alone have nothing to do at the sender.
+    // Estimators that keep records only at the receiver have nothing to do at the sender.
     const estimators = role === "sender" ? bothEnds(options) : options.estimators;
     return {
       ...rest,
@@ -54,7 +55,7 @@ export async function observeInterfaces(options: ObserveInterfacesOptions): Prom
   });
   const sources: Source[] = [];
   try {
-    // All of them before any record is made: a wrong name among several leaves nothing behind.
+    // Opens all interfaces before any record is made, so a wrong name leaves nothing behind.
     for (const [i, point] of points.entries()) {
       if (point.ebpf) continue;
       const taps = point.estimators.length > 0 ? planTaps(point) : [];
@@ -66,7 +67,7 @@ export async function observeInterfaces(options: ObserveInterfacesOptions): Prom
       matchWithinNs !== undefined && first && second
         ? matchLive(kernels, { sender: first, receiver: second, windowNs: matchWithinNs })
         : null;
-    // One that fails ends the others, which keep what they have.
+    // If one fails, the others end and keep what they have.
     const ended = <T>(running: Promise<T>): Promise<T> =>
       running.catch((error: unknown) => {
         ending.abort();
@@ -111,13 +112,13 @@ function checkInterfaces({ interfaces, matchWithinNs, ebpf }: ObserveInterfacesO
   }
 }
 
-/** Those of the estimators asked for that keep records at both ends. */
+/** The requested estimators that keep records at both ends. */
 function bothEnds({ estimators, table }: ObserveInterfacesOptions): string[] {
   const plans = planTaps({ estimators, ...(table ? { table } : {}) });
   return plans.filter(({ estimator }) => estimator.needs.sender).map(({ estimator }) => estimator.name);
 }
 
-/** The sender's packets are only matched. */
+/** Reads a source to its end: the sender's packets are only matched. */
 async function drain(source: Source): Promise<null> {
   while ((await source.next()) !== null);
   source.close();

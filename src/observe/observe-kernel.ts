@@ -1,6 +1,7 @@
 /**
- * An interface observed from inside the kernel: eBPF programs keep the sketches (src/capture/ebpf/), this side seals them at the end of each epoch. No packet is copied. Runs until the
- * signal, or until the interface is gone; then the open epoch is sealed and everything sealed is durable.
+ * Observes an interface with eBPF programs that keep the sketches in the kernel (src/capture/ebpf/); user space seals them at the end of each
+ * epoch. No packet is copied. Runs until the signal aborts or the interface disappears; then the open epoch is sealed and everything sealed is
+ * durable.
  */
 import { cpus } from "node:os";
 import { setTimeout as sleep } from "node:timers/promises";
@@ -33,27 +34,27 @@ import { OBSERVE_COVER, type ObserveCapturesOptions } from "./observe-captures.t
 import { type ObserverOptions, PointObserver } from "./observer.ts";
 import { Outbox } from "./outbox.ts";
 
-/** What an interface is observed by, where it is the kernel. */
+/** How the kernel observes an interface. */
 export interface KernelOptions {
-  /** Left out: the first that works. */
+  /** Attach point; default: the first that works. */
   place?: Place | undefined;
-  /** Something does not work here, and what is used instead. */
+  /** Called if an attach point does not work, with what is used instead. */
   onFallback?: (text: string) => void;
 }
 
 export interface ObserveKernelOptions extends Omit<ObserveCapturesOptions, "files"> {
-  /** The interface. */
+  /** Name of the interface. */
   name: string;
   ebpf: KernelOptions;
 }
 
-/** Programs cannot be loaded or attached here: captures can do the same, at a higher price. */
+/** Programs cannot be loaded or attached here; captures can do the same at a higher cost. */
 export class KernelUnavailable extends UsageError {}
 
 const MAX_WAIT_MS = 100;
 const DELIMITED_WAIT_MS = 20;
 const ALIVE_MS = 1000;
-/** After detaching: programs that were at work are done. */
+/** Wait after detaching, until running programs are done. */
 const LINGER_MS = 15;
 
 export async function observeKernel(options: ObserveKernelOptions): Promise<ObserveResult> {
@@ -89,7 +90,7 @@ export async function observeKernel(options: ObserveKernelOptions): Promise<Obse
   }
 }
 
-/** At the first place that works for all lanes. */
+/** Attaches all lanes at the first attach point that works for all of them. */
 async function attachFirst(
   { name, ebpf, interface: own = {} }: ObserveKernelOptions,
   lanes: readonly ChosenLane[],
@@ -126,7 +127,7 @@ async function attachFirst(
   throw new KernelUnavailable("not-supported", message, hint, { value: name });
 }
 
-/** What all lanes saw is the same packets; what each took is its own. */
+/** Combines the lanes' results: all saw the same packets, but each counted its own. */
 function resultOf(running: readonly Running[], outbox: Outbox, partial: string | null): ObserveResult {
   const [first] = running;
   if (!first) throw new Error("no lane was observed");
@@ -196,7 +197,7 @@ class Running {
     });
   }
 
-  /** From now on packets are seen. */
+  /** Attaches the program: packets are counted from now on. */
   begin(): Attached {
     this.observer.begin(systemClock());
     return this.#of.sketch.attach();
@@ -215,7 +216,7 @@ class Running {
     return this.#of.sketch;
   }
 
-  /** Until the signal, or until the interface is gone: then true. Nothing is attached any more afterwards. */
+  /** Runs until the signal aborts, or until the interface disappears (returns true). The program is detached afterwards. */
   async run(signal: AbortSignal | undefined): Promise<boolean> {
     const { sketch, outbox } = this.#of;
     let lookAt = performance.now() + ALIVE_MS;
@@ -245,7 +246,7 @@ class Running {
     return { segment, packets: this.#epochs.sums.packets, filtered: this.#epochs.filtered, twoWay: null };
   }
 
-  /** `all`: also what every lane of the interface would say alike. */
+  /** `all`: includes the warnings that are the same for every lane of the interface. */
   warnings(all: boolean): string[] {
     const { missedDelimiters, lost } = this.#epochs.sums;
     const warnings = all ? this.#mergedPackets() : [];

@@ -1,4 +1,4 @@
-/** What a caller without types may give: refused with parameter, value and what is expected, before a record is made. */
+/** Invalid options from callers without types are refused with parameter, value and expectation, before a record is made. */
 import { existsSync, mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -76,7 +76,7 @@ test("times of records are bigints", async () => {
   expect(() => new DirectorySink({ directory, point: "A", keepNs: ns })).toThrow(refused("keep"));
 });
 
-/** What a library's caller without types may give to `observe` itself. */
+/** Invalid options passed to `observe` itself. */
 test.each<[string, Record<string, unknown>]>([
   ["source", { source: null }],
   ["source", { source: { next: () => null } }],

@@ -1,6 +1,6 @@
 /**
- * `hoptime observe`: captures of a point in, its records in an archive out. A run that is killed is repeated, and what is there already stays. One that is
- * ended by its signal has sealed and stored everything up to there.
+ * `hoptime observe`: reads the captures of a point and stores its records in an archive. A run that was killed can be repeated; existing records
+ * stay. A run ended by its signal has sealed and stored everything up to then.
  */
 import { checkList, checkText, isText } from "../base/checks.ts";
 import { Kernels } from "../base/kernels.ts";
@@ -31,24 +31,24 @@ export interface ObservePointOptions
     TapChoice,
     WaysPlan,
     Omit<ObserveCapturesOptions, "kernels" | "lanes" | "taps" | "sink" | "onRecord" | "point"> {
-  /** An archive's directory; where records go to a collector or a cluster, its address. */
+  /** The archive directory, or the address of a collector or cluster. */
   directory: string;
-  /** Send them to a collector instead. */
+  /** Set if records are sent to a collector. */
   collector?: SendOptions | undefined;
-  /** An interface is observed by programs in the kernel. */
+  /** Observes the interface with programs in the kernel. */
   ebpf?: KernelOptions;
-  /** That the source was made with, where one is given. */
+  /** The kernels that `source` was made with, if given. */
   kernels?: Kernels;
-  /** Records of the point that ended longer than this before its newest are removed. */
+  /** Removes records of the point that ended longer than this before its newest. */
   keepNs?: bigint;
-  /** Of the point's records: the oldest beyond are removed. */
+  /** Upper bound on the point's records; the oldest beyond it are removed. */
   maxBytes?: number;
 }
 
-/** As HttpSinkOptions or NatsSinkOptions; the address, which says which of the two, is `directory`. */
+/** Options of HttpSink or NatsSink. The address, which decides between them, is `directory`. */
 export type SendOptions = Omit<HttpSinkOptions, "url"> & Omit<NatsSinkOptions, "url">;
 
-/** Format hoptime.observation/1. */
+/** Report of an observation, format hoptime.observation/1. */
 export interface ObservationReport {
   format: "hoptime.observation/1";
   hoptime: string;
@@ -68,7 +68,7 @@ export interface ObservationReport {
     partial: string | null;
   }[];
   lanes: { segment: string; role: Role | "both"; filter: string; packets: number; filtered: number }[];
-  /** What each has written, and that for each packet observed; bits are null where nothing was observed or written. */
+  /** What each estimator wrote, in total and per packet observed; bits are null if nothing was observed or written. */
   estimators: {
     name: string;
     parameters: string;
@@ -76,17 +76,23 @@ export interface ObservationReport {
     bytes: number;
     bitsPerPacket: number | null;
   }[];
-  /** Of the lane that has most of them. */
+  /** Number of epochs of the lane with the most. */
   epochs: number;
-  /** Epochs that cannot be used, with the reason: the first thousand. */
+  /** Void epochs with the reason; at most the first thousand. */
   voids: { startNs: string; reason: string }[];
-  /** Of the records sealed: `merged` with another part of their epoch that was there; `refused` where another record of it was. `removed`: old ones. */
+  /**
+   * Outcomes of the sealed records. `merged`: with a stored part of the same epoch; `refused`: another record of the epoch was stored. `removed`:
+   * old records.
+   */
   records: RecordCounts & { removed: number };
-  /** Where records went to a collector: what it took and refused, what waits in the spool, what was given up for want of room. `stored` are those in the spool. */
+  /**
+   * If records went to a collector: what it accepted and refused, what waits in the spool, what was dropped for lack of space. `stored` counts
+   * those in the spool.
+   */
   collector?: SpooledSinkCounts;
-  /** Why records were refused: the first few. */
+  /** Why records were refused; the first few reasons. */
   refused: string[];
-  /** Bytes that the taps hold in memory. */
+  /** Memory held by the taps. */
   memoryBytes: number;
   notes: string[];
 }
@@ -108,13 +114,13 @@ export async function observePoint(options: ObservePointOptions): Promise<Observ
   const observing = { ...options, ...{ kernels, taps, sink } };
   const { result, lanes, costs, voids, networks } = await observeWays(observing, options, options.ebpf).catch(
     async (error: unknown) => {
-      // What was sealed before is in the spool, and is sent with what time there is.
+      // Records sealed before are in the spool; closing sends them as far as time permits.
       await remote?.close();
       throw error;
     },
   );
   await sink.close();
-  // Where nothing at all could be kept, that is the answer.
+  // If no record could be stored at all, the first refusal is thrown.
   const [first] = result.refusals;
   const { records } = result;
   const packets = result.lanes.reduce((n, lane) => n + lane.packets, 0);
@@ -159,7 +165,7 @@ export async function observePoint(options: ObservePointOptions): Promise<Observ
   };
 }
 
-/** Sketches that can be asked about flows only by name, and nothing names them. */
+/** Note on sketches that can be queried only by flow name when nothing lists the flows. */
 function unnamedFlows(taps: readonly TapPlan[]): string[] {
   const listed = taps.some(({ estimator }) => estimator.flowList);
   const needing = taps.filter(

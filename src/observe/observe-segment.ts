@@ -1,6 +1,7 @@
 /**
- * A way through this box as a segment: its two interfaces are the ends, and the kernel says of each forwarded packet when it came and when it left (../capture/ebpf/segment-source.ts). So every
- * estimator runs at both ends on one clock, and those that need each packet's delay have it exactly, without matching anything.
+ * Observes a way through this box as a segment: its two interfaces are the ends, and the kernel reports when each forwarded packet arrived and left
+ * (../capture/ebpf/segment-source.ts). Every estimator can run at both ends on one clock, and those that need each packet's delay get it exactly,
+ * without matching.
  */
 import { UsageError } from "../base/errors.ts";
 import { Kernels } from "../base/kernels.ts";
@@ -22,19 +23,19 @@ export interface ObserveSegmentOptions extends Common {
   way: Way;
   arrival?: Arrival | undefined;
   departure?: Departure | undefined;
-  /** Of packets that wait to be read, each of two rings; a power of two. */
+  /** Size of each of the two rings of packets waiting to be read; a power of two. */
   ringBytes?: number;
-  /** The sender's and the receiver's. */
+  /** Names of the sender and the receiver. */
   points: readonly [string, string];
   collectorOf?: (point: string) => ObservePointOptions["collector"];
   onOpen?: (box: SegmentDatapath) => void;
 }
 
 const SEGMENT_RING_BYTES = 16 << 20;
-/** Ethernet and a tag: what is left of a frame identifies the packet. */
+/** Ethernet and one tag; the rest of the frame identifies the packet. */
 const LINK_BYTES = 18;
 
-/** The sender's report and the receiver's; the sender has none where all estimators keep records at the receiver only. */
+/** Returns the reports of sender and receiver; no sender report if all estimators keep records at the receiver only. */
 export async function observeSegment(options: ObserveSegmentOptions): Promise<ObservationReport[]> {
   const { way, points, arrival, departure, ringBytes, collectorOf, onOpen, ...rest } = options;
   const most = SNAP_BYTES - LINK_BYTES;
@@ -77,7 +78,7 @@ export async function observeSegment(options: ObserveSegmentOptions): Promise<Ob
       atSender.length > 0 ? observePoint(of("sender")) : drain(sources.sender),
       observePoint(of("receiver")),
     ].map((one) =>
-      // One that fails ends the other, which keeps what it has.
+      // If one fails, the other ends and keeps what it has.
       one.catch((error: unknown) => {
         ending.abort();
         throw error;
@@ -93,7 +94,7 @@ export async function observeSegment(options: ObserveSegmentOptions): Promise<Ob
   }
 }
 
-/** What nobody asks for still has to leave its ring. */
+/** Reads packets that no tap needs, to empty their ring. */
 async function drain(source: Source): Promise<null> {
   while ((await source.next()) !== null);
   source.close();

@@ -1,6 +1,6 @@
 /**
- * The captures of a point, observed by the lanes that are defined; where none are, and packets go both ways, by a lane per direction. An interface is observed anew by such lanes
- * as soon as that shows. Streams that can be read only once are refused instead, with the filters to choose from.
+ * Observes the captures of a point with the defined lanes. If none are defined and packets go both ways, it uses one lane per direction; an
+ * interface is reopened with these lanes as soon as that shows. Streams that can be read only once are refused, with a choice of filters.
  */
 import { UsageError } from "../base/errors.ts";
 import type { Kernels } from "../base/kernels.ts";
@@ -27,22 +27,22 @@ export interface Observed {
   lanes: Lane[];
   costs: Map<string, PacketCosts>;
   voids: Map<bigint, string>;
-  /** Networks that directions were separated by. */
+  /** Networks by which directions were separated. */
   networks: string[] | null;
 }
 
-/** How an interface whose packets go both ways finds the networks that separate them. */
+/** How an interface with two-way traffic finds the networks that separate its directions. */
 export interface WaysPlan {
-  /** By which other points separate theirs; left out: those of the directory. */
+  /** Networks used by other points; default: those of the directory. */
   networksOfOthers?: (() => Promise<string[][]>) | undefined;
-  /** How often that is asked again while directions are separated, ms. */
+  /** How often these are asked for again while directions are separated, ms. */
   agreeEveryMs?: number;
   onSeparated?: ((networks: readonly string[]) => void) | undefined;
 }
 
 type ObservedOptions = Omit<ObserveCapturesOptions, "lanes" | "onRecord">;
 
-/** Runs one observation, and notes what is worth knowing of its records. */
+/** Runs one observation and collects facts about its records for the notes. */
 async function noted(
   { kernels, taps }: Pick<ObservedOptions, "kernels" | "taps">,
   lanes: Lane[],
@@ -58,7 +58,7 @@ async function noted(
   return { result, lanes, costs, voids, networks };
 }
 
-/** By programs in the kernel; where these cannot be, and no place was chosen for them, by captures of the same direction. */
+/** Observes with programs in the kernel. If they do not work here and no attach point was chosen, observes the same direction with captures. */
 async function observeInKernel(
   options: ObservedOptions,
   plan: LanePlan & WaysPlan & { directory: string },
@@ -117,7 +117,7 @@ export async function observeWays(
     }
   };
   const split = (networks: string[]) => run(directionLanes(networks, filter, plan.role ?? "both"), networks);
-  // A point of one direction counts the same packets as the others only by the same lanes.
+  // A one-way point counts the same packets as the others only if it uses the same lanes.
   const used = ofOthers.length > 0 ? await look(true) : null;
   if (used) return await split(used);
   try {
@@ -130,13 +130,13 @@ export async function observeWays(
   }
 }
 
-/** It can be opened again. Where each packet is matched with another interface's, both would have to be. */
+/** Whether the source is one interface that can be reopened. If packets are matched with another interface's, both would have to be. */
 function isInterface({ files, delays }: Pick<ObserveCapturesOptions, "files" | "delays">): boolean {
   const [first, ...more] = files;
   return first !== undefined && more.length === 0 && interfaceOf(first) !== null && !delays;
 }
 
-/** By networks that separate what was seen so far; and by others when points turn out to have different ones, until they agree. */
+/** Separates directions by networks learnt so far. If points turn out to use different networks, starts again with others until they agree. */
 async function separateLive(
   error: unknown,
   split: (networks: string[], signal: AbortSignal) => Promise<Observed>,
@@ -165,7 +165,7 @@ export function separatedNote(networks: readonly string[], lanes: ObserveResult[
   return `both directions, separated by the networks of one side (${networks.join(", ")}): ${countOf(from?.packets ?? 0, "packet")} from them, ${formatCount(to?.packets ?? 0)} to them${neither}`;
 }
 
-/** What the payloads of estimators that answer for packets take, by purpose. */
+/** Sums up, by purpose, the payload sizes of estimators that answer for packets. */
 function noteCosts(
   kernels: Kernels,
   taps: readonly TapPlan[],

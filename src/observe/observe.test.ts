@@ -1,4 +1,4 @@
-/** Source -> observer -> sink: every record once and in order, whatever fails; nothing held afterwards. */
+/** Source to observer to sink: every record once and in order, whatever fails; nothing held afterwards. */
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -45,7 +45,7 @@ const common = (kernels: Kernels) => ({
   cut: { mode: "aligned" as const, lengthNs: 1_000_000_000n },
 });
 
-/** Batches when they are asked for; null ends it. */
+/** Yields batches on request; null ends it. */
 function source(
   kernels: Kernels,
   steps: (number[] | "silence" | Error)[],
@@ -104,7 +104,7 @@ describe("observing", () => {
     expect(starts).toEqual(starts.map((_, i) => i));
     expect(starts.length).toBeGreaterThanOrEqual(6);
     expect(result.records.stored).toBe(starts.length);
-    // They came while nothing else did.
+    // Records arrived while no packets did.
     expect(Math.max(...seen)).toBeGreaterThan(0);
     expect(sink.records.map((r) => r.counters.packets).reduce((a, b) => a + b)).toBe(3);
   });
@@ -121,7 +121,7 @@ describe("observing", () => {
       const last = n % 2 === 0 ? [9e9] : new Error("the source is gone");
       const { made, state } = source(kernels, [[0], [1e9], [2e9], [3e9], [4e9], last]);
       const run: ObserveOptions = { ...common(kernels), taps, source: made, sink };
-      // Whether or not records wait until it is known that packets go one way.
+      // With and without holding records back until traffic is known to be one-way.
       await expect(observe({ ...run, bothWays: n % 4 < 2 })).rejects.toThrow(
         n % 2 === 0 ? /disk is gone/ : /source is gone/,
       );
@@ -166,7 +166,7 @@ describe("observing", () => {
       throw new Error("the disk is full");
     });
     await expect(through(full)).rejects.toThrow("the disk is full");
-    // Of a program without types, which forgot to say.
+    // From an untyped program that returns no outcome.
     await expect(through(late(async () => undefined as never))).rejects.toThrow(/outcome/);
     const abrupt = () => {
       throw new Error("not even a promise");
@@ -222,7 +222,7 @@ describe("a directory as the sink", () => {
       void sink.put(numberedRecord(n));
       if (n % 500 === 499) await sink.flush();
     }
-    // Before it is closed.
+    // Removed before the sink is closed.
     expect(sink.removed).toBeGreaterThan(1000);
     await sink.close();
     expect(RecordArchive.open(directory).list().entries).toHaveLength(101);

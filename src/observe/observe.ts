@@ -1,6 +1,7 @@
 /**
- * A point being observed: Source -> DelaySource -> lanes (filter, key, cutter, taps) -> RecordSink. Runs until the source ends, which the AbortSignal that the source was
- * made with does too. Then the open epochs are sealed and everything sealed is durable. Held: the taps' memory, and records on their way, which are bounded; so it runs for days.
+ * Observes a point: Source -> DelaySource -> lanes (filter, key, cutter, taps) -> RecordSink. Runs until the source ends, on its own or by its
+ * AbortSignal. Then the open epochs are sealed and everything sealed is durable. Memory is bounded (the taps, and records in flight), so it can run
+ * for days.
  */
 
 import type { UsageError } from "../base/errors.ts";
@@ -24,15 +25,18 @@ export interface ObserveOptions extends Omit<LaneOptions, "onRecord" | "delays">
   source: Source;
   sink: RecordSink;
   lanes: readonly Lane[];
-  /** Where delays come from; left out: from nowhere, or from the source itself. */
+  /** Where delays come from; default: the source itself, if it knows them. */
   delays?: DelaySource | null;
   onRecord?: (record: EpochRecord) => void;
   onProgress?: (doneBytes: number, totalBytes: number | null, packets: number) => void;
-  /** Sends the messages that epochs are cut by. */
+  /** Sends the control messages that cut epochs. */
   control?: ControlSender | null;
-  /** How often time is looked at while no packet comes, ms. */
+  /** Interval of ticks while no packet comes, ms. */
   tickMs?: number;
-  /** Packets of both directions end observation whenever they show: it can begin anew by direction. Else only before the first record is out of hand. */
+  /**
+   * Two-way traffic ends the observation whenever it shows, because it can start again per direction. Otherwise only before the first record has
+   * been released.
+   */
   separable?: boolean;
 }
 
@@ -42,19 +46,19 @@ export interface ObserveResult {
   lanes: { segment: string; packets: number; filtered: number; twoWay: TwoWay | null }[];
   memoryBytes: number;
   records: RecordCounts;
-  /** Of the records written, by estimator. */
+  /** Records written, by estimator. */
   written: Map<string, { records: number; bytes: number }>;
-  /** Why records were refused: the first few. */
+  /** Why records were refused; the first few reasons. */
   refusals: UsageError[];
-  /** Epochs of the lane that has most of them. */
+  /** Number of epochs of the lane with the most. */
   epochs: number;
-  /** Packets cut within the digest's cover, and those with a timestamp before their epoch. */
+  /** Packets captured with fewer bytes than the digest covers; packets with a timestamp before their epoch. */
   short: number;
   backward: number;
 }
 
 const TICK_MS = 200;
-/** Records wait until it is known that packets go one way: a live stream's no longer than this. */
+/** Records are held back until traffic is known to be one-way; of a live stream no longer than this. */
 const CHECK_MS = 1000;
 
 export async function observe(options: ObserveOptions): Promise<ObserveResult> {
@@ -113,7 +117,7 @@ export async function observe(options: ObserveOptions): Promise<ObserveResult> {
     await outbox.empty();
     return { captures, ...resultOf(lanes, outbox), delays: options.delays ? options.delays.counts() : null };
   } catch (error) {
-    // What was sealed before is good: it is kept, whatever came then. But not what is refused.
+    // Records sealed before the failure are valid and are kept, unless the traffic is refused as two-way.
     if (outbox.holding && lanes.every((lane) => !lane.directions?.verdict())) outbox.release();
     await flushQuietly(sink);
     throw error;
@@ -124,14 +128,14 @@ export async function observe(options: ObserveOptions): Promise<ObserveResult> {
   }
 }
 
-/** Lets records go when it is known that the packets of each lane go one way; TwoWayError where they do not. */
+/** Releases records once the packets of each lane are known to go one way. Throws TwoWayError otherwise. */
 class WayCheck {
   readonly #lanes: readonly RunningLane[];
   readonly #outbox: Outbox;
   readonly #live: boolean;
   readonly #separable: boolean;
   #from = performance.now();
-  /** Nothing is left to look for. */
+  /** No further check is needed. */
   done = false;
 
   constructor(lanes: readonly RunningLane[], outbox: Outbox, live: boolean, separable = false) {
@@ -143,7 +147,7 @@ class WayCheck {
 
   look(packets: number, ended: boolean): void {
     const known = this.#lanes.every((lane) => lane.directions?.done ?? true);
-    // Of what may have to be observed by other lanes, nothing is kept before it shows.
+    // If the lanes may still be replaced, nothing is released before packets have come.
     const shown = packets > 0 || !this.#separable;
     const long = this.#live && shown && performance.now() - this.#from > CHECK_MS;
     if (!known && !long && !ended && !this.#outbox.isFull) return;
@@ -151,21 +155,21 @@ class WayCheck {
       const found = directions?.verdict() ?? null;
       if (found && directions) throw twoWayError(segment, found, directions);
     }
-    // A link that is quiet, or silent, may begin to go both ways later.
+    // A quiet or silent link may become two-way later.
     this.done = known || (packets > 0 && !this.#separable);
     this.#from = performance.now();
     if (this.#outbox.holding) this.#outbox.release();
   }
 }
 
-/** For when something else has failed already, which is what is reported. */
+/** For use after another failure, which is the one to report. */
 export async function flushQuietly(sink: RecordSink): Promise<void> {
   try {
     await sink.flush();
   } catch {}
 }
 
-/** CPU time counts since it was last asked for. */
+/** CPU time is counted since the previous call. */
 export function tapState(source: Pick<Source, "clock">, outbox: Outbox): () => TapState {
   let before = process.cpuUsage();
   return () => {
@@ -193,7 +197,7 @@ function resultOf(lanes: readonly RunningLane[], outbox: Outbox): Omit<ObserveRe
   };
 }
 
-/** Reduced by hand: Math.max knows no bigint. Undefined where there was no packet. */
+/** A loop, because Math.max does not take bigint. Undefined if there was no packet. */
 function lastOf(captures: readonly CaptureStatistics[]): bigint | undefined {
   let last: bigint | undefined;
   for (const { lastNs } of captures)

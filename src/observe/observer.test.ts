@@ -16,7 +16,7 @@ import { type ObserverOptions, PointObserver } from "./observer.ts";
 const kernels = new Kernels();
 const ORIGIN = 1_700_000_000_250_000_000n;
 
-/** At point A, with an estimator that counts. */
+/** An observer at point A with an estimator that counts. */
 function counting(records: EpochRecord[], options: Partial<ObserverOptions> = {}): PointObserver {
   return new PointObserver({
     kernels,
@@ -129,7 +129,7 @@ describe("observing a point", () => {
       cut,
     });
     const merged = mergeRecords(all[1]!, all[2]!, countingEstimator);
-    // Far apart, so that the two count from different instants, and one must be moved.
+    // Far apart: the two count from different instants, so one must be shifted.
     expect(all[1]!.epoch.referenceNs).not.toBe(all[2]!.epoch.referenceNs);
     expect(merged.payload).toEqual(without[1]!.payload);
     expect(() => checkCompatible(merged, without[1]!)).not.toThrow();

@@ -1,6 +1,6 @@
 /**
- * A point being observed: batches in, records out. It cuts the stream (cutter.ts), drives a tap per estimator and role through the epochs, and
- * seals what they kept. Batches come filtered and keyed, in file order, and are left as they were. Memory: the taps', given back by `free`.
+ * Observes a point: batches in, records out. It cuts the stream (cutter.ts), drives one tap per estimator and role through the epochs, and seals
+ * them. Batches arrive filtered and keyed, in file order, and are not modified. It holds the taps' memory until `free`.
  */
 import { checkChoice, checkSeed, checkText } from "../base/checks.ts";
 import { UsageError } from "../base/errors.ts";
@@ -27,7 +27,7 @@ import {
 } from "../estimators/estimator.ts";
 import { formatParameters } from "../estimators/parameters.ts";
 
-/** An estimator to run, with its parameters completed. */
+/** An estimator to run, with complete parameters. */
 export interface TapPlan {
   estimator: Estimator;
   parameters: ParameterValues;
@@ -36,32 +36,32 @@ export interface TapPlan {
 export interface ObserverOptions {
   kernels: Kernels;
   point: string;
-  /** Which end of a segment the point is; `both` where it may be either. */
+  /** Which end of a segment the point is; `both` if it may be either. */
   role: Role | "both";
   segment?: string;
   taps: readonly TapPlan[];
   cut: CutPlan;
-  /** Instead of one made by `cut`: where epochs are cut elsewhere. */
+  /** Replaces the cutter made from `cut`, if epochs are cut elsewhere. */
   cutter?: Cutter;
-  /** Around each tap, as it is made. */
+  /** Wraps each tap when it is created. */
   wrapTap?: (tap: Tap, plan: TapPlan) => Tap;
-  /** Where nothing is fed: what was counted. */
+  /** Counters, if nothing is fed. */
   totals?: TellTotals;
-  /** Of digests, flow hashes and sketches. */
+  /** Seed of digests, flow hashes and sketches. */
   seed: bigint;
   /** How the batches were made, for the record: flow key, digest cover, tunnels, filter. */
   key: string;
   cover: number;
   inner?: boolean;
   filter?: string;
-  /** The batches' delay column is filled. */
+  /** Whether the batches' delay column is filled. */
   delays?: boolean;
-  /** Of a live point: its clock, and what observing took since this was last asked. Asked once per epoch. */
+  /** State of a live point: its clock, and the CPU time since the previous call. Called once per epoch. */
   state?: (() => TapState) | undefined;
   onRecord: (record: EpochRecord, options: EncodeOptions) => void;
 }
 
-/** Batches of a source without counters: every row is a frame. */
+/** Returns the capture's counters. Without it, every row counts as a frame. */
 export type TellTotals = () => CaptureTotals;
 
 interface RunningTap {
@@ -79,22 +79,22 @@ export class PointObserver {
   readonly #cutter: Cutter;
   readonly #taps: RunningTap[];
   readonly #sink: EpochSink;
-  /** ns since 1970 that the taps' times count from: the first batch's origin. */
+  /** Time axis of the taps, ns since 1970: the origin of the first batch. */
   #axisNs: bigint | null = null;
   #batch: PacketBatch | null = null;
   #openNs: { startNs: bigint; referenceNs: bigint } | null = null;
-  /** Of the delays since the last seal, and of the batch at hand. */
+  /** Errors of the delays since the last seal, and of the current batch. */
   #errors = noDelayErrors();
   #batchErrors: DelayErrorSums | null = null;
   #short = 0;
   #backward = 0;
-  /** Times on the axis of the epoch's first and last row. */
+  /** Times of the epoch's first and last row, on the axis. */
   #firstNs = Number.NaN;
   #lastNs = Number.NaN;
   #frames = 0;
   #totals: TellTotals = () => NO_TOTALS;
   #counted: CaptureTotals = NO_TOTALS;
-  /** Of all epochs sealed so far. */
+  /** Totals over all epochs sealed so far. */
   readonly sums = { epochs: 0, short: 0, backward: 0 };
 
   constructor(options: ObserverOptions) {
@@ -135,14 +135,17 @@ export class PointObserver {
     return this.#taps.reduce((sum, t) => sum + t.tap.memoryBytes, 0);
   }
 
-  /** Observation begins at this time, whenever the first row comes; for rows that are only part of what the point sees. */
+  /** Starts observing at this time, whenever the first row comes. For rows that are only part of what the point sees. */
   begin(nowNs: bigint, totals?: TellTotals): void {
     this.#axisNs ??= nowNs;
     if (totals) this.#totals = totals;
     this.#cutter.begin?.(nowNs, this.#sink);
   }
 
-  /** Rows of a batch whose time 0 is `originNs`. `errors`: of its delays; at a cut they are exact to a batch. `totals`: what the capture has counted up to and with this batch. */
+  /**
+   * Takes the rows of a batch whose time 0 is `originNs`. `errors`: of its delays, attributed to epochs batch by batch. `totals`: the capture's
+   * counters up to and including this batch.
+   */
   feed(batch: PacketBatch, originNs: bigint, totals?: TellTotals, errors?: DelayErrorSums): void {
     this.#batchErrors = errors ?? null;
     if (errors) addDelayErrors(this.#errors, errors);
@@ -156,12 +159,12 @@ export class PointObserver {
     this.#batchErrors = null;
   }
 
-  /** No row before this time will come any more: epochs that ended before it are sealed, rows or none. */
+  /** No more rows before this time will come: seals the epochs that ended before it, with rows or without. */
   tick(nowNs: bigint): void {
     this.#cutter.tick?.(nowNs, this.#sink);
   }
 
-  /** Observation has ended (at `nowNs` where that is known): the open epoch is sealed as it is. Feeding may go on, in a new one. */
+  /** Ends the observation (at `nowNs` if known) and seals the open epoch as it is. Feeding may continue with a new epoch. */
   finish(nowNs?: bigint): void {
     this.#cutter.finish(this.#sink, nowNs);
   }
@@ -170,7 +173,7 @@ export class PointObserver {
     for (const { tap } of this.#taps) tap.free();
   }
 
-  /** A second capture of the point: its rows are put on the first one's time axis while the taps look at them. */
+  /** Takes rows of a later capture: their times are shifted to the first capture's axis while the taps process them. */
   #feedShifted(batch: PacketBatch, shiftNs: number, axisNs: bigint): void {
     const { count } = batch;
     const kept = batch.timeNs.slice(0, count);
@@ -227,13 +230,13 @@ export class PointObserver {
     } else make("none", "sender");
   }
 
-  /** What takes the memory, for a failure's message. */
+  /** Lists the memory held, for error messages. */
   #held(): string {
     const parts = this.#taps.map(({ plan, tap }) => `${plan.estimator.name} ${formatBytes(tap.memoryBytes)}`);
     return parts.length === 0 ? "" : `; held: ${parts.join(", ")}`;
   }
 
-  /** A tap that cannot grow any more says whose it is, and what to lower. */
+  /** Runs `work`; if the tap cannot grow any more, the error names it and says what to lower. */
   #drive<T>({ plan, parameters }: RunningTap, work: () => T): T {
     try {
       return work();
@@ -285,7 +288,7 @@ export class PointObserver {
     this.sums.backward += this.#backward;
     for (const running of this.#taps) {
       const sealed = opened ? this.#drive(running, () => running.tap.seal()) : null;
-      // A void epoch keeps its counters and says why; its sketch would mislead.
+      // A void epoch keeps its counters and reason, but not its sketch, which would be misleading.
       const kept =
         reason === null && sealed ? sealed : { payload: new Uint8Array(0), packets: sealed?.packets ?? 0 };
       this.#emit(running, epoch, kept, reason, { counters, state });
@@ -330,7 +333,7 @@ export class PointObserver {
     onRecord(record, estimator.packets ? { raw: true } : {});
   }
 
-  /** Of an epoch that was not seen whole, what was: so that parts of it can be put together, each once. */
+  /** For an epoch not seen whole: the span that was, so that its parts can be merged, each once. */
   #spans({ cutHead, cutTail }: EpochBounds, packets: number): { spans?: Span[] } {
     if (!(cutHead || cutTail) || Number.isNaN(this.#firstNs) || this.#axisNs === null) return {};
     const [firstNs, lastNs] = [this.#firstNs, this.#lastNs].sort((a, b) => a - b) as [number, number];
@@ -339,7 +342,7 @@ export class PointObserver {
     return { spans: [{ firstNs: at(firstNs), lastNs: at(lastNs), packets }] };
   }
 
-  /** What was counted since the last seal. Frames come batch by batch, so at a cut they are exact to a batch. */
+  /** Returns the counters since the last seal. Frames arrive in batches, so at a cut they are exact to a batch. */
   #count(): Omit<RecordCounters, "packets"> {
     const now = this.#totals();
     const before = this.#counted;
@@ -356,12 +359,12 @@ export class PointObserver {
   }
 }
 
-/** What a lane may be asked for, beside nothing. */
+/** The roles a lane may be given. */
 export const ROLES = ["sender", "receiver", "both"] as const;
-/** Folders and files of an archive that no point may be called like. */
+/** Names of the archive's own files, not allowed as point names. */
 const RESERVED = ["archive.json"];
 
-/** Names become folders and arguments, and travel in records: short, visible, and not to be taken for something else. */
+/** Throws on invalid names. Names become folders and arguments and are part of records, so they are short, visible and unambiguous. */
 export function checkName(parameter: string, name: string): void {
   checkText(parameter, name, "a name");
   const bytes = new TextEncoder().encode(name).length;

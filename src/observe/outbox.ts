@@ -1,26 +1,26 @@
-/** Records on their way from a point's taps to its sink, bounded in number and bytes. */
+/** Records in flight from a point's taps to its sink, bounded in number and bytes. */
 import { invalidValue, oneOf, type UsageError } from "../base/errors.ts";
 import type { EncodeOptions, EpochRecord } from "../epoch/record.ts";
 import type { PutOutcome, RecordSink } from "./record-sink.ts";
 
 export interface RecordCounts {
   stored: number;
-  /** Were there already. */
+  /** Already stored. */
   unchanged: number;
-  /** Were damaged, or were of the same observation before it went on. */
+  /** Replaced a damaged record, or an earlier state of the same observation. */
   replaced: number;
-  /** Put together with another part of their epoch, which was there. */
+  /** Merged with a stored part of their epoch. */
   merged: number;
   bytes: number;
-  /** Not taken: another record of the same epoch is there. */
+  /** Refused: another record of the same epoch is stored. */
   refused: number;
 }
 
-/** Records that may be on their way to the sink, and their bytes: more waits. */
+/** Most records in flight to the sink, and their bytes; beyond this, observing waits. */
 const MAX_UNDERWAY = 512;
 const MAX_UNDERWAY_BYTES = 64 << 20;
 const MAX_REFUSALS = 20;
-/** Of those that wait until they may go. */
+/** Most records held back before release. */
 const MAX_HELD = 256;
 const MAX_HELD_BYTES = 32 << 20;
 
@@ -43,12 +43,12 @@ export class Outbox {
     this.#onRecord = onRecord;
   }
 
-  /** Records that are not durable yet. */
+  /** Number of records not durable yet. */
   get waiting(): number {
     return this.#underway + (this.#held?.length ?? 0);
   }
 
-  /** Nothing was given to the sink yet. */
+  /** Whether records are still held back. */
   get holding(): boolean {
     return this.#held !== null;
   }
@@ -57,7 +57,7 @@ export class Outbox {
     return (this.#held?.length ?? 0) >= MAX_HELD || (this.holding && this.#bytes >= MAX_HELD_BYTES);
   }
 
-  /** From now on records go to the sink; those that waited first. */
+  /** Releases the held records to the sink; later ones go there directly. */
   release(): void {
     const held = this.#held ?? [];
     this.#held = null;
@@ -108,18 +108,18 @@ export class Outbox {
     this.written.set(estimator, { records: own.records + 1, bytes: own.bytes + bytes });
   }
 
-  /** `room` has something to wait for or to say. */
+  /** Whether `room` would wait or throw. */
   get needsRoom(): boolean {
     return this.#underway > MAX_UNDERWAY || this.#bytes > MAX_UNDERWAY_BYTES || this.#failure !== null;
   }
 
-  /** Waits where too much is on its way; throws where the sink has failed. */
+  /** Waits while too much is in flight. Throws if the sink has failed. */
   async room(): Promise<void> {
     if (this.#underway > MAX_UNDERWAY || this.#bytes > MAX_UNDERWAY_BYTES) await this.#sink.flush();
     if (this.#failure) throw this.#failure.error;
   }
 
-  /** Waits until the sink has said of every record what became of it; throws where it has failed. */
+  /** Waits until the sink has reported the outcome of every record. Throws if it has failed. */
   async empty(): Promise<void> {
     await this.#sink.flush();
     if (this.#underway > 0)

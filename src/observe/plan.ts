@@ -1,4 +1,4 @@
-/** What is to be kept at a point, from what was asked for: lanes of packets, and a tap per estimator. */
+/** Plans an observation from its options: lanes of packets, and a tap per estimator. */
 import { checkChoice, checkList, isText } from "../base/checks.ts";
 import { invalidValue, UsageError } from "../base/errors.ts";
 import { type Estimator, listsAllFlows, type Role } from "../estimators/estimator.ts";
@@ -11,21 +11,21 @@ export interface LanePlan {
   point: string;
   role?: Role | "both";
   filter?: string;
-  /** `A:B=expression`: packets that cross from A to B; the point is one of the two. */
+  /** `A:B=expression`: packets that cross from A to B; the point must be one of the two. */
   segments?: readonly string[];
-  /** `name=expression`: traffic classes, each with taps of its own. */
+  /** `name=expression`: traffic classes, each with its own taps. */
   classes?: readonly string[];
 }
 
 export interface TapChoice {
-  /** Names of estimators. */
+  /** Estimator names. */
   estimators: readonly string[];
-  /** Parameters by estimator, as written. */
+  /** Parameters by estimator, as text. */
   parameters?: Readonly<Record<string, string>>;
   role?: Role | "both";
-  /** A flow table is kept too: estimators that answer for flows by name then know all of them. */
+  /** Adds a flow table, so that estimators that need flow names know all flows. */
   flows?: boolean;
-  /** The list to choose from. */
+  /** Available estimators. */
   table?: readonly Estimator[];
 }
 
@@ -42,7 +42,7 @@ export function planLanes({ point, role, filter, segments, classes }: LanePlan):
     if (ends.length !== 2 || ends.some((e) => e === "")) {
       throw invalidValue("segment", text, "SENDER:RECEIVER=EXPRESSION");
     }
-    // One list of segments serves all points: those of others are not ours to watch.
+    // One list of segments serves all points; segments of other points are skipped.
     if (ends[0] === point) lanes.push({ segment: name, role: "sender", filter: both(expression) });
     if (ends[1] === point) lanes.push({ segment: name, role: "receiver", filter: both(expression) });
   }
@@ -76,7 +76,7 @@ function named(parameter: string, text: string, example: string): { name: string
   return { name, expression };
 }
 
-/** The estimators asked for, and a flow table where that is asked for. */
+/** Plans the requested estimators, and a flow table if requested. */
 export function planTaps(options: TapChoice): TapPlan[] {
   const table = options.table ?? ESTIMATORS;
   checkList("estimators", options.estimators, "a list of names", isText);

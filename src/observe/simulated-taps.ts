@@ -1,6 +1,6 @@
 /**
- * Taps along a simulated path, in real time: at each point what the simulation shows there becomes records as they would of an interface. Every point runs the simulation for itself: the same
- * scenario gives the same packets at each. Delays, for estimators that need them, are those since the point before.
+ * Taps along a simulated path in real time: at each point, the simulated packets become records as on an interface. Every point runs the simulation
+ * itself, since the same scenario yields the same packets. Delays, for estimators that need them, are those since the previous point.
  */
 import { Kernels } from "../base/kernels.ts";
 import { PacedSource } from "../capture/source/paced-source.ts";
@@ -14,16 +14,16 @@ import { type ObservationReport, type ObservePointOptions, observePoint } from "
 export interface SimulatedTapsOptions
   extends Pick<ObservePointOptions, "directory" | "estimators" | "parameters" | "cut" | "key" | "table"> {
   scenario: Scenario;
-  /** What the points sender and receiver are called in the records. */
+  /** Names of the sender and receiver in the records. */
   names: { sender: string; receiver: string };
-  /** Of each point's records. */
+  /** Collector of each point's records. */
   collector?: (point: string) => ObservePointOptions["collector"];
-  /** ns since 1970 at which the simulation begins. */
+  /** Start of the simulation, ns since 1970. */
   originNs: bigint;
   signal: AbortSignal;
 }
 
-/** Names of the points, in the order packets pass them. */
+/** Returns the names of the points in the order packets pass them. */
 export function simulatedPoints({
   scenario,
   names,
@@ -31,13 +31,13 @@ export function simulatedPoints({
   return [names.sender, ...scenario.path.flatMap((hop) => hop.point ?? []), names.receiver];
 }
 
-/** A report per point, when the simulation is over or the signal has ended it. */
+/** Returns one report per point when the simulation is over or the signal has ended it. */
 export function observeSimulated(options: SimulatedTapsOptions): Promise<ObservationReport[]> {
   const { scenario, names, collector, originNs, signal, ...rest } = options;
   const inScenario = (point: string) =>
     point === names.sender ? SENDER : point === names.receiver ? RECEIVER : point;
   const points = simulatedPoints(options);
-  // Those that know delays at the receiver keep nothing where packets are sent.
+  // Estimators that have delays at the receiver keep nothing at the sender.
   const { table = ESTIMATORS } = rest;
   const atFirst = rest.estimators.filter((name) => findAmong(table, name).needs.sender);
   const observed = points.map((point, i) => {

@@ -1,7 +1,8 @@
 /**
- * Ways through one box as packets pass, from what the kernel has counted (../capture/ebpf/segment.ts): for each interval the delay, loss and jitter of all packets, of classes, of transmit queues
- * and of flows. A packet belongs to the interval in which it arrived. An interval is handed out when all of its packets have left or are lost, or shortly before its maps are needed
- * again, two intervals on: what waits for longer is counted as `waiting`, and as `late` when it leaves.
+ * Watches ways through one box live, from counters in the kernel (../capture/ebpf/segment.ts). Each interval has the delay, loss and jitter of all
+ * packets, of classes, of transmit queues and of flows. A packet belongs to the interval in which it arrived. An interval is returned when all of
+ * its packets have left or are lost, or shortly before its maps are reused two intervals later. Packets that wait longer count as `waiting`, and as
+ * `late` when they leave.
  */
 import { setTimeout as sleep } from "node:timers/promises";
 import type { LogHistogram } from "../base/math/log-histogram.ts";
@@ -18,7 +19,7 @@ export interface BoxLatency extends WatchedLatency {
   p999Ns: number;
 }
 
-/** Packets that have something in common. */
+/** Packets with a common property. */
 export interface BoxGroup {
   sent: number;
   lost: number;
@@ -31,18 +32,18 @@ export interface BoxClass extends BoxGroup {
 }
 
 export interface BoxQueue extends BoxGroup {
-  /** Number of the transmit queue. */
+  /** Index of the transmit queue. */
   queue: number;
-  /** "tbf 8001:", as tc shows it. */
+  /** As tc shows it, e.g. "tbf 8001:". */
   qdisc: string;
-  /** The most that was found waiting when a packet left. */
+  /** Longest backlog found when a packet left. */
   backlogBytes: number;
   backlogPackets: number;
 }
 
 export interface BoxDrop {
   place: "queue" | "forwarding";
-  /** The kernel's name of it: QDISC_DROP, IP_INHDR … */
+  /** The kernel's name: QDISC_DROP, IP_INHDR … */
   reason: string;
   packets: number;
 }
@@ -50,23 +51,23 @@ export interface BoxDrop {
 export interface BoxInterval extends Omit<WatchedInterval, "latency" | "dropped" | "appeared"> {
   way: Way;
   latency: BoxLatency | null;
-  /** Of the delay: from arrival to the output, before its queue. */
+  /** The part of the delay from arrival to the output, before its queue. */
   forwarding: { meanNs: number; maxNs: number } | null;
   classes: BoxClass[];
   queues: BoxQueue[];
-  /** Dropped while the interval was under way; of the input's packets, whatever output they were for, where it was not known yet. */
+  /** Drops during the interval. If the output was not known yet, drops of all the input's packets. */
   drops: BoxDrop[];
-  /** Came by the input, wherever they go. */
+  /** Packets that arrived at the input, whatever their output. */
   arrived: number;
-  /** Neither left nor lost when the interval was handed out. */
+  /** Packets neither left nor lost when the interval was returned. */
   waiting: number;
-  /** Of earlier intervals: left or reached the output after those were handed out. */
+  /** Packets of earlier intervals that left or reached the output after those were returned. */
   late: number;
-  /** Reached the output from the input without a timestamp: not IP. */
+  /** Packets that reached the output from the input without a timestamp: not IP. */
   untimed: number;
-  /** Not measured because they carry a mark of their own, which is not touched. */
+  /** Packets not measured because they carry a mark of their own, which must not be changed. */
   marked: number;
-  /** Came merged into larger ones (GRO), beyond the first of each. */
+  /** Packets that arrived merged into larger ones (GRO), not counting the first of each. */
   merged: number;
 }
 
@@ -76,14 +77,14 @@ export interface WatchBoxOptions {
   signal: AbortSignal;
 }
 
-/** A packet is counted at the output so long after it arrived, where nothing holds it back. */
+/** Time from a packet's arrival until it is counted at the output if nothing delays it. */
 const SETTLE_NS = 20e6;
 export const WATCH_BOX_NS = 1e9;
 const LOOK_MS = 20;
-/** Before the maps of an interval are needed again. */
+/** Safety margin before the maps of an interval are reused. */
 const MARGIN_NS = 50e6;
 
-/** One interval of every way at a time, in the order of the ways. */
+/** Yields one interval of every way at a time, in the order of the ways. */
 export async function* watchBox(options: WatchBoxOptions): AsyncGenerator<BoxInterval[]> {
   const { box, signal } = options;
   const { baseNs, epochNs } = box;
@@ -91,7 +92,7 @@ export async function* watchBox(options: WatchBoxOptions): AsyncGenerator<BoxInt
   const first = box.begin();
   const before = new Before(box);
   const names = new QueueNames();
-  // What each of the two sets of maps is open for; `whole`: it was before that began.
+  // The epoch each of the two sets of maps is open for; `whole`: it was opened before the epoch began.
   const one = { epoch: first, whole: false };
   const other = { epoch: first + 1, whole: true };
   for (;;) {
@@ -99,7 +100,7 @@ export async function* watchBox(options: WatchBoxOptions): AsyncGenerator<BoxInt
     const { epoch, whole } = set;
     await untilSettled(box, epoch, signal);
     const nowNs = monotonicNs();
-    // A process that stood still catches up: the maps are opened for an epoch that is not over.
+    // A process that was suspended catches up: the maps are opened for an epoch that is not over.
     set.epoch += 2;
     while (baseNs + (set.epoch + 1) * epochNs <= nowNs) set.epoch += 2;
     const { groups, flows } = box.take(epoch, set.epoch);
@@ -135,14 +136,14 @@ async function untilSettled(box: SegmentDatapath, epoch: number, signal: AbortSi
   }
 }
 
-/** The start of an interval on the wall clock is a multiple of its length, but for what the offset between the clocks was read with. */
+/** Rounds an interval's start to a multiple of its length, removing the read error of the clock offset. */
 function roundTo(ns: bigint, lengthNs: bigint): bigint {
   const nearNs = ((ns + lengthNs / 2n) / lengthNs) * lengthNs;
   const apartNs = nearNs > ns ? nearNs - ns : ns - nearNs;
   return apartNs < 1_000_000n ? nearNs : ns;
 }
 
-/** Counters that only grow: what came since they were last read. */
+/** Monotonic counters; returns the increase since they were last read. */
 class Before {
   readonly #box: SegmentDatapath;
   #counts: WayCounts[];
@@ -188,7 +189,7 @@ class Before {
 
 const ASK_AGAIN_MS = 5000;
 
-/** Names of queues that the programs could not see. */
+/** Finds the names of queues that the programs could not see. */
 class QueueNames {
   readonly #lists = new Map<string, { list: Awaited<ReturnType<typeof listQdiscs>>; atMs: number }>();
 
@@ -254,7 +255,7 @@ function groupOf(group: GroupSums): BoxGroup {
   };
 }
 
-/** What comes to a queue is what left it or was lost there. */
+/** Packets sent to a queue are those that left it plus those lost in it. */
 function queueOf(group: GroupSums): BoxQueue {
   const { id, qdisc, left, lost, leftBytes, backlogBytes, backlogPackets, histogram } = group;
   const hex = (n: number) => n.toString(16);
@@ -288,7 +289,7 @@ interface ListedFlow {
   jitter: number;
 }
 
-/** Five-tuples put together by the key that is asked for. */
+/** Combines five-tuples by the requested key. */
 function flowsOf(flows: readonly FlowSums[], key: FlowKeySpec): ListedFlow[] {
   const byKey = new Map<string, FlowSums>();
   for (const flow of flows) {

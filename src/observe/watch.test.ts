@@ -8,7 +8,7 @@ import { type WatchedInterval, watchPair } from "./watch.ts";
 
 const START = 1_700_000_000_000_000_000n;
 
-/** Ten packets in each second, a batch for each: `until` of them, or until the signal. */
+/** A capture with ten packets per second, one batch each: `until` seconds of them, or until the signal. */
 function capture(
   kernels: Kernels,
   { shiftNs, until, signal }: { shiftNs: number; until: number; signal?: AbortSignal },
@@ -57,7 +57,7 @@ test("captures that are read to their ends are counted whole; of one that is lef
     ...common,
     signal,
     sender: capture(kernels, { shiftNs: 0, until: 8 }),
-    // The signal comes while the receiver is in its third second, and the sender at its end.
+    // The signal comes while the receiver is in its third second and the sender at its end.
     receiver: capture(kernels, { shiftNs: 1e6, until: 8, signal }, (n) => n === 3 && ending.abort()),
   });
   expect(cut.map((i) => [i.sent, i.lost])).toEqual(Array(2).fill([10, 0]));
@@ -73,7 +73,7 @@ test("what was sent before both interfaces were opened is not lost", async () =>
   const found = await watched({
     ...{ kernels, key: FlowKeySpec.parse("5tuple"), seed: 1n, windowNs: 1e8, lookMs: 5 },
     sender: began(capture(kernels, { shiftNs: 0, until: 4 }), 0),
-    // Opened when the first second was over, and three packets of the next.
+    // Opened after the first second and three packets of the next.
     receiver: began(
       {
         ...receiver,
@@ -110,13 +110,13 @@ test("however often it looks, waiting holds on to nothing", async () => {
     return {
       ...source,
       async next() {
-        // Some looks for each batch, however busy the machine is.
+        // Several looks per batch, however busy the machine is.
         for (const enough = looks + 6; looks < enough; ) await sleep(1);
         return await source.next();
       },
     };
   };
-  // What is added to the signal that ends the waits is taken off again, and nobody waits for the reading once more at each look.
+  // Listeners added to the signal that ends the waits are removed again, and looks do not add further handlers to the pending read.
   const listening = new Map<AbortSignal, number>();
   const waiting = new Map<object, number>();
   const { addEventListener, removeEventListener } = AbortSignal.prototype;

@@ -1,8 +1,8 @@
 /**
- * Two points of one box watched as packets pass: for each interval the delay, loss and jitter of the segment and of its flows, exactly, a window later (until then a packet may
- * still arrive). A packet belongs to the interval in which it was sent; what is lost of it is what was sent and not found.
+ * Watches two points of one box live. Each interval has the exact delay, loss and jitter of the segment and of its flows. It is returned one window later,
+ * because a packet may still arrive until then. A packet belongs to the interval in which it was sent; its loss is what was sent and not found.
  *
- * Memory: the intervals of a window, MAX_FLOWS flows in each (the others are counted together), and the packets that wait (../delays/live-sender.ts).
+ * Memory: the intervals of a window, with up to MAX_FLOWS flows each (others are counted together), and the waiting packets (../delays/live-sender.ts).
  */
 import { setTimeout } from "node:timers/promises";
 import { checkNs, checkSeed } from "../base/checks.ts";
@@ -25,11 +25,14 @@ export interface WatchOptions {
   seed: bigint;
   filter?: string | undefined;
   intervalNs?: number;
-  /** Longest delay that is looked for. */
+  /** Longest delay searched for. */
   windowNs?: number;
-  /** How often it is looked whether an interval is over, ms. */
+  /** How often completed intervals are looked for, ms. */
   lookMs?: number;
-  /** That ends the sources. Of captures, which are not read at the same pace, what was not read of one by then is not lost: such intervals are left out. */
+  /**
+   * The signal that ends the sources. Captures are not read at the same pace, so packets of one not read by then are not lost: such intervals are
+   * left out.
+   */
   signal?: AbortSignal | undefined;
 }
 
@@ -49,27 +52,27 @@ export interface WatchedFlow {
   bytes: number;
   meanNs: number | null;
   maxNs: number | null;
-  /** Mean difference of the delays of packets that follow each other. */
+  /** Mean difference between the delays of consecutive packets. */
   jitterNs: number | null;
 }
 
 export interface WatchedInterval {
   startNs: bigint;
   lengthNs: number;
-  /** False where watching began or ended within it: packets on their way then look lost, or not seen at the sender. */
+  /** False if watching began or ended within the interval: packets in flight then look lost, or unseen at the sender. */
   complete: boolean;
   sent: number;
   lost: number;
   bytes: number;
-  /** At the receiver, and not seen at the sender: of the interval in which they arrived. */
+  /** Packets seen at the receiver but not at the sender, counted in the interval of their arrival. */
   appeared: number;
-  /** Null where no packet arrived. */
+  /** Null if no packet arrived. */
   latency: WatchedLatency | null;
   jitterNs: number | null;
   flows: WatchedFlow[];
-  /** Packets of flows beyond those that are kept one by one. */
+  /** Packets of flows beyond MAX_FLOWS. */
   otherPackets: number;
-  /** By the capturing side, since it began. */
+  /** Packets dropped by the captures since their start. */
   dropped: [sender: number | null, receiver: number | null];
 }
 
@@ -79,7 +82,7 @@ const MAX_FLOWS = 50_000;
 const LOOK_MS = 50;
 const KEY_WORDS = 10;
 
-/** Intervals as they are over, in order; those of a silence too. Ends with both sources. */
+/** Yields completed intervals in order, including silent ones. Ends with both sources. */
 export async function* watchPair(options: WatchOptions): AsyncGenerator<WatchedInterval> {
   const { kernels, sender, receiver, windowNs = WATCH_WINDOW_NS } = options;
   checkSeed(options.seed);
@@ -119,7 +122,7 @@ export async function* watchPair(options: WatchOptions): AsyncGenerator<WatchedI
     .finally(() => done.abort());
   try {
     while (!done.signal.aborted) {
-      // Rejects when all is read.
+      // Rejects when everything has been read.
       await setTimeout(options.lookMs ?? LOOK_MS, undefined, { signal: done.signal }).catch(() => {});
       yield* watch.over();
     }
@@ -162,11 +165,11 @@ interface Sums {
 class Watch {
   readonly #options: WatchOptions;
   readonly #intervalNs: number;
-  /** By the number of the interval since 1970. */
+  /** By interval number since 1970. */
   readonly #open = new Map<number, Sums>();
   readonly #passedNs: [bigint | null, bigint | null] = [null, null];
   readonly #ended: [boolean, boolean] = [false, false];
-  /** The first interval that was not handed out. */
+  /** The first interval not returned yet. */
   #next: number | null = null;
   #first: number | null = null;
   #last = Number.NEGATIVE_INFINITY;
@@ -181,7 +184,7 @@ class Watch {
     const lengthNs = this.#intervalNs;
     const first = Number(originNs / BigInt(lengthNs));
     const shift = Number(originNs % BigInt(lengthNs));
-    // Once for all rows: each is a new view of the kernels' memory.
+    // Once for all rows, because each call makes new views of the kernels' memory.
     const rows = columnsOf(batch);
     const { timeNs, delayNs, wireLength, count } = batch;
     const began = this.#beganAfter(originNs);
@@ -191,7 +194,7 @@ class Watch {
       if (sentNs < began) continue;
       const at = first + Math.floor((sentNs + shift) / lengthNs);
       const sums = this.#at(at);
-      // Handed out already: it came later than the window.
+      // Already returned: the packet came later than the window.
       if (!sums) continue;
       if (side === 0) this.#sent(sums, rows, i, wireLength[i]!);
       else if (Number.isNaN(delay)) sums.appeared++;
@@ -203,14 +206,14 @@ class Watch {
     this.#ended[side] = true;
   }
 
-  /** Interfaces are opened one after the other: what was sent before both were is not lost, it was not looked for. */
+  /** Interfaces are opened one after the other: packets sent before both were open do not count as lost. */
   #beganAfter(originNs: bigint): number {
     const { sender, receiver } = this.#options;
     const [a, b] = [sender.beganNs?.() ?? null, receiver.beganNs?.() ?? null];
     return a === null || b === null ? Number.NEGATIVE_INFINITY : Number(later(a, b) - originNs);
   }
 
-  /** Intervals whose packets have all arrived or are lost. */
+  /** Yields the intervals whose packets have all arrived or are lost. */
   *over(): Generator<WatchedInterval> {
     const { sender, receiver, windowNs = WATCH_WINDOW_NS } = this.#options;
     const passed = [sender, receiver].map((source, side) => {
@@ -321,7 +324,7 @@ function latencyOf({ matched, sum, min, max, histogram }: Sums): WatchedLatency 
 
 interface Columns {
   hash: Uint32Array;
-  /** meta and the four halves of addresses: a key as FlowKeySpec.describe reads it. */
+  /** meta and the four address halves: a key as FlowKeySpec.describe reads it. */
   key: [Uint32Array, Uint32Array, Uint32Array, Uint32Array, Uint32Array];
 }
 
@@ -329,7 +332,9 @@ function columnsOf({ flowHash, meta, addrA, addrB, addrC, addrD }: PacketBatch):
   return { hash: flowHash, key: [meta, addrA, addrB, addrC, addrD] };
 }
 
-/** A row's flow by its key; null where there are too many. Hashes only say where to look: flows with equal ones stay apart. */
+/**
+ * Returns a row's flow by its key; null if there are too many. The hash only gives the first place to look: flows with equal hashes stay separate.
+ */
 function flowOf({ flows }: Sums, rows: Columns, i: number): FlowSums | null {
   let at = (rows.hash[2 * i + 1]! & 0xf_ffff) * 0x1_0000_0000 + rows.hash[2 * i]!;
   for (let flow = flows.get(at); flow; flow = flows.get(++at)) if (isKey(flow.words, rows, i)) return flow;
@@ -343,7 +348,7 @@ function flowOf({ flows }: Sums, rows: Columns, i: number): FlowSums | null {
   return made;
 }
 
-/** Of IPv4 the first address column holds both addresses, and the others nothing. */
+/** Compares keys. For IPv4, the first address column holds both addresses and the others are unused. */
 function isKey(words: Uint32Array, { key: [meta, a, b, c, d] }: Columns, i: number): boolean {
   const is = (column: Uint32Array, at: number) =>
     words[at] === column[2 * i] && words[at + 1] === column[2 * i + 1];

@@ -1,4 +1,7 @@
-/** What came of each point, minute by minute of the epochs' time: records, late ones, duplicates, refused. Counted in memory and written every few seconds: a kill loses the counts of that time, never records. */
+/**
+ * Counts the records that arrived from each point, per minute of epoch time: records, late ones, duplicates, refused ones. Counts are kept in
+ * memory and written every few seconds. A kill loses the counts since the last write, never records.
+ */
 import type { ColumnType, Questions } from "./dialect.ts";
 import type { Database } from "./duckdb.ts";
 import type { Statements } from "./happenings.ts";
@@ -6,11 +9,11 @@ import type { Statements } from "./happenings.ts";
 export interface ArrivalCounts {
   records: number;
   bytes: number;
-  /** Came after their epoch was given up. */
+  /** Arrived after their epoch was closed. */
   late: number;
-  /** Were there already. */
+  /** Already stored. */
   duplicate: number;
-  /** Took the place of, or were put together with, another record of their epoch. */
+  /** Replaced, or were merged with, another record of their epoch. */
   changed: number;
   refused: number;
 }
@@ -36,7 +39,7 @@ const SUMS = COUNTS.map((c) => `sum(${c}) AS ${c}`).join(", ");
 export const ARRIVALS_TABLE = `CREATE TABLE IF NOT EXISTS arrivals (point VARCHAR, label VARCHAR, estimator VARCHAR, minute_ns BIGINT, ${COUNTS.map((c) => `${c} DOUBLE`).join(", ")})`;
 const MINUTE_NS = 60_000_000_000n;
 const POINT_KEY = "point, label, estimator";
-/** Whatever names come, no more are counted apart between two writes. */
+/** Most separate keys between two writes, whatever names arrive. */
 const MAX_PENDING = 100_000;
 
 export interface MinuteArrivals {
@@ -52,10 +55,10 @@ export abstract class ArrivalsTable {
     this.#db = db;
   }
 
-  /** Adds to the counts that are kept. */
+  /** Adds to the stored counts. */
   protected abstract add(arrivals: readonly MinuteArrivals[]): Promise<void>;
 
-  /** Several rows of a minute become one; those before a time go. */
+  /** Merges several rows of a minute into one, and removes those before a time. */
   abstract tidy(beforeNs: bigint): Promise<void>;
 
   count(
@@ -81,7 +84,7 @@ export abstract class ArrivalsTable {
     for (const count of COUNTS) known.counts[count] += more[count] ?? 0;
   }
 
-  /** What cannot be written is counted on. */
+  /** Writes the pending counts. If that fails, they stay pending. */
   async flush(): Promise<void> {
     const pending = [...this.#pending.values()];
     this.#pending = new Map();
@@ -93,7 +96,7 @@ export abstract class ArrivalsTable {
     }
   }
 
-  /** Of the minutes that begin in a time. */
+  /** Sums the minutes that begin in a time range. */
   async totals(fromNs: bigint, toNs: bigint): Promise<PointArrivals[]> {
     await this.flush();
     const rows = await this.#db.all(

@@ -1,11 +1,12 @@
 /**
- * Where the SQL of the two databases differs. Questions are written once (segment-reader.ts, flow-reader.ts, happenings.ts, arrivals.ts), in what both understand, and ask here for the rest.
- * ClickHouse keeps what is replaced or removed until it merges: `from` leaves that out, so that a question sees each row once.
+ * The differences between the SQL of the two databases. Queries are written once (segment-reader.ts, flow-reader.ts, happenings.ts,
+ * arrivals-table.ts) in what both understand, and use this for the rest. ClickHouse keeps replaced and removed rows until it merges; `from`
+ * excludes them, so a query sees each row once.
  */
 
 export type Value = string | number | bigint | boolean | null | object;
 
-/** Reads rows as arrays, in the order of the columns. */
+/** Returns rows as arrays, in column order. */
 export type ReadRows = (sql: string, values?: readonly Value[]) => Promise<Value[][]>;
 
 export type ColumnType = "text" | "bigint" | "integer" | "double" | "bytes";
@@ -13,31 +14,31 @@ export type ColumnType = "text" | "bigint" | "integer" | "double" | "bytes";
 export type TableName = "segments" | "flows" | "dirty" | "incidents" | "alerts" | "arrivals";
 
 export interface Dialect {
-  /** `FROM … WHERE …`: the rows that count; conditions follow with AND. */
+  /** `FROM … WHERE …` for the rows that count; further conditions follow with AND. */
   from(table: TableName): string;
-  /** Rows of segments or flows that start in a time: as the database finds them quickly. */
+  /** Rows of segments or flows that start in a time range, in a form the database finds quickly. */
   starting(fromNs: string, toNs: string): string;
-  /** Rows that end after a time and start before another. */
+  /** Rows that end after `fromNs` and start before `toNs`. */
   touching(fromNs: string, toNs: string): string;
-  /** Whole quotient of two positive numbers. */
+  /** Integer quotient of two positive numbers. */
   quotient(a: string, b: string): string;
   bigint(sql: string): string;
-  /** As text; empty for NULL. */
+  /** As text; NULL becomes the empty text. */
   text(sql: string): string;
-  /** Texts with commas between them. */
+  /** Concatenates texts with commas. */
   listed(texts: readonly string[]): string;
-  /** Of a group: all its texts, with semicolons between them. */
+  /** Aggregate: all texts of a group, joined with semicolons. */
   gathered(text: string): string;
-  /** Of a group: quantile between the two nearest values, and median distance from the median. */
+  /** Aggregates: the interpolated quantile, and the median absolute deviation. */
   quantile(column: string, share: number): string;
   medianDistance(column: string): string;
-  /** A column of bytes, as `bytesOf` reads it. */
+  /** A column of bytes, in the form `bytesOf` reads. */
   bytes(column: string): string;
-  /** Questions that others use by name: what comes before those, and what they call them. */
+  /** Named subqueries: the text in front of a query, and how to refer to each. */
   named(questions: ReadonlyMap<string, string>): { before: string; of: (name: string) => string };
 }
 
-/** How a question reaches a database. */
+/** Access to a database. */
 export interface Questions {
   all: ReadRows;
   dialect: Dialect;
@@ -62,13 +63,13 @@ export const DUCKDB: Dialect = {
 };
 
 const HOUR_NS = 3_600_000_000_000n;
-/** Longer epochs than this are not looked for before a time. */
+/** Longest epoch that is found when its start lies before the requested time. */
 const LONGEST_NS = 48n * HOUR_NS;
-/** Flows of an epoch are one row of arrays (clickhouse/schema.ts). */
+/** The flows of an epoch are one row of arrays (clickhouse/schema.ts). */
 const FLOW_ARRAYS = "flow, packets, lost, bytes, mean_ns, low_ns, high_ns, state";
 const sorted = (column: string) => `arraySort(groupArray(assumeNotNull(${column})))`;
 
-/** Between the two values of a sorted array that are nearest to a share of it. */
+/** Interpolates linearly between the two values of a sorted array that are nearest to a share of it. */
 function between(array: string, share: string): string {
   const place = `(length(${array}) - 1) * ${share}`;
   const low = `${array}[toUInt32(floor(${place})) + 1]`;

@@ -1,4 +1,4 @@
-/** Results in one file (DuckDB). What belongs together is one transaction: a kill leaves nothing half made. */
+/** Results in one DuckDB file. Writes that belong together are one transaction, so a kill leaves nothing half done. */
 import { earlier, later } from "../base/time.ts";
 import { ARRIVALS_TABLE, DuckdbArrivals } from "./arrivals-table.ts";
 import { type ColumnType, DUCKDB, type ReadRows, type Value } from "./dialect.ts";
@@ -23,12 +23,12 @@ import {
   segmentValues,
 } from "./tables.ts";
 
-/** Names of spans that are remembered: forgotten ones are looked for in the table. */
+/** Most names of marked spans kept in memory; others are looked up in the table. */
 const MAX_DIRTY = 100_000;
 const KEY_TYPES = KEY.map((name) => SEGMENT_COLUMNS.find(([column]) => column === name)?.[2] ?? "text");
 const SAME_SPAN = KEY.map((name) => `dirty.${name} = i.${name}`).join(" AND ");
 
-/** Rows that say how wide rows are. */
+/** Number of rows used to estimate the width of a row. */
 const SAMPLE = 1000;
 const WIDTHS: Record<ColumnType, (name: string) => string> = {
   text: (name) => `coalesce(strlen(${name}), 0)`,
@@ -47,11 +47,11 @@ export class DuckdbStore extends ResultsStore {
   readonly alerts: DuckdbHappenings;
   readonly arrivals: DuckdbArrivals;
   readonly #db: Database;
-  /** One statement after the other: a transaction is the connection's. Reading has a connection, and a line, of its own. */
+  /** Writes run one at a time, because a transaction belongs to the connection. Reads have a connection and a queue of their own. */
   readonly #writing: Line;
   readonly #reading: Line;
   readonly #all: ReadRows;
-  /** Spans that are in the table `dirty`, as far as this process has written them: a row of the same minute marks nothing anew. */
+  /** Spans known to be in the table `dirty`, written by this process: further rows of the same minute need no mark. */
   readonly #dirty = new Set<string>();
   readonly #newest = new NewestRows();
 
@@ -95,7 +95,7 @@ export class DuckdbStore extends ResultsStore {
     }
     for (const [name, type] of SEGMENT_COLUMNS.filter((c) => ADDED.includes(c[0])))
       await db.run(`ALTER TABLE segments ADD COLUMN IF NOT EXISTS ${name} ${type}`);
-    // Spans of a step that are to be made from the rows below.
+    // Spans of a step that must be rolled up from finer rows.
     await db.run(
       "CREATE TABLE IF NOT EXISTS dirty (from_point VARCHAR, to_point VARCHAR, label VARCHAR, estimator VARCHAR, step_s INTEGER, start_ns BIGINT)",
     );
@@ -120,7 +120,7 @@ export class DuckdbStore extends ResultsStore {
       });
       if (this.#dirty.size > MAX_DIRTY) this.#dirty.clear();
       for (const name of marked) this.#dirty.add(name);
-      // One write after the other, as they are in the table.
+      // In the order in which writes reach the table.
       this.#newest.note(segments);
     });
     this.noteSegments(segments);
@@ -134,7 +134,7 @@ export class DuckdbStore extends ResultsStore {
     return toNs < lastNs ? await read() : await this.#newest.fill(fromNs, read);
   }
 
-  /** An end that came late: the row that said it was missing goes. Returns what went. */
+  /** Deletes rows that reported an endpoint as missing which has arrived since. Returns the deleted rows. */
   async #dropMissing(rows: readonly SegmentRow[]): Promise<Dropped[]> {
     const gone: Dropped[] = [];
     for (const { segment, estimator, startNs, endNs, mode, missing } of rows) {
@@ -164,7 +164,7 @@ export class DuckdbStore extends ResultsStore {
     const starts = rows.map((r) => r[5] as bigint);
     const [first, last] = [starts.reduce(earlier), starts.reduce(later)];
     const same = KEY.map((name) => `t.${name} = i.${name}`).join(" AND ");
-    // One that has both ends stays, whatever comes later: records of one end may be gone when its time is looked at again.
+    // A row with both endpoints is never replaced by one lacking an endpoint: its record may be gone when the time is estimated again.
     if (table === "segments")
       await db.run(
         `DELETE FROM incoming_segments i USING segments t WHERE i.step_s = 0 AND i.missing > 0 AND t.missing = 0 AND t.start_ns BETWEEN $1 AND $2 AND ${same}`,
@@ -178,7 +178,7 @@ export class DuckdbStore extends ResultsStore {
     await db.run(`DELETE FROM incoming_${table}`);
   }
 
-  /** Returns those that are there when the transaction is over. */
+  /** Marks spans. Returns the names of the spans that are marked once the transaction commits. */
   async #markDirty(spans: readonly OpenSpan[]): Promise<string[]> {
     const fresh = spans.filter((span) => !this.#dirty.has(dirtyName(span)));
     if (fresh.length === 0) return [];
@@ -209,7 +209,7 @@ export class DuckdbStore extends ResultsStore {
         await this.#db.append("incoming_dirty", spans.map(keyOf), KEY_TYPES);
         await this.#db.run(`DELETE FROM dirty USING incoming_dirty i WHERE ${SAME_SPAN}`);
         await this.#db.run("DELETE FROM incoming_dirty");
-        // Whatever becomes of the transaction: at worst a span is marked that is marked already.
+        // Correct even if the transaction fails: at worst, a marked span is marked again.
         for (const span of spans) this.#dirty.delete(dirtyName(span));
       }),
     );
@@ -241,7 +241,7 @@ export class DuckdbStore extends ResultsStore {
     this.#newest.forget();
   }
 
-  /** Of the rows of a step: as many as there are, as wide as the newest of them. */
+  /** Estimated size of the rows of a step: their number times the mean width of the newest ones. */
   async #bytesOf(step: Step): Promise<number> {
     let bytes = 0;
     for (const [table, columns] of [
@@ -287,7 +287,7 @@ export class DuckdbStore extends ResultsStore {
   }
 }
 
-/** One after the other, whatever becomes of those before. */
+/** Runs work items one at a time; a failure does not stop the following ones. */
 class Line {
   #last: Promise<unknown> = Promise.resolve();
 

@@ -1,22 +1,22 @@
-/** The embedded database, loaded when a collector starts and not before: 68 MB of native code that nobody else needs. */
+/** The embedded database, loaded only when a collector starts: 68 MB of native code that nothing else needs. */
 import type { DuckDBConnection, DuckDBInstance, DuckDBValue } from "@duckdb/node-api";
 import { UsageError } from "../base/errors.ts";
 import type { ColumnType, ReadRows, Value } from "./dialect.ts";
 
 export interface Database {
   run(sql: string, values?: readonly Value[]): Promise<void>;
-  /** Rows as arrays, in the order of the columns; on a connection of its own, which does not wait for what is being written, and sees what was committed. */
+  /** Returns rows as arrays, in column order. Uses a connection of its own, which does not wait for writes and sees committed rows only. */
   all: ReadRows;
-  /** Rows into a table, faster than statements. */
+  /** Appends rows to a table; faster than statements. */
   append(table: string, rows: readonly (readonly Value[])[], types: readonly ColumnType[]): Promise<void>;
-  /** All of it or nothing. */
+  /** Runs `work` in a transaction. */
   transaction<T>(work: () => Promise<T>): Promise<T>;
   close(): void;
 }
 
 export class DatabaseDamaged extends Error {}
 
-/** DatabaseDamaged where the file is none of its kind. UsageError where the package is missing, or another process has the file. */
+/** Throws DatabaseDamaged if the file is not a database, UsageError if the package is missing or another process has the file open. */
 export async function openDatabase(path: string, memoryBytes = 192e6): Promise<Database> {
   const { DuckDBInstance } = await load();
   let instance: DuckDBInstance;

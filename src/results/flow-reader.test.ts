@@ -9,10 +9,10 @@ import { combineFlow, type FlowRow, type SegmentRow, type Step } from "./rows.ts
 const SEGMENT = { from: "A", to: "B", label: "" };
 const START_NS = 1_700_002_800_000_000_000n;
 const EPOCH_NS = 10_000_000_000n;
-/** A bit more than an hour. */
+/** A little more than an hour. */
 const EPOCHS = 400;
 const heavy = (i: number) => `heavy-${i}`;
-/** In one epoch of 40, and more of them in a minute than it keeps. */
+/** Appears in one epoch of 40; a minute has more of these than it keeps. */
 const rare = (epoch: number, i: number) => `rare-${epoch % 40}-${i}`;
 
 function stateOf(meanNs: number, packets: number) {
@@ -52,7 +52,7 @@ beforeAll(async () => {
     for (let i = 0; i < 45; i++) add(rare(e, i), 1 + (i % 9));
   }
   await store.write(segments, flows);
-  // The last ones are not rolled up yet.
+  // The last epochs are not rolled up yet.
   await store.rollUp(START_NS + BigInt(EPOCHS - 20) * EPOCH_NS);
 });
 

@@ -1,6 +1,7 @@
 /**
- * Rows of flows, read. A time is covered by the coarsest rows that lie in it whole and are rolled up, by finer ones at its ends; and wherever a minute or an hour did not keep a flow (they keep those
- * with the most packets), by what is below: a flow's total is the same however it is put together.
+ * Reads rows of flows. A time range is covered by the coarsest rolled-up rows that lie inside it, and by finer rows at its ends. Minutes and hours
+ * keep only the flows with the most packets; for a flow missing there, finer rows are used. A flow's total is therefore the same whichever rows
+ * make it up.
  */
 import { UsageError } from "../base/errors.ts";
 import { earlier, later } from "../base/time.ts";
@@ -20,7 +21,10 @@ export class FlowReader {
     this.#questions = questions;
   }
 
-  /** Rows of these flows in a time, in order of it; each part of the time once. `step`: the coarsest that may be read. UsageError where there are too many. */
+  /**
+   * Returns the rows of these flows in order of time, each part of the time once. `step`: the coarsest rows allowed. Throws UsageError if there are
+   * too many.
+   */
   async rows(selection: RowSelection, flows: readonly string[], step: Step): Promise<FlowRow[]> {
     const { rows, cutNs } = await this.rowsUpTo(selection, flows, step, MAX_ROWS);
     if (cutNs === null) return rows;
@@ -31,7 +35,7 @@ export class FlowReader {
     );
   }
 
-  /** Of more than `most`, the first: all up to `cutNs`. */
+  /** Like `rows`, but reads at most about `most`: all rows before `cutNs`. */
   async rowsUpTo(
     selection: RowSelection,
     flows: readonly string[],
@@ -41,7 +45,7 @@ export class FlowReader {
     if (flows.length === 0) return { rows: [], cutNs: null };
     const whole = step === 0 ? [] : await this.#wholeRows(selection, flows, step, most + 1);
     const coarse = new CoarseRows(whole);
-    // Epochs only of what is not covered: most rows are those of epochs, and reading them is what takes time.
+    // Reads epochs only where coarser rows leave gaps: most rows are epochs, and reading them is the main cost.
     const fine = await this.#epochRows(selection, flows, coarse.gaps(selection, flows), most + 1);
     const cuts = [whole[most], fine[most]].flatMap((row) => (row ? [row.startNs] : []));
     const cutNs = cuts.length === 0 ? null : cuts.reduce(earlier);
@@ -89,7 +93,7 @@ export class FlowReader {
     return rows.map((row) => flowRow(selection, row));
   }
 
-  /** All flows of a time in rows of one step; where the time begins within one, it counts whole. */
+  /** Returns all flows of a time range in rows of one step; a row that reaches into the range counts whole. */
   async allRows(selection: RowSelection, step: Step, most = Number.MAX_SAFE_INTEGER): Promise<FlowRow[]> {
     const { dialect } = this.#questions;
     const rows = await this.#questions.all(
@@ -99,7 +103,7 @@ export class FlowReader {
     return rows.map((row) => flowRow(selection, row));
   }
 
-  /** All flows of one step, of several segments and estimators, from the time that those start on; in order of time. */
+  /** Returns all flows in rows of one step for several segments and estimators, from the first span's start on, in order of time. */
   async rowsOf(spans: readonly RowsFrom[], toNs: bigint, step: Step): Promise<FlowRow[]> {
     const { dialect } = this.#questions;
     const [first] = spans;
@@ -118,7 +122,7 @@ export class FlowReader {
     );
   }
 
-  /** Flows by packets in a time: names only. */
+  /** Returns the names of the flows with the most packets in a time range. */
   async top(selection: RowSelection, step: Step, most: number): Promise<string[]> {
     const { dialect } = this.#questions;
     const levels = coarser(step);
@@ -156,12 +160,12 @@ interface NsSpan {
 const MINUTE_NS = lengthNs(60);
 const HOUR_NS = lengthNs(3600);
 const LONG_NS = 72n * HOUR_NS;
-/** More gaps than this are read as one. */
+/** More gaps than this are read as one range. */
 const MAX_GAPS = 32;
-/** Rows that one question may read. */
+/** Most rows one question may read. */
 const MAX_ROWS = 100_000;
 
-/** Minutes and hours of flows that are read as they are. */
+/** Minute and hour rows of flows that are used as they are. */
 class CoarseRows {
   readonly rows: FlowRow[];
   readonly #hours = new Set<string>();
@@ -170,7 +174,7 @@ class CoarseRows {
   constructor(all: readonly FlowRow[]) {
     for (const { step, flow, startNs } of all)
       (step === 3600 ? this.#hours : this.#minutes).add(`${startNs} ${flow}`);
-    // An hour stands for its minutes.
+    // An hour replaces its minutes.
     this.rows = all.filter(
       (r) => r.step === 3600 || !this.#hours.has(`${bucketOf(r.startNs, 3600)} ${r.flow}`),
     );
@@ -182,7 +186,7 @@ class CoarseRows {
     );
   }
 
-  /** Times in which one of the flows is not covered. However long the time asked for, what is looked through is the part that has rows. */
+  /** Returns the time ranges in which a flow is not covered. Only the part of the range that has rows is scanned. */
   gaps({ fromNs, toNs }: RowSelection, flows: readonly string[]): NsSpan[] {
     if (this.rows.length === 0) return [{ fromNs, toNs }];
     const isLong = toNs - fromNs > LONG_NS;
@@ -197,7 +201,7 @@ class CoarseRows {
     if (firstNs > fromNs) add(fromNs, firstNs);
     let ns = firstNs;
     while (ns < lastNs) {
-      // Of a long time whole hours: what minutes cover in them is read for nothing.
+      // For long ranges, whole hours: epochs covered by minutes are then read needlessly.
       const byHours = isLong || flows.every((f) => this.#hours.has(`${bucketOf(ns, 3600)} ${f}`));
       const endNs = byHours ? bucketOf(ns, 3600) + HOUR_NS : bucketOf(ns, 60) + MINUTE_NS;
       if (
@@ -213,7 +217,7 @@ class CoarseRows {
   }
 }
 
-/** Steps up to this one, but for the epochs themselves. */
+/** The steps up to this one, except epochs. */
 function coarser(step: Step): Step[] {
   return STEPS.filter((s) => s > 0 && s <= step);
 }
@@ -222,7 +226,7 @@ function lengthNs(step: Step): bigint {
   return BigInt(step) * 1_000_000_000n;
 }
 
-/** Not to be rolled up again. */
+/** SQL condition: the span does not need to be rolled up again. */
 function notOpen(dialect: Dialect, step: Step): string {
   return `start_ns NOT IN (SELECT start_ns ${dialect.from("dirty")} AND ${OWN} AND step_s = ${step} AND start_ns >= $5 AND start_ns < $6)`;
 }

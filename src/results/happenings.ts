@@ -1,32 +1,35 @@
-/** Things that begin and end (incidents, alerts), kept beside the rows: each under its id, with its times and the rest as JSON. Written again it replaces the one before. */
+/**
+ * Events with a start and an end (incidents, alerts), stored beside the rows: id, times and a JSON body. Writing one again replaces the earlier
+ * version.
+ */
 import type { Questions, Value } from "./dialect.ts";
 
 export interface Happening {
   id: string;
   startNs: bigint;
-  /** Null: it goes on. */
+  /** Null while it lasts. */
   closedNs: bigint | null;
   /** JSON. */
   body: string;
 }
 
 export interface HappeningSelection {
-  /** Those that went on at some time from here on, and before there. */
+  /** Those that overlap this time range. */
   fromNs?: bigint | undefined;
   toNs?: bigint | undefined;
   open?: boolean | undefined;
   limit: number;
-  /** Only those behind this one, in the order of the answer. */
+  /** Only those after this one, in the order of the answer. */
   after?: HappeningPlace | undefined;
 }
 
-/** Where one is in the order of answers: several may begin at the same time. */
+/** Position in the order of answers. Several may start at the same time, so it includes the id. */
 export type HappeningPlace = Pick<Happening, "startNs" | "id">;
 
-/** How a table of the results is reached: one statement after the other. */
+/** Runs statements on a results table, one at a time. */
 export interface Statements extends Questions {
   run(sql: string, values?: readonly Value[]): Promise<void>;
-  /** All of them or none, with nothing in between. */
+  /** Runs all statements or none, with no other statement in between. */
   runAll(statements: readonly (readonly [sql: string, values: readonly Value[]])[]): Promise<void>;
 }
 
@@ -43,10 +46,10 @@ export abstract class HappeningTable {
 
   abstract write(happening: Happening): Promise<void>;
 
-  /** Removes those that closed before. */
+  /** Removes those that closed before a time. */
   abstract retain(beforeNs: bigint): Promise<void>;
 
-  /** The latest first. */
+  /** Lists them, newest first. */
   async list({ fromNs, toNs, open, after, limit }: HappeningSelection): Promise<Happening[]> {
     const where: string[] = [];
     const values: Value[] = [];

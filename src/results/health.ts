@@ -1,4 +1,4 @@
-/** How a segment is, judged by its own normal (normals.ts): the same on the page and on the command line. */
+/** Judges a segment's health against its own normal (normals.ts), the same way on the page and on the command line. */
 import type { SegmentOverview } from "./overview.ts";
 import type { SeriesPoint } from "./series.ts";
 
@@ -13,7 +13,7 @@ export const HEALTH_WORDS: Readonly<Record<Health, string>> = {
   fine: "normal",
 };
 
-/** Slow: the whole interval is above the median by this many spreads, and by this share of it. */
+/** Slow: the whole interval is above the median by this many spreads and by this share of the median. */
 const SPREADS = 4;
 const SHARE = 0.25;
 const LOSS = 0.01;
@@ -24,7 +24,7 @@ type Judged = Pick<SegmentOverview, "latest" | "normal">;
 
 const msOf = (ns: string): number => Number(BigInt(ns) / 1000n) / 1000;
 
-/** More packets are missing than may be in flight at the end of the epoch: rate × delay on average, a few more by chance. */
+/** Whether more packets are missing than can be in flight at the epoch's end: rate × delay on average, plus four standard deviations. */
 export function surelyLost({ sent, received, lost, latency }: SeriesPoint, lengthMs: number): boolean {
   const inFlight = ((sent ?? 0) / (lengthMs * 1e6)) * Math.abs(latency?.meanNs ?? 0);
   const missing = sent !== null && received !== null ? sent - received : (lost ?? 0);
@@ -49,7 +49,7 @@ function isSilent(latest: SeriesPoint, nowMs: number): boolean {
   return nowMs - endMs > Math.max(SILENT_MS, SILENT_EPOCHS * lengthMs);
 }
 
-/** How many times its own normal; null where there is none. */
+/** Ratio of the current delay to the normal; null if either is unknown. */
 export function overNormal({ latest, normal }: Judged): number | null {
   return latest?.latency && normal && normal.valueNs > 0 ? latest.latency.meanNs / normal.valueNs : null;
 }

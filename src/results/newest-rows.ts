@@ -1,11 +1,12 @@
 /**
- * The newest epoch of each segment and estimator, kept in memory by a store that nobody else writes to: the overview asks for it with every look, and the database takes a while to find it. Read once, for
- * a time after which there is no row, and kept up to date by what is written; a question that goes further back is read again.
+ * Keeps the newest epoch of each segment and estimator in memory, for a store with a single writer: every overview asks for it, and the database
+ * takes long to find it. It is read once, for a time after which there is no further row, and then kept up to date by the writes. Questions about
+ * earlier times are read from the database.
  */
 import type { SegmentRow } from "./rows.ts";
 
 interface Kept {
-  /** Of segments that are not listed, no row starts from here on. */
+  /** Segments not listed here have no row that starts at or after this time. */
   sinceNs: bigint;
   rows: Map<string, SegmentRow>;
 }
@@ -15,17 +16,17 @@ const keyOf = ({ segment: { from, to, label }, estimator }: SegmentRow): string 
 
 export class NewestRows {
   #kept: Kept | null = null;
-  /** Being read: what is written meanwhile is noted there, too. */
+  /** Reads in progress: rows written meanwhile are noted there too. */
   readonly #filling = new Set<Kept>();
 
-  /** The newest of those that start in a time; null where they must be read. */
+  /** Returns the newest rows that start in a time range; null if they must be read from the database. */
   within(fromNs: bigint, toNs: bigint): SegmentRow[] | null {
     if (!this.#kept || fromNs < this.#kept.sinceNs) return null;
     const rows = [...this.#kept.rows.values()];
     return rows.some((r) => r.startNs >= toNs) ? null : rows.filter((r) => r.startNs >= fromNs);
   }
 
-  /** Reads and keeps the newest since a time. */
+  /** Reads the newest rows since a time, and keeps them. */
   async fill(sinceNs: bigint, read: () => Promise<SegmentRow[]>): Promise<SegmentRow[]> {
     const own: Kept = { sinceNs, rows: new Map() };
     this.#filling.add(own);
@@ -47,14 +48,14 @@ export class NewestRows {
     for (const { rows } of this.#kept ? [this.#kept, ...this.#filling] : this.#filling) take(rows, epochs);
   }
 
-  /** Rows went: all is read again. */
+  /** Called after rows were removed: everything is read again. */
   forget(): void {
     this.#kept = null;
     this.#filling.clear();
   }
 }
 
-/** Later ones replace those before; one that names an end as missing replaces none that has both. */
+/** Later rows replace earlier ones; a row lacking an endpoint never replaces one that has both. */
 function take(rows: Map<string, SegmentRow>, written: readonly SegmentRow[]): void {
   for (const row of written) {
     const key = keyOf(row);

@@ -1,26 +1,27 @@
 /**
- * What is normal for a segment: the median of its delay, and how far from that it usually is. Of the same hour of the week, where there are weeks of rows; else of the hours of a week; else of the last
- * hours by minutes; else of the last minutes by epochs, where the lower quartile stands for the median: most of so short a time may be the trouble itself.
+ * The normal delay of a segment: its median and usual spread. Taken from the same hour of the week if there are weeks of rows; else from a week of
+ * hours; else from the last hours by minutes; else from the last minutes by epochs. In that last case the lower quartile replaces the median,
+ * because most of so short a time may be the trouble itself.
  */
 import type { ResultsStore } from "./results-store.ts";
 
 export interface Normal {
   valueNs: number;
-  /** 1.48 times the median distance from the median: the standard deviation of what is Gaussian. */
+  /** 1.48 times the median absolute deviation: the standard deviation if the delays are Gaussian. */
   spreadNs: number;
   of: "hour of the week" | "last week" | "last hours" | "last minutes";
 }
 
 const HOUR_NS = 3_600_000_000_000n;
 const WEEK_NS = 168n * HOUR_NS;
-/** Of the hours before and after, too: three weeks are nine hours. */
+/** Includes the hours before and after, so three weeks yield nine hours. */
 const FEWEST_OF_WEEK = 9;
 const SOURCES = [
   { of: "last week", step: 3600, lengthNs: WEEK_NS, fewest: 12, share: 0.5 },
   { of: "last hours", step: 60, lengthNs: 6n * HOUR_NS, fewest: 60, share: 0.5 },
   { of: "last minutes", step: 0, lengthNs: HOUR_NS / 6n, fewest: 10, share: 0.25 },
 ] as const;
-/** They change slowly, and are asked for with every overview. */
+/** Cached, because normals change slowly and every overview asks for them. */
 const KEPT_MS = 60_000;
 const KEPT_OLD_MS = 3_600_000;
 
@@ -33,14 +34,14 @@ export class Normals {
     this.#store = store;
   }
 
-  /** By segment and estimator (`normalKey`), from what lies before a time. `old`: those of the last hour will do, where there are any. */
+  /** Returns the normals by segment and estimator (`normalKey`), from rows before a time. `old`: accepts cached ones from the last hour. */
   async before(toNs: bigint, { nowMs = Date.now(), old = false } = {}): Promise<ReadonlyMap<string, Normal>> {
     const made = this.#made;
-    // A minute more or less is all the same; early on, when there is little, each minute counts.
+    // A minute more or less does not matter. An empty result is never reused: at the beginning each minute counts.
     const [nearNs, keptMs] = old ? [HOUR_NS, KEPT_OLD_MS] : [HOUR_NS / 60n, KEPT_MS];
     const near = made && toNs >= made.toNs && toNs - made.toNs < nearNs;
     if (made && near && made.normals.size > 0 && nowMs - made.atMs < keptMs) return made.normals;
-    // Those who ask at once get the same.
+    // Concurrent requests share one computation.
     if (this.#making?.toNs !== toNs) this.#making = { toNs, normals: normalsBefore(this.#store, toNs) };
     const making = this.#making;
     try {

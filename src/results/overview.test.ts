@@ -1,4 +1,4 @@
-/** All segments at a glance: what the steps say against a plain sum over rows, from epochs, from minutes and from both; what is normal for a segment. */
+/** The overview of all segments: its steps compared with a plain sum over rows, from epochs, from minutes and from both; the normal of a segment. */
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -106,7 +106,7 @@ describe("an overview", () => {
   });
 
   it("says the same from minutes, from epochs, and where only some minutes are rolled up", async () => {
-    // Bounds are those of the rows: a minute's are narrower than an epoch's.
+    // Bounds differ: a minute's are narrower than an epoch's.
     const told = async () =>
       (await ask(5)).segments.map(({ meanNs, lossRate, sent, lost, epochs, latest }) => ({
         ...{ meanNs, lossRate, sent, lost, epochs, latest },
@@ -140,7 +140,7 @@ describe("an overview", () => {
       ]);
     const second = (s: number) => BEGIN_NS + BigInt(s) * SECOND_NS;
     await store.write([row("", 310, 5e6)], []);
-    // An older one changes nothing, nor does one that lacks an end.
+    // An older row changes nothing, nor does one lacking an endpoint.
     await store.write([row("gold", 120, 1e6), row("", 310, 0, { missing: 1 })], []);
     expect((await newest()).sort()).toEqual([
       ["", second(310), 0],
@@ -182,7 +182,7 @@ describe("an overview", () => {
     };
     const { segments } = await overview(store, new Normals(store), asked);
     const found = segments.find((s) => s.label === "begins");
-    // 2 are in flight on average, 7 by chance; of 2,000 packets in ten seconds it would be one.
+    // 2 packets are in flight on average, 7 by chance. Against the 2,000 packets of ten seconds, only one would pass as in flight.
     expect(found?.lossRate.filter((l) => l !== null && l > 0)).toEqual([]);
     expect(found).toMatchObject({ sent: 2000, lost: 0 });
   });

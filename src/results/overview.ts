@@ -1,7 +1,7 @@
 /**
- * All segments at a glance: the newest answer of each, and its delay and loss over a time in a few dozen steps, in two statements whatever their number. The newest answer is exact, by the rules of
- * all answers; a step's mean is weighted by packets, and its low and high are the lowest and the highest of the answers in it: made to be looked at. Lost is sent minus received, where both
- * are known, and more than can be in flight at the ends of the time.
+ * An overview of all segments in two queries, whatever their number: each one's newest answer, and its delay and loss over time in a few dozen
+ * steps. The newest answer is exact, by the same rules as all answers. Steps are for display: the mean is weighted by packets, and low and high are
+ * the lowest and highest bound in the step. Loss is sent minus received, if both are known and more is missing than can be in flight.
  */
 import { invalidValue } from "../base/errors.ts";
 import { later } from "../base/time.ts";
@@ -18,17 +18,17 @@ export interface SegmentOverview {
   label: string;
   estimator: string;
   estimators: string[];
-  /** End of its newest row, which may lie behind the time asked for: in the future, where clocks are wrong. */
+  /** End of its newest row. It may lie after the requested time, or in the future if a clock is wrong. */
   lastNs: string;
   latest: SeriesPoint | null;
-  /** Null where there is too little to know. */
+  /** Null if there is too little data. */
   normal: Normal | null;
   sent: number | null;
   lost: number | null;
   epochs: number;
   missing: number;
   refused: number;
-  /** One value per step; null where there is no answer. */
+  /** One value per step; null if there is no answer. */
   meanNs: (number | null)[];
   lowNs: (number | null)[];
   highNs: (number | null)[];
@@ -43,19 +43,19 @@ export interface Overview {
 }
 
 export interface OverviewQuestion {
-  /** Null: all. */
+  /** Null: any. */
   from: string | null;
   to: string | null;
-  /** Null: to the newest, and an hour before that. */
+  /** Null: up to the newest row, and one hour before that. */
   fromNs: bigint | null;
   toNs: bigint | null;
-  /** Without `fromNs`: how long before the end it begins, instead of an hour. */
+  /** If `fromNs` is null: length of the range, instead of an hour. */
   lengthNs?: bigint | undefined;
-  /** 0: none, and no sums; the newest answers alone are quick. */
+  /** 0: no steps and no sums, which is fast. */
   steps: number;
-  /** Default: the clock of this machine. */
+  /** Default: this machine's clock. */
   nowNs?: bigint;
-  /** Which estimator stands for a segment: the first of these that it has. */
+  /** Preferred estimators; the first one that a segment has represents it. */
   preferred: readonly string[];
 }
 
@@ -88,7 +88,7 @@ export async function overview(
   ]);
   const segments = emptySegments(known, question.preferred, { normal, length });
   const coveredNs = new Map<SegmentOverview, number>();
-  // Steps of a segment come one after the other.
+  // The steps of a segment are adjacent.
   let before: { step: StepRow; own: SegmentOverview | undefined } | null = null;
   const ownOf = (step: StepRow) => {
     const { from, to, label, estimator } = step;
@@ -128,7 +128,7 @@ export async function overview(
   return { fromNs: `${fromNs}`, toNs: `${toNs}`, stepNs: `${stepNs}`, segments: list };
 }
 
-/** By `normalKey`, with nothing in their steps yet. */
+/** Overviews with empty steps, by `normalKey`. */
 function emptySegments(
   known: readonly KnownSegment[],
   preferred: readonly string[],
@@ -149,10 +149,10 @@ function emptySegments(
   return segments;
 }
 
-/** Clocks of taps may be ahead by so much. */
+/** Allowance for tap clocks that run ahead. */
 const AHEAD_NS = 60n * SECOND_NS;
 
-/** The newest end that may be now: one point whose clock is wrong does not move all others out of sight. */
+/** The newest end that is not in the future: a single point with a wrong clock must not move all others out of the range. */
 function newestOf(ends: readonly bigint[], nowNs: bigint): bigint {
   const past = ends.filter((ns) => ns <= nowNs + AHEAD_NS);
   return (past.length > 0 ? past : ends).reduce(later, 0n);
@@ -163,11 +163,11 @@ function exactPoint(row: SegmentRow): SeriesPoint | null {
   return made ? pointOf(made) : null;
 }
 
-/** `coveredNs`: how long the epochs are that a segment's packets are counted in. */
+/** `coveredNs`: total length of the epochs in which a segment's packets were counted. */
 function addLoss(own: SegmentOverview, step: StepRow, coveredNs: Map<SegmentOverview, number>): void {
   const { at, sent, received } = step;
   if (sent === null || received === null) return;
-  // The first and the last step may be there in part: their rate is that of the part.
+  // The first and last step may be incomplete, so the rate uses the covered part.
   const lost = beyondFlight(sent - received, sent / step.coveredNs, step.meanNs);
   own.lossRate[at] = sent > 0 ? lost / sent : null;
   own.sent = (own.sent ?? 0) + sent;
@@ -175,13 +175,13 @@ function addLoss(own: SegmentOverview, step: StepRow, coveredNs: Map<SegmentOver
   coveredNs.set(own, (coveredNs.get(own) ?? 0) + step.coveredNs);
 }
 
-/** Packets that are missing beyond those that may be in flight at the end of a time: rate × delay on average, a few more by chance. */
+/** Returns the missing packets, or 0 if they may be in flight at the end of the time: rate × delay on average, plus four standard deviations. */
 function beyondFlight(missing: number, ratePerNs: number, delayNs: number | null): number {
   const inFlight = ratePerNs * Math.abs(delayNs ?? 0);
   return missing > inFlight + 4 * Math.sqrt(inFlight) + 1 ? missing : 0;
 }
 
-/** Four digits are more than a sparkline shows. */
+/** Four digits are more than a sparkline can show. */
 function rounded(ns: number | null): number | null {
   return ns === null ? null : Number(ns.toPrecision(4));
 }
@@ -194,7 +194,7 @@ function niceStepNs(roughNs: bigint): bigint {
     : BigInt(seconds) * SECOND_NS;
 }
 
-/** Rows of this step make up the steps asked for. */
+/** The coarsest rows that can make up these steps. */
 function stepBelow(stepNs: bigint): Step {
   return STEPS.filter((s) => s === 0 || stepNs >= BigInt(s) * SECOND_NS).at(-1) ?? 0;
 }

@@ -1,9 +1,11 @@
 /**
- * Where results are kept: rows of segments and flows, incidents, alerts and arrivals. Two databases: DuckDB embedded (duckdb-store.ts), ClickHouse on servers (clickhouse/). Both answer the same questions
- * with the same numbers: what is asked is written once (segment-reader.ts, flow-reader.ts), and so is how minutes and hours are made of what is below them.
+ * The result store: rows of segments and flows, incidents, alerts and arrivals. Two implementations: embedded DuckDB (duckdb-store.ts) and ClickHouse
+ * servers (clickhouse/). Both answer the same questions with the same numbers, because queries (segment-reader.ts, flow-reader.ts) and the roll-up are
+ * written once.
  *
- * A row written again replaces the one before: what is estimated twice, after a crash or because a late record came, counts once. A row that names an end as missing never replaces one that has both.
- * Rows of a minute and of an hour are made when their time is over, and again when something in them changes: which ones are to be made is kept beside the rows.
+ * A row written again replaces the earlier one, so what is estimated twice, after a crash or for a late record, counts once. A row lacking an endpoint
+ * never replaces one that has both. Rows of minutes and hours are made when their time is over, and again when an epoch in them changes; the spans to
+ * be made are stored beside the rows.
  */
 import { grouped } from "../base/grouped.ts";
 import type { ArrivalsTable } from "./arrivals-table.ts";
@@ -14,12 +16,12 @@ import { bucketOf } from "./row-selection.ts";
 import { combineFlow, combineRows, type FlowRow, type SegmentRow, STEPS, type Step } from "./rows.ts";
 import { SegmentReader } from "./segment-reader.ts";
 
-/** Flows kept of a minute or an hour: those with the most packets. */
+/** Flows kept per minute or hour: those with the most packets. */
 const ROLLED_FLOWS = 200;
-/** Spans that are read, made and written together. */
+/** Spans read, rolled up and written together. */
 const SPANS_AT_ONCE = 50;
 
-/** A minute or an hour of a segment that is to be made from the rows below. */
+/** A minute or an hour of a segment that must be rolled up from finer rows. */
 export interface OpenSpan {
   from: string;
   to: string;
@@ -38,7 +40,7 @@ export interface RolledSpans {
 export interface RetainedRows {
   nowNs: bigint;
   keepNs: bigint | null;
-  /** Of rows of segments and flows together, before the database packs them. */
+  /** Total size of segment and flow rows, before the database compresses them. */
   maxBytes: number | null;
 }
 
@@ -54,8 +56,9 @@ export abstract class ResultsStore extends SegmentReader {
   }
 
   /**
-   * When it resolves they are kept. May be called again with the same rows. All flows of an epoch come together, and replace those before. `fenceOf`: where several processes write, one that owned a
-   * segment before has a smaller fence than the one that owns it now, and replaces nothing of it, however late its rows arrive.
+   * Writes rows; they are durable when it resolves. May be repeated with the same rows. All flows of an epoch are passed together and replace the
+   * earlier ones. `fenceOf`: with several writers, an earlier owner of a segment has a smaller fence than the current one and replaces none of its
+   * rows, however late its rows arrive.
    */
   abstract write(
     segments: readonly SegmentRow[],
@@ -63,26 +66,29 @@ export abstract class ResultsStore extends SegmentReader {
     fenceOf?: (segment: SegmentRow["segment"]) => number,
   ): Promise<void>;
 
-  /** Removes rows of a step that ended longer before the newest (or before now, where that is earlier) than is kept, and the oldest beyond so many bytes. */
+  /**
+   * Removes rows of a step that ended more than `keepNs` before the newest row (or before now, if that is earlier), and the oldest beyond
+   * `maxBytes`.
+   */
   abstract retain(step: Step, rows: RetainedRows): Promise<void>;
 
-  /** The rows of a table as a file. */
+  /** Writes a table to a file. */
   abstract export(table: "segments" | "flows", path: string, format: "parquet" | "csv"): Promise<void>;
 
-  /** Memory of the database, where it is in this process. */
+  /** Memory used by the database if it is in this process; otherwise null. */
   async memoryBytes(): Promise<number | null> {
     return null;
   }
 
   abstract close(): Promise<void>;
 
-  /** Spans of a step that ended at or before a time and are to be made, oldest first. */
+  /** Returns the spans of a step that ended at or before a time and must be rolled up, oldest first. */
   protected abstract openSpans(step: Step, untilNs: bigint, most: number): Promise<OpenSpan[]>;
 
-  /** Writes rows of spans; those are no longer open, unless something in them was written meanwhile. */
+  /** Writes rolled-up rows and closes their spans, unless something in them was written meanwhile. */
   protected abstract writeRolled(rolled: RolledSpans): Promise<void>;
 
-  /** Makes the rows of minutes and hours that ended at or before `untilNs` and have changed; returns how many. */
+  /** Rolls up the minutes and hours that ended at or before `untilNs` and have changed. Returns how many. */
   async rollUp(untilNs: bigint, most = 500): Promise<number> {
     let made = 0;
     for (const [i, step] of STEPS.entries()) {
@@ -95,7 +101,7 @@ export abstract class ResultsStore extends SegmentReader {
     return made;
   }
 
-  /** Spans of one step, in order of time: read, made and written together. */
+  /** Rolls up spans of one step, given in order of time: one read and one write for all. */
   async #roll(spans: readonly OpenSpan[], step: Step, below: Step): Promise<void> {
     const lengthNs = BigInt(step) * 1_000_000_000n;
     const endNs = (spans.at(-1)?.startNs ?? 0n) + lengthNs;
@@ -126,7 +132,7 @@ export abstract class ResultsStore extends SegmentReader {
   }
 }
 
-/** The steps above an epoch that a row is part of. */
+/** Returns the minutes and hours that the rows are part of. */
 export function spansOf(rows: Iterable<Pick<SegmentRow, "segment" | "estimator" | "startNs">>): OpenSpan[] {
   const spans = new Map<string, OpenSpan>();
   for (const { segment, estimator, startNs } of rows)
@@ -141,7 +147,7 @@ export function openName({ from, to, label, estimator, step, startNs }: OpenSpan
   return JSON.stringify([from, to, label, estimator, step, `${startNs}`]);
 }
 
-/** A row whose other end had not come: where packets cut epochs, its start is not that of the pair. Is its middle in the pair's time? */
+/** Whether a row lacking an endpoint is replaced by a pair: its middle lies in the pair's time. If packets delimit epochs, the starts differ. */
 export function isReplacedBy(
   missing: { startNs: bigint; endNs: bigint },
   pair: Pick<SegmentRow, "startNs" | "endNs">,

@@ -1,4 +1,4 @@
-/** Which rows of segments are asked for, and how a question names them. */
+/** Selects rows of segments, with the SQL for naming them. */
 
 export interface RowSelection {
   from: string;
@@ -9,19 +9,19 @@ export interface RowSelection {
   toNs: bigint;
 }
 
-/** Of a segment and estimator, from a time on. */
+/** A segment and estimator, from a start time on. */
 export type RowsFrom = Pick<RowSelection, "from" | "to" | "label" | "estimator"> & { startNs: bigint };
 
 export function namesOf({ from, to, label, estimator }: Omit<RowsFrom, "startNs">): string[] {
   return [from, to, label, estimator];
 }
 
-/** Of each segment and estimator once. */
+/** Each segment and estimator once. */
 export function distinctNames(spans: readonly RowsFrom[]): string[][] {
   return [...new Map(spans.map((span) => [JSON.stringify(namesOf(span)), namesOf(span)])).values()];
 }
 
-/** Places of so many tuples of four names, the first of them after `$before`, as a list of IN. */
+/** SQL placeholders for `count` tuples of four names, numbered from `first`, as a list for IN. */
 export function tuples(count: number, first: number): string {
   return Array.from({ length: count }, (_, i) => {
     const at = first + 4 * i;
@@ -29,7 +29,7 @@ export function tuples(count: number, first: number): string {
   }).join(", ");
 }
 
-/** Start of the step that a time lies in. */
+/** Returns the start of the step that contains a time. */
 export function bucketOf(ns: bigint, step: number): bigint {
   const lengthNs = BigInt(step) * 1_000_000_000n;
   return lengthNs === 0n ? ns : ns - (((ns % lengthNs) + lengthNs) % lengthNs);

@@ -1,6 +1,7 @@
 /**
- * What is kept of every epoch of a segment once its records are estimated: one row per segment, estimator and epoch, and the same for a minute and an hour. A row holds the numbers that people
- * read and the state that rows are combined by (collect/combine.ts), so that an hour of rows says what its epochs say together. What has no answer is a row too, with its reason.
+ * Result rows: what is stored of each epoch after estimating, one row per segment, estimator and epoch, and likewise per minute and hour. A row has
+ * the numbers people read and the state by which rows are combined (collect/combine.ts), so an hour row yields what its epochs yield together. An
+ * epoch without an answer has a row too, with the reason.
  */
 
 import { FlowKeySpec } from "../capture/flow/flow-key.ts";
@@ -20,7 +21,7 @@ import { limitsOf } from "../collect/tracks.ts";
 import type { CutMode } from "../epoch/record.ts";
 import { isNoAnswer, type KnownFlows, type NoAnswer, type SegmentEstimate } from "../estimators/estimator.ts";
 
-/** Steps that rows are kept in, seconds; 0: as the epochs are. */
+/** Lengths of rows in seconds; 0: one epoch. */
 export const STEPS = [0, 60, 3600] as const;
 export type Step = (typeof STEPS)[number];
 
@@ -34,26 +35,26 @@ export interface SegmentRow extends RowSpan {
   segment: CollectedSegment;
   estimator: string;
   mode: CutMode;
-  /** Epochs in it, and what became of them. */
+  /** Number of epochs in it, and how many are missing. */
   epochs: number;
   missing: number;
-  /** Of those, at the sender and at the receiver. */
+  /** Of these, missing at the sender and at the receiver. */
   missingFrom: number;
   missingTo: number;
   refused: number;
-  /** In which a capture began or ended. */
+  /** Epochs in which a capture began or ended. */
   edges: number;
   merged: number;
   sent: number | null;
   received: number | null;
   lost: number | null;
-  /** Packets that the captures dropped, where they say. */
+  /** Packets dropped by the captures, if they report it. */
   dropped: number | null;
-  /** Of the records. */
+  /** Size of the records. */
   bytes: number;
-  /** Of delays that crossed aligned cuts within it (cut-edges.ts); null where nothing is left out at a cut. */
+  /** Correction for delays that crossed aligned cuts within it (cut-edges.ts); null if nothing is left out at a cut. */
   cutShift: number | null;
-  /** Why it has no answer, or part of it has none. */
+  /** Why it, or part of it, has no answer. */
   reason: string | null;
   state: CombinationState;
 }
@@ -61,13 +62,13 @@ export interface SegmentRow extends RowSpan {
 export interface FlowRow extends RowSpan {
   segment: CollectedSegment;
   estimator: string;
-  /** As people write it. */
+  /** The flow as text. */
   flow: string;
   bytes: number | null;
   state: CombinationState;
 }
 
-/** Of an event of the collector; null for those that say nothing about an epoch (its time is answered by another cut). */
+/** Makes a row from an event of the collector. Returns null for an event about no epoch of its own (another cut answers for its time). */
 export function segmentRow(event: Collected): SegmentRow | null {
   const { segment, estimator } = event;
   const base = {
@@ -139,22 +140,22 @@ function estimateRow(
   };
 }
 
-/** What stands for an estimator in rows of what a router says that it has measured. */
+/** Stands in the estimator column for measurements reported by a router. */
 const REPORTED = "reported";
 
-/** One epoch of a segment as a router reports it (docs/formats/msp.md). */
+/** One epoch of a segment as reported by a router (docs/formats/msp.md). */
 export interface ReportedEpoch {
   from: string;
   to: string;
   startNs: bigint;
   endNs: bigint;
-  /** That crossed it, and that were lost on the way. */
+  /** Packets that crossed the segment, and packets lost on it. */
   packets: number;
   lost: number;
   delay: { meanNs: number; lowNs: number; highNs: number } | null;
 }
 
-/** No record is behind it: how it was measured is the router's own affair. */
+/** Makes a row without a record behind it: how the router measured is unknown. */
 export function reportedRow({ from, to, delay, ...epoch }: ReportedEpoch): SegmentRow {
   const { startNs, endNs, packets, lost } = epoch;
   const none: NoAnswer = { reason: "no-packets", text: "the router reports no delay" };
@@ -187,7 +188,10 @@ function unanswered(
   return combination.state();
 }
 
-/** The flows with the most packets of an epoch; then those that were in flight when it began, and of which no other was sent in it. */
+/**
+ * Returns the flows of an epoch with the most packets, followed by flows that arrived in it but sent no packet in it: theirs were in flight when it
+ * began.
+ */
 export function flowRows(event: Extract<Collected, { kind: "estimate" }>, most: number): FlowRow[] {
   const rows = sentFlowRows(event, most);
   return [...rows, ...inFlightRows(event, most - rows.length)];
@@ -259,7 +263,7 @@ const SUMMED = [
   "bytes",
 ] as const;
 
-/** Rows of one segment and estimator, in order of time, as one; null where there are none. */
+/** Combines rows of one segment and estimator, in order of time. Returns null if there are none. */
 export function combineRows(
   rows: readonly SegmentRow[],
   span: RowSpan,
@@ -310,7 +314,7 @@ export function combineRows(
   return { row, combination, edges };
 }
 
-/** One row as it is: an hour of epochs is thousands of these. */
+/** A single row needs no combining; an hour of epochs has thousands of these. */
 function alone(row: SegmentRow, { step, startNs, endNs }: RowSpan) {
   const combination = new Combination();
   combination.addState(row.state);
@@ -320,14 +324,14 @@ function alone(row: SegmentRow, { step, startNs, endNs }: RowSpan) {
   return { row: same ? row : { ...row, step, startNs, endNs }, combination, edges };
 }
 
-/** What is looked at where packets crossed its cuts. */
+/** The input of the correction for packets that crossed the cuts. */
 function edgeOf({ startNs, endNs, state }: SegmentRow) {
   const { meanNs, weight, spreadM2, spreadWeight, whyStdev } = state;
   const stdevNs = whyStdev !== null || spreadWeight === 0 ? null : Math.sqrt(spreadM2 / spreadWeight);
   return { startNs, endNs, packets: weight, meanNs, stdevNs };
 }
 
-/** What the sums of loss look at. */
+/** The input of the loss sums. */
 function asSegment({ sent, received, lost, state }: SegmentRow): SegmentEstimate {
   const none: NoAnswer = state.why ?? { reason: "no-packets", text: "" };
   const mean =
@@ -335,7 +339,7 @@ function asSegment({ sent, received, lost, state }: SegmentRow): SegmentEstimate
   return { mean, stdev: none, sent, received, lost, packetsUsed: state.used, coverage: 0, notes: [] };
 }
 
-/** Rows of one flow as one. */
+/** Combines rows of one flow. */
 export function combineFlow(
   rows: readonly FlowRow[],
   span: RowSpan,

@@ -1,8 +1,8 @@
-/** Segments of an overview in an order, and those of them that are looked for: the table of the page's overview, and of `hoptime query URL --list segments`. */
+/** Sorts and filters the segments of an overview: for the table on the overview page, and for `hoptime query URL --list segments`. */
 import { HEALTHS, type Health, healthOf, overNormal } from "./health.ts";
 import type { SegmentOverview } from "./overview.ts";
 
-/** Steps of an overview's lines, and of the map's slider. */
+/** Number of steps in an overview's sparklines, and on the map's slider. */
 export const OVERVIEW_STEPS = 60;
 export const MAP_STEPS = 120;
 
@@ -18,7 +18,7 @@ const VALUES = {
 export type SegmentOrder = keyof typeof VALUES;
 export const SEGMENT_ORDERS = Object.keys(VALUES) as SegmentOrder[];
 
-/** Down: the largest first. */
+/** Default order: descending, except by name. */
 export const isDownUsual = (sort: SegmentOrder): boolean => sort !== "name";
 
 export function orderSegments<T extends SegmentOverview>(

@@ -1,4 +1,4 @@
-/** Rows of segments, read: of one over time, of all at a time. */
+/** Reads rows of segments: of one over time, or of all at a time. */
 import { earlier, later } from "../base/time.ts";
 import type { CollectedSegment } from "../collect/collector.ts";
 import type { Dialect, Questions, Value } from "./dialect.ts";
@@ -31,7 +31,7 @@ export interface StepQuestion {
   fromNs: bigint;
   toNs: bigint;
   stepNs: bigint;
-  /** The coarsest rows that may be read. */
+  /** The coarsest rows allowed. */
   step: Step;
 }
 
@@ -40,12 +40,12 @@ export interface StepRow {
   to: string;
   label: string;
   estimator: string;
-  /** Which step, from 0. */
+  /** Index of the step, from 0. */
   at: number;
   meanNs: number | null;
   lowNs: number | null;
   highNs: number | null;
-  /** Of epochs in which both are known and no capture began or ended; and how long these are together. */
+  /** Sums over epochs in which both are known and no capture began or ended; and the total length of these epochs. */
   sent: number | null;
   received: number | null;
   coveredNs: number;
@@ -58,26 +58,26 @@ export interface SpreadQuestion {
   step: Step;
   fromNs: bigint;
   toNs: bigint;
-  /** Which quantile is the middle. */
+  /** The quantile that serves as the middle. */
   share: number;
   hourOfWeekNs: bigint | null;
 }
 
 export interface SpreadRow {
-  /** Of segment and estimator (normals.ts). */
+  /** Segment and estimator (`normalKey` in normals.ts). */
   key: string;
   count: number;
   valueNs: number;
   spreadNs: number;
 }
 
-/** In order of time; `cutNs`: from there on rows were left out, because there are too many. */
+/** Rows in order of time. `cutNs`: rows from here on are left out because there are too many. */
 export interface CoveringRows {
   rows: SegmentRow[];
   cutNs: bigint | null;
 }
 
-/** Later than all times: the first of some is found by what is left until then. */
+/** Later than any time: the earliest time is found as the largest remainder up to this. */
 const FAR_NS = 9_000_000_000_000_000_000n;
 const NAMES = "from_point, to_point, label, estimator";
 
@@ -85,14 +85,14 @@ export class SegmentReader {
   protected readonly questions: Questions;
   #known: Map<string, KnownSegment> | null = null;
   #knownUntilMs = 0;
-  /** How long the list of segments counts: others may write too. */
+  /** How long the list of segments stays valid; finite if others write too. */
   protected readonly knownMs: number = Number.POSITIVE_INFINITY;
 
   constructor(questions: Questions) {
     this.questions = questions;
   }
 
-  /** In order of time; `most`: of more, the first. */
+  /** Returns rows in order of time, at most the first `most`. */
   async segmentRows(
     { from, to, label, estimator, fromNs, toNs }: RowSelection,
     step: Step,
@@ -106,7 +106,7 @@ export class SegmentReader {
     return rows.map(readSegmentRow);
   }
 
-  /** Rows of one step, of several segments and estimators, from the time that those start on; each in order of time. */
+  /** Returns rows of one step for several segments and estimators, from the first span's start on, in order of time. */
   async rowsOf(spans: readonly RowsFrom[], toNs: bigint, step: Step): Promise<SegmentRow[]> {
     const { dialect } = this.questions;
     const [first] = spans;
@@ -119,7 +119,7 @@ export class SegmentReader {
     return rows.map(readSegmentRow);
   }
 
-  /** Epochs of segments and estimators, by their four names, that have only one end, in a time. */
+  /** Returns the epochs of these segments and estimators that lack an endpoint, in a time range. */
   protected async missingRows(
     names: readonly string[][],
     fromNs: bigint,
@@ -133,7 +133,7 @@ export class SegmentReader {
     return rows.map(readSegmentRow);
   }
 
-  /** The last so many epochs of a time, in order. */
+  /** Returns the last `most` epochs of a time range, in order. */
   async lastRows(selection: RowSelection, most: number): Promise<SegmentRow[]> {
     const { from, to, label, estimator, fromNs, toNs } = selection;
     const { dialect } = this.questions;
@@ -144,7 +144,7 @@ export class SegmentReader {
     return first === null ? [] : await this.segmentRows({ ...selection, fromNs: first }, 0);
   }
 
-  /** Start of the first row from a time on, of those that `step` can be made of; null where there is none. */
+  /** Returns the start of the first row from which rows of `step` can be made, in a time range; null if there is none. */
   async firstFrom(selection: RowSelection, step: Step): Promise<bigint | null> {
     const { from, to, label, estimator, fromNs, toNs } = selection;
     const { dialect } = this.questions;
@@ -154,13 +154,16 @@ export class SegmentReader {
     );
   }
 
-  /** A lowest or highest time; null where no row is counted. */
+  /** Returns a minimum or maximum time; null if no row matches. */
   async #bound(sql: string, values: readonly Value[] = []): Promise<bigint | null> {
     const [row] = await this.questions.all(sql, values);
     return row && Number(row[0]) > 0 ? BigInt(row[1] as bigint) : null;
   }
 
-  /** Rows that cover a time in the coarsest steps that `step` allows: what is not rolled up yet comes as it is below. No more than `most` are read, and all of them up to `cutNs`. */
+  /**
+   * Returns rows that cover a time range, as coarse as `step` allows; spans not rolled up yet come as finer rows. Reads at most `most` rows and
+   * returns all of them before `cutNs`.
+   */
   async coveringRows(selection: RowSelection, step: Step, most: number): Promise<CoveringRows> {
     if (step === 0) return cutRows(await this.segmentRows(selection, 0, most + 1), most);
     const below = STEPS[STEPS.indexOf(step) - 1] ?? 0;
@@ -170,12 +173,12 @@ export class SegmentReader {
       [step, bucketOf(fromNs, step), toNs, from, to, label, estimator],
     );
     const open = new Set(dirty.map(([start]) => BigInt(start as bigint)));
-    // One that reaches into the time counts whole.
+    // A row that reaches into the range counts whole.
     const around = { ...selection, fromNs: bucketOf(fromNs, step) };
     const whole = cutRows(await this.segmentRows(around, step, most + 1), most);
     const rows = whole.rows.filter((r) => !open.has(r.startNs));
     let { cutNs } = whole;
-    // One question for all that is not rolled up: there may be many minutes of it.
+    // One query for everything not rolled up: it may be many minutes.
     const [first, last] = [[...open][0], [...open].at(-1)];
     if (first !== undefined && last !== undefined) {
       const span = { ...selection, fromNs: first, toNs: last + BigInt(step) * 1_000_000_000n };
@@ -187,7 +190,7 @@ export class SegmentReader {
     return { rows: rows.filter((r) => cutNs === null || r.startNs < cutNs), cutNs };
   }
 
-  /** Epochs of every segment and estimator in a time, and what became of them. */
+  /** Counts the epochs of every segment and estimator in a time range, by outcome. */
   async coverage(fromNs: bigint, toNs: bigint): Promise<SegmentCoverage[]> {
     const { dialect } = this.questions;
     const sums = COVERAGE.map((c) => `sum(${c[0]})`).join(", ");
@@ -204,20 +207,20 @@ export class SegmentReader {
     }));
   }
 
-  /** End of the newest epoch; null where there is none. */
+  /** Returns the end of the newest epoch; null if there is none. */
   async newest(and = ""): Promise<bigint | null> {
     return await this.#bound(
       `SELECT count(*), max(end_ns) ${this.questions.dialect.from("segments")} AND step_s = 0 ${and}`,
     );
   }
 
-  /** Read once, and kept up to date by what is written: every question asks for it. */
+  /** Lists the segments. Every question needs the list, so it is read once and updated by the writes. */
   async segments(): Promise<KnownSegment[]> {
     if (this.#known === null || performance.now() > this.#knownUntilMs) {
       const { changes } = this;
       const known = new Map<string, KnownSegment>();
       for (const span of await this.spans()) noteSegment(known, span);
-      // What was written meanwhile may be missing in it.
+      // Rows written meanwhile may be missing in it, so it is not kept.
       if (changes !== this.changes) return listed(known);
       this.#known = known;
       this.#knownUntilMs = performance.now() + this.knownMs;
@@ -227,26 +230,26 @@ export class SegmentReader {
 
   protected changes = 0;
 
-  /** Rows that were written. */
+  /** Called with the rows that were written. */
   protected noteSegments(rows: readonly SegmentRow[]): void {
     this.changes++;
     if (this.#known) for (const row of rows) noteSegment(this.#known, row);
   }
 
-  /** Rows went. */
+  /** Called after rows were removed. */
   protected forgetSegments(): void {
     this.changes++;
     this.#known = null;
   }
 
-  /** Each segment and estimator with its first and newest time. */
+  /** Returns each segment and estimator with its first and last time. */
   protected spans(): Promise<SegmentSpan[]> {
     return this.spansWhere("");
   }
 
   protected async spansWhere(and: string): Promise<SegmentSpan[]> {
     const rows = await this.questions.all(
-      // A minute or an hour that has begun ends in the time to come: the newest is that of the epochs.
+      // A current minute or hour ends in the future, so the last time is taken from epochs.
       `SELECT ${NAMES}, min(start_ns), max(CASE WHEN step_s = 0 THEN ${FAR_NS} - start_ns ELSE 0 END), max(CASE WHEN step_s = 0 THEN end_ns ELSE 0 END), max(end_ns) ${this.questions.dialect.from("segments")} ${and} GROUP BY ${NAMES}`,
     );
     return rows.map(([from, to, label, estimator, first, firstEpoch, lastEpoch, last]) => ({
@@ -257,16 +260,19 @@ export class SegmentReader {
     }));
   }
 
-  /** All segments and estimators in steps of any length, from rows of `step` or finer: sums, the mean weighted by packets, the lowest and highest bound. */
+  /**
+   * Returns all segments and estimators in steps of any length, from rows of `step` or finer: sums, the mean weighted by packets, lowest and
+   * highest bound.
+   */
   async steps({ fromNs, toNs, stepNs, step }: StepQuestion): Promise<StepRow[]> {
     const union = await this.#pieces(fromNs, toNs, step);
-    // One text for each segment: values that cross one by one take ten times as long.
+    // One text per segment: passing the values one by one takes ten times as long.
     const sums = ["sent", "received", "covered", "epochs", "missing", "refused"];
     const fields = ["begins", "mean", "low", "high", ...sums];
     const { dialect } = this.questions;
     const text = dialect.gathered(dialect.listed(fields.map((f) => dialect.text(f))));
     const whole = (sql: string) => `floor(${sql} + 0.5)`;
-    // What is missing in an epoch in which a capture began or ended was not captured.
+    // Epochs in which a capture began or ended are left out: missing packets there may not have been captured.
     const counted = (sql: string) =>
       `sum(CASE WHEN sent_of IS NULL OR received_of IS NULL OR (edges > 0 AND step_s = 0) THEN NULL ELSE ${sql} END)`;
     const rows = await this.questions.all(
@@ -293,7 +299,7 @@ export class SegmentReader {
     });
   }
 
-  /** The newest epoch of each segment and estimator that lies in a time. */
+  /** Returns the newest epoch of each segment and estimator in a time range. */
   async newestRows(fromNs: bigint, toNs: bigint): Promise<SegmentRow[]> {
     const { dialect } = this.questions;
     const own = `${dialect.from("segments")} AND step_s = 0 AND ${dialect.starting("$1", "$2")}`;
@@ -304,12 +310,15 @@ export class SegmentReader {
     return rows.map(readSegmentRow);
   }
 
-  /** Middle and spread of the means of each segment and estimator, by rows of one step; `hourOfWeekNs`: only of the hours next to this one's in each week. */
+  /**
+   * Returns middle and spread of the means of each segment and estimator, from rows of one step. `hourOfWeekNs`: only that hour of each week and
+   * its neighbours.
+   */
   async spreads(question: SpreadQuestion): Promise<SpreadRow[]> {
     const { step, fromNs, toNs, share, hourOfWeekNs } = question;
     const { dialect } = this.questions;
     const hour = "3600000000000";
-    // Hours from the one asked for, around the week: 0, 1 and 167 are next to it.
+    // Distance in hours around the week: 0, 1 and 167 are that hour and its neighbours.
     const near =
       hourOfWeekNs === null
         ? "1 = 1"
@@ -325,7 +334,7 @@ export class SegmentReader {
     }));
   }
 
-  /** Which rows cover a time, in steps as coarse as `step` where all is rolled up, finer behind that. */
+  /** SQL condition for the rows that cover a time range: rows of `step` while everything is rolled up, finer rows after that. */
   async #pieces(fromNs: bigint, toNs: bigint, step: Step): Promise<string> {
     const { dialect } = this.questions;
     const parts: string[] = [];
@@ -341,7 +350,7 @@ export class SegmentReader {
     return parts.length === 0 ? "1 = 0" : parts.join(" OR ");
   }
 
-  /** Is there anything at all? */
+  /** Whether there are no rows at all. */
   async isEmpty(): Promise<boolean> {
     const some = `SELECT from_point ${this.questions.dialect.from("segments")} LIMIT 1`;
     return (await this.questions.all(some)).length === 0;
@@ -358,12 +367,15 @@ function rowColumns(dialect: Dialect): string {
   return SEGMENT_COLUMNS.map(([name, , type]) => (type === "bytes" ? dialect.bytes(name) : name)).join(", ");
 }
 
-/** A minute or an hour begins before the first epoch in it; one that is longer ago is of epochs that are no longer kept. */
+/**
+ * The first time of a segment. A minute or hour begins before its first epoch; if it is much older, its epochs are no longer stored, and it counts
+ * itself.
+ */
 function firstOf(ns: bigint, epochNs: bigint): bigint {
   return ns < bucketOf(epochNs, 3600) ? ns : epochNs;
 }
 
-/** Sixty thousand of these are made for an overview: plain, without spreads. */
+/** Written without spreads for speed: an overview makes sixty thousand of these. */
 function stepRow(names: Pick<StepRow, "from" | "to" | "label" | "estimator">, text: string): StepRow {
   const values = text.split(",");
   const orNull = (i: number) => (values[i] === "" ? null : Number(values[i]));
@@ -400,7 +412,7 @@ function noteSegment(
   }
 }
 
-/** Copies, in order of their names: what is kept changes. */
+/** Returns copies, sorted by name, because the stored ones change. */
 function listed(known: ReadonlyMap<string, KnownSegment>): KnownSegment[] {
   return [...known].sort(([a], [b]) => (a < b ? -1 : 1)).map(([, segment]) => ({ ...segment }));
 }

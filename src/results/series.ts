@@ -1,4 +1,7 @@
-/** Questions that rows answer: latency and loss over time in any step, flows over a time. Quick, because nothing is estimated; the rules are those of answers from records. */
+/**
+ * Answers questions from rows: latency and loss over time in any step, flows over a time range. Fast, because nothing is estimated; the rules are
+ * those of answers from records.
+ */
 import { UsageError } from "../base/errors.ts";
 import { grouped } from "../base/grouped.ts";
 import { earlier, later } from "../base/time.ts";
@@ -21,20 +24,20 @@ export interface MeanLatency {
 export interface SeriesPoint {
   startNs: string;
   endNs: string;
-  /** Of all packets; null with the reason where nothing bounds those without an answer. */
+  /** Latency of all packets. Null with a reason if nothing bounds the packets without an answer. */
   latency: MeanLatency | null;
   reason: string | null;
   /** Share of the packets that have an answer. */
   answered: number | null;
   sent: number | null;
   received: number | null;
-  /** Beyond what may be in flight at the cuts of epochs that are cut by time; `lostLow` and `lostHigh`: what that leaves possible. */
+  /** Loss beyond packets in flight at aligned cuts; `lostLow` and `lostHigh` are its bounds. */
   lost: number | null;
   lostLow: number | null;
   lostHigh: number | null;
   lossRate: number | null;
   dropped: number | null;
-  /** What the clocks of both ends may be off by, which is part of the interval; null where nothing is known of them. */
+  /** Possible error of the points' clocks, included in the interval; null if unknown. */
   clockNs: number | null;
   epochs: number;
   missing: number;
@@ -49,16 +52,16 @@ export interface Series {
   estimator: string;
   stepNs: string;
   points: SeriesPoint[];
-  /** Where the next page begins; null where there is no more. */
+  /** Where the next page begins; null on the last page. */
   next: string | null;
 }
 
 const SECOND_NS = 1_000_000_000n;
-/** Rows that one question may read: some kB of memory each, while it is answered. */
+/** Most rows one question may read: some kB of memory each while it is answered. */
 const MAX_ROWS = 20_000;
 const TOO_LONG = "ask for shorter steps, or for whole minutes or hours";
 
-/** The coarsest rows that a step can be made of. */
+/** The coarsest rows that steps of this length can be made of. */
 export function stepFor(stepNs: bigint): Step {
   const fitting = STEPS.filter(
     (s) => s === 0 || (stepNs >= BigInt(s) * SECOND_NS && stepNs % (BigInt(s) * SECOND_NS) === 0n),
@@ -66,10 +69,10 @@ export function stepFor(stepNs: bigint): Step {
   return fitting.at(-1) ?? 0;
 }
 
-/** Steps around those that are given: the loss of an epoch is known by its neighbours, which may be on another page. */
+/** Steps read before and after the page: an epoch's loss depends on its neighbours, which may be on another page. */
 const AROUND = 32;
 
-/** `stepNs` 0: as the epochs are. At most `limit` points, from `cursorNs` on; the rest begins at `next`. */
+/** Returns delay and loss over time. `stepNs` 0: one point per epoch. At most `limit` points from `cursorNs` on; the rest begins at `next`. */
 export async function latencySeries(
   store: ResultsStore,
   selection: RowSelection,
@@ -82,7 +85,7 @@ export async function latencySeries(
   const groups = grouped(page.rows, ({ startNs }) => (stepNs === 0n ? startNs : bucketNs(startNs, stepNs)));
   const steps: MadeRow[] = [];
   for (const [startNs, list] of groups) {
-    // The last step may be there in part.
+    // The last step may be incomplete.
     if (page.cutNs !== null && (stepNs === 0n ? startNs >= page.cutNs : startNs + stepNs > page.cutNs)) break;
     const endNs = stepNs === 0n ? (list.at(-1)?.endNs ?? startNs) : startNs + stepNs;
     const made = combineRows(list, { step: 0, startNs, endNs });
@@ -110,13 +113,13 @@ export async function latencySeries(
 interface Page {
   rows: SegmentRow[];
   cutNs: bigint | null;
-  /** Rows before are not of the page. */
+  /** Rows before this are not part of the page. */
   firstNs: bigint;
-  /** Where more may begin that was not read; null where everything was. */
+  /** Where unread rows may begin; null if everything was read. */
   restNs: bigint | null;
 }
 
-/** A page begins with something, and no more is read than is given, and a little around it. */
+/** Reads the rows of one page and a few around it. The page begins at the first row at or after the cursor. */
 async function readPage(
   store: ResultsStore,
   selection: RowSelection,
@@ -151,7 +154,7 @@ function bucketNs(ns: bigint, stepNs: bigint): bigint {
 
 type MadeRow = NonNullable<ReturnType<typeof combineRows>>;
 
-/** `loss`: where more is known of it than from the row alone. */
+/** `loss`: if more is known about it than from the row alone. */
 export function pointOf({ row, combination, edges }: MadeRow, loss?: EpochLoss | null): SeriesPoint {
   const { latency, reason, answered } = latencyOf(combination, edges);
   const { sent, received, dropped, epochs, missing, refused } = row;
@@ -178,7 +181,7 @@ export function pointOf({ row, combination, edges }: MadeRow, loss?: EpochLoss |
   };
 }
 
-/** A row as losses are counted by. */
+/** Converts a row to the input of the loss calculation. */
 export function countedEpoch(row: SegmentRow): CountedEpoch {
   const { mode, startNs, endNs, sent, received, lost, state } = row;
   const known = state.weight > 0;
@@ -208,9 +211,9 @@ export interface FlowSummary {
   flow: string;
   packets: number | null;
   bytes: number | null;
-  /** Null also where that of an epoch is not known: a sum of the others would pass for all. */
+  /** Null also if the loss of any epoch is unknown, because the sum of the others would be mistaken for the total. */
   lost: number | null;
-  /** In the epochs in which it is known: so many at least. */
+  /** Lower bound: the loss of the epochs in which it is known. */
   lostLow: number;
   epochs: number;
   latency: MeanLatency | null;
@@ -218,13 +221,13 @@ export interface FlowSummary {
   answered: number | null;
 }
 
-/** What is known of a flow's loss. */
+/** A flow's loss and its lower bound. */
 function flowLoss(combination: Combination) {
   const { lost, lostLow } = combination.result();
   return { lost, lostLow };
 }
 
-/** The flows with the most packets in a time. */
+/** Returns the flows with the most packets in a time range. */
 export async function topFlows(
   store: ResultsStore,
   selection: RowSelection,
@@ -235,7 +238,7 @@ export async function topFlows(
   return names.flatMap((flow) => summaryOf(flow, byFlow.get(flow) ?? [], selection) ?? []);
 }
 
-/** One flow over a time; null where no row has it. */
+/** Returns one flow's summary over a time range; null if no row has it. */
 export async function oneFlow(
   store: ResultsStore,
   selection: RowSelection,
@@ -246,7 +249,7 @@ export async function oneFlow(
 
 export type FlowPoint = Omit<FlowSummary, "flow"> & { startNs: string };
 
-/** One flow over time, epoch by epoch or step by step: at most `limit` points, from `cursorNs` on; the rest begins at `next`. */
+/** Returns one flow over time, per epoch or per step: at most `limit` points from `cursorNs` on; the rest begins at `next`. */
 export async function flowSeries(
   store: ResultsStore,
   selection: RowSelection,
@@ -255,7 +258,7 @@ export async function flowSeries(
 ): Promise<{ points: FlowPoint[]; next: string | null }> {
   const step = stepFor(stepNs);
   const startOf = (ns: bigint) => (stepNs === 0n ? ns : bucketNs(ns, stepNs));
-  // A minute or an hour that reaches into the time counts whole.
+  // A minute or hour that reaches into the range counts whole.
   const beginNs = cursorNs === null ? selection.fromNs : later(cursorNs, selection.fromNs);
   const around = { ...selection, fromNs: bucketOf(beginNs, step) };
   const most = stepNs === 0n ? Math.min(MAX_ROWS, limit) : MAX_ROWS;
@@ -272,7 +275,7 @@ export async function flowSeries(
   return { points, next: nextNs === null ? null : `${nextNs}` };
 }
 
-/** Every flow that has rows in a time, each as one: one question for all of them. */
+/** Returns a summary of every flow in a time range, with one query. */
 export async function allFlows(store: ResultsStore, selection: RowSelection): Promise<FlowSummary[]> {
   const byFlow = grouped(await store.flows.allRows(selection, 0), flowOf);
   return [...byFlow].flatMap(([flow, rows]) => summaryOf(flow, rows, selection) ?? []);
@@ -303,7 +306,7 @@ function flowCounts({
   };
 }
 
-/** Steps that flows are ranked by: short enough that what a step does not keep is no flow of the largest. */
+/** The coarsest step for ranking flows: short enough that a flow it does not keep cannot be among the largest. */
 function coarsest({ fromNs, toNs }: RowSelection): Step {
   const fits = STEPS.filter((s) => s === 0 || toNs - fromNs >= 360n * BigInt(s) * SECOND_NS);
   return fits.at(-1) ?? 0;

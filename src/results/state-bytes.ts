@@ -1,9 +1,9 @@
-/** The state of a combination in few bytes: its numbers as f64, little-endian, in the order below (NaN: null), then the reasons as JSON. */
+/** Binary form of a combination's state: its numbers as f64, little-endian, in the order below (NaN: null), followed by the reasons as JSON. */
 import { endianness } from "node:os";
 import type { CombinationState } from "../collect/combine.ts";
 import type { NoAnswer } from "../estimators/estimator.ts";
 
-/** The order is the format: new ones are added at the end, with a new version. */
+/** The order is the format. New numbers go to the end, with a new version. */
 const NUMBERS = [
   ...([
     "weight",
@@ -26,15 +26,15 @@ const NUMBERS = [
     "unbounded",
     "whyCount",
   ] as const),
-  // From version 2 on.
+  // Since version 2.
   ...(["meansWeight", "meansNs", "meansM2", "meansCurve"] as const),
-  // From version 3 on.
+  // Since version 3.
   "lostKnown",
-  // From version 4 on.
+  // Since version 4.
   "spreadBound",
 ] as const;
 const VERSION = 4;
-/** Numbers of each version. */
+/** Number of fields in each version. */
 const COUNTS = new Map([
   [1, 26],
   [2, 30],
@@ -58,19 +58,22 @@ export function encodeState(state: CombinationState): Uint8Array {
   return out;
 }
 
-/** An hour of epochs is thousands of these: the numbers are copied in one go, and the object has one shape. Its order is that of NUMBERS. */
+/**
+ * Decodes a state. An hour of epochs has thousands of these, so the numbers are copied at once and all objects have one shape. Field order as in
+ * NUMBERS.
+ */
 export function decodeState(bytes: Uint8Array): CombinationState {
   const count = COUNTS.get(bytes[0] ?? 0);
   if (count === undefined || bytes.length < headBytes(count))
     throw new Error("a row's state of another version");
-  // What an older version does not have counts as nothing.
+  // Numbers that an older version lacks are 0.
   const n = new Float64Array(NUMBERS.length);
   const raw = new Uint8Array(n.buffer);
   raw.set(bytes.subarray(1, headBytes(count)));
   if (endianness() === "BE") Buffer.from(n.buffer).swap64();
   const [why, whyStdev] =
     bytes.length === headBytes(count) ? NO_REASONS : reasonsOf(bytes.subarray(headBytes(count)));
-  // Of one with an answer about its loss, that was all of it.
+  // Before version 3 a known loss was complete.
   if (count < 31) n[30] = orNull(n[16]!) ?? 0;
   return {
     weight: n[0]!,
@@ -117,7 +120,7 @@ function orNull(value: number): number | null {
 type Reasons = readonly [NoAnswer | null, NoAnswer | null];
 
 const NO_REASONS: Reasons = [null, null];
-/** Rows of a segment have the same few reasons: the last ones that were read. */
+/** Cache: the rows of a segment have few different reasons. */
 const known = new Map<string, Reasons>();
 const MAX_KNOWN = 64;
 

@@ -1,4 +1,4 @@
-/** The tables of results: their columns, and rows as the values of them. */
+/** The tables of the results: their columns, and the rows' values in column order. */
 import type { CutMode } from "../epoch/record.ts";
 import type { ColumnType, Value } from "./dialect.ts";
 import type { FlowRow, SegmentRow, Step } from "./rows.ts";
@@ -30,7 +30,7 @@ export const SEGMENT_COLUMNS: readonly (readonly [string, string, ColumnType])[]
   ["high_ns", "DOUBLE", "double"],
   ["stdev_ns", "DOUBLE", "double"],
   ["state", "BLOB", "bytes"],
-  // Newer ones come last: tables of before get them added.
+  // New columns go last: they are added to existing tables.
   ["missing_from", "INTEGER", "integer"],
   ["missing_to", "INTEGER", "integer"],
   ["clock_ns", "DOUBLE", "double"],
@@ -48,12 +48,12 @@ export const FLOW_COLUMNS: typeof SEGMENT_COLUMNS = [
   ["state", "BLOB", "bytes"],
 ];
 export const KEY = ["from_point", "to_point", "label", "estimator", "step_s", "start_ns"];
-/** Rows of a file for others: the same from every store. */
+/** Row order of exported files: the same for every store. */
 export const EXPORT_ORDER = {
   segments: "start_ns, step_s, from_point, to_point, label, estimator",
   flows: "start_ns, step_s, from_point, to_point, label, estimator, flow",
 };
-/** Mean with its interval, for readers of the table; null where there is none. */
+/** Mean, interval and standard deviation for human readers of the table; null if unknown. */
 function readable(state: SegmentRow["state"]): Value[] {
   if (state.weight === 0) return [null, null, null, null];
   const low = Math.hypot(state.errorLow, state.repeatingLow) + state.commonLow;
@@ -63,7 +63,7 @@ function readable(state: SegmentRow["state"]): Value[] {
   return [state.meanNs, state.meanNs - low / state.weight, state.meanNs + high / state.weight, stdev];
 }
 
-/** Of the mean's interval, maximum error of the clocks of both ends; null where nothing is known of them. */
+/** Possible error of both points' clocks, as part of the mean's interval; null if unknown. */
 export function clockNs({ weight, commonLow, commonHigh }: SegmentRow["state"]): number | null {
   return weight > 0 && commonLow + commonHigh > 0 ? Math.max(commonLow, commonHigh) / weight : null;
 }
@@ -127,7 +127,7 @@ export function readSegmentRow(values: Value[]): SegmentRow {
   };
 }
 
-/** Bytes as the database gives them: an object of DuckDB's, or hexadecimal text. */
+/** Converts a bytes value as the database returns it: an object in DuckDB, hex text in ClickHouse. */
 export function bytesOf(value: Value): Uint8Array {
   if (typeof value === "string") return Buffer.from(value, "hex");
   return (value as { bytes: Uint8Array }).bytes;

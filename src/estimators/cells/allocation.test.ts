@@ -1,9 +1,9 @@
-/** Tables with given margins, against all that there are. */
+/** Tables with given margins, compared with an enumeration of all such tables. */
 import { describe, expect, it } from "vitest";
 import { Random } from "../../base/random.ts";
 import { type Allocation, allocationVariance, fitMargins } from "./allocation.ts";
 
-/** Flows of these sizes, each with two or three of the cells; packets thrown into them at random. */
+/** Draws flows of these sizes, each with two or three of the cells, and throws their packets into them at random. */
 function drawTable(random: Random, sizes: readonly number[], cells: number) {
   const starts = new Uint32Array(sizes.length + 1);
   const cell: number[] = [];
@@ -37,7 +37,7 @@ function drawTable(random: Random, sizes: readonly number[], cells: number) {
   };
 }
 
-/** Mean and variance of each edge over all tables with these margins, by their probability: the slow twin. */
+/** The slow reference: mean and variance of each edge over all tables with these margins, weighted by probability. */
 function everyTable({ starts, cell, share, counts }: ReturnType<typeof drawTable>, sizes: readonly number[]) {
   const left = Float64Array.from(counts);
   const table = new Float64Array(cell.length);
@@ -59,7 +59,7 @@ function everyTable({ starts, cell, share, counts }: ReturnType<typeof drawTable
       return;
     }
     const c = cell[e]!;
-    // Multinomial: share^n / n! for each cell.
+    // Multinomial probability: share^n / n! for each cell.
     for (let [n, w] = [0, weight]; n <= Math.min(open, left[c]!); w *= share[e]! / ++n) {
       table[e] = n;
       left[c]! -= n;

@@ -1,26 +1,28 @@
 /**
- * Which of a flow's counters its packets went to, as far as counts say. A packet's counter is decided by its digest, which nobody has kept; but a flow's packets over its counters
- * make up its size, and the packets of all flows in a counter make up its count. Where counters are many, most hold one packet or none, and these two margins leave little open.
+ * Estimates how many packets of a flow went to each of its counters. A packet's digest decides its counter, and digests are not stored. But a flow's
+ * packets over its counters add up to its size, and the packets of all flows in a counter add up to its count. With many counters, most hold one packet or
+ * none, and these two margins leave little open.
  *
- * First what they leave no choice about: n packets of a flow in a cell are at least what its other cells cannot hold, and at most what the cell has left when the
- * others have their least. What is open then gets the likeliest table with these margins: the one that keeps the probabilities of the layout but for a factor per flow
- * and one per cell, found by fitting the margins in turn (iterative proportional fitting, Deming and Stephan 1940), which alone would creep towards what there is no choice about.
+ * First come the hard bounds: a cell holds at least the n packets of a flow that its other cells cannot hold, and at most what the cell has left when its
+ * other flows are at their lower bounds. The rest gets the most likely table with these margins: the layout's probabilities times one factor per flow and
+ * one per cell, found by fitting the margins in turn (iterative proportional fitting, Deming and Stephan 1940). Without the bounds, that fitting converges
+ * slowly where the margins force a value.
  */
 
 export interface Allocation {
   /** Edges of flow f: [starts[f], starts[f + 1]). */
   starts: Uint32Array;
   cell: Uint32Array;
-  /** Packets of the flow in the cell: expected by the layout at first, given both margins afterwards. */
+  /** Packets of the flow in the cell: on input as expected from the layout, on output given both margins. */
   a: Float64Array;
 }
 
-/** Sizes and counts are of the same packets where their sums are, but for this share. */
+/** Sizes and counts are taken to be of the same packets if their sums differ by at most this share. */
 const SAME = 0.001;
-/** Bounds travel so many flows and cells far. */
+/** Iterations of the bounds: how many flows and cells a bound can propagate through. */
 const SWEEPS = 12;
 const ROUNDS = 30;
-/** A flow's packets add up to its size but for this share: near enough. */
+/** The fit ends when the flows' packets match their sizes up to this share of all packets. */
 const TOLERANCE = 1e-4;
 
 export function sameSum(packets: ArrayLike<number>, counts: ArrayLike<number>): boolean {
@@ -30,7 +32,10 @@ export function sameSum(packets: ArrayLike<number>, counts: ArrayLike<number>): 
   return counted > 0 && Math.abs(listed - counted) <= SAME * counted;
 }
 
-/** In place. `packets`: of each flow; `counts`: of each cell, all of whose flows are in the table. Returns 1 for edges whose packets are certain. */
+/**
+ * Fits the table in place. `packets`: of each flow. `counts`: of each cell; all flows of these cells are in the table. Returns 1 for edges whose packets
+ * are certain.
+ */
 export function fitMargins(
   table: Allocation,
   packets: ArrayLike<number>,
@@ -83,15 +88,15 @@ function boundsOf(
   const high = new Float64Array(cell.length);
   for (let f = 0; f < starts.length - 1; f++)
     for (let e = starts[f]!; e < starts[f + 1]!; e++) high[e] = Math.min(packets[f]!, counts[cell[e]!]!);
-  // Of each cell: the sums of its bounds.
+  // Per cell: the sums of its edges' bounds.
   const lows = new Float64Array(counts.length);
   const highs = new Float64Array(counts.length);
   for (let e = 0; e < cell.length; e++) highs[cell[e]!]! += high[e]!;
-  /** Narrows the bounds of one edge of a sum whose parts have these bounds in all; true where that moved them. */
+  /** Narrows the bounds of one edge of a sum, given the sums of all its parts' bounds. Returns true if a bound moved. */
   const narrow = (e: number, sum: number, least: number, most: number): boolean => {
     const above = Math.max(low[e]!, sum - (most - high[e]!));
     const below = Math.min(high[e]!, sum - (least - low[e]!));
-    // Sizes and counts that contradict each other, by a packet here and there, leave it open.
+    // Sizes and counts may contradict each other by a packet here and there: the bounds then stay as they are.
     if (!(above <= below) || (above === low[e] && below === high[e])) return false;
     lows[cell[e]!]! += above - low[e]!;
     highs[cell[e]!]! += below - high[e]!;
@@ -103,7 +108,7 @@ function boundsOf(
     for (let e = starts[f]!; e < starts[f + 1]!; e++) if (low[e]! < high[e]!) return true;
     return false;
   };
-  // Flows that have something open.
+  // Flows with open edges.
   let active = Uint32Array.from({ length: starts.length - 1 }, (_, f) => f);
   for (let sweep = 0, moved = true; sweep < SWEEPS && moved; sweep++) {
     moved = false;
@@ -132,7 +137,7 @@ function boundsOf(
   return { low, high };
 }
 
-/** Counts are met exactly, sizes nearly. */
+/** Meets the counts exactly and the sizes approximately. */
 function fitOpen(table: Allocation, packets: Float64Array, counts: Float64Array): void {
   const { cell, a } = table;
   const sums = new Float64Array(counts.length);
@@ -147,7 +152,7 @@ function fitOpen(table: Allocation, packets: Float64Array, counts: Float64Array)
   }
 }
 
-/** Flows' packets are made to add up to their sizes; true where they did. */
+/** Scales each flow's packets to its size. Returns true if they matched already. */
 function meetSizes({ starts, a }: Allocation, packets: Float64Array): boolean {
   const factors = new Float64Array(packets.length);
   let [off, all] = [0, 0];
@@ -168,8 +173,9 @@ function meetSizes({ starts, a }: Allocation, packets: Float64Array): boolean {
 }
 
 /**
- * Variance of the packets of a flow of p in a cell of n, a expected: as if drawn without putting back (hypergeometric) from T = p n / a. One packet that is there or is not has a (1 - a); of a
- * flow and a cell that have each other alone nothing is open.
+ * Variance of the number of packets that a flow of p packets has in a cell of n packets, if a are expected. Modelled as drawing without replacement
+ * (hypergeometric) from T = p n / a packets. For one packet that is either there or not, this is a (1 - a). It is 0 if flow and cell hold each other's
+ * packets only.
  */
 export function allocationVariance(a: number, p: number, n: number): number {
   const total = (p * n) / a;

@@ -1,7 +1,7 @@
-/** What packets of flows that nobody has named add to a cell, and how far flows lie from the common mean, both from the cells alone. */
+/** Estimates, from the cells alone, what packets of unnamed flows add to a cell, and how far flows lie from the common mean. */
 import { fitVariance, type VarianceFit } from "./variance.ts";
 
-/** Variance of the sum of N packets of the background around N times the mean: alpha N + beta N^2. */
+/** Variance of the delay sum of N background packets around N times the mean: alpha N + beta N^2. */
 export interface SmoothBackground {
   alpha: number;
   beta: number;
@@ -11,12 +11,12 @@ export function smoothVariance({ alpha, beta }: SmoothBackground, packets: numbe
   return alpha * packets + beta * packets * packets;
 }
 
-/** The same, refined by the size of cell. */
+/** The same, refined by the number of packets in a cell. */
 export interface Background {
   meanNs: number;
   /** Variance of the mean of N background packets around the common mean, by log2 N. */
   byLog2: Float64Array;
-  /** Variance of a flow's mean, on the safe side. */
+  /** Variance of a flow's mean; errs on the high side. */
   flowVariance: number;
 }
 
@@ -27,14 +27,14 @@ interface BackgroundCells {
 }
 
 const BINS = 33;
-/** A size of cell is judged where there are so many. */
+/** Minimum number of cells for a size bin to be judged on its own. */
 const BIN_CELLS = 30;
-/** The smooth form alpha N + beta N^2 speaks with the voice of so many cells where a size of cell is rare. */
+/** Weight of the smooth form alpha N + beta N^2 in a size bin, in cells. It dominates in bins with few cells. */
 const SMOOTH_CELLS = 8;
-/** Cells this many squared standard deviations off contain different packets at their ends, or a wrong timestamp. */
+/** Cells beyond this many squared standard deviations hold different packets at the two ends, or a wrong timestamp. */
 const BEYOND = 100;
 
-/** alpha (second) and beta (first) of the background. */
+/** Fits alpha (`second`) and beta (`first`) of the background. */
 export function fitSmooth({ cells, delaySumNs, packets }: BackgroundCells): VarianceFit {
   const x1 = new Float64Array(delaySumNs.length);
   for (let i = 0; i < cells.length; i++) x1[cells[i]!] = packets[cells[i]!]! ** 2;
@@ -53,24 +53,24 @@ export function fitBackground(of: BackgroundCells): Background {
 }
 
 /**
- * Variance of a flow's mean, no flow known. A cell mixes flows, so its mean varies less than a flow's; the size of cell where means vary most is nearest
- * to flows.
+ * Returns the variance of a flow's mean if no flow is known. A cell mixes flows, so its mean varies less than a flow's. The cell size whose means vary most
+ * is closest to single flows.
  */
 export function looseFlowVariance(of: BackgroundCells, fit: VarianceFit): number {
   const { sums, sizes } = bySize(of, fit);
   return flowVarianceOf(sums, sizes, fit);
 }
 
-/** Variance of the sum of N background packets around N x mean. */
+/** Variance of the delay sum of N background packets around N x mean. */
 export function backgroundVariance({ byLog2 }: Background, packets: number): number {
-  // Bins hold their sizes' mean at about 1.5 x 2^bin: between those points it is interpolated.
+  // A bin's value belongs to about 1.5 x 2^bin packets; between those points it is interpolated.
   const at = Math.min(BINS - 1.001, Math.max(0, Math.log2(Math.max(1, packets)) - 0.585));
   const bin = Math.floor(at);
   const low = byLog2[bin]!;
   return packets * packets * (low + (at - bin) * (byLog2[bin + 1]! - low));
 }
 
-/** Squares of the distances of cells' means from the common one, and cells, by the size of cell. */
+/** Returns, by cell size, the squared distances of the cells' means from the common mean, and the number of cells. */
 function bySize({ cells, delaySumNs, packets }: BackgroundCells, fit: VarianceFit) {
   const smooth = { alpha: fit.second, beta: fit.first };
   const sums = new Float64Array(BINS);

@@ -1,10 +1,10 @@
 /**
- * The standard deviation of a flow's delays from cells that hold next to nobody else's packets: the cells' means differ by what packets differ by,
- * sigma^2 = sum (x_j - n_j mean)^2 / n_j / freedom. Around the cells' own mean: around one from elsewhere it would have that mean's error.
+ * The standard deviation of a flow's delays, from cells that hold almost only its own packets. The means of these cells differ by the variation of single
+ * packets: sigma^2 = sum (x_j - n_j mean)^2 / n_j / freedom. The mean is that of these cells; a mean from elsewhere would add its own error.
  *
- * Intervals are those of chi-square with the degrees of freedom that the cells are worth: (x - n mean)^2 / n has the relative variance 2 + kurtosis / n, so a
- * cell of few packets is worth less than one (measured on exponential and lognormal delays). What others' packets in the cells may have added is taken off
- * below, in full and several times over, and not above; where it is a large part there is no answer.
+ * Intervals are chi-square with effective degrees of freedom: (x - n mean)^2 / n has the relative variance 2 + kurtosis / n, so a cell of few packets
+ * counts for less than one (measured on exponential and lognormal delays). The variance that packets of other flows may have added to the cells is
+ * subtracted: once from the value, several times from the lower end, not at all from the upper end. If it is a large part, there is no answer.
  */
 import { chiSquareQuantile } from "../../base/math/special.ts";
 import type { Interval, NoAnswer } from "../estimator.ts";
@@ -12,21 +12,21 @@ import type { Interval, NoAnswer } from "../estimator.ts";
 export interface OwnCell {
   packets: number;
   delaySumNs: number;
-  /** Variance that others' packets are expected to add to the sum. */
+  /** Variance that packets of other flows are expected to add to the sum. */
   foreignVariance: number;
 }
 
-/** Excess kurtosis that delays of one flow are taken to have: an exponential has 6. */
+/** Assumed excess kurtosis of the delays of one flow; an exponential distribution has 6. */
 const KURTOSIS = 6;
-/** Of what the cells differ by, others may have brought this share. */
+/** Maximum share of the cells' differences that may come from other flows. */
 const MAX_FOREIGN = 0.3;
-/** What is expected of others may be exceeded by this factor. */
+/** Factor by which the contribution of other flows may exceed its expectation. */
 const FOREIGN_BEYOND = 4;
 
-/** Degrees of freedom below which an interval would say nothing. */
+/** Degrees of freedom below which an interval is meaningless. */
 const MIN_FREEDOM = 1.5;
 
-/** `groups`: cells among which packets were shared out; what one group lacks another may hold again. */
+/** `groups`: sets of cells that share out the same packets. A packet missing in one group may be present in another. */
 export function deviationOfCells(
   groups: readonly (readonly OwnCell[])[],
   roundingNs2: number,
@@ -59,7 +59,7 @@ export function deviationOfCells(
     };
   }
   const tail = (1 - confidence) / 2;
-  // Squares of `plain` cells spread as chi-square of `freedom` does, around the same mean.
+  // The squares of `plain` cells vary like chi-square with `freedom` degrees of freedom, around the same mean.
   const scale = freedom / plain;
   const low = Math.max(0, squares - FOREIGN_BEYOND * foreign) * scale;
   const variance = Math.max(0, (squares - foreign) / plain - roundingNs2);

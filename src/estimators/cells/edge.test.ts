@@ -22,7 +22,7 @@ function flowMean(given: EdgeEvidence): Interval {
 
 it("reaches as far for a flow as a queue that was long at the cut may draw its mean", () => {
   const queued = flowMean({ ...evidence, atCut: { delayNs: 200 * MS, shown: 100 } });
-  // Ten of its 110 packets, or as many as a queue of 200 ms holds, were in flight with that delay, half of it or twice.
+  // Ten of 110 packets, or as many as a 200 ms queue holds, were in flight with that delay, half of it or twice.
   for (const delayNs of [100 * MS, 200 * MS, 400 * MS])
     for (const share of [10 / 110, 0.2]) {
       const truth = MS + share * (delayNs - MS);

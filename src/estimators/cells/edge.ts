@@ -1,14 +1,15 @@
 /**
- * Packets in flight at an aligned cut are in no cell that can be used, and they are not like the others: all of them have about the delay that there was at the cut, and the longer that
- * is, the more of them there are. With a delay D at the cut, a rate of r and a mean of mu, they change the sum of delays by r |D| (D - mu), which is far from its expectation r sigma^2
- * at any one cut: its variance is r^2 (mu^2 sigma^2 + 2 mu m3 + m4 - sigma^4), with m3 and m4 the central moments. Delays as a gamma distribution has them (mu = sigma is the exponential one)
- * give
+ * Corrects answers for packets in flight at an aligned cut. No usable cell holds these packets, and they differ from the others: all have about the delay
+ * at the cut, and the longer that delay is, the more of them there are. With a delay D at the cut, a rate r and a mean mu, they change the sum of delays by
+ * r |D| (D - mu). At any one cut this is far from its expectation r sigma^2: its variance is r^2 (mu^2 sigma^2 + 2 mu m3 + m4 - sigma^4), with m3 and m4
+ * the central moments. For gamma-distributed delays (exponential if mu = sigma) this is
  *
  *   r^2 mu^2 sigma^2 (1 + 6 q^2 + 6 q^4), q = sigma / mu
  *
- * The cut is an end of the epoch: a delay that wanders (a random walk) is off the epoch's mean there by sqrt(2) times the deviation of its packets. The interval is widened
- * by that to both sides; how many packets the cells show to have crossed the cut is only a lower bound, and foreign packets look the same, so their number is used only where
- * hardly any are in flight (crossedBeyond). It is the delay between the timestamps that decides, so a clock's offset is part of it.
+ * The cut is an end of the epoch. There, a delay that wanders (random walk) is off the epoch's mean by sqrt(2) times the standard deviation of its packets.
+ * The interval is widened by that to both sides. The number of packets that the cells show to have crossed the cut is only a lower bound, and foreign
+ * packets look the same. It is therefore used only if hardly any packets are in flight (crossedBeyond). What counts is the delay between the timestamps, so
+ * a clock offset is part of it.
  */
 import { normalQuantile } from "../../base/math/special.ts";
 import {
@@ -21,40 +22,46 @@ import {
 import type { AtCut } from "./crossing.ts";
 
 export interface EdgeEvidence {
-  /** EstimateInput.cutInFlight: what appears at the receiver only may have been in flight; else it is foreign, and none of the segment. */
+  /** EstimateInput.cutInFlight: packets that appear only at the receiver may have been in flight. Otherwise they are foreign and not part of the segment. */
   cutInFlight: boolean | undefined;
-  /** EstimateInput.cutByPackets: packets may have overtaken a delimiter, or been overtaken. */
+  /** EstimateInput.cutByPackets: packets may have overtaken a delimiter, or been overtaken by one. */
   cutByPackets: boolean | undefined;
-  /** Packets counted at the receiver only, as far as cells show them; 0: no packet crossed the cut. Those at the sender only; and all that arrived. */
+  /**
+   * Packets counted only at the receiver, as far as the cells show them (0: no packet crossed the cut); packets counted only at the sender; and all packets
+   * received.
+   */
   appeared: number;
   missing: number;
   received: number;
   epochNs: number;
-  /** Variance of single packets' delays. */
+  /** Variance of the delays of single packets. */
   varianceNs2: number;
-  /** What packets that were in flight when the epoch began show of the delay then (crossing.ts). */
+  /** The delay at the start of the epoch, as shown by the packets in flight at that time (crossing.ts). */
   atCut?: AtCut | null;
   confidence: number;
 }
 
-/** The deviation at an end of a random walk from its mean, over that of its points. */
+/** The distance of a random walk's end from its mean, divided by the standard deviation of its points. */
 const WANDERING = Math.SQRT2;
-/** Deviations over the mean, at most: beyond it the mean is that of delays that a clock's offset all but takes away. */
+/** Upper limit of standard deviation over mean. Beyond it, a clock offset cancels nearly the whole mean. */
 const MOST_SPREAD = 4;
 
 interface EdgeModel {
-  /** Share of the packets that are in flight at a cut, in the mean. */
+  /** Mean share of packets in flight at a cut. */
   share: number;
-  /** Deviation of what they change the mean of all by. */
+  /** Standard deviation of the change that they make to the mean of all packets. */
   errorNs: number;
-  /** Mean delay of those in flight: the longer a delay, the likelier it crosses a cut (a gamma distribution, weighed by itself); and their deviation. */
+  /**
+   * Mean delay and standard deviation of the packets in flight. The longer a delay, the more likely it crosses a cut (a gamma distribution, weighted by
+   * itself).
+   */
   meanNs: number;
   deviationNs: number;
   /** q^2 */
   spread: number;
 }
 
-/** Null where no packet is in flight, or where nothing is known of delays. */
+/** Returns null if no packet is in flight, or if nothing is known about delays. */
 function edgeModel(valueNs: number, { cutInFlight, appeared, epochNs, varianceNs2 }: EdgeEvidence) {
   if (!cutInFlight || appeared === 0 || !(epochNs > 0) || !(varianceNs2 > 0) || valueNs === 0) return null;
   const meanNs = Math.abs(valueNs);
@@ -72,12 +79,12 @@ function edgeModel(valueNs: number, { cutInFlight, appeared, epochNs, varianceNs
   return out;
 }
 
-/** Where fewer than this are in flight at a cut in the mean, most cuts hold none, and one that holds some holds far more than the mean. */
+/** If the mean number of packets in flight is below this, most cuts have none, and the others have far more than the mean. */
 const SPARSE = 5;
 
 /**
- * On a sparse link: packets that crossed this cut beyond the expected number, which is what all cuts together are corrected by. Foreign packets look the same: more than
- * chance explains (four deviations and four packets) are not counted.
+ * For sparse links: the number of packets that crossed this cut beyond the expected number, by which all cuts together are corrected. Foreign packets look
+ * the same, so an excess beyond chance (four standard deviations and four packets) is not counted.
  */
 function crossedBeyond({ share }: EdgeModel, { appeared, received }: EdgeEvidence): number {
   const expected = share * received;
@@ -85,7 +92,7 @@ function crossedBeyond({ share }: EdgeModel, { appeared, received }: EdgeEvidenc
   return Math.max(0, Math.min(appeared, received, expected + 4 * Math.sqrt(expected) + 4) - expected);
 }
 
-/** The interval of the mean over all packets that arrived, from that over the packets in cells. */
+/** Returns the interval of the mean over all received packets, given the interval over the packets in cells. */
 export function withPacketsInFlight(mean: Interval, evidence: EdgeEvidence): Interval {
   const model = edgeModel(mean.valueNs, evidence);
   const z = normalQuantile((1 + evidence.confidence) / 2);
@@ -101,13 +108,17 @@ export function withPacketsInFlight(mean: Interval, evidence: EdgeEvidence): Int
   return towardsCut(widened(moved, half), half, evidence);
 }
 
-/** Packets in flight are slower than what is left of the queue at the cut, where that is running empty: by so much, and by more where few of them show it (measured). */
+/**
+ * Packets in flight are slower than the delay left at the cut if the queue is draining: by this factor, and by more if few packets show the delay
+ * (measured).
+ */
 const DRAWN = 3;
 const FEW_SHOWN = 2;
 
 /**
- * A queue that was long at the cut and is short afterwards: the packets that were in it are far slower than all that both ends have in this epoch, more than those let expect. As many of them
- * as the delay at the cut makes, or as appeared, where that is more (a burst): the interval reaches as far as they may draw the mean.
+ * Widens the interval after a queue that was long at the cut and short afterwards. The packets that were in it are far slower than the packets that both
+ * ends count in this epoch. Their number follows from the delay at the cut, or from the packets that appeared if that is larger (a burst). The interval is
+ * extended as far as they may shift the mean.
  */
 function towardsCut(mean: Interval, modelledNs: number, evidence: EdgeEvidence): Interval {
   const { atCut } = evidence;
@@ -120,17 +131,20 @@ function towardsCut(mean: Interval, modelledNs: number, evidence: EdgeEvidence):
     : { ...mean, lowNs: valueNs - further(valueNs - lowNs) };
 }
 
-/** Standard deviations that a steady queue shows by chance. */
+/** Standard deviations that a steady queue may show by chance. */
 const BY_CHANCE = 3;
 
-/** By how much the delay at the cut differs from the mean, beyond what chance makes of a queue that is steady: twice the median of so many arrivals, evenly over the mean. */
+/**
+ * Returns the difference between the delay at the cut and the mean, less what a steady queue shows by chance: twice the median of `shown` arrivals, spread
+ * evenly over the mean.
+ */
 function apartAtCut({ delayNs, shown }: AtCut, meanNs: number): number {
   const byChance = (BY_CHANCE * Math.abs(meanNs)) / Math.sqrt(shown + 2);
   const apart = delayNs - meanNs;
   return Math.sign(apart) * Math.max(0, Math.abs(apart) - byChance);
 }
 
-/** Packets from which on the delay at the cut is known well enough to say how many it held. */
+/** Minimum number of packets for the delay at the cut to tell how many packets the queue held. */
 const ENOUGH_SHOWN = 4;
 
 function shareAtCut({ delayNs, shown }: AtCut, { epochNs, appeared, received }: EdgeEvidence): number {
@@ -138,10 +152,10 @@ function shareAtCut({ delayNs, shown }: AtCut, { epochNs, appeared, received }: 
   return Math.min(1, shown < ENOUGH_SHOWN ? counted : Math.max(delayNs / epochNs, counted));
 }
 
-/** Of the mean: packets in flight at the cut that may draw it up by more are worth a note. */
+/** Share of the mean: packets in flight at the cut that may raise it by more deserve a note. */
 const MUCH_DRAWN = 0.05;
 
-/** What packets that were in flight when the epoch began draw its mean up by, about; left out where that is little. */
+/** Returns how much the packets in flight at the start of the epoch raise its mean, approximately; empty if that is little. */
 export function leaning(mean: Interval, evidence: EdgeEvidence): { leansNs?: number } {
   const { atCut, epochNs } = evidence;
   if (!atCut || !(epochNs > 0)) return {};
@@ -154,9 +168,10 @@ export const LEANING_NOTE =
   "packets in flight when an epoch began are far slower than those that both ends counted in it: its mean tends to be too low (leansNs), and the interval is extended upwards; longer epochs, or epochs cut by packets (delimited), avoid this";
 
 /**
- * Packets that overtook a delimiter, or were overtaken by it, are in no cell that can be used either. Those that appear came over one of the cuts; of those that are missing, which may be lost, no
- * more are taken to have gone over one. Each is off the mean by about the deviation, and all that one delimiter caused are off to the same side. (Over parallel paths of different length a
- * delimiter takes one of them: an epoch may get packets at both ends, and its neighbours lack them.)
+ * Returns the error of the mean from packets that overtook a delimiter or were overtaken by one; no usable cell holds them either. Packets that appear
+ * crossed one of the cuts. Of the missing packets, which may be lost, at most as many are taken to have crossed one. Each is off the mean by about the
+ * standard deviation, and all packets of one delimiter are off to the same side. (Over parallel paths of different length, a delimiter takes one of them:
+ * an epoch may get packets at both ends that its neighbours lack.)
  */
 function overtakingError({ cutByPackets, appeared, missing, received, varianceNs2 }: EdgeEvidence): number {
   if (!cutByPackets || !(received > 0) || !(varianceNs2 > 0)) return 0;
@@ -164,12 +179,12 @@ function overtakingError({ cutByPackets, appeared, missing, received, varianceNs
   return (crossed * Math.sqrt(varianceNs2)) / received;
 }
 
-/** Deviations of what packets in flight add to a variance, over what they add in the mean (measured: few cuts hold the most). */
+/** Standard deviation of the variance that packets in flight add, divided by its mean (measured: few cuts hold most of them). */
 const VARIANCE_BEYOND = 3;
 
 /**
- * The deviation over all packets that arrived, from that over the packets in cells: those in flight are off the mean by sigma^2 (1 + 2 q^2) in the mean square, and all at one cut
- * alike.
+ * Returns the standard deviation over all received packets, given that over the packets in cells. Packets in flight are off the mean by sigma^2 (1 + 2 q^2)
+ * in the mean square, and all packets at one cut are alike.
  */
 export function deviationWithPacketsInFlight(
   stdev: Interval | NoAnswer,
@@ -194,7 +209,7 @@ export function deviationWithPacketsInFlight(
   };
 }
 
-/** The delay of packets that were in flight at a cut, or went over one; undefined where nothing is known of them. */
+/** Returns the delay of packets in flight at a cut, or that crossed one; empty if nothing is known about them. */
 export function delayInFlight(mean: Interval | NoAnswer, evidence: EdgeEvidence): { inFlight?: Interval } {
   const z = normalQuantile((1 + evidence.confidence) / 2);
   const { cutByPackets, appeared, varianceNs2 } = evidence;
@@ -203,7 +218,7 @@ export function delayInFlight(mean: Interval | NoAnswer, evidence: EdgeEvidence)
   const model = isNoAnswer(mean) ? null : edgeModel(mean.valueNs, evidence);
   if (!model) return {};
   const half = z * model.deviationNs;
-  // By the clocks of the points it was received behind a cut that it was sent before, or the other way round.
+  // By the clocks of the points, such a packet was sent before a cut and received after it, or the other way round.
   const [lowNs, highNs] =
     model.meanNs > 0
       ? [Math.max(0, model.meanNs - half), model.meanNs + half]
@@ -211,15 +226,16 @@ export function delayInFlight(mean: Interval | NoAnswer, evidence: EdgeEvidence)
   return { inFlight: { valueNs: model.meanNs, lowNs, highNs } };
 }
 
-/** Below so many packets in flight, in the mean, a flow had none; below so many it had none where both ends count alike. */
+/** A flow with fewer packets in flight than this, in the mean, had none. The second limit applies if both ends count the same number. */
 const SOME_IN_FLIGHT = 0.5;
 const MANY_IN_FLIGHT = 5;
-/** What the delay at the cut and the number of a flow's packets in flight are off by together, in deviations of the delay there (measured). */
+/** Combined error of the delay at the cut and of the number of the flow's packets in flight, in standard deviations of the delay there (measured). */
 const FLOW_BEYOND = 1.5;
 
 /**
- * The same for a flow, of which `sent` packets were sent in the epoch and `received` arrived in it (null where that is not known). A lasting one has as large a share of its packets
- * in flight as all flows together; of a short one as many as arrived and were not sent in the epoch. `all`: mean of the segment, which shows the delay at the cut.
+ * The same for a flow with `sent` packets sent in the epoch and `received` arrived in it (null if unknown). A lasting flow has the same share of its
+ * packets in flight as all flows together; a short one has as many as arrived without having been sent in the epoch. `all`: mean of the segment, which
+ * shows the delay at the cut.
  */
 function flowWithPacketsInFlight(
   mean: Interval,
@@ -253,7 +269,10 @@ function flowWithPacketsInFlight(
   };
 }
 
-/** A queue that was long at the cut, longer than the mean and chance let expect: its delay, the share of the packets that were in it, and how many times as slow as that delay they may have been. */
+/**
+ * Returns a queue that was longer at the cut than the mean and chance explain: its delay, the share of packets that were in it, and how many times slower
+ * than that delay they may have been. Null if there was none.
+ */
 function queueAtCut(all: Interval | NoAnswer, evidence: EdgeEvidence) {
   const { atCut } = evidence;
   if (!atCut || isNoAnswer(all) || !(apartAtCut(atCut, all.valueNs) > 0)) return null;
@@ -262,7 +281,7 @@ function queueAtCut(all: Interval | NoAnswer, evidence: EdgeEvidence) {
 
 const beyondAtCut = ({ shown }: AtCut) => DRAWN * (1 + FEW_SHOWN / shown);
 
-/** The answers for all flows, the same way. */
+/** Corrects the answers for all flows in the same way. */
 export function flowsInFlight(
   answers: FlowEstimate[],
   known: KnownFlows,

@@ -1,10 +1,10 @@
-/** Cells that were filled outside of kernel memory (datapath/), added to those of a tap. */
+/** Adds cells that were filled outside of the kernels' memory (datapath/) to those of a tap. */
 import type { Kernels } from "../../base/kernels.ts";
 
 const CELL_BYTES = 16;
 const PIECE_BYTES = 1 << 18;
 
-/** `to`: address of the tap's cells, as many as each of `parts` has. */
+/** `to`: address of the tap's cells; each of `parts` has the same number of cells. */
 export function foldCells(kernels: Kernels, to: number, parts: readonly Uint8Array[]): void {
   const room = kernels.alloc(PIECE_BYTES);
   for (const part of parts) {

@@ -1,14 +1,14 @@
-/** What all sketches of two ends say alike of packets that only the receiver has counted: an answer then says it once for all of them. */
+/** The note about packets counted only at the receiver. All sketches use the same words, so an answer has the note only once. */
 
-/** Hardly a packet of the segment is among them. */
+/** Percent of received packets counted only at the receiver, from which on hardly any packet of the segment is left. */
 const NEARLY_ALL = 90;
 
-/** The ends hold different packets: what one counts says nothing of what the other lost. */
+/** Returns true if the ends saw different packets: the count at one end then does not show what the other lost. */
 export function areOthers(packets: number, received: number): boolean {
   return 100 * packets >= NEARLY_ALL * Math.max(1, received);
 }
 
-/** The share is rounded to one digit, so that epochs alike say it in the same words. */
+/** The share is rounded to one digit, so that similar epochs get the same note. */
 export function foreignNote(packets: number, received: number): string {
   if (areOthers(packets, received))
     return "nearly all packets received were counted at the receiver only: the filters differ, or the clock offset (or the delay) is as long as an epoch; epochs cut by packets (delimited) need no clocks";

@@ -1,4 +1,4 @@
-/** How packets vary within flows, from simulated cells whose jitter is known. Fixed seeds. */
+/** Jitter within flows, estimated from simulated cells with known jitter. Fixed seeds. */
 import { expect, it } from "vitest";
 import { Random } from "../../base/random.ts";
 import { jitterOfFlows, type OwnCells } from "./jitter.ts";
@@ -6,7 +6,7 @@ import { jitterOfFlows, type OwnCells } from "./jitter.ts";
 const FLOWS = 60;
 const CELLS = 16;
 
-/** Cells of one packet each, of flows whose mean is 0. */
+/** Cells of one packet each; the flows' means are 0. */
 function cellsOf(delay: (flow: number) => number): OwnCells {
   const own = {
     squares: new Float64Array(FLOWS),
@@ -32,13 +32,14 @@ const alike = new Array(FLOWS).fill(100);
 
 it("is that of all for a flow whose cells missed the rare slow times", () => {
   const random = new Random(314);
-  // 3 % of the packets are twenty deviations slower: a variance of 1 + 400 x 0.03 x 0.97 = 12.6 for every flow; 61 % of the flows see none of them.
+  // 3 % of the packets are twenty standard deviations slower: a variance of 1 + 400 x 0.03 x 0.97 = 12.6 for every flow. 61 % of the flows have none of
+  // them.
   const { variance } = jitterOfFlows(
     cellsOf(() => normal(random) + (random.float() < 0.03 ? 20 : 0)),
     alike,
   );
   const lowest = Math.min(...variance);
-  // A flow that saw none has about 1 by itself; with one degree of freedom from the others it had 1.7.
+  // By itself, a flow without slow packets has a variance of about 1; with one degree of freedom from the other flows it had 1.7.
   expect(lowest).toBeGreaterThan(5);
 });
 
@@ -53,6 +54,7 @@ it("is a flow's own where flows differ and none has heavy tails", () => {
   const errors = [...variance]
     .map((v, f) => Math.abs(Math.log(v / deviation[f]! ** 2)))
     .sort((a, b) => a - b);
-  // Chi-square of 15 degrees of freedom is off by a factor of 1.4 in the median of 60 flows; by that of others it would be off by a factor of 3.
+  // Chi-square with 15 degrees of freedom is off by a factor of 1.4 in the median of 60 flows; using the variance of other flows would be off by a factor
+  // of 3.
   expect(errors[FLOWS / 2]!).toBeLessThan(0.6);
 });

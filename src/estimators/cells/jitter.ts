@@ -1,18 +1,23 @@
 /**
- * How packets vary within a flow (s_f^2), seen where a flow has several cells to itself: its packets fall into them at random, so the cells' means differ by
- * jitter alone. Nothing between flows comes in, while a regression over the cells can take one variance for the other.
+ * How packets vary within a flow (s_f^2), measured on flows with several cells to themselves. Their packets fall into these cells at random, so the cells'
+ * means differ by jitter alone. Differences between flows do not matter here, whereas a regression over the cells can mistake one variance for the other.
  *
- * A flow's own few cells tell its jitter badly, and those of others only as far as flows are alike: behind one queue a flow that lasts sees far
- * more of it than a short one. How alike they are shows in the spread of their variances beyond chance: ln s_f^2 of d_f degrees of freedom has
- * variance trigamma(d_f / 2), and trigamma(d_0 / 2) beside it where flows differ. The others then count as d_0 degrees of freedom, and answers have
- * d_f + d_0. Heavy tails make the same spread of what is alike: a segment that is slow for a small part of the time shows some flows' cells that part and others' none of it. So the spread of
- * s_f^2 is also held against what the fourth moments within flows let expect, var s_f^2 = (m_4 - s^4) / d_f, and the larger d_0 counts; and a flow's own cells count for 2 / (kurtosis - 1) of
- * their degrees of freedom. Their variance is the pooled one, which weighs flows by what they showed: a line or a mean over ln s^2 would be that of the many short
- * flows, too low for the large ones, and an interval errs on the side of the wider.
+ * A flow's few own cells measure its jitter poorly, and the cells of other flows help only if the flows are alike: behind one queue, a lasting flow sees
+ * far more jitter than a short one. The spread of the flows' variances beyond chance shows how alike they are. With d_f degrees of freedom, ln s_f^2 has
+ * the variance trigamma(d_f / 2), plus trigamma(d_0 / 2) if flows differ. The other flows then count as d_0 degrees of freedom, and an answer has d_f +
+ * d_0.
+ *
+ * Heavy tails cause the same spread among flows that are alike: if a segment is slow for a short time, the cells of some flows show that time and others do
+ * not. So var s_f^2 is also compared with what the fourth moments within flows predict, (m_4 - s^4) / d_f, and the larger d_0 is used. A flow's own cells
+ * count for 2 / (kurtosis - 1) of their degrees of freedom. The variance lent by others is the pooled one, which weights flows by degrees of freedom: a
+ * line or a mean over ln s^2 would follow the many short flows and be too low for large ones. Intervals err on the wide side.
  */
 import { digamma, trigamma } from "../../base/math/special.ts";
 
-/** Sums of squares of what cells of one's own differ by, of their fourth powers, and the degrees of freedom in them: one less than there are cells. */
+/**
+ * Per flow, over cells that hold only its packets: sums of the squared differences of the cells, sums of their fourth powers, and degrees of freedom (cells
+ * minus one).
+ */
 export interface OwnCells {
   squares: Float64Array;
   fourths: Float64Array;
@@ -20,19 +25,19 @@ export interface OwnCells {
 }
 
 export interface Jitter {
-  /** Variance of a packet around its flow's mean, ns^2, and the degrees of freedom that this is worth. */
+  /** Variance of a packet around its flow's mean, ns^2, and its degrees of freedom. */
   variance: Float64Array;
   freedom: Float64Array;
-  /** Of these, what others lend to every flow. */
+  /** The degrees of freedom that other flows lend to every flow. */
   shared: number;
-  /** Over all flows, and what it rests on. */
+  /** The variance over all flows, and its degrees of freedom. */
   common: number;
   total: number;
 }
 
-/** Flows with fewer degrees of freedom say next to nothing of how flows differ. */
+/** Flows with fewer degrees of freedom say almost nothing about how flows differ. */
 const JUDGED_FREEDOM = 3;
-/** What others count for at least and at most. */
+/** Limits of the degrees of freedom that other flows count for. */
 const MIN_COMMON = 1;
 const MAX_COMMON = 30;
 
@@ -53,14 +58,14 @@ export function jitterOfFlows(own: OwnCells, packets: ArrayLike<number>): Jitter
   };
 }
 
-/** Flows with at least this share of a flow's packets last as long as it, and show as much of a queue. */
+/** Flows with at least this share of a flow's packets last as long, and see as much of a queue. */
 const AS_LARGE = 0.25;
-/** Degrees of freedom of those, at least; else smaller flows are taken in. */
+/** Minimum degrees of freedom of these flows; if they have fewer, smaller flows are added. */
 const LENT_FREEDOM = 10;
 
 /**
- * The jitter of flows as large as each, but not below that of all: behind a queue a flow that lasts sees more of it, and under loss nearly all cells that can be used are those of short
- * flows.
+ * Returns, per flow, the jitter of flows that are as large, but not less than that of all flows. Behind a queue, a lasting flow sees more jitter. Under
+ * loss, nearly all usable cells are those of short flows.
  */
 function jitterBySize(
   { squares, freedom }: Omit<OwnCells, "fourths">,
@@ -85,7 +90,7 @@ function jitterBySize(
   return out;
 }
 
-/** d_0: degrees of freedom that the jitter of all others is worth to a flow. */
+/** Returns d_0: the degrees of freedom that the jitter of all other flows is worth to a flow. */
 function sharedFreedom(squares: Float64Array, freedom: Float64Array): number {
   let [count, sum, sumOfSquares, chance] = [0, 0, 0, 0];
   for (let f = 0; f < squares.length; f++) {
@@ -101,7 +106,7 @@ function sharedFreedom(squares: Float64Array, freedom: Float64Array): number {
   return freedomOf((sumOfSquares - (sum * sum) / count) / (count - 1) - chance / count);
 }
 
-/** The same by moments, which know heavy tails from flows that differ. */
+/** Returns d_0 from moments, which distinguish heavy tails from flows that differ. */
 function sharedByMoments({ squares, fourths, freedom }: OwnCells): number {
   let [sum, total, fourth, cells] = [0, 0, 0, 0];
   for (let f = 0; f < squares.length; f++) {
@@ -109,7 +114,7 @@ function sharedByMoments({ squares, fourths, freedom }: OwnCells): number {
     if (d < JUDGED_FREEDOM) continue;
     sum += squares[f]!;
     total += d;
-    // Around the flow's own mean, as its squares.
+    // Around the flow's own mean, like its squares.
     fourth += fourths[f]! * (1 + 1 / d) ** 2;
     cells += d + 1;
   }
@@ -127,7 +132,10 @@ function sharedByMoments({ squares, fourths, freedom }: OwnCells): number {
   return Math.min(MAX_COMMON, Math.max(MIN_COMMON, (2 * variance ** 2 * weights) / apart));
 }
 
-/** What a degree of freedom is worth: s^2 of heavy tails varies more than chi-square does. By the kurtosis within flows, whatever they differ by. */
+/**
+ * Returns what a degree of freedom is worth: with heavy tails, s^2 varies more than chi-square. Uses the kurtosis within flows, which does not depend on
+ * differences between them.
+ */
 function worthOfOwn({ squares, fourths, freedom }: OwnCells): number {
   let [kurtosis, weights] = [0, 0];
   for (let f = 0; f < squares.length; f++) {
@@ -139,7 +147,7 @@ function worthOfOwn({ squares, fourths, freedom }: OwnCells): number {
   return weights > 0 ? Math.min(1, 2 / Math.max(2, kurtosis / weights - 1)) : 1;
 }
 
-/** d with trigamma(d / 2) = variance, by bisection: trigamma falls. */
+/** Solves trigamma(d / 2) = variance for d by bisection; trigamma decreases. */
 function freedomOf(variance: number): number {
   if (variance <= trigamma(MAX_COMMON / 2)) return MAX_COMMON;
   let [low, high] = [MIN_COMMON, MAX_COMMON];

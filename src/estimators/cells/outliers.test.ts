@@ -48,7 +48,7 @@ describe.each(CASES)("%s", (name, text) => {
   });
 
   it("refuses ends whose timestamps do not fit together, by name", () => {
-    // Off by something else for every packet, up to years.
+    // A different error for every packet, up to years.
     const { segment } = ask((i) => ((i * 7919) % 3000) * 1e14);
     if (!segment || !isNoAnswer(segment.mean)) throw new Error("an answer was given");
     expect(segment.mean.text).toMatch(/do not fit together|fewer than two sampled/);

@@ -1,17 +1,17 @@
 /**
- * Timestamps that are off by more than a delay can be: one wrong one spoils the cell that it falls into, and no more; where most cells are spoilt (a clock that
- * counts from 1970, ends that are days apart, sums that wrapped) nothing can be trusted and there is no answer.
+ * Timestamps that are off by more than any delay. A single wrong timestamp spoils only its cell. If most cells are spoilt (a clock that counts from 1970,
+ * ends that are days apart, sums that wrapped around), nothing can be trusted and there is no answer.
  */
 import { median } from "../../base/math/regression.ts";
 import type { NoAnswer } from "../estimator.ts";
 
-/** What a cell's sum may be off by: a minute, and a second for each packet. Delays are shorter, wrong timestamps are off by years. */
+/** Limit of a cell's error: one minute, plus one second per packet. Delays are shorter, and wrong timestamps are off by years. */
 const MAX_NS = 60e9;
 const MAX_PER_PACKET_NS = 1e9;
 
 export interface OutlierCells {
   cells: number[];
-  /** They are the rule, not the exception. */
+  /** More than half of the cells are outliers. */
   most: boolean;
 }
 

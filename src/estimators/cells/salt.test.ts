@@ -12,11 +12,11 @@ const SEED = 7n;
 const kernels = new Kernels();
 const rows = hostileRows("salt", 2000);
 
-/** Every flow has a delay of its own, `apartNs` from the next. */
+/** Each flow has its own delay, `apartNs` more than the previous one. */
 function seal(name: string, text: string, salt: bigint, delayNs = 0, apartNs = 0): SealedEpoch {
   const estimator = findEstimator(name);
   const tap = estimator.createTap({ kernels, role: "sender", seed: SEED }, parseParameters(estimator, text));
-  // A later start makes earlier times: the other way round for a delay.
+  // A later start makes times earlier, so a delay is subtracted from the start.
   tap.begin(-delayNs, undefined, salt);
   const apart = rows.map((row) => ({ ...row, timeNs: row.timeNs + apartNs * ((row.address[0] ?? 0) % 7) }));
   return sealRows(kernels, tap, apart);

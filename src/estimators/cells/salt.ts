@@ -1,7 +1,7 @@
 /**
- * The seed of one epoch's cells. Flows are placed by it, so that a flow meets other neighbours in every epoch and the errors that they cause average out over
- * epochs. Both ends derive the salt from the epoch (Tap.begin) and write it into the payload: a sketch says itself how it was placed, and sketches of
- * different salt do not merge. Salt 0: placed by the seed alone, as in all payloads of version 1.
+ * The seed of one epoch's cells. It places the flows, so a flow has different neighbours in every epoch, and the errors they cause average out over epochs.
+ * Both ends derive the salt from the epoch (Tap.begin) and write it into the payload, so a sketch states how it was placed. Sketches with different salts
+ * do not merge. Salt 0: placed by the seed alone, as in all payloads of version 1.
  */
 import { hashBytes64 } from "../../base/hash.ts";
 
@@ -16,9 +16,9 @@ export function saltedSeed(seed: bigint, salt: bigint): bigint {
 }
 
 /**
- * Share of an answer's variance that is the same error in every epoch (Interval.repeats). Placed alike in all epochs: all of it. Placed anew: what is left
- * is that an answer is drawn to the common mean, always by the same share of the flow's distance from it. Of the variance v of an answer whose
- * prior variance is V, that is v / V.
+ * Returns the share of an answer's variance that is the same error in every epoch (Interval.repeats). With equal placement in all epochs, this is all of
+ * it. With new placement, one error remains: an answer is shrunk towards the common mean, always by the same share of the flow's distance from it. For an
+ * answer with variance v and prior variance V, that share is v / V.
  */
 export function repeatedShare(salt: bigint, variance: number, priorVariance: number): number {
   if (salt === 0n) return 1;

@@ -1,15 +1,15 @@
 /**
- * Flows far from the common mean. A normal prior draws them to it as it draws all others, though some flows are four times as slow as the mean: their answers come
- * out too low, and their intervals do not hold. Student's prior of few degrees of freedom has the tails that delays have; it is a normal one whose variance
- * differs from flow to flow, V_f = V (nu + E[theta^2] / V) / (nu + 1), found by solving again. Jitter grows with the level too.
+ * Flows far from the common mean. A normal prior shrinks all flows towards the common mean, although some are four times as slow: their answers come out
+ * too low, and their intervals do not hold. Student's t prior with few degrees of freedom has the tails that delays have. It is a normal prior whose
+ * variance differs by flow, V_f = V (nu + E[theta^2] / V) / (nu + 1), found by solving again. Jitter also grows with the level.
  */
 import type { Jitter } from "./jitter.ts";
 
 const FREEDOM = 4;
-/** Below this factor nothing is gained by solving again. */
+/** Below this factor, solving again gains nothing. */
 const WORTHWHILE = 1.3;
 
-/** Variances between flows as the first answers ask for; null where no flow is far off. `theta`: distance from the common mean. */
+/** Returns the variances between flows that the first answers call for, or null if no flow is far off. `theta`: distance from the common mean. */
 export function heavyTails(
   theta: Float64Array,
   variance: ArrayLike<number>,
@@ -27,7 +27,7 @@ export function heavyTails(
   return far ? out : null;
 }
 
-/** The same jitter, but what is lent to a flow by others is scaled to its level: slow flows vary more. */
+/** Returns the same jitter, with the part lent by other flows scaled to each flow's level: slow flows vary more. */
 export function jitterByLevel(jitter: Jitter, levelNs: ArrayLike<number>): Jitter {
   const { variance, freedom, shared, common } = jitter;
   let [squares, total] = [0, 0];

@@ -1,23 +1,23 @@
 /**
- * How delays vary, estimated from the cells themselves: what every decoder's error bar rests on. For a cell with N packets whose delays sum to S,
- * y = S - mean N has E[y^2] = first X1 + second X2 with known X1, X2; both coefficients come from a regression of y^2, weighted by the inverse square of
- * its prediction and repeated. The mean is the one that weighs cells by N^2 / E[y^2]: over flows rather than packets, which no single giant decides.
+ * How delays vary, estimated from the cells themselves: the basis of every decoder's error bars. For a cell with N packets whose delays sum to S, y = S -
+ * mean N has E[y^2] = first X1 + second X2, with known X1 and X2. Both coefficients come from an iterated regression of y^2, weighted by the inverse square
+ * of its prediction. The mean weights cells by N^2 / E[y^2], that is, flows rather than packets, so that no single giant flow dominates it.
  *   known flows:  X1 = sum a^2 + chance, X2 = N:  V between the means of flows, s^2 within a flow
  *   no flows:     X1 = N^2, X2 = N:               beta and alpha of a background of N packets
- * The start is made of medians, so that a cell that is beyond all bounds (a wrong timestamp) decides nothing. V and s^2 may be off by a factor of four with
- * little harm to the answers; to their intervals it matters more.
+ * The starting values are medians, so that a cell far out of range (a wrong timestamp) has no influence. An error of a factor of four in V and s^2 hardly
+ * harms the answers; it matters more for their intervals.
  */
 import { median } from "../../base/math/regression.ts";
 
 export interface CellMoments {
-  /** Cells, as indices into the columns; each holds packets. */
+  /** Indices of the cells in the columns; each cell holds packets. */
   cells: ArrayLike<number>;
   delaySumNs: Float64Array;
   packets: ArrayLike<number>;
   x1: Float64Array;
-  /** Left out: the packets. */
+  /** Default: the packets. */
   x2?: ArrayLike<number>;
-  /** What is known from elsewhere of each cell's E[y^2]; then the second coefficient is 0. */
+  /** A known part of each cell's E[y^2]; the second coefficient is then 0. */
   known?: Float64Array | null;
 }
 
@@ -26,16 +26,16 @@ export interface VarianceFit {
   meanVariance: number;
   first: number;
   second: number;
-  /** Standard error of the second, by how far the squares are from what was expected of them (the sandwich of White). */
+  /** Standard error of `second`, from the residuals of the squares (White's sandwich estimator). */
   secondError: number;
-  /** -2 ln likelihood of the cells, but for a constant. */
+  /** -2 ln likelihood of the cells, up to a constant. */
   deviance: number;
 }
 
 const ROUNDS = 16;
-/** Median of the square of a standard normal. */
+/** Median of the square of a standard normal variable. */
 const HALF_SQUARE = 0.4549;
-/** A cell beyond ten standard deviations is an outlier: it says more about itself than about the others. */
+/** The limit in squared standard deviations: cells beyond ten standard deviations are outliers. */
 const CLIP = 100;
 
 export function fitVariance(moments: CellMoments): VarianceFit {
@@ -83,7 +83,7 @@ function refine(
     e11 += miss * a * a;
     e12 += miss * a * b;
     e22 += miss * b * b;
-    // A clipped cell has no say in the mean.
+    // A clipped cell does not count for the mean.
     if (square < y * y) continue;
     numerator += (delaySumNs[c]! * n) / predicted;
     denominator += (n * n) / predicted;
@@ -92,7 +92,7 @@ function refine(
   const out = { meanNs, meanVariance: denominator > 0 ? 1 / denominator : 0, deviance };
   if (known) return { ...out, first: Math.max(0, t1 / s11), second: 0, secondError: 0 };
   const determinant = s11 * s22 - s12 * s12;
-  // Where the two are not distinguishable (one flow to a cell), all is between flows.
+  // If the two are not distinguishable (one flow per cell), all variance is between flows.
   if (!(determinant > 1e-9 * s11 * s22)) return { ...out, first: t1 / s11, second: 0, secondError: 0 };
   const meat = s11 * s11 * e22 - 2 * s11 * s12 * e12 + s12 * s12 * e11;
   const secondError = Math.sqrt(Math.max(0, meat)) / determinant;
@@ -102,7 +102,7 @@ function refine(
   return { ...out, ...both, secondError };
 }
 
-/** The cells that hold packets. */
+/** Returns the cells that hold packets. */
 export function filledCells(packets: ArrayLike<number>): number[] {
   const cells: number[] = [];
   for (let c = 0; c < packets.length; c++) if (packets[c]! > 0) cells.push(c);

@@ -1,10 +1,10 @@
-/** The prediction of all flows against slow twins: the dense system solved by elimination, and exact variances where the graph has no loops. */
+/** The joint prediction of all flows, compared with slow references: the dense system solved by elimination, and exact variances for graphs without loops. */
 import { describe, expect, it } from "vitest";
 import { Random } from "../../base/random.ts";
 import { posteriorVariances, systemOf } from "./blup.ts";
 import type { FlowGraph } from "./flow-graph.ts";
 
-/** A graph from its edges [flow, cell, packets]. */
+/** Builds a graph from its edges [flow, cell, packets]. */
 function graphOf(
   flows: number,
   cells: number,
@@ -20,7 +20,7 @@ function graphOf(
     starts,
     cell: Uint32Array.from(sorted, (e) => e[1]),
     a: Float64Array.from(sorted, (e) => e[2]),
-    // Nothing within flows: their own part of the noise is 0.
+    // No variation within flows: their own share of the noise is 0.
     rho: new Float64Array(sorted.length).fill(0.5),
     open: new Float64Array(sorted.length),
     packets: new Float64Array(flows).fill(100),
@@ -37,7 +37,7 @@ function graphOf(
   };
 }
 
-/** P^-1 + A' S^-1 A, row by row. */
+/** Returns P^-1 + A' S^-1 A as rows. */
 function dense(graph: FlowGraph, noise: Float64Array, priors: Float64Array): number[][] {
   const { flows, starts, cell, a } = graph;
   const rows = Array.from({ length: flows }, (_, f) => {
@@ -53,7 +53,7 @@ function dense(graph: FlowGraph, noise: Float64Array, priors: Float64Array): num
   );
 }
 
-/** Gauss-Jordan with the right sides in the columns behind. */
+/** Gauss-Jordan elimination with the right-hand sides in the extra columns. */
 function invert(matrix: readonly (readonly number[])[]): number[][] {
   const n = matrix.length;
   const m = matrix.map((row, i) => [...row, ...row.map((_, j) => (i === j ? 1 : 0))]);

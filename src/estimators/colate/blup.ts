@@ -1,17 +1,17 @@
 /**
- * The full answer: the best linear unbiased prediction of all known flows' mean delays at once, so that what is learnt of one flow is taken out
- * of the counters it shares with others.
+ * The full answer: the best linear unbiased prediction (BLUP) of the mean delays of all known flows at once. What is learned about one flow is subtracted from
+ * the counters that it shares with others.
  *
  *   y = A theta + noise,  theta_f = a flow's mean delay - the common mean, prior N(0, V + s^2 / p_f),  noise_c ~ N(0, S_c)
  *   (P^-1 + A' S^-1 A) theta = A' S^-1 y,  P the prior variances, by conjugate gradients with the diagonal as preconditioner
  *
- * S_c is what chance leaves open: which of a flow's packets fell into the cell (V), how those differ from their flow's mean (s^2), packets of flows
- * not listed, and the unit of time. The variance of an answer is the posterior's, as belief propagation finds it: each cell tells a flow as
- * much as the uncertainty of the others in it allows. The graph has loops, so this is an approximation; its promise is tested.
+ * S_c is the remaining uncertainty: which of a flow's packets fell into the cell (V), how those differ from their flow's mean (s^2), packets of unlisted flows,
+ * and the time unit. The variance of an answer is the posterior variance, computed as in belief propagation: each cell tells as much about a flow as the
+ * uncertainty of the other flows in it allows. The graph has loops, so this is an approximation; a test checks its coverage.
  *
- * Few flows, each with its own jitter (jitter.ts), are answered more closely. Theta is then the flow's level, prior N(0, V), and what is asked for is
- * the mean over the packets that were there: of a cell's residual, jitter of flow f is the share s_f^2 a_cf / S_c. A flow that has its
- * counters to itself is answered exactly, without being drawn to the others.
+ * A few flows, each with its own jitter (jitter.ts), are answered more precisely. Theta is then the flow's level, prior N(0, V), and the answer is the mean
+ * over its actual packets: the share s_f^2 a_cf / S_c of a cell's residual is jitter of flow f. A flow that does not share its counters is answered exactly,
+ * without shrinkage towards the other flows.
  */
 import { solveCg } from "../../base/math/linear.ts";
 import type { SmoothBackground } from "../cells/background.ts";
@@ -19,25 +19,28 @@ import type { Jitter } from "../cells/jitter.ts";
 import type { FlowGraph } from "./flow-graph.ts";
 
 export interface Prior {
-  /** The common mean, and its variance. */
+  /** The common mean and its variance. */
   meanNs: number;
   meanVariance: number;
-  /** V: variance between the means of flows; of flows of p packets it is V p^-gamma. */
+  /** V: variance between the means of flows; V p^-gamma for flows of p packets. */
   flowVariance: number;
   gamma?: number;
   /** s^2: variance within a flow. */
   packetVariance: number;
-  /** Of each flow by itself, where flows are few and have shown it; and the degrees of freedom that this is worth. */
+  /** Jitter of each flow, if there are few flows and they show it; and its degrees of freedom. */
   own?: Jitter | undefined;
-  /** V of each flow, where some are far from the others. */
+  /** V of each flow, if some are far from the others. */
   ofFlows?: Float64Array;
 }
 
 const TOLERANCE = 1e-4;
-/** Flows that are known nearly exactly dominate the norm of the right side. The residual has to be this small for an average flow, too, in standard deviations of its answer. */
+/**
+ * Flows known almost exactly dominate the norm of the right-hand side. So the residual also has to be this small for an average flow, in standard deviations of
+ * its answer.
+ */
 const DEVIATIONS = 0.01;
 const ROUNDS = 10;
-/** Of a cell's noise at least this much is taken to come from others. */
+/** Minimum share of a cell's noise that is attributed to other flows. */
 const OWN_FLOOR = 0.1;
 
 export function noiseOf(
@@ -58,13 +61,13 @@ export function noiseOf(
       (within ? within[c]! : prior.packetVariance * jitter[c]!) +
       alpha * left[c]! +
       beta * leftSquare[c]! +
-      // A sixth of a unit^2 per packet: what rounding at both ends leaves open.
+      // Rounding at both ends adds a variance of unit^2 / 6 per packet.
       (counts[c]! * unitNs * unitNs) / 6;
   }
   return noise;
 }
 
-/** Variance that jitter brings into the cells, where each flow has its own. */
+/** Variance that jitter adds to the cells, if each flow has its own jitter. */
 export function jitterOf(
   { flows, starts, cell, a, expected }: FlowGraph,
   variance: Float64Array,
@@ -76,24 +79,24 @@ export function jitterOf(
   return out;
 }
 
-/** s^2 of a flow. */
+/** s^2 of flow f. */
 export function packetVarianceOf({ packetVariance, own }: Prior, f: number): number {
   return own ? own.variance[f]! : packetVariance;
 }
 
-/** Of flows' levels. */
+/** Prior variances of the flows' levels. */
 export function levelVariances(graph: FlowGraph, prior: Prior): Float64Array {
   return new Float64Array(graph.flows).map((_, f) => (prior.ofFlows?.[f] ?? prior.flowVariance) + 1e-6);
 }
 
-/** Of the means over their packets. */
+/** Prior variances of the means over the flows' packets. */
 export function priorVariances(graph: FlowGraph, prior: Prior): Float64Array {
   return graph.packets.map(
     (p, f) => flowVarianceOf(prior, p, f) + packetVarianceOf(prior, f) / Math.max(1, p) + 1e-6,
   );
 }
 
-/** V of flow f, which has so many packets. */
+/** V of flow f, which has this many packets. */
 export function flowVarianceOf(
   { flowVariance, ofFlows, gamma = 0 }: Prior,
   packets: number,
@@ -102,7 +105,7 @@ export function flowVarianceOf(
   return (ofFlows?.[f] ?? flowVariance) * Math.max(1, packets) ** -gamma;
 }
 
-/** Per cell, per unit of V: sum of a^2 and variance of the allocation, where a flow of p packets has V p^-gamma. */
+/** Per cell and unit of V: sum of a^2 and variance of the allocation, if a flow of p packets has V p^-gamma. */
 export function weighed(graph: FlowGraph, gamma: number): { squares: Float64Array; chance: Float64Array } {
   const { flows, starts, cell, a, open, packets } = graph;
   if (gamma === 0) return graph;
@@ -119,10 +122,10 @@ export function weighed(graph: FlowGraph, gamma: number): { squares: Float64Arra
   return { squares, chance };
 }
 
-/** The system of all flows; `solve` takes a right side and gives (P^-1 + A' S^-1 A)^-1 times it. */
+/** The linear system of all flows; `solve` returns (P^-1 + A' S^-1 A)^-1 times a right-hand side. */
 export interface FlowSystem {
   solve(rhs: Float64Array): Float64Array;
-  /** A' S^-1 y */
+  /** Returns A' S^-1 y. */
   project(y: Float64Array): Float64Array;
 }
 
@@ -134,7 +137,7 @@ export function systemOf(
 ): FlowSystem {
   const { flows, starts, cell, a } = graph;
   const inverse = noise.map((v) => (v > 0 ? 1 / v : 0));
-  // In the variables theta sqrt(diagonal) the diagonal is 1, and small residuals mean small errors of every flow, not of the largest alone.
+  // In the variables theta sqrt(diagonal), the diagonal is 1. Small residuals then mean small errors for every flow, not only for the largest.
   const scale = new Float64Array(flows);
   for (let f = 0; f < flows; f++) {
     let d = 1 / priors[f]!;
@@ -177,10 +180,10 @@ export function systemOf(
 }
 
 /**
- * Variance of each flow's answer. How a flow's packets differ from their mean evens out over its cells (a packet that is not in one is in another), so
- * this part of the noise counts for the flow itself only as far as its cells weigh unequally or are unusable: s^2 / p (B / A^2 - 1) with
- * A = sum rho w, B = sum rho w^2 over the weights w of its cells; with equal weights B / A^2 is 1 / the share of its packets seen. Levels have no such part. Beside it, per cell, the variance of
- * all that is in it.
+ * Returns the variance of each flow's answer and, per cell, the variance of everything in it. The deviations of a flow's packets from their mean cancel over
+ * its cells, because a packet missing in one cell is in another. This part of the noise therefore counts for the flow itself only as far as its cells have
+ * unequal weights or are unusable: s^2 / p (B / A^2 - 1) with A = sum rho w, B = sum rho w^2 over the weights w of its cells. With equal weights, B / A^2 is 1
+ * / the share of its packets seen. Levels have no such part.
  */
 export function posteriorVariances(
   graph: FlowGraph,
@@ -189,7 +192,7 @@ export function posteriorVariances(
   prior: Prior | null,
 ): { variance: Float64Array; cellVariance: Float64Array } {
   const { flows, starts, cell, a, rho, packets } = graph;
-  // Variance of a flow as a cell sees it: by what its other cells tell.
+  // Variance of a flow as seen from a cell: given the flow's other cells.
   const spread = new Float64Array(cell.length);
   for (let f = 0; f < flows; f++) spread.fill(priors[f]!, starts[f]!, starts[f + 1]!);
   const sums = new Float64Array(noise.length);
@@ -208,7 +211,7 @@ export function posteriorVariances(
       for (let e = from; e < to; e++) {
         const square = a[e]! * a[e]!;
         const sum = sums[cell[e]!]!;
-        // What rounding leaves of a sum after its largest part is taken out again must not pass for certainty.
+        // Rounding errors left after subtracting a sum's largest term must not count as certainty.
         const others = Math.max(1e-13 * sum, sum - square * spread[e]!);
         const part = Math.max(OWN_FLOOR * others, others - packetVariance * a[e]! * (1 - rho[e]!));
         const w = a[e]! / part;
@@ -233,9 +236,9 @@ export function posteriorVariances(
 }
 
 /**
- * Means over the packets that flows had, from their levels. With u_c = s_f^2 a_cf / S_c, the share of f's jitter in a cell's noise,
+ * Means over the flows' actual packets, from their levels. With u_c = s_f^2 a_cf / S_c, the share of f's jitter in a cell's noise,
  *   mean_f = theta_f + sum_c u_c r_c / p,  r = y - A theta
- * and its variance, errors of different flows taken as independent:
+ * and its variance, with errors of different flows taken as independent:
  *   (1 - sum u_c a_cf / p)^2 v_f + sum_c u_c^2 sum_g a_cg^2 v_g / p^2 + s_f^2 (p - sum u_c a_cf) / p^2
  */
 export function meansOverPackets(
@@ -272,7 +275,7 @@ export function meansOverPackets(
     }
     const seen = Math.min(1, own / p);
     thetaNs[f]! += moved / Math.max(p, own);
-    // Where more are expected in its cells than it had, the excess is of others.
+    // If more packets are expected in its cells than the flow had, the excess belongs to other flows.
     const foreign = (prior.flowVariance + jitter) * Math.max(0, expected - p);
     const unseen = (jitter * (1 - seen)) / p;
     variance[f] = (1 - seen) ** 2 * levels.variance[f]! + (others + foreign) / (p * p) + unseen;

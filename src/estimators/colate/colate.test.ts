@@ -1,4 +1,4 @@
-/** The kernel against a slow twin, payloads, differences, and answers on traffic small enough to be reckoned by hand. */
+/** The kernel against a slow reference, payloads, differences, and answers for traffic small enough to calculate by hand. */
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { makeBatch, type Row } from "../../../tests/support/small-batch.ts";
@@ -42,7 +42,7 @@ function rehash(h: bigint, seed: bigint): bigint {
   return x ^ (x >> 32n);
 }
 
-/** Which cell a packet belongs to, by whole numbers of any size. */
+/** Returns the cell of a packet, calculated with BigInt. */
 function cellOf(p: ColateParameters, digest: [number, number], flow: number): number {
   const { multiplier, edges, slots } = slotsOf(p, SEED);
   const d = (BigInt(digest[0]) << 32n) | BigInt(digest[1]);
@@ -100,7 +100,7 @@ describe("the update", () => {
     const { count } = decodeCounters(seal("n=500,m=4", rows), p, SEED);
     const filled = new Set([...count.keys()].filter((c) => count[c]! > 0));
     expect([...filled].every((c) => places.has(c))).toBe(true);
-    // Shares of the vectors, and of the counters within each: five deviations of a binomial.
+    // Shares of the vectors, and of the counters within each: five standard deviations of a binomial.
     const { starts, q } = layoutOf(p);
     for (const [v, share] of q.entries()) {
       const inVector = count.subarray(starts[v]!, starts[v + 1]!).reduce((s, x) => s + x, 0);
@@ -178,7 +178,7 @@ describe("the payload", () => {
     }));
     const { payload } = seal("n=1000,m=2,vectors=1,b=26,check=0,delay=1", rows, { size: 2000 });
     const bitsPerCell = (8 * payload.length) / 1000;
-    // 100 packets per cell: 7 bits of count, and less than 3 for telling how many bits those are.
+    // 100 packets per cell: 7 bits of count, and less than 3 bits for the length of the count.
     expect(bitsPerCell).toBeGreaterThan(26 + 7);
     expect(bitsPerCell).toBeLessThan(26 + 10);
   });
@@ -239,7 +239,7 @@ interface Fate extends Row {
   delayNs: number;
 }
 
-/** Packets of flows, each at a delay of its own with jitter. */
+/** Packets of flows, each with its own delay plus jitter. */
 function traffic(
   sizes: readonly number[],
   delayOf: (flow: number, random: Random) => number,
@@ -283,7 +283,7 @@ describe("answers", () => {
       expect(Math.abs(mean.valueNs / truth - 1)).toBeLessThan(0.01);
       expect(mean.lowNs).toBeLessThanOrEqual(truth);
       expect(mean.highNs).toBeGreaterThanOrEqual(truth);
-      // Sixteen counters: four times the relative deviation sqrt(2/15)/2.
+      // Sixteen counters: four times the relative standard deviation sqrt(2/15)/2.
       expect(Math.abs(stdev.valueNs / (0.2 * truth) - 1)).toBeLessThan(0.73);
       expect({ packets, lost }).toEqual({ packets: sizes[flow], lost: 0 });
     }
@@ -307,9 +307,9 @@ describe("answers", () => {
       squares += (stdev.valueNs / 200) ** 2;
       if (stdev.lowNs <= 200 && 200 <= stdev.highNs) inside++;
     }
-    // The mean of 60 has a deviation of sqrt(2 / 15 / 60) = 0.047: four of them.
+    // The mean of 60 runs has a standard deviation of sqrt(2 / 15 / 60) = 0.047; the limit is four of them.
     expect(Math.abs(squares / runs - 1)).toBeLessThan(0.19);
-    // Of 60 intervals at 95 % at least 50 hold but in one case of 10,000.
+    // At 95 %, at least 50 of 60 intervals contain the truth, except in one case of 10,000.
     expect(inside).toBeGreaterThanOrEqual(50);
   });
 
@@ -357,7 +357,7 @@ describe("answers", () => {
       seal(text, arrived(rows)),
       listOf(sizes),
     );
-    // 262 packets at 2000 ns fill 19 bits: flow 1 has 450 in each of its counters.
+    // 262 packets at 2000 ns fill 19 bits, and flow 1 has 450 in each of its counters.
     expect(flows[0]!.mean).toMatchObject({ reason: "no-usable-cells" });
     expect(flows[2]!.mean).toHaveProperty("valueNs");
     expect(notes.join()).toContain("more packets than their bits allow");
@@ -369,7 +369,7 @@ describe("answers", () => {
     for (const check of [16, 0]) {
       const text = `n=20000,m=4,vectors=1,check=${check}`;
       const p = parameters(text);
-      // Four packets are lost and four of the same counters come instead, half an epoch later; one more is lost, and one appears.
+      // Four packets are lost and replaced by four packets of the same counters half an epoch later. One more is lost, and one appears.
       const heard = arrived(many).filter((_, i) => i !== 77);
       for (const i of [10, 2010, 4010, 6010]) {
         const { digest, flow, timeNs } = heard[i]!;

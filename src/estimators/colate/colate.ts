@@ -1,23 +1,22 @@
 /**
- * COLATE (Shahzad, Liu: Noise can help: accurate and efficient per-flow latency measurement without packet probing and time stamping, SIGMETRICS
- * 2014), as it works: every packet's time is added to one of a few shared counters of its flow; the difference of the two ends' counters is
- * denoised when asked. One hash and one memory update per packet, from a tenth of a bit to two bits per packet kept.
+ * COLATE (Shahzad, Liu: Noise can help: accurate and efficient per-flow latency measurement without packet probing and time stamping, SIGMETRICS 2014), in a
+ * form that works. Every packet's time is added to one of a few shared counters of its flow. The difference of the two ends' counters is denoised at query
+ * time. Costs one hash and one memory update per packet, and a tenth of a bit to two bits per packet stored.
  *
- * Built as written the method fails (literal/, docs/estimators/colate.md). What is different here: a packet's counter is chosen by its digest, so that a
- * counter holds the same packets at both ends and times cancel; counters are modular and judged one by one by their counts; flows are
- * decoded together.
+ * Built as written, the method fails (../lab/colate-literal/, docs/estimators/colate.md). The differences here: a packet's digest chooses its counter, so that
+ * a counter holds the same packets at both ends and times cancel; counters are modular and checked one by one by their counts; flows are decoded together.
  *
- * Guarantee: mean delay of each known flow with an interval that holds as often as it says; the larger the flow, the better.
- * Assumes: synchronised clocks, the same packets at both ends, packets per flow known (a flow table at one end, flow records, the question).
- * Fails: loss spoils the counters it hits; vectors with few packets stand by for that. Small flows drown: "too much noise". Packets that only one end
- * sees (other senders, other ways) spoil counters: keep a vector per peer (a filter at both ends), coverage says when not.
+ * Guarantee: the mean delay of each known flow, with an interval that holds as often as stated; the larger the flow, the better. Assumes: synchronised clocks,
+ * the same packets at both ends, known packets per flow (from a flow table at one end, flow records or the question). Fails: loss spoils the counters it hits;
+ * vectors with few packets are kept for that case. Small flows get "too much noise". Packets that only one end sees (other senders, other paths) spoil
+ * counters: use a vector per peer (a filter at both ends). The coverage shows whether that is needed.
  *
  *   layout.ts      which counter is whose             payload.ts    the bytes of a sealed epoch
  *   tap.ts         the updating half                  difference.ts sums of delays, where both ends agree
- *   flow-graph.ts  flows laid over the counters       variance.ts   how delays vary
+ *   flow-graph.ts  flows laid over the counters       jitter.ts     how packets vary within flows
  *   blup.ts        all flows at once                  quick.ts      one flow at a time
  *   deviation.ts   of flows that own their counters   segment.ts    the mean over all packets
- *   size.ts        a geometry for what is expected    predict.ts    and how well it will do
+ *   size.ts        a geometry for expected traffic    predict.ts    its expected accuracy
  */
 import type { Estimator } from "../estimator.ts";
 import { estimateColate } from "./estimate.ts";

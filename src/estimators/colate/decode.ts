@@ -1,4 +1,4 @@
-/** From the differences of the counters and what is known of flows to each flow's mean delay and the variance of that. */
+/** Decodes the differences of the counters: from what is known about the flows to each flow's mean delay and its variance. */
 import { fitSmooth, looseFlowVariance, type SmoothBackground } from "../cells/background.ts";
 import { heavyTails, jitterByLevel } from "../cells/tails.ts";
 import { filledCells, fitVariance, type VarianceFit } from "../cells/variance.ts";
@@ -26,23 +26,23 @@ export interface Decoded {
   prior: Prior;
   background: SmoothBackground;
   decoder: "blup" | "quick";
-  /** Of blup. */
+  /** Only for blup. */
   system: FlowSystem | null;
-  /** What packets of each flow are expected to take, seen or not; its variance now, and before counters were looked at. */
+  /** Expected delay of a packet of each flow, seen or not; its variance after decoding, and the prior variance. */
   level: { meanNs: Float64Array; variance: Float64Array; prior: Float64Array };
   /** The mean over the packets that each flow had. */
   meanNs: Float64Array;
   variance: Float64Array;
   priorVariance: Float64Array;
-  /** Of the variance, the share that rests on how the flow's own packets vary; 0 where each flow's jitter is not known by itself. */
+  /** Share of the variance that is due to the variation of the flow's own packets; 0 if the jitter of single flows is not known. */
   ofJitter?: Float64Array;
 }
 
-/** s^2 is taken to be at least so many of its standard errors: an interval that rests on no jitter at all holds nothing where there is some. */
+/** Lower limit of s^2, in its standard errors. An interval based on zero jitter would never hold if there is some. */
 const UNSURE = 2;
-/** Flows that make up less of the packets are not solved for together: what they meet in their counters is others, about which nothing is known. */
+/** Minimum share of all packets for flows to be solved jointly. Below it, most packets in their counters are of unknown flows. */
 const MOST = 0.5;
-/** How V may fall with the size of flows, p^-gamma: steeper for as long as that makes the cells likelier. */
+/** V may decrease with flow size as p^-gamma: gamma is increased as long as the cells' likelihood grows. */
 const GAMMA_STEP = 0.1;
 const MAX_GAMMA = 0.5;
 
@@ -82,7 +82,7 @@ export function decodeFlows(
   return { ...solve({ ...prior, ofFlows, own }), graph, background, decoder };
 }
 
-/** All flows at once, with these priors. */
+/** Solves for all flows at once with these priors. */
 function solveAll(
   { packets, delayNs, unitNs }: Difference,
   graph: FlowGraph,
@@ -107,7 +107,7 @@ function solveAll(
     thetaNs: system.solve(system.project(y)),
     variance: posteriorVariances(graph, noise, levelPrior, null).variance,
   };
-  // The common mean has an error of its own, which flows share as far as they are drawn to it.
+  // The common mean has its own error, which flows share in proportion to their shrinkage.
   for (let f = 0; f < graph.flows; f++)
     levels.variance[f]! += (levels.variance[f]! / levelPrior[f]!) ** 2 * prior.meanVariance;
   const { thetaNs, variance, ofJitter } = meansOverPackets(graph, noise, prior, y, levels);
@@ -115,7 +115,7 @@ function solveAll(
   return { prior, priorVariance, system, level, meanNs: nsOf(thetaNs), variance, ofJitter };
 }
 
-/** V and s^2: where all flows are known, from what they explain; else from how much the means of cells vary. */
+/** Fits V and s^2: if all flows are known, from what they explain; otherwise from the variation of the cells' means. */
 function fitPrior(
   difference: Difference,
   cells: readonly number[],
@@ -124,7 +124,7 @@ function fitPrior(
 ): Prior {
   const { packets, delayNs } = difference;
   if (!graph.complete) {
-    // How much of it is within flows is not known: all of it, to be on the safe side.
+    // The part within flows is unknown; to be safe, all of it is taken.
     const flowVariance = looseFlowVariance({ cells, delaySumNs: delayNs, packets }, loose);
     const packetVariance = Math.max(loose.second, flowVariance);
     return { meanNs: loose.meanNs, meanVariance: loose.meanVariance, flowVariance, packetVariance };
@@ -138,7 +138,7 @@ function fitPrior(
   };
   const level = fitAt(0);
   let fit = level;
-  // Where each flow has its own jitter, lasting flows show it there.
+  // If each flow has its own jitter, lasting flows show the decrease there.
   while (!within && fit.gamma < MAX_GAMMA) {
     const steeper = fitAt(fit.gamma + GAMMA_STEP);
     if (steeper.deviance >= fit.deviance) break;
@@ -149,7 +149,7 @@ function fitPrior(
     meanNs: fit.meanNs,
     meanVariance: fit.meanVariance,
     flowVariance: fit.first,
-    // Which of the two falls with size is hard to tell: s^2 is not lowered for it. Nor is it known to be less than the error it is known with.
+    // It is hard to tell which of the two variances falls with size, so s^2 is not lowered for it. It is not set below its own uncertainty either.
     packetVariance: within?.common ?? Math.max(fit.second, level.second, UNSURE * level.secondError),
     own: within ?? undefined,
   };

@@ -1,7 +1,7 @@
 /**
- * The deviation of a flow's delays, where a flow owns its counters (../cells/deviation.ts). This is what the paper's virtual repetitions converge to
- * (closed form in ../lab/colate-literal/deviation.ts), with relative error sqrt(2 / (k - 1)) over k counters whatever their number: with m = 2 it is a
- * guess, and there is no answer.
+ * The standard deviation of a flow's delays, for flows that hardly share their counters (../cells/deviation.ts). The paper's virtual repetitions converge to
+ * the same value (closed form in ../lab/colate-literal/deviation.ts). Its relative error is sqrt(2 / (k - 1)) over k counters, whatever the number of
+ * repetitions: with m = 2 it is a guess, and there is no answer.
  */
 import { type SmoothBackground, smoothVariance } from "../cells/background.ts";
 import { deviationOfCells, type OwnCell } from "../cells/deviation.ts";
@@ -9,7 +9,7 @@ import type { Interval, NoAnswer } from "../estimator.ts";
 import type { Decoded } from "./decode.ts";
 import type { Difference } from "./difference.ts";
 
-/** Others' packets that a counter of one's own may hold, of all. */
+/** Maximum share of other flows' packets in a counter that counts as the flow's own. */
 const MAX_OTHERS = 0.05;
 
 export function deviationOf(
@@ -31,7 +31,10 @@ export function deviationOf(
   return deviationOfCells([cells], (unitNs * unitNs) / 6, confidence);
 }
 
-/** Others are off the flow's mean by what they vary, and by how far the flow is from the common mean. A fraction of a packet is a chance of one. */
+/**
+ * Packets of other flows are off the flow's mean by their own variation plus the flow's distance from the common mean. A fraction of a packet is the
+ * probability of one.
+ */
 function foreignOf(others: number, background: SmoothBackground, apart: number): number {
   if (others < 1e-9) return 0;
   const packets = Math.max(1, others);

@@ -1,10 +1,10 @@
 /**
- * The counters of both ends become sums of delays: Delta_c = (R_c - S_c) mod 2^b, signed, wherever a counter holds the same packets at both ends.
- * That is judged counter by counter: equal counts, equal digests where they are kept, and fewer packets than could make the sum wrap. The paper
- * would drop a whole vector for one lost packet.
+ * Turns the counters of both ends into sums of delays: Delta_c = (R_c - S_c) mod 2^b, signed, for every counter that holds the same packets at both ends. Each
+ * counter is checked by itself: equal counts, equal digests if stored, and too few packets for the sum to wrap around. The paper would drop a whole vector for
+ * one lost packet.
  *
- * Loss only takes away. A counter with more packets at the receiver, or as many but others, has seen packets that the sender did not count:
- * of other senders, duplicates, or in flight over the epoch's edge.
+ * Loss only removes packets. A counter with more packets at the receiver, or with the same number of different packets, holds packets that the sender did not
+ * count: from other senders, duplicates, or in flight at the epoch's edge.
  */
 import { entryAt } from "../../base/lists.ts";
 import { type Layout, layoutOf, vectorsOfCells } from "./layout.ts";
@@ -13,34 +13,34 @@ import type { Counters } from "./payload.ts";
 
 export interface Difference {
   layout: Layout;
-  /** The vector of each cell. */
+  /** Vector of each cell. */
   vector: Uint8Array;
-  /** 1 where the cell holds packets, and the same ones at both ends. */
+  /** 1 if the cell holds packets, the same ones at both ends. */
   usable: Uint8Array;
-  /** Packets of usable cells, else 0. */
+  /** Packets of usable cells; 0 for others. */
   packets: Float64Array;
-  /** Sum of their delays, ns. */
+  /** Sum of the delays of these packets, ns. */
   delayNs: Float64Array;
   sent: Uint32Array;
   received: Uint32Array;
   unitNs: number;
-  /** Packets and cells of all usable cells. */
+  /** Packets and cells, summed over all usable cells. */
   used: number;
   usedCells: number;
   /** Cells that hold packets at either end. */
   filled: number;
-  /** Sums over cells of what is missing at the receiver and of what only it has: lower bounds. */
+  /** Packets missing at the receiver, and packets that only the receiver has, summed over cells. Both are lower bounds. */
   missing: number;
   appeared: number;
-  /** When packets arrived that only the receiver has in this epoch, one to a cell: the cell, and what its sums of times differ by, ns. */
+  /** Cells with one more packet at the receiver, which show its arrival time: the cell, and the difference of its time sums, ns. */
   late: { cell: number; sumNs: number }[];
   /** Cells with equal counts of different packets. */
   swapped: number;
-  /** Cells left out for a wrong timestamp, and whether nothing can be trusted for it. */
+  /** Cells left out because of a wrong timestamp; `most`: there are so many that nothing can be trusted. */
   outliers: { cells: number; most: boolean };
   /** Cells with more packets than b bits allow. */
   overfull: number;
-  /** Packets received in each vector, and those in usable cells. */
+  /** Per vector: packets received, and packets in usable cells. */
   vectors: { received: number; used: number }[];
 }
 

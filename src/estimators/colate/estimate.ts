@@ -1,4 +1,4 @@
-/** From the payloads of both ends to answers for the segment and for the flows asked for, and what they rest on. */
+/** From the payloads of both ends to answers for the segment and the requested flows, with what they are based on. */
 
 import { required } from "../../base/lists.ts";
 import { normalQuantile, studentQuantile } from "../../base/math/special.ts";
@@ -29,13 +29,15 @@ import type { ColateParameters } from "./parameters.ts";
 import { decodeCounters, requireSameCells } from "./payload.ts";
 import { mayHaveWrapped, segmentMean, spreadOf, withoutOutliers } from "./segment.ts";
 
-/** An answer that is the common mean but for this share, and no better than that many per cent, is none. */
+/**
+ * There is no answer if it is almost only the common mean (variance above this share of the prior variance) and its half width exceeds this share of the value.
+ */
 const LEARNT_LITTLE = 0.9;
 const USEFUL = 0.2;
-/** A list of flows is complete where its packets are those that were sent but for this share. */
+/** A list of flows is complete if its packets equal the packets sent, up to this share. */
 const COMPLETE = 0.001;
 
-/** Without digests, counters agree by chance: from this share of appeared packets on nothing is answered. */
+/** Without digests, counters agree by chance. From this share of appeared packets on, there is no answer. */
 const MAX_APPEARED = 0.001;
 
 const NO_DIGESTS: NoAnswer = {
@@ -87,7 +89,7 @@ export function estimateColate(input: EstimateInput<ColateParameters>): Estimato
   const varianceNs2 = smoothVariance(spreadOf(difference), 1);
   const within = segmentMean(difference, known, confidence);
   const timesNs = lateArrivals(difference, within);
-  // Sums of fewer bits wrap at times of arrival.
+  // With fewer bits, sums wrap around at arrival times.
   const timed = cutInFlight && 2 ** (parameters.b - 1) * parameters.unit >= epochNs;
   const atCut = timed ? delayAtCut({ timesNs, epochNs, meanNs: within.highNs }) : null;
   const edge = { cutInFlight, cutByPackets, ...counts, epochNs, varianceNs2, atCut, confidence };
@@ -110,7 +112,7 @@ export function estimateColate(input: EstimateInput<ColateParameters>): Estimato
   return { segment, flows: flows ? flowsInFlight(answers, flows, mean, edge) : [], notes };
 }
 
-/** When packets arrived that only the receiver has in this epoch. */
+/** Returns the arrival times of packets that only the receiver has in this epoch. */
 function lateArrivals(difference: Difference, { valueNs, highNs }: Interval): number[] {
   const { late, sent } = difference;
   const spread = late.length > 0 ? spreadOf(difference) : null;
@@ -119,7 +121,7 @@ function lateArrivals(difference: Difference, { valueNs, highNs }: Interval): nu
   );
 }
 
-/** The flows asked for, with their sizes, laid out and decoded. */
+/** The requested flows with their sizes, placed and decoded. */
 interface KnownDecoded {
   flows: KnownFlows;
   sizeVariance: Float64Array;
@@ -144,7 +146,7 @@ function decodeKnown(
       `packets of ${countOf(guessed, "flow")} were estimated from the counters: give them, or a list of flows, for better answers`,
     );
   }
-  // A list whose packets are as many as the sender counted leaves nobody out, whoever made it.
+  // A list with as many packets as the sender counted is complete, whatever its source.
   const listed = sizes.packets.reduce((s, p) => s + p, 0);
   const whole = guessed === 0 && Math.abs(listed - sent) <= COMPLETE * sent;
   const flows = { ...asked, packets: sizes.packets, complete: asked.complete || whole };
@@ -190,8 +192,8 @@ function flowAnswers(
 }
 
 /**
- * What the variance of a flow's answer rests on, after Satterthwaite. A flow that has not shown how its packets vary is taken to vary as others do in the mean, which is no less for having been
- * borrowed; how far flows lie from the common mean is known from all of them.
+ * Degrees of freedom of the variance of a flow's answer (Satterthwaite). A flow that has not shown its own jitter is assumed to have that of the other flows;
+ * the mean jitter is known from all flows, so borrowing it costs nothing. The distances of flows from the common mean are known from all flows as well.
  */
 function freedomOf({ prior, ofJitter }: Decoded, f: number): number {
   if (!prior.own) return Infinity;
@@ -223,7 +225,7 @@ function flowMean(
       text: "each of its counters lost a packet, or contains packets that the other point did not see",
     };
   const valueNs = meanNs[f]!;
-  // A size that is off by a share moves the flow's distance from the common mean by that share.
+  // A relative error of the size moves the flow's distance from the common mean by the same share.
   const unsure = sizeVariance > 0 ? ((valueNs - prior.meanNs) / p) ** 2 * sizeVariance : 0;
   const half = z * Math.sqrt(variance[f]! + unsure);
   if (variance[f]! > LEARNT_LITTLE * priorVariance[f]! && half > Math.max(1, USEFUL * Math.abs(valueNs))) {
@@ -235,14 +237,14 @@ function flowMean(
   return { valueNs, lowNs: valueNs - half, highNs: valueNs + half };
 }
 
-/** Packets of each flow that were lost: 0 where its counters lost none, their sum where nobody else is in them, else unknown. */
+/** Returns the lost packets of each flow: 0 if its counters lost none, their sum if no other flow is in them, null otherwise. */
 function lossesOf(
   { sent, received, layout }: Difference,
   places: Uint32Array,
   { graph }: Decoded,
 ): (f: number) => number | null {
   const perFlow = layout.m * layout.q.length;
-  // The last flow that a cell was looked at for, + 1: a flow's counters may fall together.
+  // The last flow that counted a cell, + 1: two counters of a flow may share a cell.
   const seen = new Uint32Array(layout.n);
   return (f) => {
     let missing = 0;

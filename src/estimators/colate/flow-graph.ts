@@ -1,8 +1,8 @@
 /**
- * Known flows laid over the counters: which usable cells a flow has, and how many of its packets are to be expected in each.
+ * Places the known flows on the counters: which usable cells a flow has, and how many of its packets to expect in each.
  *
- * Of p packets a cell of vector v gets p q_v / m in the mean, binomially; where two of a flow's m counters fall together, twice that, and the cell is
- * listed once. The cell's own count says more: expectations are those given the count.
+ * Of p packets, a cell of vector v gets p q_v / m in the mean (binomial). If two of a flow's m counters share a cell, it gets twice that, and the cell is
+ * listed once. The cell's own count is more informative: the expectations are conditional on it.
  */
 
 import { allocationVariance, fitMargins, sameSum } from "../cells/allocation.ts";
@@ -14,28 +14,28 @@ export interface FlowGraph {
   /** Edges of flow f: [starts[f], starts[f + 1]). */
   starts: Uint32Array;
   cell: Uint32Array;
-  /** Packets of the flow expected in the cell. */
+  /** Expected packets of the flow in the cell. */
   a: Float64Array;
   /** Probability that a packet of the flow falls into the cell. */
   rho: Float64Array;
-  /** Variance of the flow's packets in the cell, as far as counts leave them open. */
+  /** Variance of the number of the flow's packets in the cell, given the counts. */
   open: Float64Array;
   packets: Float64Array;
   complete: boolean;
-  /** Per cell: packets expected of listed flows, before its count was looked at; sum of a^2. */
+  /** Per cell: packets expected of listed flows before looking at its count; sum of a^2. */
   expected: Float64Array;
   squares: Float64Array;
-  /** Per cell: packets of flows not listed, and the mean of their square. */
+  /** Per cell: packets of unlisted flows, and the mean of their square. */
   left: Float64Array;
   leftSquare: Float64Array;
-  /** Per cell: variance of the allocation, and of jitter, per unit of V and of s^2. */
+  /** Per cell: variance of the allocation per unit of V, and of jitter per unit of s^2. */
   chance: Float64Array;
   jitter: Float64Array;
   /** Per cell: variance of its count. */
   countVariance: Float64Array;
 }
 
-/** An edge below so many packets is left to the background: it cannot tell anything. */
+/** Edges with fewer packets are left to the background: they carry no information. */
 const MINIMUM = 1e-4;
 
 export function layFlows(difference: Difference, known: KnownFlows, places: Uint32Array): FlowGraph {
@@ -68,7 +68,7 @@ export function layFlows(difference: Difference, known: KnownFlows, places: Uint
 
 type Edges = Pick<FlowGraph, "starts" | "cell" | "a" | "rho" | "expected">;
 
-/** Every flow at those of its cells that are taken, with the packets that the layout lets expect there. */
+/** Places every flow on its cells in `taken`, with the packets expected there from the layout. */
 function layEdges(
   { layout }: Difference,
   known: KnownFlows,
@@ -85,7 +85,7 @@ function layEdges(
   const a = new Float64Array(room);
   const rho = new Float64Array(room);
   const expected = new Float64Array(n);
-  // The edge that a flow has at a cell already, as edge + 1.
+  // Edge of the current flow at each cell, as edge + 1.
   const seen = new Uint32Array(n);
   let edges = 0;
   for (let f = 0; f < flows; f++) {
@@ -113,7 +113,7 @@ function layEdges(
   return { starts, ...used, expected };
 }
 
-/** Without edges to cells that cannot be used, nor those that hardly a packet goes by. */
+/** Drops edges to unusable cells, and edges with hardly a packet. */
 function onlyUsable(graph: FlowGraph, usable: Uint8Array): FlowGraph {
   const { flows, starts, cell, a, rho, open } = graph;
   const kept = new Uint32Array(flows + 1);
@@ -138,7 +138,7 @@ function onlyUsable(graph: FlowGraph, usable: Uint8Array): FlowGraph {
   };
 }
 
-/** What the fitted margins leave open. */
+/** Computes the uncertainty left by the fitted margins. */
 function settle(graph: FlowGraph, { packets: counts }: Difference): void {
   const { flows, starts, cell, a, rho, open, packets, squares, chance, jitter, countVariance } = graph;
   const sums = new Float64Array(counts.length);
@@ -147,7 +147,7 @@ function settle(graph: FlowGraph, { packets: counts }: Difference): void {
     const p = packets[f]!;
     for (let e = starts[f]!; e < starts[f + 1]!; e++) {
       const c = cell[e]!;
-      // Edges that were too thin are missing in the sum.
+      // Edges that were too thin are missing from the sum.
       a[e]! *= counts[c]! / sums[c]!;
       rho[e] = Math.min(1, a[e]! / p);
       open[e] = open[e] === 1 ? 0 : allocationVariance(a[e]!, p, counts[c]!);
@@ -160,9 +160,9 @@ function settle(graph: FlowGraph, { packets: counts }: Difference): void {
 }
 
 /**
- * Expectations given the cells' counts. A cell's count N is the sum of its flows' binomial parts (means a, variances v) and of packets of flows not
- * listed (mean L, variance B, the same for all cells of a vector). What N has beyond the mean is shared out by variance: E[n | N] = a + v d / (B + sum v)
- * with d = N - L - sum a, and so for the rest. Where all flows are known, L and B are 0.
+ * Makes the expectations conditional on the cells' counts. A cell's count N is the sum of its flows' binomial parts (means a, variances v) and of packets of
+ * unlisted flows (mean L, variance B, the same for all cells of a vector). The excess of N over the mean is divided by variance: E[n | N] = a + v d / (B + sum
+ * v) with d = N - L - sum a, and likewise for the unlisted part. If all flows are known, L and B are 0.
  */
 function scale(graph: FlowGraph, difference: Difference): void {
   const { cell, a, rho, open, expected, squares, left, leftSquare, chance, jitter, countVariance } = graph;
@@ -192,7 +192,7 @@ function scale(graph: FlowGraph, difference: Difference): void {
   spread.fill(0);
   for (let e = 0; e < cell.length; e++) {
     const c = cell[e]!;
-    // Parts cut off at 0 leave a sum that is not quite the count.
+    // Parts clipped at 0 make the sum differ from the count.
     a[e]! *= (counts[c]! - left[c]!) / share[c]!;
     squares[c]! += a[e]! * a[e]!;
     const v = a[e]! * (1 - rho[e]!);
@@ -201,7 +201,7 @@ function scale(graph: FlowGraph, difference: Difference): void {
   }
   for (let c = 0; c < n; c++) {
     if (counts[c] === 0) continue;
-    // Given the sum, counts of several flows vary less: diag(v) - v v' / sum v.
+    // Given the sum, the counts of several flows vary less: diag(v) - v v' / sum v.
     const total = spread[c]! + (unlisted?.[vector[c]!]?.variance ?? 0);
     chance[c] = total > 0 ? spread[c]! - spreadSquares[c]! / total : 0;
     jitter[c] = spread[c]!;
@@ -214,7 +214,7 @@ function scale(graph: FlowGraph, difference: Difference): void {
   }
 }
 
-/** Mean and variance over the cells of each vector of packets that no listed flow accounts for. */
+/** Mean and variance, over the cells of each vector, of packets that no listed flow explains. */
 function unlistedPackets(
   { usable, sent, received, packets, vector, layout }: Difference,
   expected: Float64Array,
@@ -224,7 +224,7 @@ function unlistedPackets(
   const [cells, sums, squares] = [zero(), zero(), zero()];
   const look = (add: (v: number, c: number, rest: number) => void) => {
     for (let c = 0; c < expected.length; c++) {
-      // Cells without packets count too, or the rest would look larger than it is.
+      // Empty cells count too; without them the mean would be too high.
       if (usable[c] === 1 || (sent[c] === 0 && received[c] === 0))
         add(vector[c]!, c, packets[c]! - expected[c]!);
     }

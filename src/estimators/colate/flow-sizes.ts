@@ -1,17 +1,17 @@
 /**
- * Packets of flows whose size is unknown, from the counters themselves: equation (4) applied to counts instead of times, vector by vector,
- * p = (n_v sum S_c - m P_v) / (n_v - m) / q_v. Only flows that stand out of the crowd can be sized so; for others it says that it cannot.
+ * Estimates the packets of flows of unknown size from the counters: equation (4) applied to counts instead of times, vector by vector, p = (n_v sum S_c - m
+ * P_v) / (n_v - m) / q_v. Only flows that stand out from the others can be sized this way; the others are reported as not measurable.
  */
 import type { KnownFlows } from "../estimator.ts";
 import type { Difference } from "./difference.ts";
 
 export interface FlowSizes {
   packets: Float64Array;
-  /** Variance of packets; 0 where the size is known, infinite where it is not measurable. */
+  /** Variance of `packets`; 0 if the size is known, infinite if it is not measurable. */
   variance: Float64Array;
 }
 
-/** An estimate this many deviations above nothing is a size. */
+/** An estimate counts as a size if it is this many standard deviations above 0. */
 const CLEAR = 5;
 
 export function sizesOf(difference: Difference, known: KnownFlows, places: Uint32Array): FlowSizes {

@@ -1,21 +1,21 @@
 /**
- * Which of a flow's counters are its own: what jitter within flows is seen in (../cells/jitter.ts). Delays of flows that differ by their level and jitter with
- * it have a regression over the cells find no jitter at all, now and then. Where hardly a flow is alone the regression remains, and allows for what the
- * model leaves out.
+ * Selects the counters that a flow does not share, which show the jitter within flows (../cells/jitter.ts). If flows differ in level and their jitter grows
+ * with it, a regression over the cells sometimes finds no jitter at all. If hardly any flow is alone in its cells, the regression is still used, with a margin
+ * for what its model leaves out.
  */
 import { type Jitter, jitterOfFlows } from "../cells/jitter.ts";
 import type { Difference } from "./difference.ts";
 import type { FlowGraph } from "./flow-graph.ts";
 
-/** A flow is alone in a cell where others have no more than this share of it. */
+/** A flow is alone in a cell if other flows have at most this share of it. */
 const ALONE = 1e-6;
 const ENOUGH_FREEDOM = 10;
 
-/** Many flows crowd each other out: those that are alone all the same stand for the others only where so many packets of all lie in such cells. */
+/** With many flows, few are alone in their cells. These represent the others only if their cells hold at least this share of all packets. */
 const MANY_FLOWS = 1000;
 const SHARE_ALONE = 0.05;
 
-/** Null where there is too little of it. */
+/** Returns null if too few cells show jitter. */
 export function jitterWithinFlows({ packets, delayNs }: Difference, graph: FlowGraph): Jitter | null {
   const { flows, starts, cell, a } = graph;
   const squares = new Float64Array(flows);

@@ -1,23 +1,22 @@
 /**
- * Where a packet's counter lies: vectors one after the other in one array of n cells; every flow has m cells in each vector, placed by hash
- * (sections 3.1 and, for loss, 1.4: a packet is in one vector, chosen by its digest with probability q_v).
+ * The position of a packet's counter. Vectors follow each other in one array of n cells. Every flow has m cells in each vector, placed by hash (section 3.1;
+ * for loss, section 1.4: a packet is in one vector, chosen by its digest with probability q_v).
  *
- * Unlike in the paper, which of its flow's m counters a packet goes to is decided by its digest, not drawn anew at each point: then the same counter
- * holds the same packets at both ends, and the difference of the two sums holds delays only. Times themselves, a million times
- * larger, cancel instead of being noise.
+ * Unlike in the paper, the digest decides which of its flow's m counters a packet goes to; it is not drawn anew at each point. The same counter then holds the
+ * same packets at both ends, and the difference of the two sums holds delays only. The times themselves, a million times larger, cancel instead of being noise.
  */
 import { ByteWriter, crc32c } from "../../base/bytes.ts";
 import { mix64 } from "../../base/hash.ts";
 import { Kernels } from "../../base/kernels.ts";
 import type { ColateParameters } from "./parameters.ts";
 
-/** Of a counter: a count and a sum of times, as kernels/sketches/colate.ts lays them out. */
+/** A counter is a count and a sum of times, laid out as in kernels/sketches/colate.ts. */
 export const CELL_BYTES = 16;
 
 export interface Layout {
   n: number;
   m: number;
-  /** First cell of each vector; one more at the end. */
+  /** First cell of each vector, and the end of the last. */
   starts: Uint32Array;
   /** Probability of each vector. */
   q: readonly number[];
@@ -33,14 +32,14 @@ export function layoutOf({ n, m, vectors, shares }: ColateParameters): Layout {
   return { n, m, starts, q: vectors };
 }
 
-/** The vector of each cell. */
+/** Vector of each cell. */
 export function vectorsOfCells({ n, starts }: Layout): Uint8Array {
   const out = new Uint8Array(n);
   for (let v = 0; v + 1 < starts.length; v++) out.fill(v, starts[v]!, starts[v + 1]!);
   return out;
 }
 
-/** The counters in kernel memory, empty. `literal`: counters are drawn anew at each point (literal/). */
+/** Allocates empty counters in kernel memory. `literal`: counters are drawn anew at each point (../lab/colate-literal/). */
 export function createCounters(
   kernels: Kernels,
   parameters: ColateParameters,
@@ -59,7 +58,7 @@ export function createCounters(
   return address;
 }
 
-/** Flows get the counters that the seed gives them. Which of its flow's counters a packet goes to stays as it was. */
+/** Assigns counters to flows by the seed. Which of its flow's counters a packet goes to does not change. */
 export function placeCounters(
   kernels: Kernels,
   address: number,
@@ -70,7 +69,7 @@ export function placeCounters(
     kernels.call.colateSlot(address, i, slot.seed, slot.first, slot.cells);
 }
 
-/** What the update loop works with: the factor of digests, where vectors end in 2^32, and a seed and a range of cells per counter of a flow. */
+/** The inputs of the update loop: the multiplier for digests, the ends of the vectors in 2^32, and a seed and a cell range per counter of a flow. */
 export function slotsOf(
   parameters: ColateParameters,
   seed: bigint,
@@ -89,11 +88,11 @@ export function slotsOf(
   return { multiplier: seedOf(seed, 0) | 1n, edges, slots };
 }
 
-/** The cells of flows ([low, high] of their hashes): vectors x m per flow, vector-major. */
+/** Cells of flows (hashes as [low, high]): vectors x m per flow, vector-major. */
 export function placesOf(parameters: ColateParameters, seed: bigint, hash: Uint32Array): Uint32Array {
-  // A question has no kernels of its own: these are gone with it.
+  // A question has no kernels of its own; this instance is discarded afterwards.
   const kernels = new Kernels();
-  // Places only: no cell of it is touched, so one is enough.
+  // Only positions are needed and no cell is touched, so one cell is enough.
   const counters = createCounters(kernels, parameters, seed, null, 1);
   const flows = hash.length / 2;
   const perFlow = parameters.vectors.length * parameters.m;
@@ -113,7 +112,7 @@ export function placesOf(parameters: ColateParameters, seed: bigint, hash: Uint3
   return out;
 }
 
-/** Of which packet goes to which cell: what two payloads must share. */
+/** Checksum over the mapping of packets to cells: two payloads must agree on it. */
 export function fingerprintOf(parameters: ColateParameters, seed: bigint): number {
   const { m, starts, q } = layoutOf(parameters);
   const out = new ByteWriter();

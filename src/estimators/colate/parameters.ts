@@ -1,4 +1,4 @@
-/** Parameters of COLATE's counter vectors, which both ends must share, and how answers are made from them. */
+/** Parameters of COLATE's counter vectors, which both ends must share, and parameters of the decoding. */
 import { UsageError } from "../../base/errors.ts";
 import type { ParameterSpec, ParameterValues } from "../estimator.ts";
 
@@ -16,9 +16,9 @@ export interface ColateParameters extends ParameterValues {
 }
 
 const MAX_VECTORS = 16;
-/** 512 MiB of memory at each point: kernels have 4 GiB, and one piece of it is at most 1 GiB. */
+/** 512 MiB of memory at each point. Kernels have 4 GiB, and a single allocation is at most 1 GiB. */
 export const MAX_COUNTERS = 1 << 25;
-/** Four vectors as they are used where loss is to be expected: most packets in the first, one in a hundred in the last. */
+/** Four vectors for segments with loss: most packets in the first, one in a hundred in the last. */
 export const LOSSY_VECTORS: readonly number[] = [0.75, 0.2, 0.04, 0.01];
 export const LOSSY_SHARES: readonly number[] = [0.55, 0.25, 0.12, 0.08];
 
@@ -142,9 +142,9 @@ export function completeColate(values: ParameterValues): ColateParameters {
   return p;
 }
 
-/** Counters per flow and vector where flows are so few that there is room: large flows then keep more whole counters under loss. */
+/** Counters per flow and vector if there are few flows: large flows then keep more usable counters under loss. */
 const M_FEW_FLOWS = 64;
-/** Flows have room where a vector's counters hold well below one of them each. */
+/** There are few flows if a vector has more than this many counters per counter of a flow. */
 const ROOM = 4;
 
 export function forFewFlows(
@@ -156,7 +156,7 @@ export function forFewFlows(
   return { parameters: { ...p, m: M_FEW_FLOWS }, maxFlows: Math.floor(p.n / (ROOM * M_FEW_FLOWS)) };
 }
 
-/** Packets in a counter from which on the sum of their delays might not fit into b bits: the threshold T. */
+/** Threshold T: from this many packets on, the sum of a counter's delays might not fit into b bits. */
 export function fullAt({ b, unit, delay }: ColateParameters): number {
   return Math.min(2 ** 32 - 1, Math.floor((2 ** (b - 1) * unit) / delay));
 }
@@ -164,13 +164,13 @@ export function fullAt({ b, unit, delay }: ColateParameters): number {
 function usualShares(vectors: readonly number[]): readonly number[] {
   const same = vectors.length === LOSSY_VECTORS.length && vectors.every((q, v) => q === LOSSY_VECTORS[v]);
   if (same) return LOSSY_SHARES;
-  // Fewer packets need fewer counters, but not in proportion: what is left after heavy loss is in the small vectors alone.
+  // Fewer packets need fewer counters, but not in proportion: after heavy loss, only the small vectors are left.
   const raw = vectors.map((q) => q ** 0.45);
   const sum = raw.reduce((s, x) => s + x, 0);
   return raw.map((x) => Math.round((1e4 * x) / sum) / 1e4).map((x, v, all) => (v > 0 ? x : roundOff(all)));
 }
 
-/** The first share such that all make 1. */
+/** The first share, so that all shares add up to 1. */
 function roundOff(all: readonly number[]): number {
   const rest = all.slice(1).reduce((s, x) => s + x, 0);
   return Math.round(1e4 * (1 - rest)) / 1e4;

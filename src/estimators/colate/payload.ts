@@ -1,19 +1,19 @@
 /**
  * The payload of a sealed epoch of counter vectors, and merging.
  *
- *   u8      b, bits of a time sum; 128 more where a salt follows
+ *   u8      b, bits of a time sum; plus 128 if a salt follows
  *   u8      check, bits of a digest per cell
  *   u8      log2 of the unit, ns
  *   u8      vectors
- *   varint  n, counters in all
+ *   varint  n, total number of counters
  *   varint  m
- *   u32     fingerprint: CRC-32C of seed, m, first cells and shares of the vectors: which packet goes to which cell
- *   u64     salt (../cells/salt.ts), where there is one: the fingerprint is that of the salted seed
- *   u8      x vectors: order k of the code of its counts, the one that makes them shortest
- *   bits    per cell: packets (exponential Golomb of order k); where there are any: time sum modulo 2^b, b bits; digest, check bits
+ *   u32     fingerprint: CRC-32C of seed, m, first cells and shares of the vectors, that is, of the mapping of packets to cells
+ *   u64     salt (../cells/salt.ts), optional: the fingerprint is then that of the salted seed
+ *   u8      x vectors: order k of the code of its counts, chosen for the shortest encoding
+ *   bits    per cell: packets (exponential Golomb of order k); if not 0: time sum modulo 2^b, b bits; digest, check bits
  *
- * A cell takes b + check bits and as many as its count needs, about log2 of the mean count and two more; an empty one k + 1. All of it is a
- * function of the cells alone, so the merge of parts is bit-identical to the whole.
+ * A cell takes b + check bits plus the bits of its count, about log2 of the mean count and two more. An empty cell takes k + 1 bits. The payload depends on the
+ * cells only, so the merge of parts is bit-identical to the whole.
  */
 import { BitReader, BitWriter, bitLength } from "../../base/bits.ts";
 import { ByteReader, ByteWriter } from "../../base/bytes.ts";
@@ -32,7 +32,7 @@ export interface Counters {
   shift: number;
   fingerprint: number;
   salt: bigint;
-  /** First cell of each vector, and one more at the end. */
+  /** First cell of each vector, and the end of the last. */
   starts: Uint32Array;
   count: Uint32Array;
   /** In units, 0 to 2^b - 1. */
@@ -42,9 +42,9 @@ export interface Counters {
 
 const NAME = "colate payload";
 const MAX_ORDER = 31;
-/** In the first byte, beside b. */
+/** Flag in the first byte, next to b. */
 const SALTED = 128;
-/** Counts below this are sized once for all cells that have them. */
+/** The code length of counts below this is calculated once for all cells with that count. */
 const FREQUENT = 1024;
 
 export function emptyCounters(parameters: ColateParameters, seed: bigint, salt: bigint): Counters {
@@ -91,7 +91,7 @@ export function encodeCounters(counters: Counters): Uint8Array {
   return head.finish();
 }
 
-/** Refuses, by name, what was not made with these parameters, and with this seed where it is given. */
+/** Throws an error naming the difference if the payload was not made with these parameters (and this seed, if given). */
 export function decodeCounters(
   sealed: SealedEpoch,
   parameters: ColateParameters,
@@ -171,7 +171,7 @@ export function mergeCounters(a: Counters, b: Counters): Counters {
   };
 }
 
-/** Times counted from `earlierNs` before. Where that is no whole number of units, a cell is off by half a unit at most. */
+/** Returns the counters with times counted from `earlierNs` earlier. If that is not a multiple of the unit, a cell is off by at most half a unit. */
 export function rebaseCounters(counters: Counters, earlierNs: number): Counters {
   const range = 1n << BigInt(counters.b);
   const unit = 1n << BigInt(counters.shift);
@@ -183,7 +183,7 @@ export function rebaseCounters(counters: Counters, earlierNs: number): Counters 
   return { ...counters, sum };
 }
 
-/** The order that makes the counts of cells [from, to) shortest; the smallest of equal ones. */
+/** Returns the order with the shortest code for the counts of cells [from, to); the smallest of equal ones. */
 function bestOrder(count: Uint32Array, from: number, to: number): number {
   const frequent = new Float64Array(FREQUENT);
   const sizes = new Float64Array(MAX_ORDER + 1);
@@ -208,7 +208,7 @@ function requireEqual(whose: string, checks: [string, number, number][]): void {
   }
 }
 
-/** Named, for it is what users meet who give the ends different memory: equation (4) would allow it, differences of counters cannot. */
+/** A mismatch explained: users see it if they configure different memory at the ends. Equation (4) would allow that, differences of counters do not. */
 function mismatch(message: string): FormatError {
   const why =
     "a counter is compared with the same counter at the other end, so n, m, b, unit, vectors and seed must be equal";

@@ -1,7 +1,7 @@
 /**
- * How well a geometry will do, before there is a packet: flows are laid over counters by chance, and the posterior variances of blup.ts, which need no
- * times, are worked out; flows of the sizes asked for are then dropped into the counters so found. A part of the flows over the same part of the
- * counters behaves as the whole.
+ * Predicts the accuracy of a geometry before any packet is seen. Flows are placed on counters at random, and the posterior variances of blup.ts are calculated,
+ * which need no times. Flows of the requested sizes are then added to these counters. A sample of the flows on the same share of the counters behaves like the
+ * whole.
  */
 
 import { normalCdf, normalQuantile } from "../../base/math/special.ts";
@@ -14,28 +14,28 @@ import type { ColateParameters } from "./parameters.ts";
 
 export interface Traffic {
   packets: number;
-  /** Packets of flows: all of them, or a sample. */
+  /** Packets of flows: all flows, or a sample. */
   flowPackets: Float64Array;
   flows: number;
-  /** Variance between flows' means and within a flow, over the squared mean. */
+  /** Variance between the means of flows and within a flow, divided by the squared mean. */
   flowVariance: number;
   packetVariance: number;
 }
 
 export interface Predicted {
   size: number;
-  /** Share of such flows that have a usable counter and are not drowned. */
+  /** Share of such flows that get an answer: with a usable counter and not too much noise. */
   answered: number;
-  /** Median relative error of those, null where less than half are answered. */
+  /** Median relative error of these flows; null if less than half get an answer. */
   relativeError: number | null;
-  /** Share of those with a relative error below the interval. */
+  /** Share of these flows with a relative error below the interval. */
   reliability: number | null;
   packetsUsed: number | null;
 }
 
 const SAMPLE_FLOWS = 8000;
 const TRIALS = 300;
-/** Packets per counter from which on a flow is laid out by itself. */
+/** Packets per counter from which on a flow is placed individually. */
 const LISTED = 0.2;
 const NODES = 16;
 const MEDIAN_STEP = 5;
@@ -47,7 +47,7 @@ export function predictFlows(
   sizes: readonly number[],
   interval: number,
 ): Predicted[] {
-  // What is predicted for a size does not depend on which other sizes are asked for.
+  // A new generator per size: the prediction for a size does not depend on the other sizes requested.
   const state = background(parameters, traffic, loss, new Random("colate size"));
   return sizes.map((size) =>
     predictSize(state, parameters, traffic, loss, size, interval, new Random(`colate flows of ${size}`)),
@@ -57,14 +57,14 @@ export function predictFlows(
 interface State {
   layout: Layout;
   usable: Uint8Array;
-  /** Variance of the sum of delays, and of the count, per cell. */
+  /** Per cell: variance of the sum of delays, and of the count. */
   cellVariance: Float64Array;
   countVariance: Float64Array;
 }
 
 /**
- * Counters of a sample of the traffic, nobody asked for. Flows with hardly a packet per counter tell nothing of each other and are not laid out one by
- * one: their packets are noise, of independent means.
+ * Builds the counters for a sample of the traffic, without the requested flows. Flows with hardly a packet per counter say nothing about each other and are not
+ * placed individually: their packets are noise with independent means.
  */
 function background(parameters: ColateParameters, traffic: Traffic, loss: number, random: Random): State {
   const smallest = parameters.n * Math.min(...parameters.shares);
@@ -74,7 +74,7 @@ function background(parameters: ColateParameters, traffic: Traffic, loss: number
   for (let f = 0; f < flows; f++) {
     all[f] = traffic.flowPackets[Math.floor(((f + random.float()) / flows) * traffic.flowPackets.length)]!;
   }
-  // A sample of a heavy tail rarely has the packets that the whole has: sizes above one are stretched to fit.
+  // A sample of a heavy tail rarely has its share of the packets, so sizes above one are scaled to fit.
   stretch(all, traffic.packets * part);
   const layout = layoutOf({ ...parameters, n: Math.max(16, Math.round(parameters.n * part)) });
   const { n, m, q, starts } = layout;
@@ -168,11 +168,11 @@ function predictSize(
   };
 }
 
-/** Relative error that half of the flows, with lognormal means, do not exceed: by bisection of its logarithm. */
+/** Returns the relative error that half of the flows, with lognormal means, do not exceed; by bisection of its logarithm. */
 function medianError(deviations: readonly number[], flowVariance: number): number {
   const largest = deviations.reduce((s, d) => Math.max(s, d), 0);
   if (largest === 0) return 0;
-  // Every few deviations do: the median of hundreds is not known better.
+  // A subset of the deviations is enough: the median of hundreds is not known more precisely.
   const some = deviations.filter((_, i) => i % MEDIAN_STEP === 0);
   let [low, high] = [1e-9, 1e3 * largest];
   while (high / low > 1.01) {
@@ -183,7 +183,7 @@ function medianError(deviations: readonly number[], flowVariance: number): numbe
   return high;
 }
 
-/** Share of flows, with lognormal means, whose error is below the interval. */
+/** Returns the share of flows, with lognormal means, whose error is below the interval. */
 function reliabilityOf(deviations: readonly number[], flowVariance: number, interval: number): number {
   const sigma = Math.sqrt(Math.log1p(flowVariance));
   let sum = 0;

@@ -1,16 +1,15 @@
 /**
- * The quick answer: a flow by itself, all other packets of its counters taken as background. It needs no list of flows, only how many packets the
- * flow has.
+ * The quick answer: decodes a flow by itself, with all other packets of its counters as background. Needs no list of flows, only the flow's number of packets.
  *
  *   theta = sum (a y / var) / sum (a^2 / var),  var = alpha N_o + beta N_o^2 + s^2 a,  N_o = N_c - a
  *
- * alpha, beta: how sums of background packets vary (fitted over all counters); shrunk by V / (V + 1 / sum (a^2 / var)).
+ * alpha, beta: variance of sums of background packets (fitted over all counters). Theta is shrunk by V / (V + 1 / sum (a^2 / var)).
  */
 import { type SmoothBackground, smoothVariance } from "../cells/background.ts";
 import { type Prior, packetVarianceOf } from "./blup.ts";
 import type { FlowGraph } from "./flow-graph.ts";
 
-/** Mean delay less the common mean, and its variance, per flow. */
+/** Returns, per flow, the mean delay minus the common mean, and its variance. */
 export function quickAnswers(
   graph: FlowGraph,
   counts: Float64Array,
@@ -29,7 +28,7 @@ export function quickAnswers(
       const c = cell[e]!;
       const own = a[e]!;
       const others = Math.max(0, counts[c]! - own);
-      // How many of its packets fell into the cell is chance too, as far as the cell's count leaves it open.
+      // The number of its packets in the cell is uncertain too, as far as the cell's count leaves it open.
       const v =
         smoothVariance(background, others) +
         packetVarianceOf(prior, f) * own * (1 - rho[e]!) +

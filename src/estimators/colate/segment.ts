@@ -1,8 +1,8 @@
 /**
- * The mean over a segment's packets. Nothing lost, it is sum Delta / sum N, exactly. With loss, what the unusable cells hold must be guessed: large flows
- * lose a packet sooner than small ones, so usable cells are no random sample. Where the flows are known, each flow's packets in unusable
- * cells are taken at the flow's own level, and the variance is that of this combination under the model of blup.ts (one more solution of its
- * system). Where they are not, unusable cells are taken at the mean of the others, and the interval allows for flows that are in them alone.
+ * The mean over a segment's packets. Without loss it is sum Delta / sum N, exactly. With loss, the delays in unusable cells must be estimated: large flows lose
+ * a packet sooner than small ones, so usable cells are not a random sample. If the flows are known, each flow's packets in unusable cells are given the flow's
+ * own level, and the variance is that of this combination under the model of blup.ts (one more solution of its system). If not, unusable cells get the mean of
+ * the others, and the interval allows for flows that are only in unusable cells.
  */
 import { median } from "../../base/math/regression.ts";
 import { studentQuantile } from "../../base/math/special.ts";
@@ -43,7 +43,7 @@ interface Rest {
   /** Sum of the delays in unusable cells, and its variance. */
   restNs: number;
   variance: number;
-  /** What the variance rests on, where that is counted. */
+  /** Degrees of freedom of the variance, if known. */
   freedom: number | null;
 }
 
@@ -65,7 +65,7 @@ function restOfFlows(difference: Difference, known: KnownLevels, unused: number)
   const solved = system ? system.solve(rest) : rest.map((u, f) => u * variance[f]!);
   let ofFlows = 0;
   let shared = 0;
-  // Degrees of freedom of a sum of variances, after Satterthwaite: few where one flow, seen in few cells, makes up the rest.
+  // Degrees of freedom of a sum of variances (Satterthwaite): few if one flow, seen in few cells, makes up the rest.
   let [parts, spread] = [0, 0];
   for (let f = 0; f < flows.count; f++) {
     ofFlows += rest[f]! * solved[f]!;
@@ -74,7 +74,7 @@ function restOfFlows(difference: Difference, known: KnownLevels, unused: number)
     if (prior.own) spread += (part * part) / prior.own.freedom[f]!;
     shared += rest[f]! * drawn[f]!;
   }
-  // Which packets are in the rest is chance; the common mean has an error of its own, for flows that little is known of.
+  // The choice of packets in the rest is random; the common mean has its own error, which matters for flows about which little is known.
   let chance = prior.packetVariance * unused;
   for (let f = 0; f < flows.count; f++) chance += rest[f]! * flowVarianceOf(prior, flows.packets[f]!, f);
   const modelled = {
@@ -84,7 +84,7 @@ function restOfFlows(difference: Difference, known: KnownLevels, unused: number)
   return { restNs, ...wider(modelled, shownByCells(difference, beyondLevels(difference, decoded), unused)) };
 }
 
-/** What cells have beyond the levels of the flows in them. */
+/** Returns what the cells hold beyond the levels of their flows. */
 function beyondLevels({ delayNs }: Difference, { graph, level }: Decoded): Float64Array {
   const { flows, starts, cell, a } = graph;
   const out = Float64Array.from(delayNs);
@@ -94,7 +94,7 @@ function beyondLevels({ delayNs }: Difference, { graph, level }: Decoded): Float
   return out;
 }
 
-/** Packets of each flow that arrived in such cells: those of a cell shared out by what is expected of its flows. */
+/** Returns the packets of each flow that arrived in these cells. A cell's packets are divided by the expected packets of its flows. */
 function packetsIn(
   { received, layout }: Difference,
   { flows, places }: KnownLevels,
@@ -122,8 +122,8 @@ function packetsIn(
 }
 
 /**
- * Flows of which little is known are drawn to a common mean that is robust: it hardly follows the few slow packets that make up much of a mean behind a queue. Right for a flow, but
- * summed up it is a bias. Moved so far that the levels explain the sum of the usable cells.
+ * Returns the shift of the common mean with which the levels explain the sum of the usable cells. Flows about which little is known are shrunk towards a robust
+ * common mean, which hardly follows the few slow packets that dominate a mean behind a queue. That is right for one flow, but a bias when summed over flows.
  */
 function centreOf(difference: Difference, known: KnownLevels, drawn: Float64Array) {
   const { packets, delayNs } = difference;
@@ -150,18 +150,18 @@ function restOfMean(difference: Difference, meanNs: number, unused: number): Res
   for (let c = 0; c < packets.length; c++) {
     if (packets[c] === 0) variance += smoothVariance({ alpha: loose.second, beta }, received[c]!);
   }
-  // A flow that is in one unusable cell is in others too: their errors go together.
+  // A flow in one unusable cell is in others too, so their errors are correlated.
   const beyondMean = delayNs.map((y, c) => y - meanNs * packets[c]!);
   const ofFlows = { variance: variance * layout.m * layout.q.length, freedom: null };
   return { restNs: meanNs * unused, ...wider(ofFlows, shownByCells(difference, beyondMean, unused)) };
 }
 
-/** Student's quantile is then what one rare event leaves open, after Poisson: 4.6 deviations upwards. */
+/** With this many degrees of freedom, Student's t quantile covers a single rare event (Poisson): 4.6 standard deviations upwards. */
 const FEWEST = 2;
 
 /**
- * What the mean of some cells is off by for the others, as a sample shows it by itself. The fit is robust: of a queue that is rarely slow it takes the few cells with slow packets for
- * outliers, though these make up much of the mean. As many cells as decide it are its degrees of freedom.
+ * Estimates directly from the sample by how much the mean of the usable cells is off for the others. The robust fit treats the few cells with slow packets
+ * behind a rarely slow queue as outliers, although they make up much of the mean. The degrees of freedom are the number of cells that dominate the sum.
  */
 function shownByCells({ used }: Difference, beyondNs: Float64Array, unused: number): RestError {
   let [squares, fourth] = [0, 0];
@@ -181,10 +181,10 @@ function wider(a: RestError, b: RestError): RestError {
   return reach(b) > reach(a) ? b : a;
 }
 
-/** Of the longest mean delay that was expected. */
+/** In multiples of the longest expected mean delay. */
 const FAR_BEYOND = 10;
 
-/** Far beyond the delay that b was chosen for, sums of the fullest counters may have wrapped: then nothing says which have. */
+/** Returns true if the delay is so far beyond the one that b was chosen for that the fullest counters may have wrapped; it is then unknown which ones have. */
 export function mayHaveWrapped(
   { packets, delayNs }: Difference,
   { b, unit, delay }: ColateParameters,
@@ -195,19 +195,19 @@ export function mayHaveWrapped(
   return centre > FAR_BEYOND * delay && fullest * centre > 2 ** (b - 2) * unit;
 }
 
-/** How packets' delays vary, as the cells show it. */
+/** Fits how the delays of packets vary from the cells. */
 export function spreadOf({ packets, delayNs }: Difference): SmoothBackground {
   const fit = fitSmooth({ cells: filledCells(packets), delaySumNs: delayNs, packets });
   return { alpha: fit.second, beta: fit.first };
 }
 
-/** Deviations from what its packets let expect, beyond which a cell is taken to hold different packets at its ends. */
+/** Standard deviations from the value expected for its packets, beyond which a cell is taken to hold different packets at the two ends. */
 const BEYOND = 30;
 const MIN_COUNT = 20;
 
 /**
- * Without enough digest bits, a cell that lost one packet and got another passes for whole, and is off by up to an epoch. Where packets were lost
- * and others appeared, cells that are beyond all likelihood are taken out; those with a wrong timestamp always.
+ * Without enough digest bits, a cell that lost one packet and gained another looks intact, and is off by up to an epoch. If packets were lost and others
+ * appeared, extremely unlikely cells are removed. Cells with a wrong timestamp are always removed.
  */
 export function withoutOutliers(difference: Difference): Difference {
   const { packets, delayNs, missing, appeared } = difference;

@@ -1,6 +1,6 @@
 /**
- * A geometry for what is expected: counters from memory or from a wanted error or reliability, vectors and counters per flow from loss, bits from the
- * delay where it is known; and how well it will do for flows by size (predict.ts).
+ * Chooses a geometry for the expected traffic: counters from memory or from a target error or reliability, vectors and counters per flow from the loss, bits
+ * from the delay if known. Predicts the accuracy by flow size (predict.ts).
  */
 
 import { UsageError } from "../../base/errors.ts";
@@ -20,7 +20,7 @@ import { memoryBytes } from "./tap.ts";
 
 const DEFAULT_INTERVAL = 0.05;
 const DEFAULT_SIZES = [10, 30, 100, 300, 1000, 3000, 10_000];
-/** Packets per flow where the number of flows is not known. */
+/** Packets per flow if the number of flows is not known. */
 const DEFAULT_FLOW = 6;
 /** Share of the delays' variance that is between flows. */
 const BETWEEN_FLOWS = 0.8;
@@ -77,7 +77,7 @@ function trafficOf(request: SizeRequest, notes: string[]): Traffic {
   if (request.flowPackets !== null) {
     return { ...common, packetVariance, flowPackets: Float64Array.from(request.flowPackets).sort() };
   }
-  // Pareto of exponent 1.1, as backbone traffic has it: P(size >= k) = k^-1.1.
+  // Pareto with exponent 1.1, typical of backbone traffic: P(size >= k) = k^-1.1.
   const shape = 1.1;
   const flowPackets = Float64Array.from({ length: 20_000 }, (_, i) =>
     Math.floor((1 - (i + 0.5) / 20_000) ** (-1 / shape)),
@@ -87,7 +87,7 @@ function trafficOf(request: SizeRequest, notes: string[]): Traffic {
 
 interface Choice {
   parameters: ColateParameters;
-  /** The size of flow that an error or reliability was asked for. */
+  /** The flow size for which an error or reliability was requested. */
   target: number | null;
 }
 
@@ -97,7 +97,7 @@ function choose(request: SizeRequest, traffic: Traffic, loss: readonly number[])
   const judged = target ?? request.flowSize ?? 1000;
   const interval = request.interval ?? DEFAULT_INTERVAL;
   const build = (n: number, shape: Shape) => complete(request, traffic, n, shape);
-  // Flows ten times as large must do as well: they lose a packet in every counter sooner.
+  // Flows ten times as large must reach the target too, because they lose a packet in every counter sooner.
   const sizes = [judged, 10 * judged].filter((size) => size <= Math.max(judged, request.packets / 10));
   const worst = (p: ColateParameters) => {
     const all = loss.flatMap((rate) => predictFlows(p, traffic, rate, sizes, interval));
@@ -122,7 +122,7 @@ function choose(request: SizeRequest, traffic: Traffic, loss: readonly number[])
     const n = given ?? (room === null ? 65_536 : Math.min(MAX_COUNTERS, room));
     for (let m = n; m >= 16; m = Math.floor(m * 0.98)) {
       const found = best(m);
-      // Seeds of a flow's counters take room as well.
+      // The seeds of a flow's counters take memory as well.
       const fits =
         found && (request.memoryBytes === null || memoryBytes(found.parameters) <= request.memoryBytes);
       if (found && fits) return { parameters: found.parameters, target };
@@ -170,7 +170,7 @@ interface Shape {
   shares: readonly number[];
 }
 
-/** Vectors and counters per flow worth trying. */
+/** Returns the vectors and counters per flow to try. */
 function shapes({ fixed }: SizeRequest, loss: readonly number[]): Shape[] {
   const lossy = loss.some((rate) => rate > 0);
   const ms = fixed["m"] !== undefined ? [fixed["m"] as number] : lossy ? [2, 8, 32] : [2];
@@ -191,7 +191,7 @@ function complete(request: SizeRequest, traffic: Traffic, n: number, shape: Shap
   return completeColate({ ...values, ...shape, n });
 }
 
-/** Bits and unit for counters whose packets have the delay that was given: a thousandth of it is resolved. */
+/** Returns bits and unit for counters whose packets have the given delay, at a resolution of a thousandth of it. */
 function bitsFor(
   { fixed }: SizeRequest,
   traffic: Traffic,
@@ -207,7 +207,7 @@ function bitsFor(
   return { unit, b: Math.min(52, Math.ceil(Math.log2((fullest * delay) / unit)) + 2) };
 }
 
-/** As payload.ts packs them: sums, digests, and counts that take two bits more than their own length. */
+/** Packed as in payload.ts: sums, digests, and counts that take two bits more than their own length. */
 function expectedPayload({ n, b, check, vectors, shares }: ColateParameters, packets: number): number {
   let bits = 0;
   for (const [v, q] of vectors.entries()) {

@@ -84,7 +84,7 @@ export function memoryBytes({ n, m, vectors }: ColateParameters): number {
   return CELL_BYTES * (n + m * vectors.length);
 }
 
-/** The same updates in the kernel. */
+/** Returns the description of the same updates for the eBPF program. */
 export function kernelPart(parameters: ColateParameters, seed: bigint): KernelPart {
   const { multiplier, edges } = slotsOf(parameters, seed);
   const { n, m, unit } = parameters;

@@ -20,7 +20,7 @@ function seal(rows: readonly HostileRow[], max: number, size = 100): SealedEpoch
   return sealRows(kernels, tap, rows, size);
 }
 
-/** Counts by key, with a Map; IPv4 keys have no further address words. */
+/** Counts by key in a Map; IPv4 keys have no further address words. */
 function slowTwin(rows: readonly HostileRow[]): Map<string, { packets: number; bytes: number }> {
   const flows = new Map<string, { packets: number; bytes: number }>();
   for (const row of rows) {
@@ -135,7 +135,7 @@ describe("the flow table", () => {
   it("refuses flows out of order and beyond the cut", () => {
     const sealed = seal(hostileRows("order", 300), 20);
     const swap = sealed.payload.slice();
-    // The highest byte of the last flow's hash: beyond every other, and beyond the cut.
+    // The highest byte of the last flow's hash: it becomes larger than every other hash, and than the cut.
     const list = decodeFlows(sealed.payload);
     const view = new DataView(swap.buffer);
     let at = -1;

@@ -1,10 +1,9 @@
 /**
- * The flow table: packets and bytes of every flow of an epoch, exactly. It measures no delay: it is the companion whose list of flows the
- * per-flow decoders (LDS, COLATE) need, kept at one end of a segment.
+ * The flow table: exact packets and bytes of every flow of an epoch. It measures no delay. It is kept at one end of a segment and provides the list of flows
+ * that the per-flow decoders (LDS, COLATE) need.
  *
- * Bounded: with more than `max` flows, those with the largest hashes are shed and counted together. What stays is a uniform sample of
- * the flows with exact counts, the same whatever the order of packets, so merge(seal(A), seal(B)) is seal(A and B) bit for bit.
- * Memory: up to 1.5 `max` flows of 64 bytes and their index.
+ * Bounded: with more than `max` flows, those with the largest hashes are dropped and counted together. The rest is a uniform sample of the flows with exact
+ * counts, independent of packet order, so merge(seal(A), seal(B)) is seal(A and B) bit for bit. Memory: up to 1.5 `max` flows of 64 bytes and their index.
  */
 
 import type { Kernels } from "../../base/kernels.ts";
@@ -28,7 +27,7 @@ export interface FlowTableParameters extends ParameterValues {
 }
 
 const HEAD_WORDS = 12;
-/** Of a flow that was counted in the kernel. */
+/** Size of a flow counted in the kernel. */
 const KEPT_BYTES = 64;
 const MAX_FLOWS = 1 << 26;
 
@@ -63,7 +62,7 @@ class FlowTableTap implements Tap {
   update(batch: PacketBatch, from: number, to: number): void {
     this.#kernels.call.flowCountsUpdate(this.#address, batch.address, from, to);
     this.#packets += to - from;
-    // Half as many again before shedding, so that the work of finding the cut is rare.
+    // Half as many again before dropping flows, so that the expensive search for the cut is rare.
     if (this.#count > this.#max * 1.5 + 1024) this.#shed();
   }
 
@@ -132,7 +131,7 @@ class FlowTableTap implements Tap {
   }
 }
 
-/** Flows of both lists, at most `max` of them: those with the smallest hashes. */
+/** Returns the flows of both lists, at most `max` of them: those with the smallest hashes. */
 function mergeFlows(a: FlowList, b: FlowList, max: number): FlowList {
   const all = emptyList(a.count + b.count);
   let n = 0;
@@ -147,7 +146,7 @@ function mergeFlows(a: FlowList, b: FlowList, max: number): FlowList {
     if (order <= 0) i++;
     if (order >= 0) j++;
   }
-  // What either list has shed, the union sheds; then what is one too many.
+  // The union drops what either list dropped, and then the flows beyond `max`.
   const cuts = [a.cut, b.cut, n > max ? wideAt(all.hash, max) : null].filter((c) => c !== null);
   const cut = cuts.sort((x, y) => (x < y ? -1 : 1))[0] ?? null;
   let kept = n;
@@ -213,7 +212,7 @@ export const flowTable: Estimator<FlowTableParameters> = {
   tuning: {
     keepFlows: (parameters, given) => (given.has("max") ? parameters : { ...parameters, max: MAX_FLOWS }),
   },
-  /** Counts only: what was sent and what arrived, per flow asked for. */
+  /** Counts only: packets sent and received of each requested flow. */
   estimate({ sender, receiver, flows }): EstimatorAnswer {
     const sent = sender ? index(decodeFlows(sender.payload)) : null;
     const received = receiver ? index(decodeFlows(receiver.payload)) : null;
@@ -248,7 +247,7 @@ export const flowTable: Estimator<FlowTableParameters> = {
   },
 };
 
-/** Packets by hash; null for a flow that may have been shed. */
+/** Returns packets by hash; null for a flow that may have been dropped. */
 function index(list: FlowList): { list: FlowList; packets: (name: string) => number | null } {
   const places = new Map<string, number>();
   for (let i = 0; i < list.count; i++) places.set(`${list.hash[2 * i + 1]}:${list.hash[2 * i]}`, i);

@@ -1,20 +1,20 @@
 /**
- * The payload of a flow table, version 1. Flows lie in rising order of their hash (then of their key), so equal tables have equal bytes.
+ * The payload of a flow table, version 1. Flows are in ascending order of their hash (then of their key), so equal tables have equal bytes.
  *
- *   u8      1 where flows were shed, else 0
- *   u64     cut: only flows whose hash is below it are listed (0 where none were shed)
- *   varint  packets shed
- *   varint  bytes shed
+ *   u8      1 if flows were dropped, else 0
+ *   u64     cut: only flows with a hash below it are listed (0 if none were dropped)
+ *   varint  packets dropped
+ *   varint  bytes dropped
  *   varint  flows listed
  *   per flow:
  *     u64     flow hash (kernels/decode/digest.ts keyFlows)
- *     u64     key: meta (kernels/decode/batch.ts), its bit 59 is set for IPv6
+ *     u64     key: meta (kernels/decode/batch.ts); bit 59 is set for IPv6
  *     u64     key: addrA; IPv6: addrB, addrC, addrD follow, u64 each
  *     varint  packets
  *     varint  bytes on the wire
  *
- * Which flows are shed is decided by hash: at most `max` flows with the smallest hashes stay. The cut is the hash of the first flow that
- * found no room, so it is the same however the packets came and however the tables were merged.
+ * The hash decides which flows are dropped: at most `max` flows with the smallest hashes stay. The cut is the hash of the first flow that did not fit, so it
+ * does not depend on the order of packets or merges.
  */
 import { ByteReader, ByteWriter } from "../../base/bytes.ts";
 import { FormatError } from "../../base/errors.ts";
@@ -27,7 +27,7 @@ export interface FlowList extends FlowKeys {
   count: number;
   packets: Float64Array;
   bytes: Float64Array;
-  /** Null: nothing was shed. */
+  /** Null: nothing was dropped. */
   cut: bigint | null;
   shedPackets: number;
   shedBytes: number;
@@ -54,7 +54,7 @@ export function copyFlow(from: FlowList, i: number, to: FlowList, j: number): vo
   to.bytes[j] = from.bytes[i]!;
 }
 
-/** The list must be in order. */
+/** The list must be sorted. */
 export function encodeFlows(list: FlowList): Uint8Array {
   const out = new ByteWriter(64 + 40 * list.count);
   out.u8(list.cut === null ? 0 : 1);
@@ -80,7 +80,7 @@ export function decodeFlows(payload: Uint8Array): FlowList {
   const shedPackets = reader.varint();
   const shedBytes = reader.varint();
   const count = reader.varint();
-  // 26 bytes is the minimum size of a flow: a damaged count must not make us allocate the world.
+  // A flow takes at least 26 bytes; a corrupt count must not cause a huge allocation.
   if (count > reader.remaining / 26) throw bad(`${count} flows do not fit into what is there`);
   const list = emptyList(count);
   list.cut = shed === 1 ? cut : null;
@@ -99,7 +99,7 @@ export function decodeFlows(payload: Uint8Array): FlowList {
   return list;
 }
 
-/** Flows of a payload as other estimators' decoders want them. */
+/** Returns the flows of a payload in the form that other estimators' decoders need. */
 export function readKnownFlows(sealed: SealedEpoch | Uint8Array): KnownFlows {
   const list = decodeFlows(sealed instanceof Uint8Array ? sealed : sealed.payload);
   const { count, hash, packets, bytes, keyWords } = list;

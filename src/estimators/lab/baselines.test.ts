@@ -17,7 +17,7 @@ const contestant = (estimator: Estimator, text = "") => ({
   parameters: parseParameters(estimator, text),
 });
 
-/** Delays that do not depend on when a packet comes: probes see what packets see. */
+/** Delays that do not depend on the arrival time, so probes see what packets see. */
 const scenario = (seed: number): Scenario => ({
   seed,
   traffic: { kind: "population", ratePps: 1e5, packets: 20_000, flows: 300 },
@@ -79,7 +79,7 @@ test("the multiflow estimator lends a flow the delays of others between its firs
   expect(many!).toBeLessThan(two! / 2);
 });
 
-/** Some 1,000 flows each: were intervals honest, fewer than 92 % would hold in one run of 10,000. */
+/** About 1,000 flows each: with honest intervals, fewer than 92 % would hold in one run of 10,000. */
 test.each([
   ["a latency per flow", { kind: "delay", model: { kind: "per-flow" } }],
   ["a queue", { kind: "queue", utilisation: 0.85 }],

@@ -1,5 +1,5 @@
 /**
- * Packets, sum and sum of squares of their delays, exactly: the payload of the baselines that keep nothing else.
+ * Exact count, sum and sum of squares of packets' delays: the payload of the baselines that keep nothing else.
  *
  *   u32  fingerprint
  *   varint  packets that count
@@ -12,9 +12,9 @@ import { studentQuantile } from "../../base/math/special.ts";
 import type { Interval, NoAnswer, SealedEpoch } from "../estimator.ts";
 import { deviationInterval } from "./sample-statistics.ts";
 
-/** Longer delays (73 minutes) are not believed: squares of shorter ones are added without rounding. */
+/** Longer delays (73 minutes) are rejected; squares of shorter ones are added without rounding. */
 export const LONGEST_NS = 2 ** 42;
-/** Excess kurtosis that the delays of probes are taken to have: no fourth powers are kept. */
+/** Assumed excess kurtosis of the probes' delays: no fourth powers are kept. */
 const SKEWED_KURTOSIS = 18;
 const HALF = 2 ** 21;
 const MASK = (1n << 64n) - 1n;
@@ -24,7 +24,7 @@ export class DelaySums {
   sum = 0n;
   squares = 0n;
 
-  /** Up to 2,048 delays at once, as batches have: partial sums stay below 2^53. */
+  /** Adds delays in pieces of up to 2,048, so that partial sums stay below 2^53. */
   addAll(delays: ArrayLike<number>, take: (i: number) => boolean, from: number, to: number): void {
     for (let start = from; start < to; start += 2048)
       this.#add(delays, take, start, Math.min(to, start + 2048));
@@ -90,17 +90,17 @@ export class DelaySums {
     return { payload: both.encode(x.fingerprint), packets: a.packets + b.packets };
   }
 
-  /** Mean and variance; null where nothing was counted. */
+  /** Returns mean and variance, or null if nothing was counted. */
   moments(): { mean: number; variance: number } | null {
     if (this.count === 0) return null;
     const n = BigInt(this.count);
     const mean = Number(this.sum) / this.count;
-    // Exact before the division: n * squares - sum^2 cancels heavily.
+    // Exact before the division, because n * squares - sum^2 cancels heavily.
     const spread = n * this.squares - this.sum * this.sum;
     return { mean, variance: Math.max(0, Number(spread)) / this.count / this.count };
   }
 
-  /** As a sample of all packets. */
+  /** Treats the delays as a sample of all packets. */
   describe(confidence: number, none: NoAnswer): { mean: Interval | NoAnswer; stdev: Interval | NoAnswer } {
     const moments = this.moments();
     if (!moments || this.count < 2) return { mean: none, stdev: none };

@@ -1,4 +1,4 @@
-/** Mean and deviation of a few delays, with intervals. */
+/** Mean and standard deviation of a few delays, with intervals. */
 
 import { median } from "../../base/math/regression.ts";
 import { chiSquareQuantile, studentQuantile } from "../../base/math/special.ts";
@@ -36,7 +36,7 @@ export function meanInterval(
   return { valueNs: mean, lowNs: mean - half, highNs: mean + half };
 }
 
-/** Of all packets, from a random sample of them. */
+/** Estimates mean and standard deviation of all packets from a random sample. */
 export function describeSamples(
   sums: SampleSums,
   confidence: number,
@@ -51,9 +51,9 @@ export function describeSamples(
   };
 }
 
-/** Excess kurtosis that delays are taken to have at least, however few show it: an exponential has 6. */
+/** Minimum assumed excess kurtosis of delays, however few are sampled; an exponential distribution has 6. */
 const KURTOSIS = 6;
-/** Degrees of freedom below which an interval would say nothing. */
+/** Degrees of freedom below which an interval is meaningless. */
 const MIN_FREEDOM = 1.5;
 
 const FEW: NoAnswer = {
@@ -61,7 +61,10 @@ const FEW: NoAnswer = {
   text: "too few packets were sampled to see how they vary",
 };
 
-/** Of the deviation: s^2 of n values has the relative variance 2 / (n - 1) + kurtosis / n, as chi-square of so many degrees of freedom. */
+/**
+ * Interval of the standard deviation: s^2 of n values has the relative variance 2 / (n - 1) + kurtosis / n, like chi-square with the degrees of freedom of that
+ * variance.
+ */
 export function deviationInterval(
   variance: number,
   count: number,
@@ -75,7 +78,7 @@ export function deviationInterval(
   return { valueNs: Math.sqrt(variance), lowNs: at(1 - tail), highNs: at(tail) };
 }
 
-/** A delay that is further from the others than a minute is a wrong timestamp. */
+/** A delay more than a minute away from the others is a wrong timestamp. */
 const OUTLIER_NS = 60e9;
 
 export function withoutOutliers<T>(list: readonly T[], delayOf: (item: T) => number): T[] {

@@ -1,18 +1,18 @@
-/** Packets picked by their digest, the same at every point (PSAMP, trajectory sampling), and the fingerprint that says how. */
+/** Packet sampling by digest, the same at every point (PSAMP, trajectory sampling), and the fingerprint of its configuration. */
 import { ByteReader, ByteWriter, crc32c } from "../../base/bytes.ts";
 import { FormatError } from "../../base/errors.ts";
 import { mix64Into } from "../../base/hash.ts";
 import type { PacketBatch } from "../../capture/batch.ts";
 import type { NoAnswer, ParameterSpec, SealedEpoch } from "../estimator.ts";
 
-/** Rows of our own: references and probes of a simulation. */
+/** hoptime's own packets: references and probes of a simulation. */
 const OWN = (1 << 22) | (1 << 23);
 
 export class PacketSampler {
   readonly #high: number;
   readonly #low: number;
   readonly #out = new Uint32Array(2);
-  /** A packet is taken where its 32-bit hash is below. */
+  /** A packet is sampled if its 32-bit hash is below this. */
   limit: number;
 
   constructor(seed: bigint, rate: number) {
@@ -43,12 +43,12 @@ export function samplingFingerprint(seed: bigint, text: string): number {
   return crc32c(out.view());
 }
 
-/** A packet timestamped further from the epoch's start (52 days) is not of this epoch, whatever its timestamp says: it is not sampled. */
+/** A packet with a timestamp further than this (52 days) from the epoch's start cannot belong to the epoch and is not sampled. */
 export const MAX_TIME_NS = 2 ** 52;
 
 export const NO_RECORD: NoAnswer = { reason: "no-packets", text: "one of the two points has no record" };
 
-/** Of estimators that keep what is sampled, `max` of it per epoch. */
+/** Parameters of estimators that keep sampled items, at most `max` per epoch. */
 export function samplingParameters(max: { default: number; max: number; help: string }): ParameterSpec[] {
   const rate = { default: 0.001, min: 1e-9, max: 1, help: "share of packets that is sampled" };
   return [
@@ -57,13 +57,13 @@ export function samplingParameters(max: { default: number; max: number; help: st
   ];
 }
 
-/** What is beyond the smaller of two cuts was shed by one of two taps; null: nothing was. */
+/** Combines the cuts of two taps: what is above the smaller cut was dropped by one of them. Null: nothing was dropped. */
 export function smallerCut<T extends number | bigint>(a: T | null, b: T | null): T | null {
   if (a === null || b === null) return a ?? b;
   return a < b ? a : b;
 }
 
-/** A payload's beginning: u32 fingerprint, u8 1 where something was shed, then the cut as `cut` reads it (0 where nothing was). */
+/** Reads the start of a payload: u32 fingerprint, u8 1 if something was dropped, then the cut as `cut` reads it (0 if nothing was dropped). */
 export function readSampled<T extends number | bigint>(
   name: string,
   sealed: SealedEpoch,

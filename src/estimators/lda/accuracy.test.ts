@@ -1,5 +1,5 @@
 /**
- * The paper's synthetic setting against the truth. The effective sample of a tuned bank is alpha e^-alpha m R/L: it depends on the loss rate, not on the
+ * The paper's synthetic setting, compared with the truth. The effective sample of a tuned bank is alpha e^-alpha m R/L: it depends on the loss rate, not on the
  * number of packets. So 500,000 packets per epoch show the errors of 5 million (bench/lda.ts runs those) in a tenth of the time.
  */
 import { beforeAll, describe, expect, it } from "vitest";
@@ -98,7 +98,7 @@ describe.each([
     const { inMean, inDeviation, inBound } = outcome();
     expect(binomialCdf(inMean, RUNS, CONFIDENCE), `mean: ${inMean} of ${RUNS}`).toBeGreaterThan(1e-3);
     expect(binomialCdf(inDeviation, RUNS, CONFIDENCE), `deviation: ${inDeviation}`).toBeGreaterThan(1e-3);
-    // The bound (1) is a bound: 99.3 % at this confidence, were the errors normal.
+    // Bound (1) is an upper bound: 99.3 % at this confidence if the errors were normal.
     expect(binomialCdf(inBound, RUNS, 0.98), `bound: ${inBound}`).toBeGreaterThan(1e-3);
   });
 
@@ -117,7 +117,7 @@ describe.each([
       fixed: {},
     };
     const [meanPrediction, deviationPrediction] = predict(parameters, request, loss);
-    // The mean of 60 half-normal errors has a relative deviation of 0.756/sqrt(60) = 9.8 %; skew and the burst losses get the rest.
+    // The mean of 60 half-normal errors has a relative standard deviation of 0.756/sqrt(60) = 9.8 %; the rest of the margin is for skew and burst losses.
     const ratio = outcome().meanError / meanPrediction!.relativeError!;
     expect(ratio, `mean ${outcome().meanError}`).toBeGreaterThan(0.66);
     expect(ratio, `mean ${outcome().meanError}`).toBeLessThan(1.4);

@@ -1,19 +1,18 @@
 /**
- * Mean and deviation of delays from the usable rows of an LDA pair. A usable row is a random group of n packets with the sum x of their delays: the
- * rows are chosen by hash and by where losses fell, neither of which knows the delays, so all usable rows together are a simple random
- * sample, without replacement, of the packets that arrived.
+ * Mean and standard deviation of delays from the usable rows of an LDA pair. A usable row is a random group of n packets with the sum x of their delays. Rows
+ * are chosen by hash and by where losses fell, and neither depends on the delays. All usable rows together are therefore a simple random sample, without
+ * replacement, of the packets that arrived.
  *
- * Mean (section III-D): mu = sum x / sum n. Its interval is Student's, from the deviation below, narrowed where the sample is a large
- * part of the whole (nothing lost, all sampled: the mean is exact), and widened to the side of the skew (Hall 1992). Or the bound (1):
- * P(|D - mu| >= e mu) <= 2 exp(-e^2 S mu^2 / 2 sigma^2).
+ * Mean (section III-D): mu = sum x / sum n. Its interval is Student's t, with the standard deviation below, narrowed if the sample is a large part of the whole
+ * (nothing lost, all sampled: the mean is exact), and widened on the side of the skew (Hall 1992). Alternatively bound (1): P(|D - mu| >= e mu) <= 2 exp(-e^2 S
+ * mu^2 / 2 sigma^2).
  *
- * Deviation, "residual": r = x - n mu has variance n sigma^2 (1 - n/S), so sigma^2 = sum w r^2/n / sum w (1 - n/S). With w = 1 this is
- * sum r^2/n / (U - 1); the variance of r^2/n is sigma^4 (2 + kurtosis/n), hence w = n/(n + 16), which is best at a kurtosis of 32
- * (Weibull of shape 0.6: 37) and unbiased at any.
+ * Deviation, "residual": r = x - n mu has variance n sigma^2 (1 - n/S), so sigma^2 = sum w r^2/n / sum w (1 - n/S). With w = 1 this is sum r^2/n / (U - 1). The
+ * variance of r^2/n is sigma^4 (2 + kurtosis/n), hence w = n/(n + 16), which is best at a kurtosis of 32 (Weibull with shape 0.6: 37) and unbiased at any.
  * Deviation, "paper" (section III-E, equation 5): adjacent rows collapsed with opposite signs, F = sum (x' - x'')^2 / sum n, sigma^2 = F - mu^2.
  *
- * The deviation's interval takes the kurtosis as found, but at least 32: rows are too few to see rare long delays, and too narrow an interval
- * is worse than too wide a one. With tails beyond that (lognormal with sigma 1.5) and few rows it promises too much.
+ * The deviation's interval uses the kurtosis found, but at least 32: there are too few rows to see rare long delays, and too narrow an interval is worse than
+ * too wide a one. For heavier tails (lognormal with sigma 1.5) and few rows, the interval is too narrow.
  */
 import { studentQuantile } from "../../base/math/special.ts";
 import { isClear } from "../cells/crossing.ts";
@@ -21,19 +20,19 @@ import { outlierCells } from "../cells/outliers.ts";
 import type { Interval, NoAnswer } from "../estimator.ts";
 import type { LdaRows } from "./payload.ts";
 
-/** Usable rows, as parallel columns; and pairs of rows collapsed for equation (5). */
+/** Usable rows as parallel columns; also used for pairs of rows collapsed for equation (5). */
 export interface UsableRows {
   packets: Float64Array;
   delayNs: Float64Array;
-  /** Sum of packets. */
+  /** Sum of `packets`. */
   sample: number;
-  /** Rows left out for a wrong timestamp, and whether nothing can be trusted for it. */
+  /** Rows left out because of a wrong timestamp; `most`: there are so many that nothing can be trusted. */
   outliers: { cells: number; most: boolean };
 }
 
 const HALF_KURTOSIS = 16;
 
-/** Sum of the delays in row i. Sums wrap at 2^64; their difference is right all the same. */
+/** Sum of the delays in row i. Sums wrap at 2^64, but their difference is still correct. */
 function delaySum(sender: LdaRows, receiver: LdaRows, i: number): number {
   return Number(BigInt.asIntN(64, receiver.sum[i]! - sender.sum[i]!));
 }
@@ -61,7 +60,10 @@ function rowsOf(
   return { packets, delayNs, sample: packets.reduce((s, n) => s + n, 0), outliers };
 }
 
-/** When packets arrived that only the receiver has in this epoch, one to a row; `meanNs`, `varianceNs2`: of the delays of the others. */
+/**
+ * Returns the arrival times of packets that only the receiver has in this epoch, from rows with one such packet. `meanNs`, `varianceNs2`: of the delays of the
+ * others.
+ */
 export function lateArrivals(
   sender: LdaRows,
   receiver: LdaRows,
@@ -76,7 +78,7 @@ export function lateArrivals(
   return out;
 }
 
-/** Pairs of adjacent rows of a bank: packets of both, and the difference of their delay sums. */
+/** Returns pairs of adjacent rows of a bank: the packets of both, and the difference of their delay sums. */
 export function collapsedRows(sender: LdaRows, receiver: LdaRows): UsableRows {
   const packets: number[] = [];
   const delayNs: number[] = [];
@@ -101,15 +103,15 @@ export function collapsedRows(sender: LdaRows, receiver: LdaRows): UsableRows {
 export interface DelayMoments {
   meanNs: number;
   varianceNs2: number;
-  /** Third central moment over sigma^3, as the rows show it. */
+  /** Third central moment over sigma^3, estimated from the rows. */
   skew: number;
   /** Relative variance of varianceNs2. */
   spread: number;
-  /** Degrees of freedom that the variance is worth. */
+  /** Degrees of freedom of the variance. */
   freedom: number;
 }
 
-/** Null below two rows: one sum says nothing of the spread. */
+/** Returns null for fewer than two rows: one sum says nothing about the spread. */
 export function momentsOf(rows: UsableRows): DelayMoments | null {
   const { packets, delayNs, sample } = rows;
   const meanNs = delayNs.reduce((s, x) => s + x, 0) / sample;
@@ -152,7 +154,7 @@ export function momentsOf(rows: UsableRows): DelayMoments | null {
   };
 }
 
-/** `received`: packets that arrived and belong to the stream, of which the rows are a sample. */
+/** `received`: received packets that belong to the stream; the rows are a sample of them. */
 export function meanInterval(
   moments: DelayMoments,
   rows: UsableRows,
@@ -166,12 +168,12 @@ export function meanInterval(
   const error = Math.sqrt((varianceNs2 / sample) * left);
   const miss = 1 - confidence;
   if (kind === "bound") {
-    // As printed: of packets drawn with replacement, however many of all they are.
+    // As printed: for packets drawn with replacement, whatever their share of the total.
     const half = Math.sqrt((varianceNs2 / sample) * 2 * Math.log(2 / miss));
     return { valueNs: meanNs, lowNs: meanNs - half, highNs: meanNs + half };
   }
   const t = studentQuantile(1 - miss / 2, moments.freedom);
-  // The mean of n skewed values is skewed by skew/sqrt(n): its long side reaches further.
+  // The mean of n skewed values has a skew of skew/sqrt(n): the interval reaches further on the long side.
   const root = Math.sqrt(sample);
   const lean = (Math.max(-root, Math.min(root, skew)) / root) * ((2 * t * t + 1) / 6);
   return {
@@ -181,7 +183,7 @@ export function meanInterval(
   };
 }
 
-/** An interval that reaches further than this factor is no answer. */
+/** An interval that extends further than this factor is not given as an answer. */
 const MOST_FACTOR = 10;
 
 export function residualDeviation(

@@ -1,4 +1,4 @@
-/** From the payloads of both ends to the answer for the segment: mean, deviation, loss, and what they rest on. */
+/** From the payloads of both ends to the segment's answer: mean, standard deviation, loss, and what they are based on. */
 
 import { countOf, formatCount } from "../../base/quantity.ts";
 import { delayAtCut } from "../cells/crossing.ts";
@@ -21,7 +21,7 @@ import type { LdaParameters } from "./parameters.ts";
 import { decodeRows, type LdaRows } from "./payload.ts";
 import { checkStream, type StreamCheck } from "./stream-check.ts";
 
-/** Without digests: wrong rows expected among the usable ones, above which there is no mean. */
+/** Without digests: maximum number of wrong rows expected among the usable ones. Above it, there is no mean. */
 const MAX_FOOLED = 0.05;
 
 export function estimateLda(input: EstimateInput<LdaParameters>): EstimatorAnswer {
@@ -40,8 +40,8 @@ export function estimateLda(input: EstimateInput<LdaParameters>): EstimatorAnswe
   const missing = sender.packets - receiver.packets;
   const check = checkStream(before, after, parameters.sampling, missing);
   notes.push(...describe(check, receiver.packets));
-  // Packets in flight over the epoch's edges come and go in equal numbers, so what is missing in all is the better count of losses; more packets
-  // behind than before make it meaningless.
+  // Packets in flight cross the epoch's edges in equal numbers, so the total number of missing packets is the best count of losses. It is meaningless if the
+  // receiver has more packets than the sender.
   const lost = missing >= 0 ? missing : null;
   const rows = usableRows(before, after);
   if (rows.outliers.cells > 0) notes.push(outlierNote(rows.outliers.cells));
@@ -78,7 +78,7 @@ function delays(
       reason: "no-usable-cells",
       text: "only one row is without loss: no standard deviation",
     };
-    // All packets in one row: the mean is exact, though nothing is known of the spread.
+    // If all packets are in one row, the mean is exact, although nothing is known about the spread.
     if (rows.sample === own) return { mean: { valueNs, lowNs: valueNs, highNs: valueNs }, stdev };
     const text = `only one row of ${formatCount(rows.sample)} packets arrived whole: its mean has no error bar`;
     return { mean: { reason: "no-usable-cells", text }, stdev };
@@ -101,7 +101,7 @@ function delays(
   return { mean, stdev: deviationWithPacketsInFlight(stdev, mean, edge), ...leans };
 }
 
-/** Why there is no mean, if there is none. */
+/** Returns the reason if there is no mean. */
 function refuse(check: StreamCheck, rows: UsableRows): NoAnswer | null {
   if (check.fooled > MAX_FOOLED) {
     return {

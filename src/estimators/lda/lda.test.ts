@@ -15,7 +15,7 @@ const kernels = new Kernels();
 const SEED = 42n;
 const MASK = (1n << 64n) - 1n;
 
-/** kernels/decode/digest.ts rehash, slowly. */
+/** kernels/decode/digest.ts rehash, calculated slowly. */
 function rehash(digest: bigint, seed: bigint): bigint {
   let h = ((digest ^ seed) * 0x9e3779b185ebca87n + 0x27d4eb2f165667c5n) & MASK;
   h = ((h ^ (h >> 33n)) * 0xc2b2ae3d27d4eb4fn) & MASK;
@@ -23,7 +23,7 @@ function rehash(digest: bigint, seed: bigint): bigint {
   return h ^ (h >> 32n);
 }
 
-/** The update procedure of section III-C as it is written, packet by packet. */
+/** The update procedure of section III-C as written, packet by packet. */
 function slowTwin(
   rows: readonly HostileRow[],
   parameters: LdaParameters,
@@ -94,7 +94,7 @@ describe("the update kernel", () => {
       { length: packets },
       (_, i): HostileRow => ({
         ...plain(i, 0),
-        // Digests in a row: the hash has to do the spreading.
+        // Consecutive digests: the hash has to spread them.
         digest: [i, random.below(2)],
       }),
     );
@@ -136,7 +136,7 @@ interface Story {
   epochNs?: number;
 }
 
-/** Packets every ms; what the two ends make of it. */
+/** Returns the answer for one packet per ms. */
 function tell({
   packets = 4000,
   lost = () => false,
@@ -270,7 +270,7 @@ describe("packets that are not of the stream", () => {
     const mean = meanOf(segment);
     expect(mean.lowNs).toBeLessThanOrEqual(meanNs);
     expect(mean.highNs).toBeGreaterThanOrEqual(meanNs);
-    // 10 lost and 60 foreign: there are more packets behind than before, which is no loss.
+    // 10 lost and 60 foreign: the receiver has more packets than the sender, so the loss is unknown.
     expect(segment.lost).toBeNull();
     expect(segment.notes.join()).toMatch(
       /about [12] % of the packets received were counted at the receiver only/,
@@ -284,7 +284,7 @@ describe("packets that are not of the stream", () => {
       delayNs,
       text: "rows=1024,sampling=1",
     });
-    // 400 of 4000, found from the spread of the rows and their digests.
+    // 400 of 4000 packets, found from the spread of the rows and their digests.
     expect(segment.notes.join()).toMatch(
       /about (9|10) % of the packets received were counted at the receiver only/,
     );
@@ -371,6 +371,6 @@ describe("the payload", () => {
 });
 
 afterAll(() => {
-  // Taps and batches were freed: the memory of this instance has not grown beyond what a few sketches need.
+  // All taps and batches were freed: the memory of this instance has not grown beyond the needs of a few sketches.
   expect(kernels.memory.buffer.byteLength).toBeLessThan(64 << 20);
 });

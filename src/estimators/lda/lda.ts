@@ -1,17 +1,16 @@
 /**
- * The Lossy Difference Aggregator (Kompella, Levchenko, Snoeren, Varghese: Router Support for Fine-Grained Latency Measurements, IEEE/ACM ToN
- * 2012, section III): both ends add up the times of packets in rows chosen by hash; where a row counted the same packets at both ends, the
- * difference of its sums is the sum of their delays.
+ * The Lossy Difference Aggregator (Kompella, Levchenko, Snoeren, Varghese: Router Support for Fine-Grained Latency Measurements, IEEE/ACM ToN 2012, section
+ * III). Both ends add up the times of packets in rows chosen by hash. If a row counted the same packets at both ends, the difference of its sums is the sum of
+ * their delays.
  *
- * Guarantee: mean, standard deviation and loss of a segment from 16 kB per epoch whatever the number of packets; each with an interval.
- * Assumes: synchronised clocks (an offset is in the mean in full), the same packets at both ends (a filter picks them), packets that look
- * different. Loss spoils the rows it hits: banks with lower sampling stand by for higher loss.
- * Fails: with more losses than rows in every bank there is no answer, and it says so. Foreign packets are recognised (stream-check.ts); packets
- * of both directions counted at both ends are not, they average out.
+ * Guarantee: mean, standard deviation and loss of a segment from 16 kB per epoch, whatever the number of packets; each with an interval. Assumes: synchronised
+ * clocks (an offset is fully part of the mean), the same packets at both ends (selected by a filter), packets that differ from each other. Loss spoils the rows
+ * it hits; banks with lower sampling rates are kept for higher loss. Fails: with more losses than rows in every bank there is no answer, and the reason is
+ * reported. Foreign packets are detected (stream-check.ts). Packets of both directions counted at both ends are not: their delays cancel.
  *
  *   sampling.ts      who is sampled by which bank        payload.ts   the bytes of a sealed epoch
  *   tap.ts           the updating half                   delays.ts    mean, deviation and their intervals
- *   stream-check.ts  do both ends count one stream       size.ts      a geometry for what is expected
+ *   stream-check.ts  do both ends count one stream       size.ts      a geometry for expected traffic
  */
 import type { Estimator } from "../estimator.ts";
 import { estimateLda } from "./estimate.ts";

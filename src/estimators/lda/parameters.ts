@@ -1,4 +1,4 @@
-/** Parameters of an LDA: the geometry that both ends must share, and how answers are made from it. */
+/** Parameters of an LDA: the geometry that both ends must share, and parameters of the answer. */
 import { UsageError } from "../../base/errors.ts";
 import type { ParameterSpec, ParameterValues } from "../estimator.ts";
 import {

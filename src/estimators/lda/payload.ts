@@ -1,16 +1,16 @@
 /**
- * The payload of an LDA, version 1: whole numbers only, rows of all banks one after the other, column by column.
+ * The payload of an LDA, version 1: integers only, column by column, each with the rows of all banks in order.
  *
  *   u16  banks
- *   u8   1 where rows have digests, else 0
+ *   u8   1 if rows have digests, else 0
  *   u8   0
  *   u32  rows per bank
- *   u32  fingerprint: CRC-32C of seed (u64), rows (u32) and hash ranges (u64 each): which packet goes to which row
+ *   u32  fingerprint: CRC-32C of seed (u64), rows (u32) and hash ranges (u64 each), that is, of the mapping of packets to rows
  *   i64  x banks x rows: sum of the packets' times, ns after the epoch's start, modulo 2^64
  *   u32  x banks x rows: packets
- *   u32  x banks x rows, where there are digests: xor of the lower halves of the packets' digests
+ *   u32  x banks x rows, if there are digests: xor of the lower halves of the packets' digests
  *
- * Sums wrap: only the difference of two of them is used, which is a sum of delays and fits.
+ * Sums wrap around: only the difference of two of them is used, which is a sum of delays and fits.
  */
 import { ByteReader, ByteWriter, crc32c } from "../../base/bytes.ts";
 import { FormatError } from "../../base/errors.ts";
@@ -57,7 +57,7 @@ export function encodeRows(rows: LdaRows): Uint8Array {
   return out.finish();
 }
 
-/** Refuses what was not made with these parameters, and with this seed where it is given. */
+/** Throws if the payload was not made with these parameters (and this seed, if given). */
 export function decodeRows(sealed: SealedEpoch, parameters: LdaParameters, seed?: bigint): LdaRows {
   const reader = new ByteReader(sealed.payload, { file: NAME });
   const bad = (offset: number, message: string) => new FormatError("bad-record", NAME, offset, message);
@@ -95,7 +95,7 @@ export function decodeRows(sealed: SealedEpoch, parameters: LdaParameters, seed?
   return out;
 }
 
-/** Union of two sketches of the same packets-to-rows mapping. */
+/** Returns the union of two sketches with the same mapping of packets to rows. */
 export function mergeRows(a: LdaRows, b: LdaRows): LdaRows {
   if (a.fingerprint !== b.fingerprint) {
     throw new FormatError("bad-record", NAME, 8, "the two were made with different seeds or sampling");
@@ -109,7 +109,7 @@ export function mergeRows(a: LdaRows, b: LdaRows): LdaRows {
   };
 }
 
-/** Times counted from `earlierNs` before. */
+/** Returns the rows with times counted from `earlierNs` earlier. */
 export function rebaseRows(rows: LdaRows, earlierNs: bigint): LdaRows {
   return { ...rows, sum: rows.sum.map((s, i) => BigInt.asIntN(64, s + earlierNs * BigInt(rows.count[i]!))) };
 }

@@ -12,7 +12,7 @@ describe("sampling of banks", () => {
       return expectedSample(sampling, rows, packets * (1 - loss), packets * loss);
     };
     for (const alpha of [0.25, 0.5, 0.8, 1.25, 2]) expect(sample(alpha)).toBeLessThan(sample(1));
-    // The paper's choice keeps 82 % of the best.
+    // The paper's choice reaches 82 % of the best.
     expect(sample(0.5) / sample(1)).toBeCloseTo(0.5 * Math.exp(0.5), 3);
   });
 

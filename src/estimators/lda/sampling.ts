@@ -1,26 +1,25 @@
 /**
- * Which share of the packets each bank samples (sections III-B.3, III-B.4, III-D and IV-B).
+ * The share of the packets that each bank samples (sections III-B.3, III-B.4, III-D and IV-B).
  *
- * A bank of m rows that samples with probability p sees pL of L losses; a row stays usable with probability e^(-pL/m), so R received packets
- * give an effective sample of p R e^(-pL/m). That is largest at p = m/L: alpha = 1 in p = alpha m/(L + 1). The paper's
- * alpha = 0.5 maximises its lower bound (2), not the sample.
+ * A bank of m rows that samples with probability p sees pL of L losses. A row stays usable with probability e^(-pL/m), so R received packets give an effective
+ * sample of p R e^(-pL/m). That is largest at p = m/L: alpha = 1 in p = alpha m/(L + 1). The paper's alpha = 0.5 maximises its lower bound (2), not the sample.
  */
 import { UsageError } from "../../base/errors.ts";
 
-/** Loss rates that banks are tuned to, by their number (section IV-B). One bank has no usual rate: it must be given. */
+/** Loss rates that banks are tuned to, by number of banks (section IV-B). One bank has no usual rate; it must be given. */
 export const PRESET_LOSS: Readonly<Record<number, readonly number[]>> = {
   2: [0.005, 0.1],
   3: [0.001, 0.01, 0.1],
   4: [0.001, 0.01, 0.05, 0.1],
 };
-/** Counters that the banks share when `rows` is left out, as in the paper's evaluation. */
+/** Total counters of all banks if `rows` is not given, as in the paper's evaluation. */
 export const DEFAULT_COUNTERS = 1024;
 export const MAX_BANKS = 16;
-/** Without a known rate of packets: sampling by leading zero bits, 0 in the first bank and so many in the last. */
+/** Without a known packet rate: sampling by leading zero bits, 0 in the first bank and this many in the last. */
 const LAST_ZERO_BITS = 12;
 const TWO_32 = 2 ** 32;
 
-/** Probabilities for banks tuned to loss rates, at so many packets per epoch. They share the packets where they want more than all. */
+/** Returns sampling probabilities for banks tuned to these loss rates, at this many packets per epoch. They are scaled down if their sum exceeds 1. */
 export function tunedSampling(
   packets: number,
   loss: readonly number[],
@@ -33,8 +32,8 @@ export function tunedSampling(
 }
 
 /**
- * Probabilities when neither packets nor loss are known: every packet is in one bank, each bank a power of 1/2 (16 with four banks) below
- * the one before, so that some bank suits any number of losses up to thousands per row of the first.
+ * Returns sampling probabilities for unknown packets and loss. Every packet is in one bank. Each bank samples a power of 1/2 less than the previous one (1/16
+ * with four banks), so that some bank suits any number of losses up to thousands per row of the first.
  */
 export function leadingZeroSampling(banks: number): number[] {
   const bits = (bank: number) => (banks === 1 ? 0 : Math.round((LAST_ZERO_BITS * bank) / (banks - 1)));
@@ -44,7 +43,7 @@ export function leadingZeroSampling(banks: number): number[] {
   });
 }
 
-/** Packets expected in usable rows. */
+/** Returns the packets expected in usable rows. */
 export function expectedSample(
   sampling: readonly number[],
   rows: number,
@@ -55,12 +54,12 @@ export function expectedSample(
 }
 
 export interface HashRanges {
-  /** Bank j takes hashes in [from[j], from[j - 1]), bank 0 up to limit; of 2^32. */
+  /** Bank j takes hashes in [from[j], from[j - 1]), bank 0 up to `limit`; of 2^32. */
   from: bigint[];
   limit: bigint;
 }
 
-/** The last bank has the lowest hashes: for powers of 1/2 this is the paper's choice by leading zeros. */
+/** The last bank has the lowest hashes. For powers of 1/2 this is the paper's choice by leading zeros. */
 export function hashRanges(sampling: readonly number[]): HashRanges {
   const from: bigint[] = [];
   let above = 0;

@@ -1,7 +1,7 @@
 /**
- * A geometry for what is expected, and how well it will do. The effective sample S is that of sampling.ts; the mean's error is normal with
- * deviation variation/sqrt(S), less what a sample of a finite whole saves; the deviation's follows from its spread (delays.ts) at the kurtosis
- * of a Weibull delay of that variation.
+ * Chooses a geometry for the expected traffic and predicts its accuracy. The effective sample S is that of sampling.ts. The mean's error is normal with
+ * standard deviation variation/sqrt(S), less the gain from sampling a finite whole. The deviation's error follows from its spread (delays.ts) at the kurtosis
+ * of a Weibull delay with that variation.
  */
 
 import { UsageError } from "../../base/errors.ts";
@@ -87,7 +87,7 @@ function choose(request: SizeRequest, loss: readonly number[]): LdaParameters {
   return withRows(high);
 }
 
-/** Errors of mean and deviation at a loss rate. */
+/** Returns the errors of mean and standard deviation at a loss rate. */
 export function predict(parameters: LdaParameters, request: SizeRequest, loss: number): SizePrediction[] {
   const { sampling, rows } = parameters;
   const lost = request.packets * loss;
@@ -99,7 +99,7 @@ export function predict(parameters: LdaParameters, request: SizeRequest, loss: n
     relativeError: null,
     packetsUsed: null,
   });
-  // Fewer than a row's worth: most epochs would have no answer.
+  // With fewer than two usable rows, most epochs would have no answer.
   const usable = sampling.reduce((n, p) => n + rows * usableShare(p, rows, received, lost), 0);
   if (usable < 2) return [none("mean"), none("standard deviation")];
   const whole = Math.max(0, 1 - sample / received);
@@ -115,7 +115,7 @@ export function predict(parameters: LdaParameters, request: SizeRequest, loss: n
   ];
 }
 
-/** Share of a bank's rows that lose nothing and hold a packet. */
+/** Returns the share of a bank's rows that hold a packet and lose none. */
 function usableShare(p: number, rows: number, received: number, lost: number): number {
   return Math.exp((-p * lost) / rows) * -Math.expm1((-p * received) / rows);
 }
@@ -140,11 +140,11 @@ function deviationError(
   return (MEAN_ABSOLUTE / 2) * (Math.sqrt(noise) / weights);
 }
 
-/** Excess kurtosis of the Weibull distribution with this ratio of deviation to mean. */
+/** Excess kurtosis of the Weibull distribution with this ratio of standard deviation to mean. */
 export function weibullKurtosis(variation: number): number {
   const moment = (shape: number, k: number) => Math.exp(lgamma(1 + k / shape));
   const ratio = (shape: number) => Math.sqrt(moment(shape, 2) / moment(shape, 1) ** 2 - 1);
-  // The ratio falls as the shape grows.
+  // The ratio decreases as the shape grows.
   let low = 0.2;
   let high = 10;
   for (let i = 0; i < 60; i++) {

@@ -1,30 +1,30 @@
 /**
- * Do both ends count the same stream? Loss takes packets away; it never makes a row hold more packets behind than before. Packets that only the
- * receiver counts (foreign ones, duplicates, packets in flight over the epoch's edge, packets rewritten on the way) are found by
+ * Checks that both ends count the same stream. Loss removes packets; it never makes a row hold more packets at the receiver than at the sender. Packets that
+ * only the receiver counts (foreign packets, duplicates, packets in flight at the epoch's edge, packets rewritten on the way) show in
  * - rows with more packets at the receiver than at the sender: proof, packet by packet;
- * - the spread of the rows' differences: with l packets lost and f foreign per row, the difference has mean l - f and variance
- *   l + f (Skellam), so f = (variance - mean)/2;
- * - rows with equal counts and unequal digests.
- * Without digests, a lost and a foreign packet in one row cancel and the row looks usable though its times are not of the same packets:
- * `fooled` is how many such rows are expected.
+ * - the spread of the rows' differences: with l packets lost and f foreign per row, the difference has mean l - f and variance l + f (Skellam), so f =
+ *   (variance - mean)/2;
+ * - rows with equal counts and different digests.
+ * Without digests, a lost and a foreign packet in one row cancel, and the row looks usable although its times are not of the same packets. `fooled` is the
+ * expected number of such rows.
  */
 import { countOf, formatCount } from "../../base/quantity.ts";
 import type { LdaRows } from "./payload.ts";
 
 export interface StreamCheck {
-  /** Packets seen at the receiver only, of all packets: estimated, at least what is proven. 0 where there is no sign of any. */
+  /** Estimated number of packets seen only at the receiver, of all packets; at least the proven number. 0 if there is no sign of any. */
   foreign: number;
-  /** Rows with equal counts whose digests differ. */
+  /** Rows with equal counts but different digests. */
   swapped: number;
-  /** Usable rows expected to hold different packets at the two ends, where rows have no digests. */
+  /** Usable rows expected to hold different packets at the two ends, if rows have no digests. */
   fooled: number;
   /** Rows that hold packets at either end. */
   filled: number;
-  /** Lost packets of every bank over its sampling, where banks contradict each other by more than chance allows. */
+  /** The losses estimated by each bank (lost packets over its sampling), if the banks contradict each other by more than chance allows. */
   contradiction: string | null;
 }
 
-/** Standard errors that count as a sign: one false alarm in 700 epochs for foreign packets; far beyond chance for banks. */
+/** Standard errors that count as a sign. Foreign packets: one false alarm in 700 epochs. Contradicting banks: far beyond chance. */
 const SIGN = 3;
 const CONTRADICTION = 6;
 
@@ -57,7 +57,7 @@ export function checkStream(
     }
     const mean = sum / sender.rows;
     const variance = (squares - sum * mean) / (sender.rows - 1);
-    // Of the variance of a Poisson-like count; 1 packet per bank keeps it from being 0 where nothing differed.
+    // Standard error for the variance of a Poisson-like count. The term of 1 packet per bank keeps it above 0 if nothing differs.
     const error = Math.sqrt((variance + 2 * variance * variance + 1 / sender.rows) / sender.rows) / 2;
     const foreign = (variance - mean) / 2;
     spreads.push({ mean, foreign, error });

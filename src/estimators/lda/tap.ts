@@ -71,7 +71,7 @@ export class LdaTap implements Tap {
   }
 }
 
-/** The same updates in the kernel. */
+/** Returns the description of the same updates for the eBPF program. */
 export function kernelPart({ banks, rows, sampling }: LdaParameters, seed: bigint): KernelPart {
   const { from, limit } = hashRanges(sampling);
   return { kind: "lda", cells: banks * rows, rows, seed: BigInt.asUintN(64, seed), limit, from };

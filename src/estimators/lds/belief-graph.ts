@@ -1,4 +1,4 @@
-/** Which known flows meet in which usable cells, with how many packets: what belief propagation works on (belief.ts has the model). */
+/** The known flows in each usable cell and their packets there: the input of belief propagation (belief.ts has the model). */
 
 import { fitVariance, type VarianceFit } from "../cells/variance.ts";
 import type { DelaySketch } from "./difference.ts";
@@ -9,20 +9,20 @@ import { fitFullRows } from "./full-rows.ts";
 export interface Graph {
   starts: Uint32Array;
   cell: Int32Array;
-  /** Expected packets of the flow in the cell, with weight. */
+  /** Expected packets of the flow in the cell, times its weight. */
   a: Float64Array;
-  /** Share of the flow's packets that are not in the cell: what its jitter there is more than that of all its packets. */
+  /** Share of the flow's packets outside the cell. The cell's jitter exceeds that of all the flow's packets by this share. */
   apart: Float64Array;
-  /** Variance of the flow's packets in the cell that sizes and counts leave open, in fitted rows. */
+  /** Variance of the flow's packets in the cell, given sizes and counts; only in fitted rows. */
   open: Float64Array;
-  /** Per cell: sum of a, of a^2, what no listed flow explains, and the factor of V in the noise. */
+  /** Per cell: sum of a, sum of a^2, packets that no listed flow explains, and the factor of V in the noise. */
   sum: Float64Array;
   squares: Float64Array;
   left: Float64Array;
   chance: Float64Array;
   /** Per cell: sum of weight x a, the factor of s^2 in E[y^2]. */
   weighted: Float64Array;
-  /** Rows whose packets were shared out by the sizes of flows and the counts of cells (full-rows.ts). */
+  /** Rows whose packets were allocated by the sizes of flows and the counts of cells (full-rows.ts). */
   fitted: readonly boolean[];
 }
 
@@ -72,7 +72,7 @@ export function buildGraph(sketch: DelaySketch, flows: FlowSet): Graph {
         weighted[c]! += a[e]!;
         continue;
       }
-      // Given the cell's count, what was expected is scaled to it: down always, up only where nobody is missing from the list.
+      // Given the cell's count, the expectation is scaled to it: always down, but up only if no flow is missing from the list.
       const share = sketch.shares[Math.floor(c / sketch.geometry.columns)]!;
       const doubt = flows.doubt[f]! * (weight * share) ** 2;
       chance[c]! += doubt * (1 - a[e]! / sum[c]!);
@@ -96,7 +96,7 @@ export function buildGraph(sketch: DelaySketch, flows: FlowSet): Graph {
   return { starts, ...list, sum, squares, left, chance, weighted, fitted: fit.map((row) => row !== null) };
 }
 
-/** V (first) and s^2 (second) from the cells whose packets the list explains, and the number of those. */
+/** Fits V (`first`) and s^2 (`second`) on the cells whose packets the list explains; also returns the number of these cells. */
 export function fitPrior(sketch: DelaySketch, graph: Graph): VarianceFit & { cells: number } {
   const chosen = new Uint32Array(graph.sum.length);
   const x1 = new Float64Array(graph.sum.length);

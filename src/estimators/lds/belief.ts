@@ -1,16 +1,16 @@
 /**
- * Gaussian belief propagation over the known flows: all flows are decoded together, so that what is learnt about one is taken out of the cells it
- * shares with others. Goes beyond the paper, whose decoders look at one flow at a time.
+ * Gaussian belief propagation over the known flows. All flows are decoded together, so that what is learned about one is subtracted from the cells it shares
+ * with others. This goes beyond the paper, whose decoders look at one flow at a time.
  *
- * Model: y_c = S_c - mean N_c = sum over the flows g of the cell of a_gc theta_g + noise_c, theta_g = a flow's mean delay - the common mean, prior
- * N(0, V + s^2 / packets^0.75). a_gc: packets of g in the cell. Where every packet of a flow falls into one cell of the row (k = 1, rate 1) a is known and there
- * is no noise. Elsewhere a flow's packets spread by chance: given the cell's count N_c, flow g has N_c pi_g of them in the mean, pi_g its
- * share of what is expected; the noise is jitter within flows, s^2 N_c, and chance in the allocation, V N_c (1 - sum pi_g^2), which is
- * small where one flow dominates. Packets of flows not in the list are noise like any background.
+ * Model: y_c = S_c - mean N_c = sum over the flows g of the cell of a_gc theta_g + noise_c, theta_g = a flow's mean delay - the common mean, prior N(0, V + s^2
+ * / packets^0.75). a_gc: packets of g in the cell. If every packet of a flow falls into one cell of the row (k = 1, rate 1), a is known and there is no noise.
+ * Otherwise a flow's packets are spread at random: given the cell's count N_c, flow g has N_c pi_g of them in the mean, with pi_g its share of the expected
+ * packets. The noise is then jitter within flows, s^2 N_c, plus the random allocation, V N_c (1 - sum pi_g^2), which is small if one flow dominates. Packets of
+ * unlisted flows are background noise.
  *
- * Messages: cell to flow m = y_c - sum_{g != f} a_g theta_g, v = sum_{g != f} a_g^2 v_g + noise; flow to cell precision 1/V + sum_{c' != c} a^2 / v, mean
- * (sum a m / v) / precision; damped, the more the longer they swing. The graph has loops: means are right where it converges, variances are approximate, which is why
- * their promise is tested. Cost: rounds x flows x rows x k.
+ * Messages: cell to flow m = y_c - sum_{g != f} a_g theta_g, v = sum_{g != f} a_g^2 v_g + noise; flow to cell precision 1/V + sum_{c' != c} a^2 / v, mean (sum
+ * a m / v) / precision. Messages are damped, more so if they keep oscillating. The graph has loops: means are right if it converges, variances are approximate,
+ * so tests check their coverage. Cost: rounds x flows x rows x k.
  */
 import { type Background, backgroundVariance } from "../cells/background.ts";
 import type { Jitter } from "../cells/jitter.ts";
@@ -23,40 +23,40 @@ import { type Exchanged, exchangeMessages, type Problem, posteriorVariances } fr
 import { answerBySums } from "./row-sums.ts";
 
 export interface Beliefs {
-  /** Mean delay and variance of it, per flow; variance is NaN where no cell of the flow is usable. */
+  /** Mean delay and its variance, per flow; the variance is NaN if no cell of the flow is usable. */
   meanNs: Float64Array;
   variance: Float64Array;
   priorVariance: Float64Array;
-  /** The common mean and the variance of it, the variance between flows and within them. */
+  /** The common mean and its variance, the variance between flows, and the variance within flows. */
   commonNs: number;
   commonVariance: number;
   flowVariance: number;
   packetVariance: number;
-  /** Within each flow, where flows show it. */
+  /** Variance within each flow, if the flows show it. */
   jitter: Jitter | null;
-  /** Degrees of freedom that the variances rest on, where flows do not show it. */
+  /** Degrees of freedom of the variances, if the flows do not show their own jitter. */
   freedom: number;
   rounds: number;
-  /** Some row was shared out by sizes and counts. */
+  /** Some row was allocated by sizes and counts. */
   byCounts: boolean;
-  /** False where the messages kept swinging: the means are worthless then. */
+  /** False if the messages kept oscillating: the means are then worthless. */
   settled: boolean;
 }
 
-/** Mean square of the last changes over the prior variance above which there is no answer. */
+/** Limit of the mean square of the last changes over the prior variance; above it, there is no answer. */
 const UNSETTLED = 1e-3;
-/** Packets of a flow come in bursts that a queue delays alike: jitter averages out as over p^0.75 packets that are independent. */
+/** Packets of a flow come in bursts that a queue delays alike: jitter averages out as over p^0.75 independent packets. */
 const ALIKE = 0.75;
-/** Standard errors of the fit. */
+/** In standard errors of the fit. */
 const CLEARLY_SMALLER = 3;
-/** With fewer cells than this even a little that flows show of their jitter counts. */
+/** With fewer cells than this, even a little jitter shown by flows is used. */
 const FEW_CELLS = 200;
 
 interface Prior {
   commonNs: number;
   commonVariance: number;
   flowVariance: number;
-  /** Of each flow, where some are far from the others. */
+  /** Prior variance of each flow, if some are far from the others. */
   ofFlows: Float64Array | null;
   packetVariance: number;
   jitter: Jitter | null;
@@ -95,12 +95,12 @@ export function propagateBeliefs(
   return again.settled ? again : first;
 }
 
-/** With theta and the messages, from which the next solution starts. */
+/** Beliefs with theta and the messages, from which the next solution starts. */
 type Solution = Beliefs & { theta: Float64Array; exchanged: Exchanged };
 
 /**
- * A variance between flows that is too large does little harm, one too small draws all flows to the mean: where the cells' sizes say that flows differ more
- * than the fit does, the larger one is tried first, and the flows themselves decide.
+ * Solves with a first prior. A prior variance between flows that is too large does little harm; one that is too small shrinks all flows to the mean. If the
+ * spread by cell size suggests larger differences than the fit, the larger variance is tried first, and the answers decide which is kept.
  */
 function firstBeliefs(setting: Setting, prior: Prior): Solution {
   const { flowVariance } = prior;
@@ -117,7 +117,8 @@ function priorOf(sketch: DelaySketch, flows: FlowSet, graph: Graph): Prior {
   const { meanNs: commonNs, meanVariance: commonVariance, first, second, cells } = fit;
   const jitter = measureJitter(sketch, flows);
   const { common, total } = jitter;
-  // Foreign packets can only add to what a flow's cells differ by: a fit that is clearly smaller is the better one. Few cells cannot tell jitter from flows.
+  // Foreign packets can only add to the differences between a flow's cells, so a clearly smaller fit is the better one. A few cells cannot distinguish jitter
+  // from differences between flows.
   const fits = common < second + CLEARLY_SMALLER * fit.secondError || second === 0;
   const clear = total >= ENOUGH_FREEDOM && fits;
   const seen = clear || (total > 0 && cells < FEW_CELLS);
@@ -129,7 +130,7 @@ function priorOf(sketch: DelaySketch, flows: FlowSet, graph: Graph): Prior {
   };
 }
 
-/** Mean square distance of flows from the common mean, each by how much was learnt about it. */
+/** Mean square distance of flows from the common mean, each weighted by how much was learned about it. */
 function learntVariance({ theta, variance, flowVariance }: Solution): number {
   let sum = 0;
   let weights = 0;
@@ -162,7 +163,7 @@ function run(setting: Setting, prior: Prior, from?: Exchanged): Solution {
   };
 }
 
-/** What the cells say beyond the common mean, the noise in it, and the priors of the flows. */
+/** Returns what the cells hold beyond the common mean, the noise, and the flows' priors. */
 function problemOf({ sketch, flows, background, graph }: Setting, prior: Prior): Problem {
   const { cell, a, apart, starts } = graph;
   const { commonNs, flowVariance, ofFlows, packetVariance, jitter } = prior;
@@ -173,7 +174,7 @@ function problemOf({ sketch, flows, background, graph }: Setting, prior: Prior):
     if (graph.sum[c] === 0) continue;
     const packets = sketch.received[c]!;
     y[c] = sketch.delaySumNs[c]! - commonNs * packets;
-    // A sixth of a ns^2 per packet: what whole nanoseconds at both ends leave open.
+    // Whole nanoseconds at both ends add a rounding variance of 1/6 ns^2 per packet.
     noise[c] = packets / 6 + flowVariance * graph.chance[c]! + backgroundVariance(background, graph.left[c]!);
   }
   const priorVariance = new Float64Array(flows.count);

@@ -1,10 +1,10 @@
 /**
- * Decoders that look at one flow and its own cells, no other flow known.
- *   smallest    the usable cell with the fewest packets, N / rate compared (section 2.2, and what the paper's figures hold for)
- *   alpha       all usable cells with at most (1 + alpha) times as many, pooled (Fig. 6); at k = 1 it counts interference twice
- *   background  every usable cell with the common mean taken out of it, y = S - mean N, weighed by a^2 / variance and shrunk to the
- *               common mean: beyond the paper
- * Error bars include interference: others' packets in a cell are those beyond the flow's own, and what N of them add is learnt from all cells.
+ * Decoders that use only one flow's cells, without knowing other flows.
+ *   smallest    the usable cell with the fewest packets, by N / rate (section 2.2; the decoder behind the paper's figures)
+ *   alpha       all usable cells with at most (1 + alpha) times as many packets, pooled (Fig. 6); at k = 1 it counts interference twice
+ *   background  every usable cell with the common mean subtracted, y = S - mean N, weighted by a^2 / variance and shrunk to the common mean;
+ *               goes beyond the paper
+ * Error bars include interference: a cell's packets beyond the flow's own belong to others, and the variance that N of them add is learned from all cells.
  */
 
 import { type Background, backgroundVariance } from "../cells/background.ts";
@@ -15,27 +15,28 @@ import type { FlowSet } from "./flow-set.ts";
 export interface CellEstimate {
   meanNs: number;
   variance: number;
-  /** Variance before any cell was looked at, that the answer is drawn from. */
+  /** Variance before looking at any cell: the prior that the answer is shrunk with. */
   prior: number;
 }
 
-/** A size within so many deviations of zero may be another flow's. */
+/** A size within this many standard deviations of zero may be another flow's. */
 const NOT_ITS_OWN = 3;
 
 /**
- * What a wrong size adds to an answer's variance, over that between flows. `guess`: variance of the size over its square; `followed`: weight of the cells in the answer. A size that is about right
- * scales the flow's distance from the common mean. One that may be that of others, as most flows are small, makes the answer follow others: it is off by the flow's own distance and by theirs.
+ * Returns what a wrong size adds to an answer's variance, relative to the variance between flows. `guess`: variance of the size over its square. `followed`:
+ * weight of the cells in the answer. A size that is about right scales the flow's distance from the common mean. A size that may be another flow's (most flows
+ * are small) makes the answer follow others: it is then off by the flow's own distance and by theirs.
  */
 function wrongSize(guess: number, followed: number): number {
   const others = Math.min(1, (NOT_ITS_OWN ** 2 * guess) ** 2);
   return Math.max(Math.min(1, guess), 2 * followed * others);
 }
 
-/** Variance of each flow's mean before any cell was looked at. */
+/** Variance of each flow's mean before looking at any cell. */
 export interface FlowPriors {
-  /** As sizes of flows show it; cells alone mix flows and vary less. */
+  /** As the sizes of flows show it. Cells alone mix flows and vary less. */
   readonly known?: Float64Array | undefined;
-  /** As large as it may be where sizes are unknown: answers are not drawn less for it, but may be off by more. */
+  /** The largest plausible variance if sizes are unknown. Answers are not shrunk less for it, but their intervals are wider. */
   readonly most?: Float64Array | undefined;
 }
 
@@ -43,7 +44,7 @@ export class CellRules {
   readonly #sketch: DelaySketch;
   readonly #flows: FlowSet;
   readonly #background: Background;
-  /** Variance of a packet around its flow's mean, per flow or one for all. */
+  /** Variance of a packet around its flow's mean, per flow or one value for all. */
   readonly #packetVariance: number | Float64Array;
   readonly #priors: FlowPriors;
   readonly #flow: FlowCells;
@@ -64,7 +65,7 @@ export class CellRules {
     this.#flow = cells;
   }
 
-  /** Cells that mix many flows have similar means, however far flows are apart: what sizes of flows show counts where it is more. */
+  /** Cells that mix many flows have similar means, however much the flows differ. The variance shown by the flows' sizes is used if it is larger. */
   #prior(flow: number): number {
     return Math.max(this.#background.flowVariance, this.#priors.known?.[flow] ?? 0);
   }
@@ -86,7 +87,7 @@ export class CellRules {
     let weighted = 0;
     let seen = 0;
     for (let j = 0; j < own.length; ) {
-      // The k cells of a row share the flows that collide there, so interference is taken as one and the same in all of them.
+      // The k cells of a row share the colliding flows, so their interference is treated as fully correlated.
       const row = own.row[j]!;
       let squares = 0;
       let products = 0;
@@ -122,12 +123,15 @@ export class CellRules {
     };
   }
 
-  /** Variance that others' packets add to a cell's sum. */
+  /** Variance that packets of other flows add to a cell's sum. */
   #interference(j: number): number {
     return backgroundVariance(this.#background, this.#flow.others[j]!);
   }
 
-  /** Variance by chance: doubt whose packets they are (the difference of two flows, each), jitter of the flow's own, whole nanoseconds. */
+  /**
+   * Random variance: uncertainty about whose packets they are (each contributes the difference of two flows), jitter of the flow's own packets, and rounding to
+   * whole nanoseconds.
+   */
   #chance(flow: number, j: number): number {
     const own = this.#flow;
     const weight = this.#flows.weights?.[flow] ?? 1;
@@ -146,7 +150,7 @@ export class CellRules {
     let minimum = Number.POSITIVE_INFINITY;
     let smallest = -1;
     for (let j = 0; j < own.length; j++) {
-      // Of two cells alike the one of the higher rate is worth more.
+      // Of two equal cells, the one with the higher rate is worth more.
       if (
         scaled(j) < minimum ||
         (scaled(j) === minimum && shares[own.row[j]!]! > shares[own.row[smallest]!]!)
@@ -168,11 +172,11 @@ export class CellRules {
       others += own.others[j]!;
       noise += this.#interference(j) + this.#chance(flow, j);
     }
-    // The others pull towards their own mean: the flow's distance from the common one enters by their share.
+    // The other packets pull towards their own mean, so the flow's distance from the common mean enters with their share.
     const pull = others / packets;
     const pulled = pull * pull * Math.max(this.#prior(flow), this.#priors.most?.[flow] ?? 0);
     const variance = noise / (packets * packets) + pulled;
-    // Of it the pull is the same in all epochs: as if it were drawn from a prior of variance^2 / pull.
+    // The pull is the same in all epochs, as if the answer were shrunk with a prior of variance^2 / pull.
     return { meanNs: sum / packets, variance, prior: pulled > 0 ? (variance * variance) / pulled : Infinity };
   }
 }

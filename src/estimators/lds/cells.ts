@@ -1,7 +1,7 @@
 import { mulHigh32 } from "../../base/hash.ts";
 import type { HeavyKeys } from "./heavy-keys.ts";
 
-/** The cells of one sealed sketch, row after row. Sums are 64-bit and wrap: only differences of them mean something. */
+/** The cells of one sealed sketch, row by row. Sums are 64-bit and wrap around: only their differences are meaningful. */
 export interface SketchCells {
   rows: number;
   columns: number;
@@ -9,19 +9,19 @@ export interface SketchCells {
   sumHigh: Uint32Array;
   /** Packets, each counted with its weight. */
   count: Uint32Array;
-  /** Xor of the packets' digests, cut to `digestBits`. */
+  /** Xor of the packets' digests, truncated to `digestBits`. */
   digest: Uint32Array;
   digestBits: number;
-  /** Bytes on the wire; null where they are not counted. */
+  /** Bytes on the wire; null if they are not counted. */
   bytes: Float64Array | null;
-  /** Everything that was added to the counts of each row: differs from their sum where a count overflowed. */
+  /** Sum of everything added to the counts of each row. Differs from the sum of the counts if a count overflowed. */
   totals: number[];
   /** Sums are of delays (SDS), not of times. */
   delays: boolean;
   fingerprint: number;
-  /** Of the epoch: ../cells/salt.ts. */
+  /** The epoch's salt (../cells/salt.ts). */
   salt: bigint;
-  /** Keys of the heaviest flows; null where none are kept. */
+  /** Keys of the heaviest flows; null if none are kept. */
   keys: HeavyKeys | null;
 }
 
@@ -44,12 +44,12 @@ export function emptyCells(
   };
 }
 
-/** A signed 64-bit value as a number: exact below 2^53. */
+/** Returns a signed 64-bit value as a number, exact below 2^53. */
 export function signed64(high: number, low: number): number {
   return (high | 0) * 0x1_0000_0000 + (low >>> 0);
 }
 
-/** b is added to a, cell by cell. */
+/** Adds b to a, cell by cell. */
 export function addCells(a: SketchCells, b: SketchCells): void {
   for (let i = 0; i < a.count.length; i++) {
     const low = a.sumLow[i]! + b.sumLow[i]!;
@@ -62,7 +62,7 @@ export function addCells(a: SketchCells, b: SketchCells): void {
   a.totals = a.totals.map((t, r) => t + b.totals[r]!);
 }
 
-/** Every packet's time counted from `earlierNs` before: count x earlierNs on top of each sum. */
+/** Counts all packets' times from `earlierNs` earlier: adds count x earlierNs to each sum. */
 export function shiftCells(cells: SketchCells, earlierNs: number): void {
   const high = Math.floor(earlierNs / 0x1_0000_0000) | 0;
   const low = earlierNs >>> 0;

@@ -42,7 +42,7 @@ test("a flow above the floor is listed with its exact packets, and the floor is 
 test("flows that found no room have at most what was counted of all of them", () => {
   fc.assert(
     fc.property(counted, fc.bigInt(1n, 1n << 40n), fc.integer({ min: 1, max: 40 }), (flows, cut, max) => {
-      // Of flows from the cut on, the table has the packets before it was full: here, half of them.
+      // Of flows from the cut on, the table only has packets from before it was full; here, half of them.
       const have = flows.map((f) => (f.hash >= cut ? { ...f, packets: f.packets >> 1 } : f));
       const lost = flows.reduce((n, { packets }, i) => n + packets - (have[i]?.packets ?? 0), 0);
       const shed = { cut, packets: BigInt(lost), bytes: 0n };

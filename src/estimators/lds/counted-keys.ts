@@ -1,7 +1,7 @@
 /**
- * The heaviest of flows that the kernel counted (src/capture/ebpf/): the list that heavy-keys.ts makes of packets, with the same guarantee. Where all flows had room it is exact: of up to
- * twice as many flows as keys, byte for byte that of packets; of more, closer (no flow has missed packets). Where there was no room for flows from a hash on, each of them may have had all
- * packets that found none: the floor is at least so high.
+ * Selects the heaviest of the flows that the kernel counted (src/capture/ebpf/), with the same guarantee as the list that heavy-keys.ts makes from packets. If
+ * all flows fitted, it is exact: with up to twice as many flows as keys, it equals the list from packets byte for byte; with more, it is closer (no flow has
+ * missed packets). If flows from a hash on did not fit, each of them may have had all packets that were not counted, so the floor is at least that number.
  */
 import type { KernelKept } from "../../capture/ebpf/kernel-plan.ts";
 import { compareFlows, KEY_WORDS } from "../flow-keys.ts";

@@ -1,4 +1,4 @@
-/** Few cells for many flows: 625 flows to a cell. Cells are all alike then, flows are not, and intervals have to know it. */
+/** Few cells for many flows: 625 flows per cell. The cells are then all alike although the flows are not, and intervals must take that into account. */
 import { expect, test } from "vitest";
 import { Kernels } from "../../base/kernels.ts";
 import { makePopulation, runPopulation, scorePopulation } from "../../evaluate/flow-population.ts";
@@ -13,7 +13,7 @@ const CLASSES: [number, number][] = [
   [100, 5000],
 ];
 
-/** Shares of 95 % intervals that hold the truth, by size of flow. */
+/** Share of 95 % intervals that contain the truth, by flow size. */
 function inside(seed: number, known: (flows: KnownFlows) => KnownFlows): number[] {
   const population = makePopulation({ flows: 8000, shape: 1.1, maxPackets: 5000, seed });
   const parameters = parseParameters(lds, "rows=4,columns=64,k=5");
@@ -28,12 +28,12 @@ function inside(seed: number, known: (flows: KnownFlows) => KnownFlows): number[
   return scorePopulation(run, answer, CLASSES).map((score) => score.coverage);
 }
 
-// Of 24 other seeds (9101 to 9124) the lowest class of any has 97.8 %: two modes of latency lie within two deviations.
+// On 24 other seeds (9101 to 9124), the lowest class of any has 97.8 %: the two modes of latency are within two standard deviations.
 test("where many flows share each cell, the intervals of flows still hold the truth", () => {
   for (const share of inside(9201, (flows) => flows)) expect(share).toBeGreaterThan(0.93);
 });
 
-// Of 12 other seeds (9101 to 9112) the lowest class of any has 91.4 %, the mean is 97 %.
+// On 12 other seeds (9101 to 9112), the lowest class of any has 91.4 %; the mean is 97 %.
 test("and so they do where nobody knows the sizes of flows", () => {
   const unknown = (flows: KnownFlows): KnownFlows => ({
     ...flows,

@@ -1,8 +1,8 @@
 /**
- * How far flows are apart where cells mix many of them. The means of such cells are all alike, however different flows are: taken for the spread of flows they make intervals too narrow
- * by as much as the cells are crowded. But counts show how cells are made up, no flow known: a flow with a packets in a cell adds a^2 to the variance of the counts over a row's columns and
- * a^2 theta^2 to that of y = S - mean N, so the quotient of both is the variance between flows, or more where packets vary within flows. Both are taken from the middle of the cells
- * (quartiles), which no giant decides.
+ * The variance between flows if cells mix many of them. The means of such cells are all alike, however much the flows differ. Used as the spread of flows, they
+ * would make intervals too narrow, the more so the more crowded the cells are. But counts show the composition of cells without knowing any flow: a flow with a
+ * packets in a cell adds a^2 to the variance of the counts over a row's columns, and a^2 theta^2 to the variance of y = S - mean N. Their quotient is the
+ * variance between flows, or more if packets vary within flows. Both variances come from the quartiles of the cells, which no giant flow dominates.
  */
 import { quantileSorted } from "../../base/math/regression.ts";
 import type { DelaySketch } from "./difference.ts";
@@ -14,16 +14,16 @@ export interface Spread {
   betweenPackets: number;
 }
 
-/** Rows whose cells usually hold fewer packets are not crowded: single cells show flows. */
+/** Rows whose cells usually hold fewer packets are not crowded: single cells show the flows. */
 const CROWDED = 8;
 /** Quartiles of fewer cells mean little. */
 const ENOUGH_CELLS = 30;
-/** Quartiles of a normal distribution are so many standard deviations apart. */
+/** Distance between the quartiles of a normal distribution, in standard deviations. */
 const QUARTILES_APART = 1.349;
-/** Median of the square of a standard normal. */
+/** Median of the square of a standard normal variable. */
 const HALF_SQUARE = 0.4549;
 
-/** Means over the crowded rows; 0 where there are none. */
+/** Returns the means over the crowded rows; 0 if there are none. */
 export function crowdedSpread(sketch: DelaySketch, meanNs: number): Spread {
   const { rows, columns } = sketch.geometry;
   let [betweenFlows, betweenPackets, crowded] = [0, 0, 0];

@@ -1,4 +1,4 @@
-/** The paper's setting and the levels of a right implementation: 146,000 flows, 7.9 M packets, latencies of 100 or 320 µs per flow. */
+/** The paper's setting, and the accuracy of a correct implementation: 146,000 flows, 7.9 M packets, latencies of 100 or 320 µs per flow. */
 import { beforeAll, describe, expect, test } from "vitest";
 import { rounds } from "../../../tests/support/rounds.ts";
 import { Kernels } from "../../base/kernels.ts";
@@ -37,7 +37,7 @@ function answer(
   });
 }
 
-/** Some flows of a list, by index; what is not known becomes NaN. */
+/** Selects some flows of a list by index; unknown values become NaN. */
 function pick(flows: KnownFlows, which: readonly number[], known: boolean): KnownFlows {
   return {
     count: which.length,
@@ -61,7 +61,7 @@ describe("without loss, k = 1, 4 x 17,500 cells", () => {
       { estimator: sds as Estimator, parameters: simple, seed: SEED },
     ]);
   });
-  /** Of all flows, by decoder: several tests ask for the same. */
+  /** Answers for all flows, by decoder: several tests use the same ones. */
   const known = new Map<string, EstimatorAnswer>();
   const decode = (decoder: string, flows?: KnownFlows) => {
     const found = flows === undefined ? known.get(decoder) : undefined;
@@ -86,7 +86,7 @@ describe("without loss, k = 1, 4 x 17,500 cells", () => {
     expect(a).toBeLessThanOrEqual(0.66);
     expect(b).toBeLessThanOrEqual(0.25);
     expect(c).toBeLessThanOrEqual(0.04);
-    // 95 % are promised; 459 flows in the second class have a deviation of 1 %.
+    // The intervals are for 95 %; with the 459 flows of the second class, the coverage has a standard deviation of 1 %.
     for (const score of scores) expect(score.coverage).toBeGreaterThan(0.92);
   });
 
@@ -119,7 +119,7 @@ describe("without loss, k = 1, 4 x 17,500 cells", () => {
       [500, 999],
     ]);
     expect(100 * scores[4]!.medianError).toBeLessThanOrEqual(0.3);
-    // Beyond 2,600 flows per class the deviation of a coverage of 95 % is below 0.5 %.
+    // Above 2,600 flows per class, a coverage of 95 % has a standard deviation below 0.5 %.
     for (const score of scores.slice(0, 4)) expect(score.coverage).toBeGreaterThan(0.93);
   });
 
@@ -200,7 +200,7 @@ describe("k = 5, four banks at 1/.5/.1/.01, a quarter of the flows in a quarter 
     expect(rule[1]).toBeLessThan(4.5);
     expect(rule[2]).toBeLessThan(4.5);
     expect(rule[3]).toBeLessThan(1.5);
-    // Loss per flow, mined: within three deviations and 20 % of what was lost, for 95 % of the large flows.
+    // Mined loss per flow: within three standard deviations and 20 % of the true loss, for 95 % of the large flows.
     let near = 0;
     let large = 0;
     for (const { flow, lost } of auto.flows) {
@@ -243,14 +243,15 @@ test("where many flows overlap in all their cells the messages are damped until 
     [100, 999],
     [1000, 1e9],
   ]);
-  // 427 and 81 flows: a coverage of 95 % has deviations of 1.1 and 2.4 %.
+  // 427 and 81 flows: a coverage of 95 % has standard deviations of 1.1 and 2.4 %.
   expect(scores[0]!.coverage).toBeGreaterThan(0.915);
   expect(scores[1]!.coverage).toBeGreaterThan(0.875);
   expect(100 * scores[1]!.medianError).toBeLessThan(2);
 });
 
 test("intervals keep their promise over seeds, for every decoder", () => {
-  // ~170 flows of 50 packets and more per seed: of 20 seeds a coverage of 95 % has a deviation of 0.4 %; flows of a sketch are not independent: 1 %.
+  // About 170 flows of 50 packets or more per seed. Over 20 seeds, a coverage of 95 % has a standard deviation of 0.4 %; since flows of a sketch are not
+  // independent, 1 %.
   const seeds = rounds(10, 20);
   const parameters = parseParameters(lds, "rows=3,columns=700,k=3,rates=1/.5/.1");
   const random = new Random("promise");

@@ -1,10 +1,10 @@
 /**
- * Two sealed sketches of one epoch become one sketch of delays: sums of receiver minus sender where count and digest agree. Cells that do not
- * agree held a lost packet (or one too many) and are unusable; what they still tell is how much was lost and whether loss can be all.
+ * Turns two sealed sketches of one epoch into one sketch of delays: receiver sums minus sender sums where count and digest agree. Cells that do not agree held
+ * a lost packet (or an extra one) and are unusable. They still show how much was lost, and whether loss explains everything.
  *
- * Loss only takes away. A cell that holds more at the receiver, or as many packets but others, has seen packets that the sender never sent
- * into it: foreign traffic, duplicates, or packets in flight at the epoch's edge. Foreign packets at the sender look like loss, except that
- * whole flows go dark while their neighbours lose next to nothing.
+ * Loss only removes packets. A cell with more packets at the receiver, or with the same number of different packets, holds packets that the sender did not
+ * count: foreign traffic, duplicates, or packets in flight at the epoch's edge. Foreign packets at the sender look like loss, except that whole flows disappear
+ * while their neighbours lose almost nothing.
  */
 import { outlierCells } from "../cells/outliers.ts";
 import { saltedSeed } from "../cells/salt.ts";
@@ -15,26 +15,26 @@ import { requireSameSketch } from "./payload.ts";
 
 export interface DelaySketch {
   geometry: Geometry;
-  /** By which flows are placed; the salt that went into it. */
+  /** The seed by which flows are placed, and the salt that is part of it. */
   seed: bigint;
   salt: bigint;
-  /** Share of a flow's packets in one of its cells, per row: rate / k. */
+  /** Per row: share of a flow's packets in one of its cells, rate / k. */
   shares: number[];
-  /** Sum of delays in ns, where usable. Packets count with their weight, here and below. */
+  /** Sum of delays in ns, if usable. Here and below, packets count with their weight. */
   delaySumNs: Float64Array;
   sent: Uint32Array;
   received: Uint32Array;
-  /** 1 where the cell holds packets, and the same ones at both ends. */
+  /** 1 if the cell holds packets, the same ones at both ends. */
   usable: Uint8Array;
   bytes: Float64Array | null;
   /** Only the receiver counts (SDS): `sent` is what it received. */
   oneEnd: boolean;
   rows: RowSummary[];
-  /** Cells left out for a wrong timestamp, and whether nothing can be trusted for it. */
+  /** Cells left out because of a wrong timestamp; `most`: there are so many that nothing can be trusted. */
   outliers: { cells: number; most: boolean };
-  /** When packets arrived that only the receiver has in this epoch, one to a cell: the cell, and what its sums of times differ by, ns. */
+  /** Cells with one more packet at the receiver, which show its arrival time: the cell, and the difference of its time sums, ns. */
   late: { cell: number; sumNs: number }[];
-  /** Cells are compared by digest too, so that usable ones hold the same packets but for 2^-bits. */
+  /** Cells also compare digests, so usable ones hold the same packets, except with probability 2^-bits. */
   digests: boolean;
 }
 
@@ -45,14 +45,14 @@ export interface RowSummary {
   /** Packets (with weights) in usable cells, and their delay sum. */
   usable: number;
   delaySumNs: number;
-  /** Sums over cells of what is missing at the receiver and of what only it has: both are lower bounds. */
+  /** Packets missing at the receiver, and packets that only the receiver has, summed over cells. Both are lower bounds. */
   missing: number;
   appeared: number;
-  /** Cells with as many packets at both ends, but others. */
+  /** Cells with equal counts of different packets. */
   swapped: number;
-  /** Packets of cells that are full at the sender and empty at the receiver. */
+  /** Packets of cells that hold many packets at the sender and none at the receiver. */
   dark: number;
-  /** A count of the row has overflowed at one end: nothing in it is usable. */
+  /** A count of the row overflowed at one end, so none of its cells is usable. */
   overflowed: boolean;
 }
 
@@ -109,7 +109,7 @@ function withoutOutliers(sketch: DelaySketch): DelaySketch {
   return sketch;
 }
 
-/** SDS: the receiver's cells hold delays already. */
+/** SDS: the receiver's cells already hold delays. */
 export function delaysOf(geometry: Geometry, seed: bigint, cells: SketchCells): DelaySketch {
   const sketch = blank(geometry, seed, cells, cells);
   for (const [r, row] of sketch.rows.entries()) {

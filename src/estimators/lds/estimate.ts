@@ -1,4 +1,4 @@
-/** From a sketch of delays to answers: the segment, then each flow by the decoder asked for, or by the one that promises the smallest error. */
+/** From a sketch of delays to answers: the segment, then each flow by the requested decoder, or by the one with the smallest predicted error. */
 import { type Background, backgroundVariance, fitBackground } from "../cells/background.ts";
 import { delayAtCut, isClear } from "../cells/crossing.ts";
 import {
@@ -84,7 +84,7 @@ function estimateSketch(input: EstimateInput<SketchParameters>, sketch: DelaySke
   return { segment, flows: answers, notes };
 }
 
-/** Crowded cells are alike, however far flows are apart: the spread of flows is then read from counts. */
+/** Crowded cells are alike, however much flows differ, so the spread of flows is then taken from the counts. */
 function backgroundOf(sketch: DelaySketch, cells: Uint32Array): Background {
   const found = fitBackground({ cells, delaySumNs: sketch.delaySumNs, packets: sketch.received });
   const { betweenFlows } = crowdedSpread(sketch, found.meanNs);
@@ -106,31 +106,31 @@ function edgeEvidence(
   };
 }
 
-/** Where nothing appeared, what is missing was lost; else what cells show. */
+/** Returns the lost packets: all missing packets if nothing appeared, else what the cells show. */
 function lostOf({ rows, geometry }: DelaySketch, missing: number): number | null {
   if (Math.max(0, ...rows.map((row) => row.appeared)) === 0) return missing;
   const full = rows.filter((row) => row.rate === 1 && !row.overflowed);
   return full.length > 0 && geometry.weights === "" ? Math.max(...full.map((row) => row.missing)) : null;
 }
 
-/** Of a receiver alone: packets whose delay is known. */
+/** SDS only: packets whose delay is known. */
 function withDelay({ rows }: DelaySketch): number {
   return Math.max(...rows.map(({ received, rate }) => (rate === 1 ? received : 0)));
 }
 
-/** Packets that nothing is known of but that they arrived: an epoch's mean is not of them. */
+/** Returns true if some received packets have no known delay: the epoch's mean does not include them. */
 function someWithoutDelay(sketch: DelaySketch, received: number): boolean {
   return sketch.oneEnd && sketch.geometry.weights === "" && withDelay(sketch) < received;
 }
 
-/** Full cells lose a packet and gain another: rows that sample show more of those that appeared, from so many on. */
+/** In rows with full cells, a lost and an appeared packet cancel. Rows that sample show more of the appeared packets, if they show at least this many. */
 const SHOWN = 4;
 
 function appearedOf({ appeared, rate }: RowSummary): number {
   return appeared >= SHOWN ? appeared / rate : appeared;
 }
 
-/** Weighted packets count several times: what a cell has more then is not one packet. */
+/** Adds the delay at the cut. Not with weights: weighted packets count several times, so an excess of one is not one packet. */
 function withDelayAtCut(
   edge: EdgeEvidence,
   sketch: DelaySketch,
@@ -207,7 +207,7 @@ function estimateFlows(
   });
   const losses = sender ? new LossMiner(sketch, flows) : null;
   const decode = decoderOf(parameters, beliefs, rules);
-  // Of how packets vary one cell says nothing, unless it holds all of them.
+  // A single cell says nothing about how packets vary, unless it holds all packets of the flow.
   const lone = (flow: number) => usable < 2 && packetsSeen(sketch, flows, flow) < flows.packets[flow]!;
   const partly = someWithoutDelay(sketch, receiver?.packets ?? 0);
   const answerFor = (flow: number): FlowEstimate => {
@@ -263,7 +263,7 @@ function estimateFlows(
   };
 }
 
-/** Variances of flows' means where nobody knows whether flows or packets differ: either may be all of it. */
+/** Returns the variances of flows' means if it is unknown whether flows or packets differ: either may be the whole variance. */
 function widestPriors(sketch: DelaySketch, flows: FlowSet, background: Background): Float64Array {
   const { betweenPackets } = crowdedSpread(sketch, background.meanNs);
   return flows.packets.map((packets, f) => {
@@ -272,15 +272,15 @@ function widestPriors(sketch: DelaySketch, flows: FlowSet, background: Backgroun
   });
 }
 
-/** How packets vary within flows, as the flows asked for show it; null where they do not: it is then taken to be as large as that between flows. */
+/** Returns the jitter within the requested flows; null if they do not show it, and it is then assumed to be as large as the variance between flows. */
 function visibleJitter(sketch: DelaySketch, flows: FlowSet, { flowVariance }: Background): Jitter | null {
   const jitter = measureJitter(sketch, flows);
   return jitter.total >= ENOUGH_FREEDOM && jitter.common < flowVariance ? jitter : null;
 }
 
 /**
- * Degrees of freedom of an answer's variance: of its part that is jitter those of jitter, of the rest those of all cells (Satterthwaite). A flow that has not shown how its packets vary is taken
- * to vary as others do in the mean, which is known from all of them.
+ * Returns the degrees of freedom of an answer's variance (Satterthwaite): its jitter part has those of the jitter, the rest those of all cells. A flow that has
+ * not shown its own jitter is assumed to have the mean jitter of the others, which is known from all of them.
  */
 function freedomOf(
   sketch: DelaySketch,
@@ -297,13 +297,13 @@ function freedomOf(
   };
 }
 
-/** Bytes of a heavy flow whose first packets were not counted: as large as the others. */
+/** Bytes of a heavy flow whose first packets were not counted; these are assumed to have the size of the others. */
 function scaledBytes({ heavy }: KnownFlows, flow: number, packets: number): number | null {
   const counted = heavy?.low[flow] ?? 0;
   return heavy && counted > 0 ? Math.round(((heavy.bytes[flow] ?? 0) * packets) / counted) : null;
 }
 
-/** Mined length of a flow: whole packets, never more than its cells hold. */
+/** Mined size of a flow: whole packets, at most what its cells hold. */
 function boundedPackets(flows: FlowSet, flow: number): number {
   return Math.round(Math.min(flows.packets[flow]!, flows.atMost[flow]!));
 }
@@ -315,7 +315,7 @@ function believe(
   background: Background,
   notes: string[],
 ): Beliefs | null {
-  // Guessed sizes mislead neighbours as well: unless asked for, belief propagation wants them known.
+  // Guessed sizes also mislead neighbours, so unless explicitly requested, belief propagation needs known sizes.
   const wanted = decoder === "bp" || (decoder === "auto" && flows.known.every((known) => known === 1));
   if (!wanted || flows.count === 0) return null;
   const beliefs = propagateBeliefs(sketch, flows, background, rounds);
@@ -326,7 +326,7 @@ function believe(
   return null;
 }
 
-/** The smallest of several predictions is the luckiest too: a decoder gives way only to one that is clearly better. */
+/** The smallest of several predictions is also the luckiest. Another decoder is chosen only if it is clearly better. */
 const CLEARLY = 0.7;
 
 type FlowDecoder = (flow: number) => CellEstimate | null;
@@ -351,7 +351,7 @@ function decoderOf(
     alpha: (flow) => rules.alpha(flow, alpha),
     auto: (flow) => {
       let best = beliefs ? believed(flow) : null;
-      // By one flow's cells alone nobody knows which of them hold its packets: such a prediction is not comparable.
+      // From one flow's cells alone it is unknown which of them hold its packets, so their predictions are not comparable.
       if (best && beliefs?.byCounts) return best;
       for (const other of [rules.background(flow), rules.smallest(flow)]) {
         if (other && (!best || other.variance < CLEARLY * best.variance)) best = other;

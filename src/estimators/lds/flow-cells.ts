@@ -1,16 +1,16 @@
-/** The usable cells of one flow, and how many of a cell's packets are the flow's own, as far as counts tell. */
+/** The usable cells of one flow, and how many of a cell's packets are the flow's own, as far as counts show. */
 import { entryAt } from "../../base/lists.ts";
 import type { DelaySketch } from "./difference.ts";
 import type { FlowSet } from "./flow-set.ts";
 
-/** Cells of one flow that are usable, as the rules see them. */
+/** The usable cells of one flow, as input for the rules. */
 export class FlowCells {
   readonly #sketch: DelaySketch;
   readonly #flows: FlowSet;
   readonly #crowds: Crowd[];
   readonly cells: Int32Array;
   readonly row: Uint32Array;
-  /** Packets of the flow in the cell, and of others, as far as the count shows; the variance of either. */
+  /** Packets of the flow in the cell, packets of others, as far as the count shows, and the variance of either. */
   readonly own: Float64Array;
   readonly others: Float64Array;
   readonly doubt: Float64Array;
@@ -45,7 +45,7 @@ export class FlowCells {
       if (chance === 0) splitKnown(n, expected);
       else splitByChance(entryAt(this.#crowds, row), n, expected, chance);
       this.own[this.length] = n - split.others;
-      // A flow whose size is a guess may have left more to others than it seems.
+      // A flow with a guessed size may have left more packets to others than it seems.
       const guess = this.#flows.doubt[flow]! * (weight * share) ** 2;
       this.others[this.length] = Math.min(n, Math.sqrt(split.others ** 2 + guess));
       this.doubt[this.length++] = split.doubt;
@@ -53,7 +53,7 @@ export class FlowCells {
   }
 }
 
-/** How many packets cells of a row hold: shares of the empty ones and of those with 2^b to 2^(b+1) - 1 packets. */
+/** How many packets the cells of a row hold: share of empty cells, and of cells with 2^b to 2^(b+1) - 1 packets. */
 interface Crowd {
   empty: number;
   shares: Float64Array;
@@ -71,7 +71,7 @@ function crowdOf(sketch: DelaySketch, row: number): Crowd {
   return { empty: empty / columns, shares };
 }
 
-/** Others' packets in a cell and the variance of that number. */
+/** Packets of other flows in a cell, and the variance of that number. */
 const split = { others: 0, doubt: 0 };
 
 function splitKnown(n: number, expected: number): void {
@@ -80,12 +80,12 @@ function splitKnown(n: number, expected: number): void {
 }
 
 /**
- * n packets, of which the flow was expected to have `expected` with variance `chance`: others have o with the probability that a cell of the row
- * holds o, times that of the flow having n - o.
+ * For n packets, of which the flow was expected to have `expected` with variance `chance`: others have o packets with the probability that a cell of the row
+ * holds o, times the probability that the flow has n - o.
  */
 function splitByChance(crowd: Crowd, n: number, expected: number, chance: number): void {
   const deviation = Math.sqrt(chance + 0.25);
-  // The normal distribution function, as a logistic one: within 0.01, and cheap.
+  // The normal distribution function, approximated by a logistic function: within 0.01, and cheap.
   const below = (own: number) => 1 / (1 + Math.exp((-1.702 * (own - expected)) / deviation));
   let sum = crowd.empty * (below(n + 0.5) - below(n - 0.5)) + 1e-12;
   let first = 0;

@@ -1,11 +1,11 @@
 /**
- * The mean of all packets where all flows are known. A row that takes every packet has the sum of the delays in its whole cells exactly; only the packets in its
- * other cells are taken at the level of their flows, which is known from other cells of the same flows.
+ * The mean of all packets if all flows are known. A row that takes every packet has the exact sum of the delays in its intact cells. Only the packets in its
+ * other cells are estimated from the level of their flows, which is known from other cells of the same flows.
  *
- * Flows' own answers are drawn to the common mean, and that is robust: it hardly follows the few slow flows that skewed delays have. Right for a flow, but summed up over
- * flows it is a bias. Here a flow of which little is known is drawn to the mean over flows instead, t = sum w theta / sum w K from the common mean, where K = 1 - variance / prior
- * variance is the part of an answer that is not prior: E[theta] = K t. Congestion delays and loses the same flows, so that flows count with the share w of their packets that is
- * in cells that are not whole.
+ * The flows' own answers are shrunk towards a robust common mean, which hardly follows the few slow flows of skewed delays. That is right for one flow, but a
+ * bias when summed over flows. Here, a flow about which little is known is shrunk towards the mean over flows instead: t = sum w theta / sum w K from the
+ * common mean, where K = 1 - variance / prior variance is the part of an answer that does not come from the prior: E[theta] = K t. Congestion delays and loses
+ * packets of the same flows, so flows are weighted by the share w of their packets in cells that are not intact.
  */
 import { entryAt } from "../../base/lists.ts";
 import type { Beliefs } from "./belief.ts";
@@ -25,7 +25,7 @@ export function meanOfFlows(sketch: DelaySketch, flows: FlowSet, beliefs: Belief
   return most < 0 ? null : meanByRow(sketch, flows, beliefs, most);
 }
 
-/** Whole cells as they are, the others by the flows in them. */
+/** Returns the mean of a row: intact cells as they are, the others by the flows in them. */
 function meanByRow(sketch: DelaySketch, flows: FlowSet, beliefs: Beliefs, row: number): RowMean {
   const { usable: used, delaySumNs, received } = entryAt(sketch.rows, row);
   const rest = packetsElsewhere(sketch, flows, row);
@@ -33,7 +33,7 @@ function meanByRow(sketch: DelaySketch, flows: FlowSet, beliefs: Beliefs, row: n
   const unlisted = Math.max(0, received - used - levels.packets);
   const valueNs = (delaySumNs + levels.sumNs + unlisted * levels.meanNs) / received;
   const variance = levels.variance + (rest.mixed + unlisted ** 2) * beliefs.flowVariance;
-  // Levels rest on rows that sample, too.
+  // Levels are based on sampling rows, too.
   const restsOn = Math.max(...sketch.rows.map((r) => r.usable));
   return {
     ...{ valueNs, variance: variance / received ** 2, freedom: levels.freedom },
@@ -41,7 +41,7 @@ function meanByRow(sketch: DelaySketch, flows: FlowSet, beliefs: Beliefs, row: n
   };
 }
 
-/** Packets of each flow that arrived in cells of the row that are not whole; and how many of them are one flow's or another's by chance. */
+/** Returns the packets of each flow that arrived in cells of the row that are not intact, and the variance of their allocation to flows. */
 function packetsElsewhere(sketch: DelaySketch, flows: FlowSet, row: number) {
   const { columns, k } = sketch.geometry;
   const from = row * columns;
@@ -69,11 +69,11 @@ function packetsElsewhere(sketch: DelaySketch, flows: FlowSet, row: number) {
   return { packets, mixed };
 }
 
-/** So many packets of each flow, at its level. */
+/** Returns the delay sum of this many packets of each flow, at the flow's level. */
 function levelsOf(sketch: DelaySketch, flows: FlowSet, rest: Float64Array, beliefs: Beliefs) {
   const { meanNs, variance, priorVariance, commonNs, flowVariance } = beliefs;
   const centre = centreOf(flows, rest, beliefs);
-  // As the flows show it: beliefs may take it for less, which is of no account for a flow among others, but here the largest flows decide.
+  // Jitter as shown by the flows. Beliefs may use a smaller value, which hardly matters for one flow among others; here the largest flows dominate.
   const jitter = beliefs.jitter ?? measureJitter(sketch, flows);
   let [packets, sumNs, own, drawn, spread] = [0, 0, 0, 0, 0];
   for (let f = 0; f < rest.length; f++) {
@@ -88,7 +88,7 @@ function levelsOf(sketch: DelaySketch, flows: FlowSet, rest: Float64Array, belie
     const seen = packetsSeen(sketch, flows, f);
     const level = known ? Math.max(variance[f]!, Math.min(priorVariance[f]!, within / seen)) : flowVariance;
     own += n * n * level + n * within;
-    // Degrees of freedom of a sum of variances, after Satterthwaite: few where one flow, seen in few cells, makes up the rest.
+    // Degrees of freedom of a sum of variances (Satterthwaite): few if one flow, seen in few cells, makes up the rest.
     const shown = known ? Math.min(n * n * level, (n * n * within) / seen) : 0;
     spread += (shown + n * within) ** 2 / jitter.freedom[f]! + (n * n * level - shown) ** 2 / beliefs.freedom;
   }
@@ -98,7 +98,7 @@ function levelsOf(sketch: DelaySketch, flows: FlowSet, rest: Float64Array, belie
   return { packets, sumNs, variance: total, freedom, meanNs: commonNs + centre.offsetNs };
 }
 
-/** The mean over flows that packets elsewhere belong to, from the common mean. */
+/** Returns the mean over the flows of the packets elsewhere, relative to the common mean. */
 function centreOf(flows: FlowSet, rest: Float64Array, beliefs: Beliefs) {
   const { meanNs, variance, priorVariance, commonNs } = beliefs;
   let [sum, weights, squares, fourth] = [0, 0, 0, 0];

@@ -1,4 +1,4 @@
-/** The flows asked for, laid over a sketch: where their cells are, how many packets they have (known, or mined from the counts), what they weigh. */
+/** The requested flows placed on a sketch: their cells, their packets (known, or mined from the counts) and their weights. */
 import { entryAt } from "../../base/lists.ts";
 import type { KnownFlows } from "../estimator.ts";
 import type { DelaySketch } from "./difference.ts";
@@ -10,13 +10,13 @@ export interface FlowSet {
   /** Flow-major: rows x k cells per flow. */
   cells: Int32Array;
   cellsPerFlow: number;
-  /** Packets, known or estimated without bias; never below 0. */
+  /** Packets, known or from an unbiased estimate; never below 0. */
   packets: Float64Array;
-  /** Variance of `packets`: 0 where they are known. */
+  /** Variance of `packets`; 0 if they are known. */
   doubt: Float64Array;
-  /** Upper bound from the counts (count-min); infinite where no row takes all packets. */
+  /** Upper bound from the counts (count-min); infinite if no row takes all packets. */
   atMost: Float64Array;
-  /** Lower bound, where one is known. */
+  /** Lower bound, if one is known. */
   atLeast: Float64Array;
   known: Uint8Array;
   weights: Float64Array | null;
@@ -56,8 +56,9 @@ export function layFlows(sketch: DelaySketch, flows: KnownFlows): FlowSet {
 }
 
 /**
- * A receiver alone counts what arrived (of that, what has a delay), a list what was sent. What is missing in a flow's cells is missing of the flows there by chance: of its own where it has them to
- * itself. Each flow by the row where others have least in its cells.
+ * Corrects the flows' packets for loss if only the receiver counts. The receiver counts packets that arrived (those with a delay), but the list has packets
+ * sent. Packets missing in a flow's cells belong to any of the flows there at random, or to the flow itself if it does not share the cells. For each flow, the
+ * row with the fewest packets of others in its cells is used.
  */
 function allowForLoss(sketch: DelaySketch, set: FlowSet): void {
   if (!set.complete || set.known.includes(0)) return;
@@ -94,7 +95,7 @@ function allowForLoss(sketch: DelaySketch, set: FlowSet): void {
   }
 }
 
-/** Packets of a flow that are expected in its usable cells: what jitter averages out over. */
+/** Expected packets of a flow in its usable cells: the number that its jitter averages out over. */
 export function packetsSeen(sketch: DelaySketch, flows: FlowSet, flow: number): number {
   const { k, rows } = sketch.geometry;
   let at = flow * flows.cellsPerFlow;
@@ -104,7 +105,7 @@ export function packetsSeen(sketch: DelaySketch, flows: FlowSet, flow: number): 
   return share * flows.packets[flow]!;
 }
 
-/** Rows that see the most packets, and only those: there counts bound a flow from above. */
+/** Returns the rows with the highest sampling rate. If they take all packets, their counts bound a flow from above. */
 export function fullestRows(sketch: DelaySketch): number[] {
   const usable = [...sketch.rows.entries()].filter(([, row]) => !row.overflowed);
   const best = Math.max(...usable.map(([, row]) => row.rate));
@@ -139,19 +140,19 @@ function countPackets(sketch: DelaySketch, flows: KnownFlows, set: FlowSet): voi
   }
 }
 
-/** Counts bound a flow from above; a list of heavy flows from both sides. */
+/** Applies the bounds: counts bound a flow from above, a list of heavy flows from both sides. */
 function clip(set: FlowSet, f: number, low: number, high: number): void {
   const top = Math.max(low, Math.min(high, set.atMost[f]!));
   set.atMost[f] = top;
   set.atLeast[f] = low;
   set.packets[f] = Math.min(Math.max(set.packets[f]!, low), top);
-  // Of something that is anywhere between the two.
+  // Variance of a uniform distribution between the bounds.
   set.doubt[f] = Math.min(set.doubt[f]!, (top - low) ** 2 / 12);
 }
 
 /**
- * Packets of others in the emptiest of a flow's row windows: the mean of the minimum of one draw per row from the windows of the sketch,
- * among draws below what the flow's own window holds.
+ * Packets of other flows in the emptiest of a flow's row windows: the mean of the minimum of one draw per row from the sketch's windows, among draws below the
+ * content of the flow's own window.
  */
 class MinBackground {
   readonly #sorted: Float64Array;
@@ -164,7 +165,7 @@ class MinBackground {
     const minimum = new Float64Array(rows.length > 0 ? draws : 0).fill(Number.POSITIVE_INFINITY);
     for (const [at, r] of rows.entries()) {
       for (let d = 0; d < minimum.length; d++) {
-        // Rows are hashed independently: equal steps with a shift per row are as good as draws.
+        // Rows are hashed independently, so equal steps with a shift per row are as good as random draws.
         const column = (Math.floor((d * columns) / draws) + at * 7919) % columns;
         let sum = 0;
         for (let i = 0; i < k; i++) sum += sketch.sent[r * columns + ((column + i) % columns)]!;
@@ -184,7 +185,7 @@ class MinBackground {
     }
   }
 
-  /** Mean and variance. */
+  /** Returns mean and variance. */
   below(limit: number): [number, number] {
     let low = 0;
     let high = this.#sorted.length;

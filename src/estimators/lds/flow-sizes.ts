@@ -1,15 +1,15 @@
 /**
- * Sizes of flows to dimension a sketch by: those of a capture, or a Pareto law P(size >= x) = x^-shape cut at a largest flow (section 3 of the paper
- * fits one; its trace has shape 0.8), and the paper's probability that a flow survives its collisions.
+ * Flow sizes for dimensioning a sketch: those of a capture, or a Pareto law P(size >= x) = x^-shape truncated at a largest flow (section 3 of the paper fits
+ * one; its trace has shape 0.8). Also the paper's probability that a flow survives its collisions.
  */
 
 import { UsageError } from "../../base/errors.ts";
 import type { Random } from "../../base/random.ts";
 
 export interface FlowSizes {
-  /** One flow's packets. */
+  /** Draws one flow's packets. */
   draw(random: Random): number;
-  /** P(size > x). */
+  /** Returns P(size > x). */
   tail(x: number): number;
   /** Exponent of the Pareto law, fitted or assumed. */
   shape: number;
@@ -27,7 +27,7 @@ export function sizesFromCapture(flowPackets: Float64Array): FlowSizes {
   };
 }
 
-/** The Pareto law with this mean; no flow has more than a fiftieth of all packets. */
+/** Returns the Pareto law with this mean; no flow has more than a fiftieth of all packets. */
 export function sizesFromMean(packets: number, flows: number): FlowSizes {
   const mean = Math.max(1, packets / flows);
   const largest = Math.max(1, Math.ceil(Math.max(packets / 50, Math.min(packets, 4 * mean))));
@@ -47,14 +47,14 @@ export function sizesFromMean(packets: number, flows: number): FlowSizes {
   };
 }
 
-/** Maximum likelihood of the shape of P(size >= x) = x^-shape over whole x. */
+/** Maximum likelihood estimate of the shape of P(size >= x) = x^-shape for integer x. */
 export function fitPareto(sizes: ArrayLike<number>): number {
   const counts = new Map<number, number>();
   for (let i = 0; i < sizes.length; i++) {
     const size = Math.max(1, Math.round(sizes[i]!));
     counts.set(size, (counts.get(size) ?? 0) + 1);
   }
-  // The likelihood has one peak: its slope shows on which side of a shape that lies.
+  // The likelihood has one peak; its slope shows on which side of a shape the peak is.
   const rising = (shape: number) => {
     let slope = 0;
     for (const [x, n] of counts) {
@@ -74,8 +74,8 @@ export function fitPareto(sizes: ArrayLike<number>): number {
 }
 
 /**
- * Section 3.2: probability that a flow has, in one of its rows x k cells, no more than x / k foreign packets: 1 - (flows k P / columns)^(rows k), P the share
- * of flows beyond x packets. (The paper's C counts all cells there, and columns of a row elsewhere.)
+ * Section 3.2: probability that a flow has, in one of its rows x k cells, at most x / k foreign packets: 1 - (flows k P / columns)^(rows k), with P the share
+ * of flows larger than x packets. (The paper's C counts all cells there, and columns of a row elsewhere.)
  */
 export function survival(
   sizes: FlowSizes,
@@ -87,7 +87,7 @@ export function survival(
   return 1 - load ** (geometry.rows * geometry.k);
 }
 
-/** Sum of P(size >= x) over x: exact for small x, by the integral beyond. */
+/** Sum of P(size >= x) over x: exact for small x, by the integral for larger x. */
 function paretoMean(shape: number, largest: number): number {
   let sum = 0;
   const exact = Math.min(largest, 1000);

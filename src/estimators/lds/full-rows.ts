@@ -1,18 +1,19 @@
 /**
- * Rows that take every packet: there a flow's packets over its k cells make up its size, as the packets of all flows in a cell make up its count. Both margins together say far better
- * than the layout alone which cells hold a flow's packets (../cells/allocation.ts). Rows that sample have no such margin: how many packets of a flow they took nobody counted.
+ * Rows that take every packet. There, a flow's packets over its k cells add up to its size, just as the packets of all flows in a cell add up to its count.
+ * Both margins together show much better than the layout alone which cells hold a flow's packets (../cells/allocation.ts). Rows that sample have no such
+ * margin, because the number of packets they took of a flow was not counted.
  */
 import { allocationVariance, fitMargins, sameSum } from "../cells/allocation.ts";
 import type { DelaySketch } from "./difference.ts";
 import type { FlowSet } from "./flow-set.ts";
 
-/** Flow-major, k cells per flow: packets of the flow in the cell, and the variance of them that is open. */
+/** Flow-major, k cells per flow: packets of the flow in the cell, and their remaining variance. */
 export interface FittedRow {
   a: Float64Array;
   open: Float64Array;
 }
 
-/** By row; null where it samples, where a flow has one cell (then nothing is open), or where not all flows and their sizes are known. */
+/** Per row: null if it samples, if a flow has one cell (nothing is uncertain then), or if not all flows and sizes are known. */
 export function fitFullRows(sketch: DelaySketch, flows: FlowSet): (FittedRow | null)[] {
   const { k, columns } = sketch.geometry;
   const known = flows.complete && !flows.weights && flows.known.every((known) => known === 1);

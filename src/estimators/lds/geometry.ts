@@ -1,10 +1,10 @@
 /**
- * Where packets and flows fall in a sketch: the seeds and sampling rates of its rows, and the columns of a flow. kernels/sketches/lds.ts
- * computes the same places per packet; both ends of a segment must agree on everything here, which the fingerprint is for.
+ * Where packets and flows fall in a sketch: the seeds and sampling rates of its rows, and the columns of a flow. kernels/sketches/lds.ts computes the same
+ * positions per packet. Both ends of a segment must agree on everything here; the fingerprint checks that.
  */
 import { hashBytes64, mix64Into, mulHigh32 } from "../../base/hash.ts";
 
-/** What makes two sketches comparable. */
+/** Everything that must be equal for two sketches to be comparable. */
 export interface Geometry {
   rows: number;
   columns: number;
@@ -12,7 +12,7 @@ export interface Geometry {
   k: number;
   /** Share of the packets that each row takes. */
   rates: readonly number[];
-  /** Text of the weights, "" where all flows weigh 1. */
+  /** Text of the weights; "" if all flows have weight 1. */
   weights: string;
 }
 
@@ -34,7 +34,7 @@ export function rowSeeds(seed: bigint, rows: number): RowSeeds[] {
   });
 }
 
-/** A packet is taken by a row when the low half of its mixed digest is below this. */
+/** A row takes a packet if the low half of its mixed digest is below this. */
 export function samplingThreshold(rate: number): number {
   return Math.round(rate * 0x1_0000_0000);
 }
@@ -59,7 +59,7 @@ export function firstColumns(geometry: Geometry, seed: bigint, hashes: Uint32Arr
   return out;
 }
 
-/** 32 bits over seed and geometry: sketches that differ in it must not meet. */
+/** 32-bit checksum of seed and geometry: sketches with different fingerprints must not be combined. */
 export function fingerprint(geometry: Geometry, seed: bigint): number {
   const { rows, columns, k, rates, weights } = geometry;
   const text = [BigInt.asUintN(64, seed), rows, columns, k, rates.join("/"), weights].join(" ");

@@ -47,7 +47,7 @@ function list(flows: readonly number[], max: number, size = 64): HeavyKeys {
   return keys;
 }
 
-/** By the port that rowOf gives a flow: packets counted since it was listed, and missed before. */
+/** By the port that rowOf gives a flow: packets counted since it was listed, and packets missed before. */
 function listed(keys: HeavyKeys): Map<number, [packets: number, missed: number]> {
   return new Map(
     Array.from({ length: keys.count }, (_, i) => [
@@ -57,7 +57,7 @@ function listed(keys: HeavyKeys): Map<number, [packets: number, missed: number]>
   );
 }
 
-/** One packet after the other, as the head of kernels/flows/heavy-flows.ts says. */
+/** The slow reference: one packet after the other, as described at the top of kernels/flows/heavy-flows.ts. */
 function twin(flows: readonly number[], max: number): { floor: number; kept: Map<number, [number, number]> } {
   let floor = 0;
   let kept = new Map<number, [number, number]>();
@@ -81,7 +81,7 @@ const counts = (flows: readonly number[]) => {
   return out;
 };
 
-/** What is promised of a list of these packets. */
+/** Checks the guarantees of a list of these packets. */
 function keepsPromise(keys: HeavyKeys, flows: readonly number[], max: number): void {
   const truth = counts(flows);
   const found = listed(keys);

@@ -1,13 +1,13 @@
 /**
- * The keys of an epoch's heaviest flows, kept beside the cells: a sketch answers for any flow that is named (section 4.3), and this names those that matter, in
+ * The keys of an epoch's heaviest flows, kept beside the cells. A sketch answers for any named flow (section 4.3); this list names the important ones, in
  * bounded memory (kernels/flows/heavy-flows.ts).
  *
  * Guarantee: a flow with more packets than `floor` is listed, and floor <= all packets / (keys + 1). A listed flow has [packets, packets + missed] packets;
- * missed is 0 for flows that were heavy from the beginning. Where there were no more flows than keys, floor is 0: the list is complete and exact.
- * Lists merge with their floors added, so the guarantee holds for the union, whatever the order; where a floor is above 0 the merge of parts is not bit for bit
- * the list of the whole.
+ * missed is 0 for flows that were heavy from the beginning. If there were no more flows than keys, floor is 0: the list is complete and exact. Merging lists
+ * adds their floors, so the guarantee holds for the union in any order. If a floor is above 0, the merge of parts is not bit-identical to the list of the
+ * whole.
  *
- *   varint floor | varint flows | per flow, in rising order of hash and key: key (../flow-keys.ts) | varint packets | varint bytes | varint missed
+ *   varint floor | varint flows | per flow, ascending by hash and key: key (../flow-keys.ts) | varint packets | varint bytes | varint missed
  */
 import { type ByteReader, ByteWriter } from "../../base/bytes.ts";
 import { FormatError } from "../../base/errors.ts";
@@ -21,18 +21,18 @@ export const DEFAULT_KEYS = 1024;
 
 export interface HeavyKeys extends FlowKeys {
   count: number;
-  /** Counted since the flow was listed. */
+  /** Packets counted since the flow was listed. */
   packets: Float64Array;
   bytes: Float64Array;
-  /** What it may have had before, at most. */
+  /** Maximum packets of the flow before it was listed. */
   missed: Float64Array;
-  /** What a flow that is not listed may have had, at most. */
+  /** Maximum packets of a flow that is not listed. */
   floor: number;
 }
 
-/** As kernels/flows/heavy-flows.ts lays them out. */
+/** Layout as in kernels/flows/heavy-flows.ts. */
 const RECORD_BYTES = 72;
-/** Flows that become bytes at a time, and the most that one takes. */
+/** Flows packed at a time, and the maximum bytes of one. */
 const PACKED_FLOWS = 128;
 const PACKED_BYTES = 80;
 
@@ -41,7 +41,7 @@ export function heavyKeysBytes(max: number): number {
   return (2 * max + 1) * RECORD_BYTES + 8 * Math.max(16, 2 ** Math.ceil(Math.log2(4 * max)));
 }
 
-/** The list while it is made. */
+/** The list while it is being built. */
 export class HeavyKeysTap {
   readonly #kernels: Kernels;
   readonly #address: number;
@@ -55,7 +55,7 @@ export class HeavyKeysTap {
     this.#kernels.call.heavyFlowsUpdate(this.#address, batch.address, from, to);
   }
 
-  /** The list as bytes, and it begins anew. */
+  /** Returns the list as bytes and starts a new one. */
   seal(): Uint8Array {
     const { call } = this.#kernels;
     call.heavyFlowsShed(this.#address);
@@ -93,7 +93,7 @@ export function emptyKeys(count: number): HeavyKeys {
   };
 }
 
-/** Of a list in hand: a merged one. A tap's is written by kernels/flows/heavy-pack.ts, byte for byte the same. */
+/** Writes a list held in TypeScript, such as a merged one. kernels/flows/heavy-pack.ts writes a tap's list, byte for byte the same. */
 export function writeHeavyKeys(out: ByteWriter, keys: HeavyKeys): void {
   out.varint(keys.floor);
   out.varint(keys.count);
@@ -109,7 +109,7 @@ export function readHeavyKeys(reader: ByteReader, file: string): HeavyKeys {
   const bad = (message: string) => new FormatError("bad-record", file, reader.offset, message);
   const floor = reader.varint();
   const count = reader.varint();
-  // 27 bytes is the minimum size of a flow: a damaged count must not make us allocate the world.
+  // A flow takes at least 27 bytes; a corrupt count must not cause a huge allocation.
   if (count > reader.remaining / 27) throw bad(`${count} flow keys do not fit into what is there`);
   const keys = emptyKeys(count);
   keys.floor = floor;
@@ -127,7 +127,7 @@ export function readHeavyKeys(reader: ByteReader, file: string): HeavyKeys {
   return keys;
 }
 
-/** Flows of both, at most `max` of them. */
+/** Returns the flows of both lists, at most `max` of them. */
 export function mergeHeavyKeys(a: HeavyKeys, b: HeavyKeys, max: number): HeavyKeys {
   const all = emptyKeys(a.count + b.count);
   let n = 0;
@@ -154,7 +154,7 @@ export function mergeHeavyKeys(a: HeavyKeys, b: HeavyKeys, max: number): HeavyKe
   return { ...firstKeys(out, kept), floor: cut };
 }
 
-/** Flows as decoders want them: exact where nothing was missed, else between two bounds. */
+/** Returns the flows in the form that decoders need: exact if nothing was missed, otherwise between two bounds. */
 export function knownHeavyFlows(keys: HeavyKeys): KnownFlows {
   const { count, hash, keyWords, floor } = keys;
   const exact = (values: Float64Array) => values.map((v, i) => (keys.missed[i] === 0 ? v : Number.NaN));

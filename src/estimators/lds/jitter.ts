@@ -1,11 +1,11 @@
-/** Which of a flow's cells are its own, row by row: what jitter within flows is seen in (../cells/jitter.ts). */
+/** Selects, row by row, the cells that a flow hardly shares; they show the jitter within flows (../cells/jitter.ts). */
 import { type Jitter, jitterOfFlows } from "../cells/jitter.ts";
 import type { DelaySketch } from "./difference.ts";
 import type { FlowSet } from "./flow-set.ts";
 
-/** Foreign packets that a cell of one's own may hold, of all. */
+/** Maximum share of foreign packets in a cell that counts as the flow's own. */
 const MAX_OTHERS = 0.02;
-/** Degrees of freedom that jitter must rest on to be believed against what all cells say. */
+/** Minimum degrees of freedom for this jitter to be preferred over the fit of all cells. */
 export const ENOUGH_FREEDOM = 50;
 
 export function measureJitter(sketch: DelaySketch, flows: FlowSet): Jitter {
@@ -24,8 +24,8 @@ export function measureJitter(sketch: DelaySketch, flows: FlowSet): Jitter {
 const found = { squares: 0, fourths: 0, freedom: 0, packets: 0, delays: 0, cells: 0 };
 
 /**
- * sum (x - n mean)^2 / n over the cells that are the flow's own, around one mean for all rows: under loss a row has one whole cell or none, and cells of a row that happen to be whole are
- * too few to see the slow packets that another has.
+ * sum (x - n mean)^2 / n over the flow's own cells, around one mean for all rows. Under loss, a row has one intact cell or none, and the cells of a row that
+ * happen to be intact are too few to include the slow packets seen in another row.
  */
 function ownCells(sketch: DelaySketch, flows: FlowSet, f: number): typeof found {
   [found.squares, found.fourths, found.freedom] = [0, 0, 0];
@@ -38,7 +38,7 @@ function ownCells(sketch: DelaySketch, flows: FlowSet, f: number): typeof found 
   return found;
 }
 
-/** Counts, or with their mean the squares. */
+/** Without a mean: counts packets; with it: adds the squares. */
 function addRow(sketch: DelaySketch, flows: FlowSet, f: number, r: number, mean: number | null): void {
   const { k } = sketch.geometry;
   const share = sketch.shares[r]!;

@@ -9,7 +9,7 @@ import { SketchTap } from "./tap.ts";
 
 const U64 = (1n << 64n) - 1n;
 
-/** splitmix64's finaliser, written down again. */
+/** splitmix64's finaliser, written independently. */
 function mix(z: bigint): bigint {
   z = ((z ^ (z >> 30n)) * 0xbf58476d1ce4e5b9n) & U64;
   z = ((z ^ (z >> 27n)) * 0x94d049bb133111ebn) & U64;
@@ -32,7 +32,7 @@ interface TwinCell {
   bytes: number;
 }
 
-/** The sketch as section 2.3.4 says it, one packet and one row at a time. */
+/** The sketch as in section 2.3.4, one packet and one row at a time. */
 function twin(g: Geometry, seed: bigint, rows: readonly Row[], startNs: number, delays: boolean): TwinCell[] {
   const cells = Array.from({ length: g.rows * g.columns }, () => ({
     sum: 0n,
@@ -108,7 +108,7 @@ test("the kernel fills the cells that one packet after the other would", () => {
         const geometry: Geometry = { ...shape, rates: shape.rates.slice(0, shape.rows), weights: "" };
         const tap = new SketchTap(kernels, { geometry, seed, digestBits: 32, bytes, keys: 0, delays });
         tap.begin(startNs);
-        // In two pieces, as where an epoch ends within a batch.
+        // In two pieces, as when an epoch ends within a batch.
         const cut = rows.length >> 1;
         tap.update(batch, 0, cut);
         tap.update(batch, cut, rows.length);
@@ -148,7 +148,7 @@ test("a sketch of many pieces is sealed as TypeScript would write it, whatever t
     for (let i = 0; i < 4; i++) {
       const rows = Array.from({ length: 2048 }, (): Row => {
         const wide = () => (BigInt(random.uint32()) << 32n) | BigInt(random.uint32());
-        // Times before the epoch too: sums of either sign.
+        // Some times are before the epoch, so sums have either sign.
         return {
           time: random.below(1e12) - 1e9,
           delay: 0,
@@ -229,7 +229,7 @@ test("rows are independent: flows that share a cell in one row are apart in the 
       if (columns[2 * f + 1] === columns[2 * g + 1]) twice++;
     }
   }
-  // 8 M pairs, 1 % together, 1 % of those together again: ~800 +- 28; 6 deviations are one false alarm in 5e8.
+  // Of 8 M pairs, 1 % share a column, and 1 % of those share another: about 800 +- 28; six standard deviations are one false alarm in 5e8.
   expect(together).toBeGreaterThan(75_000);
   expect(Math.abs(twice - together / 100)).toBeLessThan(170);
 });

@@ -196,9 +196,11 @@ describe("what else is mined", () => {
         if (truth >= stdev.lowNs && truth <= stdev.highNs) inside++;
       }
     }
-    // Flows whose cells may owe more than three tenths of what they differ by to others have no answer: with up to half, 79 to 89 % of intervals held.
+    // Flows get no answer if more than three tenths of the differences between their cells may come from others: with up to half, only 79 to 89 % of intervals
+    // held.
     expect(answered).toBeGreaterThan(70);
-    // Measured on 20 other seeds: 333 of 338 (98.5 %). Of 85 flows that share has a deviation of 1.3 %: four of them, one false alarm in 10,000.
+    // Measured on 20 other seeds: 333 of 338 (98.5 %). For 85 flows, that share has a standard deviation of 1.3 %; the limit is four of them, one false alarm
+    // in 10,000.
     expect(inside / answered).toBeGreaterThan(0.93);
     const plain = run(population, "rows=4,columns=20000,k=1").ask().flows[0]!;
     expect(plain.stdev).toMatchObject({ reason: "not-supported" });
@@ -236,7 +238,7 @@ describe("what cannot be answered says why", () => {
 });
 
 describe("weights", () => {
-  /** Flows 10.0.0.f to 10.1.0.1, keyed for real; the gold ones have destination port 53. */
+  /** Flows 10.0.0.f to 10.1.0.1 with real flow keys; the gold ones have destination port 53. */
   function weighted(text: string) {
     const kernels = new Kernels();
     const parameters = parseParameters(lds, text);
@@ -419,7 +421,7 @@ describe.skipIf(!have)("a Linux router that loses 5.4 % of its packets", () => {
       if (isNoAnswer(mean)) throw new Error(mean.text);
       if (mean.lowNs <= truth.meanNs && truth.meanNs <= mean.highNs) segments++;
     }
-    // 15 flows, 6 seeds. At 95 %, less than 80 of 90 would be one false alarm in 300.
+    // 15 flows, 6 seeds. At 95 %, fewer than 80 of 90 would be one false alarm in 300.
     expect(judged).toBeGreaterThan(85);
     expect(inside / judged).toBeGreaterThan(0.88);
     expect(segments).toBeGreaterThanOrEqual(5);

@@ -1,18 +1,19 @@
 /**
- * The Lossy Difference Sketch (Sanjuàs-Cuxart, Barlet-Ros, Duffield, Kompella: Sketching the Delay, IMC 2011, sections 2 to 4): mean delay and loss per
- * flow from rows of shared cells, whatever the number of flows. Each row hashes a flow to k contiguous cells, its virtual LDA; a packet adds its time to
- * one of them. Where count and digest of a cell agree at both ends, the difference of its sums is the sum of its packets' delays.
+ * The Lossy Difference Sketch (Sanjuàs-Cuxart, Barlet-Ros, Duffield, Kompella: Sketching the Delay, IMC 2011, sections 2 to 4): mean delay and loss per flow
+ * from rows of shared cells, whatever the number of flows. Each row hashes a flow to k contiguous cells, its virtual LDA; a packet adds its time to one of
+ * them. If count and digest of a cell agree at both ends, the difference of its sums is the sum of its packets' delays.
  *
- * Guarantee: no state per flow, R cells touched per packet, and an interval for every flow that includes what colliding flows add.
- * Assumes: synchronised clocks, the same packets at both ends (a filter picks them), flow keys from a list, a flow table or a question.
- * Fails: flows smaller than what collides with them get wide intervals; a flow with a lost packet in each of its cells gets no answer
- * (more k, lower rates). The sampling rate for a loss of L packets per flow is k / L (the paper's text has it upside down).
+ * Guarantee: no state per flow, R cells touched per packet, and for every flow an interval that includes the effect of colliding flows. Assumes: synchronised
+ * clocks, the same packets at both ends (selected by a filter), flow keys from a list, a flow table or a question. Fails: flows smaller than what collides with
+ * them get wide intervals. A flow with a lost packet in each of its cells gets no answer (use more k or lower rates). The sampling rate for a loss of L packets
+ * per flow is k / L (the paper's text has the inverse).
  *
  *   geometry.ts     who falls where           payload.ts     the bytes of a sealed epoch     tap.ts        the updating half
- *   difference.ts   two ends to delays        variance.ts    what error bars rest on         flow-set.ts   flows over cells
- *   cell-rules.ts   decoders of one flow      belief.ts      the decoder of all flows        mined.ts      packets, bytes, loss, deviation
- *   heavy-keys.ts   keys of heavy flows
- *   estimate.ts     the answer                size.ts        a geometry for what is expected weights.ts    flows that matter more
+ *   difference.ts   two ends to delays        flow-set.ts    flows over cells                full-rows.ts  packets of flows in cells
+ *   cell-rules.ts   decoders of one flow      belief.ts      the decoder of all flows        row-sums.ts   means from whole rows
+ *   segment.ts      the mean of all packets   flow-mean.ts   the same from known flows       mined.ts      packets, bytes, loss, deviation
+ *   heavy-keys.ts   keys of heavy flows       weights.ts     flows that matter more          jitter.ts     how packets vary within flows
+ *   estimate.ts     the answer                size.ts        a geometry for expected traffic prediction.ts its expected accuracy
  */
 import type { Estimator } from "../estimator.ts";
 import { shiftCells } from "./cells.ts";

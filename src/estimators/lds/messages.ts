@@ -1,26 +1,26 @@
-/** The messages of belief propagation between flows and cells (belief.ts has the model), and the variances that they come to. */
+/** The messages of belief propagation between flows and cells (belief.ts has the model), and the resulting variances. */
 import type { Graph } from "./belief-graph.ts";
 import type { DelaySketch } from "./difference.ts";
 
 export interface Problem {
   graph: Graph;
-  /** Per cell: delay sum less the common mean, and the variance of what no listed flow explains. */
+  /** Per cell: delay sum minus the common mean, and the variance that no listed flow explains. */
   y: Float64Array;
   noise: Float64Array;
   priorVariance: Float64Array;
-  /** Variance of a flow's packets around its mean, with its weight. */
+  /** Variance of a flow's packets around its mean, times its weight. */
   jitterVariance: Float64Array;
-  /** Cells of one flow, at most. */
+  /** Maximum cells of one flow. */
   mostCells: number;
 }
 
 export interface Exchanged {
   /** Per flow. */
   theta: Float64Array;
-  /** Per edge: the message of a flow to a cell, mean and variance. */
+  /** Per edge: mean and variance of the message from flow to cell. */
   message: Float64Array;
   spread: Float64Array;
-  /** Per cell: variance of all that is in it. */
+  /** Per cell: variance of everything in it. */
   sums: Float64Array;
   rounds: number;
   /** Mean square of the last round's changes over the prior variance. */
@@ -29,13 +29,13 @@ export interface Exchanged {
 
 const FIRST_STEP = 0.5;
 const SMALLEST_STEP = 0.03;
-/** Below this nothing moves any more. */
+/** Below this, the solution no longer changes. */
 const CONVERGED = 1e-9;
-/** What rounding leaves of a sum after its largest part is taken out again must not pass for certainty. */
+/** Rounding errors left after subtracting a sum's largest term must not count as certainty. */
 export const ROUNDING = 1e-13;
 /**
- * Neighbours that overlap in several cells (k > 1) tell each other what they have heard from each other: by so many flows per cell the variance that
- * messages claim is half of the true one (measured: without it 42 flows per cell leave 84 to 91 % of intervals right, 8 leave 95).
+ * Neighbours that overlap in several cells (k > 1) echo each other's messages. At this many flows per cell, the variance in the messages is half of the true
+ * one (measured: without this correction, 84 to 91 % of intervals hold at 42 flows per cell, and 95 % at 8).
  */
 const ECHO = 40;
 
@@ -59,7 +59,7 @@ export function exchangeMessages(problem: Problem, maxRounds: number, from?: Exc
     state.rounds++;
     sinceRestart++;
     if (sinceRestart > 1 && !(state.change <= 2 * minimum) && step > SMALLEST_STEP) {
-      // Swinging: flows that share many cells overcorrect each other. Smaller steps, from the start.
+      // Oscillation: flows that share many cells overcorrect each other. Restart with smaller steps.
       step /= 2;
       message.fill(0);
       minimum = Number.POSITIVE_INFINITY;
@@ -69,7 +69,7 @@ export function exchangeMessages(problem: Problem, maxRounds: number, from?: Exc
   return state;
 }
 
-/** Cells to flows and back; the sum of squares of what flows moved by, over their prior variances. */
+/** Sends messages from cells to flows and back. Returns the sum of squares of the flows' changes, over their prior variances. */
 function oneRound(
   { graph, y, noise, priorVariance }: Problem,
   { theta, message, spread, sums }: Exchanged,
@@ -108,7 +108,7 @@ function oneRound(
     change += moved * moved * own;
     theta[f]! += moved;
     for (let e = from; e < to; e++) {
-      // Never less than the flow's own prior, whatever cancels.
+      // Never below the flow's own prior precision, whatever cancels.
       const without = Math.max(own, precision - perEdge[2 * (e - from)]!);
       const t = (weighted - perEdge[2 * (e - from) + 1]!) / without;
       message[e]! += step * (t - message[e]!);
@@ -118,20 +118,20 @@ function oneRound(
   return change;
 }
 
-/** What variances that messages claim are to be multiplied by, where k > 1. */
+/** Factor for the variances in the messages, if k > 1. */
 export function echoOf({ cell, sum }: Graph): number {
   let filled = 0;
   for (const packets of sum) if (packets > 0) filled++;
   return 1 + cell.length / Math.max(1, filled) / ECHO;
 }
 
-/** What is left of a row's noise at least: packets of a flow are expected, not counted, in cells that it shares. */
+/** Minimum share of a row's noise that remains: packets of a flow in shared cells are expected, not counted. */
 const LEAST_NOISE = 0.1;
 
 /**
- * Posterior variances; the k cells of a row share the flows that collide there, so their interference counts as one and the same. A flow's jitter does not: its packets fall into one
- * cell of a row or another, so what one cell has too much of the others have too little of, and all cells of a row that takes every packet hold the flow's exact sum. With weights u, jitter
- * adds s^2 (sum a u^2 - (sum a u)^2 / p), where the noise of single cells has s^2 sum a u^2 (1 - share).
+ * Returns posterior variances. The k cells of a row share the colliding flows, so their interference is treated as fully correlated. A flow's jitter is not:
+ * its packets fall into one cell of a row or another, so an excess in one cell is missing in the others, and all cells of a row that takes every packet hold
+ * the flow's exact sum. With weights u, jitter adds s^2 (sum a u^2 - (sum a u)^2 / p), where the noise of single cells has s^2 sum a u^2 (1 - share).
  */
 export function posteriorVariances(
   { graph, noise, priorVariance, jitterVariance }: Problem,

@@ -1,9 +1,9 @@
 /**
- * What else the cells tell of a flow (section 4.3): packets, bytes, loss and deviation.
+ * What else the cells show about a flow (section 4.3): packets, bytes, loss and standard deviation.
  *
- * Packets and bytes are count-min: the minimum over rows of a flow's k cells, never below the truth where a row takes all packets.
- * Loss is the missing packets of the flow's emptiest cells, less what its neighbours are expected to have lost; null where those may just as well be the neighbours'. Where all its cells have
- * packets too many (in flight at the cut before), it is below 0.
+ * Packets and bytes are count-min: the minimum over rows of a flow's k cells, never below the truth if a row takes all packets. Loss is the number of missing
+ * packets in the flow's emptiest cells, minus the expected losses of its neighbours. It is null if the missing packets may just as well be the neighbours', and
+ * negative if all its cells have extra packets (in flight at the previous cut).
  */
 import { entryAt } from "../../base/lists.ts";
 import type { Background } from "../cells/background.ts";
@@ -13,7 +13,7 @@ import type { DelaySketch } from "./difference.ts";
 import type { FlowCells } from "./flow-cells.ts";
 import { type FlowSet, fullestRows } from "./flow-set.ts";
 
-/** Bytes of a flow, at most; null where the sketch does not count bytes or no row takes all packets. */
+/** Upper bound of a flow's bytes; null if the sketch does not count bytes or no row takes all packets. */
 export function minedBytes(sketch: DelaySketch, flows: FlowSet, flow: number): number | null {
   const { bytes } = sketch;
   const rows = fullestRows(sketch);
@@ -29,12 +29,12 @@ export function minedBytes(sketch: DelaySketch, flows: FlowSet, flow: number): n
   );
 }
 
-/** Losses of flows, from what is missing in their cells. */
+/** Estimates the losses of flows from the packets missing in their cells. */
 export class LossMiner {
   readonly #sketch: DelaySketch;
   readonly #flows: FlowSet;
   readonly #rows: number[];
-  /** Share of packets lost, over all. */
+  /** Share of packets lost, over all flows. */
   readonly #share: number;
 
   constructor(sketch: DelaySketch, flows: FlowSet) {
@@ -82,11 +82,14 @@ export class LossMiner {
   }
 }
 
-/** Others' packets among a flow's, of all, that leave its loss as it is; and how well it must be known else. */
+/** The share of others' packets up to which the loss in a flow's cells is the flow's own; and the maximum relative error of its loss if the share is higher. */
 const FEW_OTHERS = 0.03;
 const LOSS_ERROR = 0.1;
 
-/** Whose of the missing packets are others' is chance, where all lose alike: their deviation is that of a draw without regard to flows. */
+/**
+ * Returns true if it is too uncertain which missing packets are the flow's. If all flows lose alike, their number has the standard deviation of a draw
+ * regardless of flows.
+ */
 function isOthersLoss({
   missing,
   packets,
@@ -101,11 +104,11 @@ function isOthersLoss({
   return Math.sqrt(missing * packets * others) / all > LOSS_ERROR * missing * (packets / all);
 }
 
-/** Others' packets that a cell may hold, of all, to count for the deviation; and packets of the flow that it must hold. */
+/** Maximum share of others' packets in a cell used for the standard deviation, and minimum packets of the flow in it. */
 const MAX_OTHERS = 0.02;
 const MIN_OWN = 4;
 
-/** Deviation of a flow's delays from the differences between its cells in each row (../cells/deviation.ts). */
+/** Standard deviation of a flow's delays from the differences between its cells in each row (../cells/deviation.ts). */
 export function minedDeviation(
   sketch: DelaySketch,
   flows: FlowSet,
@@ -123,7 +126,7 @@ export function minedDeviation(
     };
   }
   const weight = flows.weights?.[flow] ?? 1;
-  // Others' packets are as far off as flows are from each other.
+  // Packets of others differ from the flow's by as much as flows differ.
   const apart = background.flowVariance + (background.meanNs - meanNs) ** 2;
   const groups: OwnCell[][] = Array.from({ length: geometry.rows }, () => []);
   cells.read(flow);

@@ -1,4 +1,4 @@
-/** Parameters of LDS and SDS: the geometry that both ends must share, and how answers are made from it. */
+/** Parameters of LDS and SDS: the geometry that both ends must share, and parameters of the answers. */
 
 import { UsageError } from "../../base/errors.ts";
 import { formatCount } from "../../base/quantity.ts";
@@ -11,7 +11,7 @@ import { parseWeights } from "./weights.ts";
 
 export type Decoder = "auto" | "bp" | "background" | "smallest" | "alpha";
 
-/** What LDS and SDS have in common. */
+/** The parameters that LDS and SDS have in common. */
 export interface SketchParameters extends ParameterValues {
   rows: number;
   columns: number;
@@ -31,7 +31,7 @@ export interface LdsParameters extends SketchParameters {
 
 export const MAX_ROWS = 16;
 export const MAX_COLUMNS = 1 << 24;
-/** 512 MiB of memory at each point: kernels have 4 GiB, and one piece of it is at most 1 GiB. */
+/** 512 MiB of memory at each point. Kernels have 4 GiB, and a single allocation is at most 1 GiB. */
 export const MAX_CELLS = 1 << 25;
 
 const DECODERS: readonly Decoder[] = ["auto", "bp", "background", "smallest", "alpha"];
@@ -123,8 +123,9 @@ export const LDS_PARAMETERS: readonly ParameterSpec[] = [
 export const SDS_PARAMETERS: readonly ParameterSpec[] = [...shape(1), ...COUNTED, ...QUERY];
 
 /**
- * Rates of a multi-bank LDS (section 4.2): the paper's 1, 0.5, 0.1, 0.01, in as many rows as there are. 1, 0.3, 0.05, 0.005 would leave a flow of 10,000 packets at 10 % loss a usable
- * cell in 83 to 90 % of epochs instead of 37 to 52 %, but the segment's interval is 1.7 to 1.9 times as wide at 5 % loss (the demo captures): whoever has such flows gives it.
+ * Rates of a multi-bank LDS (section 4.2): the paper's 1, 0.5, 0.1, 0.01 on the last four rows, others 1. With 1, 0.3, 0.05, 0.005, a flow of 10,000 packets at
+ * 10 % loss would have a usable cell in 83 to 90 % of epochs instead of 37 to 52 %, but the segment's interval at 5 % loss would be 1.7 to 1.9 times as wide
+ * (demo captures). Users with such flows can set these rates.
  */
 function usualRates(rows: number, k: number): number[] {
   if (k === 1) return new Array<number>(rows).fill(1);
@@ -145,7 +146,7 @@ export function completeLds(values: ParameterValues): LdsParameters {
       { parameter: "lds" },
     );
   }
-  // Below this the sampling threshold would be no longer what was asked for.
+  // Below this, the sampling threshold would no longer match the requested rate.
   if (p.rates.some((rate) => !(rate >= 1e-6))) {
     throw new UsageError("bad-parameter", "a rate must be at least 0.000001", "such as rates=1/.5/.1/.01", {
       parameter: "lds",
@@ -182,7 +183,7 @@ export function geometryOf(p: SketchParameters): Geometry {
   return { rows: p.rows, columns: p.columns, k: p.k, rates, weights: p.weights };
 }
 
-/** What payloads of these parameters look like, and of this seed where it is given. */
+/** The expected cells of payloads with these parameters (and this seed, if given). */
 export function expectedCells(p: SketchParameters, delays: boolean, seed?: bigint): Expected {
   const shape = { rows: p.rows, columns: p.columns, delays, maxKeys: p.keys };
   if (seed === undefined) return shape;

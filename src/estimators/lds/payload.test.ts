@@ -5,7 +5,7 @@ import { Random } from "../../base/random.ts";
 import { emptyCells, type SketchCells, shiftCells } from "./cells.ts";
 import { decodeCells, encodeCells, mergePayloads } from "./payload.ts";
 
-/** Sums far from each other and at both ends of 64 bits, counts up to 32 bits, runs of empty cells. */
+/** Sums far apart and at both ends of 64 bits, counts up to 32 bits, runs of empty cells. */
 const hostile: fc.Arbitrary<SketchCells> = fc
   .record({
     rows: fc.integer({ min: 1, max: 3 }),
@@ -52,7 +52,7 @@ test("what was written is read back, bit for bit", () => {
 test("merging payloads adds cells modulo 2^64, in any order", () => {
   fc.assert(
     fc.property(hostile, fc.integer(), (cells, seed) => {
-      // Parts of the cells that add up to them again: sums wrap, counts do not.
+      // Splits the cells into two parts that add up to them: sums wrap around, counts do not.
       const random = new Random(seed);
       const part = structuredClone(cells);
       const rest = structuredClone(cells);
@@ -167,7 +167,7 @@ test("cells around the centre are shorter than raw ones", () => {
     cells.count[i]!++;
     cells.totals[0]!++;
   }
-  // 100 packets per cell in a second: 12 bytes in memory, 1 for the count and 5 for the sum on the wire.
+  // 100 packets per cell in a second: 12 bytes in memory; encoded, 1 byte for the count and 5 for the sum.
   expect(encodeCells(cells).length / 1000).toBeLessThan(6.2);
 });
 

@@ -1,18 +1,19 @@
 /**
- * The payload of a sealed LDS or SDS epoch (layouts 1 and 2), and merging. Integers are exact; planes follow each other so that what is alike lies together.
+ * The payload of a sealed LDS or SDS epoch (layouts 1 and 2), and merging. Integers are exact. The payload is stored plane by plane, so that similar values are
+ * adjacent.
  *
  *   u8 layout | u8 flags (1: delay sums, 2: bytes, 4: keys) | u8 digest bits | u32 fingerprint | layout 2: u64 salt | varint rows | varint columns
  *   keys              of the heaviest flows: heavy-keys.ts
- *   rows x varint     what was added to the counts of a row
+ *   rows x varint     sum of everything added to the counts of a row
  *   zigzag            centre: ns, the mean value of all cells
- *   counts            varint per cell; an empty cell is 0 and a varint: how many more empty ones follow it
- *   sums              per cell that is not empty: zigzag LEB128 of (sum - count x centre) as a 64-bit integer
- *   digests           per cell that is not empty: digestBits / 8 bytes
- *   bytes             per cell that is not empty: varint
+ *   counts            varint per cell; an empty cell is 0 followed by a varint: the number of further empty cells after it
+ *   sums              per non-empty cell: zigzag LEB128 of (sum - count x centre) as a 64-bit integer
+ *   digests           per non-empty cell: digestBits / 8 bytes
+ *   bytes             per non-empty cell: varint
  *
- * Around the centre a cell of n packets needs about log2(epoch x sqrt(n) / 3.5) bits for its sum instead of 64: a cell of 100 packets in a
- * second costs 5 + 1 bytes where memory holds 12. All of it is a function of the cells alone, so the merge of parts is bit-identical to
- * the whole (of the keys, where all flows found room). Layout 2 is written where the cells were placed by a salt (../cells/salt.ts), layout 1 where they were not.
+ * Relative to the centre, a cell of n packets needs about log2(epoch x sqrt(n) / 3.5) bits for its sum instead of 64: a cell of 100 packets in a second costs 5
+ * + 1 bytes instead of 12 in memory. The payload depends on the cells only, so the merge of parts is bit-identical to the whole (including keys, if all flows
+ * fitted). Layout 2 is written if a salt placed the cells (../cells/salt.ts), otherwise layout 1.
  */
 import { ByteReader, ByteWriter } from "../../base/bytes.ts";
 import { FormatError } from "../../base/errors.ts";
@@ -33,28 +34,28 @@ const DELAYS = 1;
 const BYTES = 2;
 const KEYS = 4;
 
-/** What a payload must be to be of use: other cells are refused before memory is taken for them. */
+/** The shape that a payload must have: others are refused before memory is allocated for them. */
 export interface Expected {
   rows: number;
   columns: number;
-  /** As it must be, or as a salt asks for; absent: that of the payload. */
+  /** Required fingerprint, or a function of the salt. Undefined: that of the payload is accepted. */
   fingerprint?: number | ((salt: bigint) => number);
   delays: boolean;
-  /** Flow keys that a merged payload may have (default: as many as there are). */
+  /** Maximum flow keys of a merged payload (default: no limit). */
   maxKeys?: number;
 }
 
-/** Everything in front of the planes. */
+/** Everything before the planes. */
 export type PayloadHead = Pick<
   SketchCells,
   "rows" | "columns" | "digestBits" | "delays" | "fingerprint" | "salt" | "totals"
 > & {
   bytes: boolean;
-  /** As heavy-keys.ts writes them. */
+  /** Bytes as written by heavy-keys.ts. */
   keys: Uint8Array | null;
 };
 
-/** The mean value of all cells, whole ns. Any number would do; this one makes the sums short. */
+/** The mean value of all cells in whole ns. Any number would be correct; this one makes the sums short. */
 export function centreOf(sum: number, packets: number): number {
   const centre = packets > 0 ? Math.round(sum / packets) : 0;
   return Math.abs(centre) < 2 ** 52 ? centre + 0 : 0;
@@ -73,7 +74,7 @@ export function writeHead(w: ByteWriter, head: PayloadHead, centre: number): voi
   w.zigzag(centre);
 }
 
-/** Of cells in hand: merged ones. A tap's are written by kernels/sketches/lds-pack.ts, byte for byte the same. */
+/** Encodes cells held in TypeScript, such as merged ones. kernels/sketches/lds-pack.ts encodes a tap's cells, byte for byte the same. */
 export function encodeCells(cells: SketchCells): Uint8Array {
   const { count, sumLow, sumHigh, digest, digestBits, bytes } = cells;
   const n = count.length;
@@ -93,7 +94,7 @@ export function encodeCells(cells: SketchCells): Uint8Array {
   for (let i = 0; i < n; i++) {
     const c = count[i]!;
     if (c === 0) continue;
-    // (sum - count x centre) mod 2^64 in halves
+    // (sum - count x centre) mod 2^64 in two halves.
     const productLow = Math.imul(c, centreLow) >>> 0;
     const productHigh = (mulHigh32(c, centreLow) + Math.imul(c, centreHigh)) | 0;
     const low = sumLow[i]! - productLow;
@@ -149,13 +150,13 @@ export function decodeCells(payload: Uint8Array, expected: Expected, file = "pay
   return cells;
 }
 
-/** The heaviest flows, without reading the cells; null where no keys were kept. */
+/** Returns the heaviest flows without reading the cells; null if no keys were kept. */
 export function readHeavyFlows(payload: Uint8Array, expected: Expected): KnownFlows | null {
   const r = new ByteReader(payload, { file: "payload" });
   return readHead(r, expected, "payload").hasKeys ? knownHeavyFlows(readHeavyKeys(r, "payload")) : null;
 }
 
-/** Everything before the keys and planes, of the shape that was expected. */
+/** Reads everything before the keys and planes, and checks the shape. */
 function readHead(r: ByteReader, expected: Expected, file: string) {
   const layout = r.u8();
   if (layout !== LAYOUT && layout !== SALTED_LAYOUT)
@@ -190,7 +191,7 @@ function readHead(r: ByteReader, expected: Expected, file: string) {
   return { rows, columns, digestBits, delays, bytes, fingerprint, salt, hasKeys };
 }
 
-/** Bit-identical to the payload of one tap that saw both parts. */
+/** Returns a payload that is bit-identical to that of one tap that saw both parts. */
 export function mergePayloads(a: SealedEpoch, b: SealedEpoch, expected: Expected): SealedEpoch {
   const cells = decodeCells(a.payload, expected, "first payload");
   const other = decodeCells(b.payload, expected, "second payload");

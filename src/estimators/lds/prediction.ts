@@ -1,10 +1,10 @@
 /**
- * How well a geometry will do, before any packet is counted. Cells are drawn instead of filled: a cell meets Poisson(flows k / columns) other flows with sizes
- * from the expected law, and is usable with the probability that none of its packets is lost.
+ * Predicts the accuracy of a geometry before any packet is counted. Cells are drawn instead of filled: a cell holds Poisson(flows k / columns) other flows with
+ * sizes from the expected law, and is usable with the probability that none of its packets is lost.
  *   smallest: the error of the emptiest usable cell, drawn.
- *   bp: density evolution. A pool of cells per row holds what a newcomer would meet there: interference, noise, count. Each round draws the pools
- *       anew with the neighbours' variances as the last round's pools leave them; the fixed point is what belief propagation reaches on a
- *       large graph without short loops.
+ *   bp: density evolution. A pool of cells per row holds what a new flow would meet there: interference, noise, count. Each round draws the pools
+ *       anew with the neighbours' variances resulting from the last round's pools. The fixed point is what belief propagation reaches on a large
+ *       graph without short loops.
  */
 import { entryAt } from "../../base/lists.ts";
 import type { Random } from "../../base/random.ts";
@@ -16,15 +16,15 @@ export interface Expectation {
   flows: number;
   sizes: FlowSizes;
   loss: number;
-  /** Variance of flow means and of packets within a flow, both over the squared mean delay. */
+  /** Variance between the means of flows, and of packets within a flow, both divided by the squared mean delay. */
   flowVariance: number;
   packetVariance: number;
 }
 
-/** What a newcomer to a cell would meet there. */
+/** What a new flow would meet in a cell. */
 interface Meeting {
   others: number;
-  /** Sum of a^2, and of a^2 v with the neighbours' present variances. */
+  /** Sum of a^2, and of a^2 v with the neighbours' current variances. */
   squares: number;
   interference: number;
 }
@@ -47,7 +47,7 @@ export class SketchPrediction {
     }
   }
 
-  /** Median relative error of flows of so many packets, and the share of them that have no answer. */
+  /** Returns the median relative error of flows of this many packets, and the share of them without an answer. */
   flowError(
     packets: number,
     decoder: "bp" | "smallest",
@@ -64,7 +64,7 @@ export class SketchPrediction {
     return { median: errors[errors.length >> 1] ?? Number.NaN, unanswered: unanswered / draws };
   }
 
-  /** Bytes per cell on the wire, in the mean. */
+  /** Mean bytes per cell in the payload. */
   cellBytes(epochNs: number, digestBits: number): number {
     let bytes = 0;
     let cells = 0;
@@ -76,7 +76,7 @@ export class SketchPrediction {
           bytes += 0.5;
           continue;
         }
-        // Around the centre a time is uniform over the epoch; a sign bit on top, seven bits to a byte.
+        // Relative to the centre, a time is uniform over the epoch. Plus a sign bit, with seven bits per byte.
         const bits = Math.log2(Math.max(2, (epochNs * Math.sqrt(n)) / 3.5)) + 1;
         bytes += Math.ceil(bits / 7) + (n < 128 ? 1 : n < 16_384 ? 2 : 3) + digestBits / 8;
       }
@@ -100,7 +100,7 @@ export class SketchPrediction {
     return meeting;
   }
 
-  /** What a flow learns from its cells; one cell of `exceptRow` is left out. */
+  /** Returns what a flow learns from its cells; one cell of `exceptRow` is left out. */
   #precision(packets: number, exceptRow = -1): number {
     const { geometry } = this.#e;
     let precision = 0;
@@ -160,7 +160,7 @@ export class SketchPrediction {
 
   #count(packets: number, share: number): number {
     const expected = packets * share;
-    // Far from zero the departure of a count from its mean matters no more.
+    // For large counts, the deviation from the mean no longer matters.
     return share === 1 || expected > 50 ? expected : Math.min(packets, this.#random.poisson(expected));
   }
 

@@ -1,15 +1,16 @@
 /**
- * A flow's mean over the packets that it had, from a row that holds all of them: the sum of its cells less what others in them add, over its packets. Its own jitter is part of the sum and
- * of what is asked for, so it is no noise here, while beliefs about its level take it for such. A flow that has its cells of a row to itself is answered exactly.
+ * A flow's mean over its actual packets, from a row that holds all of them: the sum of its cells minus what others in them add, divided by its packets. Its own
+ * jitter is part of the sum and of the wanted mean, so it is not noise here, while it is for the belief about the flow's level. A flow that does not share its
+ * cells of a row is answered exactly.
  *
  *   mean = sum_c (y_c - sum_{g != f} a_gc theta_g) / p
  *   variance (sum_c sqrt(sum_{g != f} a_gc^2 v_g))^2 + sum_c sum_{g != f} (open_gc (theta_g^2 + v_g) + a_gc s_g^2 (1 - a_gc / p_g)), over p^2
  *
- * Neighbours meet a flow in several of its cells, so that what is wrong about them is wrong in all of these alike.
+ * Neighbours meet a flow in several of its cells, so an error about them is the same in all of these cells.
  */
 import { type Exchanged, echoOf, type Problem, ROUNDING } from "./messages.ts";
 
-/** Flows whose sum says more than what is believed of them get its mean and variance, in place. */
+/** Replaces, in place, mean and variance of flows whose sum is more precise than the belief about them. */
 export function answerBySums(
   problem: Problem,
   packets: Float64Array,
@@ -21,7 +22,7 @@ export function answerBySums(
   const { starts, cell, a, apart, open, fitted } = graph;
   if (!fitted.includes(true)) return;
   const echo = echoOf(graph);
-  // Per cell of these rows: what all flows in it add, and the variance of that, by flows' levels and by packets.
+  // Per cell of these rows: what all flows in it add, and the variance of that, from the flows' levels and from their packets.
   const added = new Float64Array(y.length);
   const ofLevels = new Float64Array(y.length);
   const ofPackets = new Float64Array(y.length);
@@ -47,11 +48,11 @@ export function answerBySums(
         seen += a[e]!;
         sum += y[c]! - added[c]! + a[e]! * believed[f]!;
         alike += Math.sqrt(Math.max(ROUNDING * ofLevels[c]!, ofLevels[c]! - level(e)));
-        // Whole nanoseconds at both ends leave a sixth of a ns^2 per packet open.
+        // Whole nanoseconds at both ends add a rounding variance of 1/6 ns^2 per packet.
         separate += Math.max(ROUNDING * ofPackets[c]!, ofPackets[c]! - byPackets(e, f)) + a[e]! / 6;
       }
       const p = packets[f]!;
-      // Packets in cells that cannot be used are missing in the sum.
+      // Packets in unusable cells are missing from the sum.
       if (fitted[row] !== true || !(seen > p * ALL)) continue;
       const square = echo * alike * alike + separate;
       if (!(square < variance[f]! * p * p)) continue;
@@ -61,5 +62,5 @@ export function answerBySums(
   }
 }
 
-/** Of a flow's packets: what fitting leaves undone. */
+/** Share of a flow's packets that must be in usable cells; the fit of the allocation leaves a small rest. */
 const ALL = 0.999;

@@ -1,6 +1,6 @@
 /**
- * The mean delay of all packets from one row. Full cells lose packets more often than empty ones, so the usable cells are not like all cells: each counts
- * for those of its size that are not usable (Horvitz-Thompson, the chance of being usable taken from the cells of its size).
+ * The mean delay of all packets from one row. Full cells lose packets more often than empty ones, so usable cells are not a random sample. Each usable cell
+ * also represents the unusable cells of its size (Horvitz-Thompson, with the probability of being usable estimated by cell size).
  */
 import { entryAt } from "../../base/lists.ts";
 import { studentQuantile } from "../../base/math/special.ts";
@@ -10,15 +10,15 @@ import type { DelaySketch } from "./difference.ts";
 export interface RowMean {
   valueNs: number;
   variance: number;
-  /** Packets that it rests on. */
+  /** Packets that it is based on. */
   used: number;
   /** Degrees of freedom of the variance. */
   freedom: number;
-  /** What the mean may be too low by, in every epoch alike. */
+  /** How much the mean may be too low, in the same way in every epoch. */
   slowerNs: number;
 }
 
-/** How much slower, in deviations of cells' means: as measured behind a queue that overflows, in rows of all rates. */
+/** How much slower packets in unusable cells are, in standard deviations of the cells' means; measured behind an overflowing queue, in rows of all rates. */
 const SLOWER = 0.5;
 
 export function rowMean(sketch: DelaySketch, row: number, received: number): RowMean | null {
@@ -63,21 +63,21 @@ export function rowMean(sketch: DelaySketch, row: number, received: number): Row
     means += (y / sent[c]!) ** 2;
     n++;
   }
-  // Packets in sizes of cell of which none arrived whole: their mean may lie anywhere that cells' means do.
+  // Packets in cells of a size of which none is usable: their mean may lie anywhere in the range of the cells' means.
   const dark = unseen / (counted + unseen);
-  // A row that samples knows its sample; the rest of the packets vary like those in it, cells taken whole to be on the safe side.
+  // A sampling row knows its sample. The other packets vary like those in it; to be safe, cells count as units.
   const sampling = rate < 1 ? Math.max(0, 1 - used / received) * (spread / counted / Math.max(1, used)) : 0;
-  // Congestion delays and loses the same flows: those in cells that are not whole are slower than the others of their size.
+  // Congestion delays and loses packets of the same flows: unusable cells are slower than usable ones of the same size.
   const slowerNs = lossy ? SLOWER * (1 - used / Math.max(used, arrived)) * Math.sqrt(means / n) : 0;
-  // A large flow fills k cells, which are as far from the mean as one another.
+  // A large flow fills k cells, which all have the same distance from the mean.
   const variance = (k * missing) / counted ** 2 + dark * dark * (means / n) + sampling;
   if (rate === 1 && used === arrived) return { valueNs, variance, used, freedom: n, slowerNs: 0 };
-  // One cell has no spread; the mean is that of the cells themselves, which takes one degree of freedom.
+  // A single cell has no spread. The mean is that of the cells themselves, which takes one degree of freedom.
   if (n < 2) return null;
   return { valueNs, variance: (variance * n) / (n - 1), used, freedom: Math.max(1, n / k - 1), slowerNs };
 }
 
-/** The mean of the packets in cells: of one row, or of the flows where all are known. */
+/** Returns the mean of the packets in cells: from one row, or from the flows if all are known. */
 export function bestMean(
   sketch: DelaySketch,
   received: number,
@@ -87,9 +87,9 @@ export function bestMean(
   let best: RowMean | null = fromFlows;
   for (const r of sketch.rows.keys()) {
     const mean = rowMean(sketch, r, received);
-    // A row that holds all packets is exact, however few its cells.
+    // A row that holds all packets is exact, however few cells it has.
     if (mean?.variance === 0 && mean.used === received) return mean;
-    // The narrowest of several rows is the luckiest; where flows are known nothing has to be chosen.
+    // The narrowest of several rows is also the luckiest. If the flows are known, no row has to be chosen.
     if (mean && !fromFlows && (!best || isBetter(mean, best, confidence))) best = mean;
   }
   return best;
@@ -101,10 +101,10 @@ function halfWidth({ variance, freedom }: Estimated, confidence: number): number
   return studentQuantile((1 + confidence) / 2, Math.max(1, freedom)) * Math.sqrt(variance);
 }
 
-/** Of a row: about twenty whole cells. */
+/** Degrees of freedom of a row: about twenty intact cells. */
 const FEW_FREEDOM = 3;
 
-/** Of rows with few whole cells the narrowest is the luckiest: its cells happen to agree. The one that rests on more is better then. */
+/** Among rows with few intact cells, the narrowest is the luckiest, because its cells happen to agree. The row with more degrees of freedom is then better. */
 function isBetter(a: RowMean, b: RowMean, confidence: number): boolean {
   if (Math.min(a.freedom, b.freedom) < FEW_FREEDOM && a.freedom !== b.freedom) return a.freedom > b.freedom;
   return halfWidth(a, confidence) + a.slowerNs < halfWidth(b, confidence) + b.slowerNs;

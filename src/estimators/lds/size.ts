@@ -1,7 +1,7 @@
 /**
- * A geometry for what is expected (section 3, and the prediction of prediction.ts): rows = -ln(epsilon) / k rounded, four for the paper's 2 % of flows with
- * large collisions at k = 1; under loss four banks, the lowest rate k / L for the largest flow's L lost packets; columns from a wanted error, a memory
- * budget, or half as many cells as flows (times k), as the paper has it.
+ * Chooses a geometry for the expected traffic (section 3, and prediction.ts): rows = -ln(epsilon) / k, rounded, four for the paper's 2 % of flows with large
+ * collisions at k = 1. Under loss, four banks, with the lowest rate k / L for the largest flow's L lost packets. Columns from a target error, a memory budget,
+ * or, as in the paper, half as many cells as flows (times k).
  */
 
 import { UsageError } from "../../base/errors.ts";
@@ -33,18 +33,18 @@ import { CELL_BYTES, ROW_BYTES, sketchBytes } from "./tap.ts";
 /** A listed flow in a payload: its IPv4 key and counts. */
 const KEY_BYTES = 30;
 
-/** Representatives of the size classes that predictions are made for. */
+/** Flow sizes that represent the size classes in predictions. */
 const CLASSES = [10, 100, 700, 2000, 10_000];
 const DEFAULT_SIZE = 1000;
 const MAX_LOAD = 40;
 const MIN_COLUMNS = 16;
-/** Deviation of packets within a flow, of that between flows, where only one number is known. */
+/** Standard deviation within a flow over that between flows, if only their total is known. */
 const WITHIN = 1 / 3;
 
 interface Kind<P extends SketchParameters> {
   specs: readonly ParameterSpec[];
   complete(values: ParameterValues): P;
-  /** Loss spoils cells: both ends keep a sketch. */
+  /** Loss spoils cells, because both ends keep a sketch. */
   lossy: boolean;
 }
 
@@ -157,17 +157,17 @@ function choose<P extends SketchParameters>(wanted: Wanted<P>): P {
   return searchColumns(wanted, request.error, at);
 }
 
-/** The usual number of flow keys, fewer where they would take more than an eighth of the memory. */
+/** Returns the usual number of flow keys, or fewer if they would take more than an eighth of the memory. */
 function keysWithin(memoryBytes: number | null): number {
   let keys = DEFAULT_KEYS;
   while (keys > 0 && memoryBytes !== null && heavyKeysBytes(keys) > memoryBytes / 8) keys >>= 1;
   return keys;
 }
 
-/** As many as a row may have, and all rows together. */
+/** Maximum columns of a row, also limited by the total cells of all rows. */
 const maxColumns = (rows: number) => Math.min(MAX_COLUMNS, Math.floor(MAX_CELLS / rows));
 
-/** The fewest columns, to an eighth, whose prediction keeps the wanted error at every loss rate. */
+/** Returns the fewest columns, to within an eighth, whose predicted error meets the target at every loss rate. */
 function searchColumns<P extends SketchParameters>(
   wanted: Wanted<P>,
   error: number,
@@ -183,7 +183,7 @@ function searchColumns<P extends SketchParameters>(
     });
   };
   const most = maxColumns(at(MIN_COLUMNS).rows);
-  // More flows per cell than this do not pay, and take long to draw.
+  // More flows per cell than this do not pay off, and take long to draw.
   let high = Math.max(MIN_COLUMNS, Math.ceil((wanted.flows * at(1).k) / MAX_LOAD));
   while (!enough(high)) {
     high *= 2;
@@ -204,7 +204,7 @@ function searchColumns<P extends SketchParameters>(
   return at(high);
 }
 
-/** Rates from 1 down to k over the losses of the largest flow, evenly spaced in their logarithm. */
+/** Returns rates from 1 down to k over the losses of the largest flow, evenly spaced on a logarithmic scale. */
 function ladder(rows: number, k: number, largestLoss: number): number[] {
   const lowest = Math.min(0.5, Math.max(1e-4, k / Math.max(1, largestLoss)));
   return Array.from({ length: rows }, (_, r) =>
@@ -221,7 +221,7 @@ function predict<P extends SketchParameters>(
   const flowVariance = request.variation ** 2;
   const packetVariance = flowVariance * WITHIN ** 2;
   const geometry = geometryOf(parameters);
-  // Crowded cells are alike: fewer of them tell as much.
+  // Crowded cells are alike, so fewer of them are enough.
   const load = (flows * parameters.k) / parameters.columns;
   const pool = Math.round(Math.min(400, Math.max(80, 4000 / load)));
   const expectation = { geometry, flows, sizes, loss, flowVariance, packetVariance };

@@ -1,4 +1,4 @@
-/** Sentences about a sketch whose two ends do not tell the same story, and the refusal where no number can be trusted. */
+/** Notes about a sketch whose two ends disagree, and the refusal if no number can be trusted. */
 
 import { required } from "../../base/lists.ts";
 import { countOf, formatCount } from "../../base/quantity.ts";
@@ -7,9 +7,9 @@ import { outlierNote, UNTRUSTED } from "../cells/outliers.ts";
 import type { NoAnswer } from "../estimator.ts";
 import type { DelaySketch, RowSummary } from "./difference.ts";
 
-/** Without digests, cells agree by chance: from this share of appeared packets on nothing is answered. */
+/** Without digests, cells agree by chance. From this share of appeared packets on, there is no answer. */
 const MAX_APPEARED = 0.001;
-/** Whole cells gone dark are no loss where the other cells lose less than this. */
+/** Cells that lost all their packets are not explained by loss if the other cells lost a smaller share than this. */
 const DARK_LOSS = 0.5;
 
 export function describeStream(sketch: DelaySketch): string[] {
@@ -55,13 +55,13 @@ export function refuseStream(sketch: DelaySketch): NoAnswer | null {
   return null;
 }
 
-/** The row that sees the most. */
+/** Returns the row that sees the most packets. */
 function fullest(sketch: DelaySketch): RowSummary | null {
   const rows = sketch.rows.filter((row) => !row.overflowed);
   return rows.reduce<RowSummary | null>((best, row) => (!best || row.rate > best.rate ? row : best), null);
 }
 
-/** Packets expected in dark cells if the losses of the others hit at random: none of eight and more survives. */
+/** Expected packets in cells that lost everything, if losses hit at random: none of at least eight packets survives. */
 function lossAtRandom(row: RowSummary): number {
   const share = Math.min(1, (row.missing - row.dark) / Math.max(1, row.sent - row.dark));
   return row.sent * share ** 8;

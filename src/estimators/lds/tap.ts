@@ -17,13 +17,13 @@ export interface SketchOptions {
   seed: bigint;
   digestBits: number;
   bytes: boolean;
-  /** Flow keys that are kept. */
+  /** Number of flow keys to keep. */
   keys: number;
   /** Sum the delay column instead of times. */
   delays: boolean;
 }
 
-/** As kernels/sketches/lds.ts lays them out. */
+/** Layout as in kernels/sketches/lds.ts. */
 export const CELL_BYTES = 16;
 export const ROW_BYTES = 32;
 const TOTAL = 24;
@@ -50,11 +50,11 @@ export class SketchTap implements Tap {
   readonly #weights: RowWeights | null;
   readonly #address: number;
   readonly #keys: HeavyKeysTap | null;
-  /** What is sealed goes through here, in pieces. */
+  /** Buffer through which the payload is sealed piece by piece. */
   #room: number | null = null;
   #packets = 0;
   #salt = 0n;
-  /** Flows that the kernel counted. */
+  /** Flows that the eBPF program counted. */
   #counted: HeavyKeys | null = null;
 
   constructor(kernels: Kernels, options: SketchOptions) {
@@ -83,7 +83,7 @@ export class SketchTap implements Tap {
     this.#place();
   }
 
-  /** Rows get the seeds of the epoch. */
+  /** Gives the rows the epoch's seeds. */
   #place(): void {
     const { geometry, seed } = this.#options;
     for (const [row, { flow, packet }] of wideSeeds(geometry, seed, this.#salt).entries())
@@ -157,7 +157,7 @@ export class SketchTap implements Tap {
   }
 }
 
-/** Of each row, in the epoch with this salt. */
+/** Returns each row's seeds in the epoch with this salt. */
 function wideSeeds({ rows }: Geometry, seed: bigint, salt: bigint): { flow: bigint; packet: bigint }[] {
   return rowSeeds(saltedSeed(seed, salt), rows).map((s) => ({
     flow: (BigInt(s.flowHi) << 32n) | BigInt(s.flowLo),
@@ -169,11 +169,11 @@ function thresholdOf({ rates }: Geometry, row: number): bigint {
   return BigInt(samplingThreshold(rates[row] ?? 1));
 }
 
-/** Flows that the kernel counts for each key that is kept: the heaviest of them are. */
+/** Flows that the eBPF program counts per key; the heaviest become the keys. */
 const FLOWS_PER_KEY = 16;
 const MAX_FLOWS = 1 << 20;
 
-/** The same updates in the kernel. Flows are counted beside them, if any of their keys are to be kept. */
+/** Returns the description of the same updates for the eBPF program, which also counts flows if their keys are to be kept; or the reason why it cannot. */
 export function kernelPart(geometry: Geometry, bytes: boolean, keys: number): KernelPart | string {
   const { rows, columns, k, weights } = geometry;
   if (bytes) return "bytes are not counted there";

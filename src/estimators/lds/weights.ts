@@ -1,9 +1,9 @@
 /**
- * Flow weights by policy (LDS section 4.1): `100:udp dst port 53;10:net 10.1.0.0/16`, the first expression that holds gives the weight, other
- * flows weigh 1. A packet of weight w is added w times, so the flow stands out of its cells by w; every other flow pays for it.
+ * Flow weights by policy (LDS section 4.1): `100:udp dst port 53;10:net 10.1.0.0/16`. The first matching expression gives the weight; other flows have weight
+ * 1. A packet of weight w is added w times, so the flow stands out in its cells by a factor of w, at the cost of every other flow.
  *
- * Expressions see the columns after the flow key has masked them, so that a weight belongs to a flow and can be worked out again for a flow
- * that is asked for. They should speak of what is in the key: addresses, ports, protocol; DSCP or VLAN where the key keeps them.
+ * Expressions see the columns after the flow key has masked them, so that a weight belongs to a flow and can be derived again for a flow in a question. They
+ * should only use what is in the key: addresses, ports, protocol; DSCP or VLAN if the key keeps them.
  */
 import { UsageError } from "../../base/errors.ts";
 import { Kernels } from "../../base/kernels.ts";
@@ -48,7 +48,7 @@ export class RowWeights {
     this.#classes = classes.map((c) => ({ weight: c.weight, filter: compileFilter(c.expression, kernels) }));
   }
 
-  /** Address of a u32 per row of the batch. */
+  /** Returns the address of a u32 per row of the batch. */
   of(batch: PacketBatch): number {
     if (this.#rows < batch.capacity) {
       this.#freeRows();
@@ -58,7 +58,7 @@ export class RowWeights {
     const at = this.#address >>> 2;
     const n = batch.count;
     this.#kernels.u32.fill(1, at, at + n);
-    // The last class first, so that the first that holds has the last word.
+    // In reverse order, so that the first matching class wins.
     for (const { weight, filter } of this.#classes.toReversed()) {
       filter.select(batch);
       const plane = batch.column("select");
@@ -80,7 +80,7 @@ export class RowWeights {
   }
 }
 
-/** The weight of each flow from its key (ten words each); null where all weigh 1. */
+/** Returns the weight of each flow from its key (ten words each); null if all weights are 1. */
 export function flowWeights(text: string, keyWords: Uint32Array, flows: number): Float64Array | null {
   const classes = parseWeights(text);
   if (classes.length === 0) return null;

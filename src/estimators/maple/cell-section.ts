@@ -1,4 +1,4 @@
-/** The cells of a part in bytes, whole or in few bytes (payload.ts has the layout), and what their delays count from. */
+/** The cells of a part in bytes, in full or compact form (payload.ts has the layout), and the base of their delays. */
 import { ByteReader, ByteWriter } from "../../base/bytes.ts";
 import { FormatError } from "../../base/errors.ts";
 import type { CellSums } from "./cell-table.ts";
@@ -6,7 +6,7 @@ import type { CellSums } from "./cell-table.ts";
 export const CELL_BYTES = 48;
 export const BASE_BYTES = 8;
 
-/** `baseNs`: what the delays count from; it lies in front of the cells where it is not 0. */
+/** `baseNs`: the base of the delays; written before the cells if it is not 0. */
 export function encodeCells(cells: readonly CellSums[], compact = false, baseNs = 0): Uint8Array {
   const out = new ByteWriter(cells.length * CELL_BYTES);
   if (baseNs !== 0) out.f64(baseNs);
@@ -58,14 +58,14 @@ export function decodeCells(bytes: Uint8Array, compact = false, baseNs = 0): Cel
       cells.push({ baseNs: Number(before), minNs, maxNs, sum, squares: takeBig(reader), count });
       continue;
     }
-    // Whole cells only: decodePartHead has checked it.
+    // Whole cells only; decodePartHead has checked that.
     const [baseNs, minNs, maxNs] = [reader.f64(), reader.f64(), reader.f64()];
     const sum = reader.i64();
     const low = reader.u64();
     const high = BigInt(reader.u32());
     const count = reader.u32();
     if (!Number.isFinite(baseNs)) throw noNumbers(reader);
-    // Of an empty one the bounds are infinite.
+    // The bounds of an empty cell are infinite.
     if (count > 0 && !Number.isFinite(minNs + maxNs)) throw noNumbers(reader);
     cells.push({ baseNs, minNs, maxNs, sum, squares: (high << 64n) | low, count });
   }
@@ -81,7 +81,7 @@ function putBig(out: ByteWriter, value: bigint): void {
   out.u8(Number(rest));
 }
 
-/** No sum needs more than 14 bytes of 7 bits. */
+/** No sum needs more than 14 bytes with 7 bits each. */
 function takeBig(reader: ByteReader): bigint {
   let value = 0n;
   for (let shift = 0n; shift < 98n; shift += 7n) {
@@ -92,7 +92,7 @@ function takeBig(reader: ByteReader): bigint {
   throw new FormatError("bad-record", reader.file, reader.offset, "a number of more than 98 bits");
 }
 
-/** What a part's delays count from, where it says that they do: the head of its cells. */
+/** Reads the base of a part's delays, which is stored before its cells if the part has one. */
 export function readBase(cells: Uint8Array): number {
   const baseNs = new ByteReader(cells.subarray(0, BASE_BYTES), { file: "maple cells" }).f64();
   if (Number.isSafeInteger(baseNs / 2 ** 20) && baseNs !== 0) return baseNs;

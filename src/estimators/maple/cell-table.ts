@@ -1,20 +1,20 @@
 /**
- * The groups of an epoch in kernel memory (kernels/maple/cells.ts): assigns delays to centres and keeps, per group, what refined
- * answers need (MAPLE, section 3.3: the mean of the packets that fell to a centre, and their number, which breaks ties).
+ * The groups of an epoch in kernel memory (kernels/maple/cells.ts). Assigns delays to centres and keeps, per group, what refined answers need (MAPLE, section
+ * 3.3): the mean of the packets assigned to a centre, and their number, which breaks ties.
  */
 import type { Kernels } from "../../base/kernels.ts";
 import type { Centres } from "./centres/centres.ts";
 import type { DelayHistogram } from "./centres/epoch-centres.ts";
 
-/** Sums of one group: exact integers around `baseNs`. */
+/** Sums of one group: exact integers relative to `baseNs`. */
 export interface CellSums {
   baseNs: number;
   count: number;
-  /** Of (delay - base). */
+  /** Sum of (delay - base). */
   sum: bigint;
-  /** Of (delay - base)^2. */
+  /** Sum of (delay - base)^2. */
   squares: bigint;
-  /** Infinity and -Infinity where the group is empty. */
+  /** Infinity and -Infinity if the group is empty. */
   minNs: number;
   maxNs: number;
 }
@@ -61,7 +61,7 @@ export class CellTable {
     this.#kernels.call.mapleCellsReset(this.#address);
   }
 
-  /** Codes (u16) of `count` delays (f64), both in kernel memory; the groups' sums count them. */
+  /** Writes the codes (u16) of `count` delays (f64), both in kernel memory, and adds them to the groups' sums. */
   assign(delays: number, codes: number, count: number): void {
     this.#kernels.call.mapleAssign(this.#address, delays, codes, count);
   }
@@ -100,7 +100,7 @@ export function answerOf(sums: CellSums): CellAnswer {
   };
 }
 
-/** The answer for a packet of either group. */
+/** Returns the answer for a packet of either group. */
 export function joinCells(a: CellAnswer, b: CellAnswer): CellAnswer {
   const count = a.count + b.count;
   if (a.count === 0 || b.count === 0) return a.count === 0 ? b : a;
@@ -115,7 +115,7 @@ export function joinCells(a: CellAnswer, b: CellAnswer): CellAnswer {
   };
 }
 
-/** Two epochs' sums of the same group. */
+/** Adds two epochs' sums of the same group. */
 export function addSums(a: CellSums, b: CellSums): CellSums {
   return {
     baseNs: a.baseNs,
@@ -127,7 +127,7 @@ export function addSums(a: CellSums, b: CellSums): CellSums {
   };
 }
 
-/** The log-bucket histogram of `count` delays (f64) in kernel memory. */
+/** Returns the log-bucket histogram of `count` delays (f64) in kernel memory. */
 export function histogramOf(kernels: Kernels, delays: number, count: number): DelayHistogram {
   const address = kernels.alloc(BUCKETS * 16);
   kernels.f64.fill(0, address >>> 3, (address >>> 3) + 2 * BUCKETS);

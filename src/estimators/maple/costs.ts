@@ -1,9 +1,9 @@
-/** What a payload's bytes serve: reported by `observe` and with every answer about packets, so that what is not needed can be left out. */
+/** The purpose of a payload's bytes. `observe` and every answer about packets report it, so that users can omit what they do not need. */
 import { codeBitsOf } from "./dimension.ts";
 import { type PartHead, SECTIONS } from "./payload.ts";
 import { isBuilt } from "./stores/packet-store.ts";
 
-/** Bytes by purpose: store (group numbers), check (against false positives), flows (the index), sums (of groups, and heads). */
+/** Returns bytes by purpose: store (group numbers), check (against false positives), flows (the index), sums (of groups, and heads). */
 export function costsOf(heads: readonly PartHead[], payloadBytes: number): Record<string, number> {
   const costs = { store: 0, check: 0, flows: 0, sums: payloadBytes };
   for (const { geometry, sections, k } of heads) {

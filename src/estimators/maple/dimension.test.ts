@@ -26,7 +26,7 @@ describe("dimensioning (paper, tables 1 and 2, figure 4)", () => {
     const three = dimensionComb(0.1, 8, 3);
     expect([three.hashes, three.insertAccesses, three.lookupAccesses]).toEqual([6, 18, 48]);
     expect(three.bitsPerPacket).toBeCloseTo(24.2, 1);
-    // 24.6 slots per packet of 6 bits.
+    // 24.6 slots per packet, with 6 bits each.
     expect(dimensionTable(0.02, 50).bitsPerPacket / 6).toBeCloseTo(24.6, 0);
   });
 

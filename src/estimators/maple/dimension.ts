@@ -1,8 +1,8 @@
 /**
- * How large a structure must be for a rate of classification failures (MAPLE, section 3.4: equations (1) to (3), tables 1 and 2,
- * figure 4). p is the probability that a packet looks as if it were in some other group too. n packets, k groups, m bits.
+ * The size of a structure for a target rate of classification failures (MAPLE, section 3.4: equations (1) to (3), tables 1 and 2, figure 4). p is the
+ * probability that a packet also appears to be in some other group. n packets, k groups, m bits.
  *
- * Erratum: table 1 gives COMB(8, 3) 6 hash functions, which hold p = 0.1 at 24.2 bit/packet; section 5.3 runs it with 3 at 12.8, where p is 0.5.
+ * Erratum: table 1 gives COMB(8, 3) 6 hash functions, which reach p = 0.1 at 24.2 bit/packet; section 5.3 runs it with 3 at 12.8, where p is 0.5.
  */
 
 /** q: probability that h given bits of a filter at load n/m = alpha are all set. */
@@ -13,10 +13,10 @@ export function falsePositive(alpha: number, hashes: number): number {
 export interface Dimension {
   /** Whole hash functions (per code bit for COMB). */
   hashes: number;
-  /** The real number that it was rounded up from. */
+  /** The exact number, before rounding up. */
   exactHashes: number;
   bitsPerPacket: number;
-  /** Memory accesses for one packet, words of 32 bits (table 1). */
+  /** Memory accesses for one packet, in words of 32 bits (table 1). */
   insertAccesses: number;
   lookupAccesses: number;
 }
@@ -24,7 +24,7 @@ export interface Dimension {
 const hashesFor = (failure: number, others: number): number =>
   others <= 0 ? 1 : -Math.log2(1 - (1 - failure) ** (1 / others));
 
-/** SVBF and PBF of equal parts: (3). */
+/** SVBF, and PBF with equal parts: (3). */
 export function dimensionSvbf(failure: number, groups: number, wordBits = 32): Dimension {
   const exactHashes = hashesFor(failure, groups - 1);
   const hashes = Math.ceil(exactHashes - 1e-9);
@@ -55,7 +55,7 @@ export function dimensionComb(failure: number, f: number, theta: number): Dimens
   };
 }
 
-/** Bits per packet of a hash table without collision handling for a rate of false classifications. */
+/** Bits per packet of a hash table without collision handling, for a rate of false classifications. */
 export function dimensionTable(falseRate: number, groups: number): Dimension {
   // p = 1 - (m/n)(1 - e^(-n/m)), solved for the load n/m by bisection.
   let low = 1e-9;
@@ -74,7 +74,7 @@ export function dimensionTable(falseRate: number, groups: number): Dimension {
   };
 }
 
-/** Failure rate of an SVBF with so many bits per packet: (3). */
+/** Failure rate of an SVBF with this many bits per packet: (3). */
 export function svbfFailure(bitsPerPacket: number, hashes: number, groups: number): number {
   return 1 - (1 - falsePositive(1 / bitsPerPacket, hashes)) ** (groups - 1);
 }
@@ -83,18 +83,18 @@ export function combFailure(bitsPerPacket: number, hashes: number, f: number, th
   return 1 - (1 - falsePositive(theta / bitsPerPacket, hashes)) ** (f - theta);
 }
 
-/** Hash functions that make the failures of an SVBF of this size fewest. */
+/** Returns the number of hash functions that minimises the failures of an SVBF of this size. */
 export function bestHashes(bitsPerPacket: number, entriesPerPacket = 1): number {
   return Math.max(1, Math.min(32, Math.round((bitsPerPacket / entriesPerPacket) * Math.LN2)));
 }
 
-/** Figure 4: fewest hash functions and largest load alpha = n/m for k groups. */
+/** Figure 4: minimum hash functions and maximum load alpha = n/m for k groups. */
 export function figure4(failure: number, groups: number): { hashes: number; alpha: number } {
   const { exactHashes } = dimensionSvbf(failure, groups);
   return { hashes: exactHashes, alpha: Math.LN2 / exactHashes };
 }
 
-/** Stored bits of a ribbon so that a packet never stored is accepted with at most this probability. */
+/** Stored bits of a ribbon for at most this false positive rate. */
 export function ribbonCodeBits(groups: number, absentAccepted: number): number {
   return Math.min(16, Math.max(codeBitsOf(groups), Math.ceil(Math.log2(groups / absentAccepted) - 1e-9)));
 }

@@ -1,26 +1,26 @@
 /**
- * One epoch's packets in kernel memory (kernels/maple/buffer.ts): a fixed number of rows, taken once and never grown. Of more packets than that a sample by
- * digest is kept; sums are over all of them.
+ * One epoch's packets in kernel memory (kernels/maple/buffer.ts): a fixed number of rows, allocated once and never grown. If there are more packets, a sample
+ * by digest is kept; sums are over all of them.
  */
 import type { Kernels } from "../../base/kernels.ts";
 import type { PacketBatch } from "../../capture/batch.ts";
 
-/** u32 fields, then 8-byte ones, of kernels/maple/buffer.ts. */
+/** u32 fields, then 8-byte fields, of kernels/maple/buffer.ts. */
 const FIELD = { count: 1, seen: 2, unknown: 3, shed: 4, unlisted: 5, digest: 6, flow: 7, delay: 8 } as const;
 const WIDE = { bytes: 8, sum: 9, squares: 10, carry: 11, minimum: 12, maximum: 13, base: 14 } as const;
 
-/** Sums over an epoch's packets that have a delay, kept or not: exact integers. */
+/** Sums over an epoch's packets that have a delay, kept or not; exact integers. */
 export interface EpochTotals {
-  /** Rows of the epoch, whether or not their delay is known. */
+  /** Rows of the epoch, with or without a known delay. */
   seen: number;
   stored: number;
-  /** Rows without a delay: no partner at the sender. */
+  /** Rows without a delay: no matching packet at the sender. */
   unknown: number;
-  /** Rows with a delay that were not kept: the buffer was full. */
+  /** Rows with a delay that were not kept because the buffer was full. */
   shed: number;
-  /** Rows that the sums are over: all with a delay. (Records of earlier versions: those stored.) */
+  /** Rows included in the sums: all with a delay. (Records of earlier versions: stored rows only.) */
   summed: number;
-  /** What all delays here and in the cells count from; 0 but where clocks are seconds apart. */
+  /** The base of all delays here and in the cells; 0 unless clocks are seconds apart. */
   baseNs: number;
   bytes: number;
   sum: bigint;
@@ -29,7 +29,7 @@ export interface EpochTotals {
   maxNs: number;
 }
 
-/** Bytes per row: digest, flow key, delay; IPID and flow number where flows are listed. */
+/** Bytes per row: digest, flow key, delay; plus IPID and flow number if flows are listed. */
 export const ROW_BYTES = 24;
 export const FLOW_ROW_BYTES = 8;
 
@@ -55,7 +55,7 @@ export class EpochBuffer {
     this.#kernels.call.mapleBufferAppend(this.address, batch.address, from, to);
   }
 
-  /** The rows were taken by a streaming store; the sums go on. */
+  /** Empties the rows after a streaming store took them; the sums continue. */
   taken(): void {
     this.#kernels.call.mapleBufferTaken(this.address);
   }
@@ -63,7 +63,7 @@ export class EpochBuffer {
   get count(): number {
     return this.#word("count");
   }
-  /** Columns in kernel memory. */
+  /** Addresses of the columns in kernel memory. */
   get digests(): number {
     return this.#word("digest");
   }
@@ -93,19 +93,19 @@ export class EpochBuffer {
     };
   }
 
-  /** The flow index of the epoch as bytes (docs/formats/maple-payload.md): keys and IPIDs. */
+  /** Returns the epoch's flow index as bytes (docs/formats/maple-payload.md): keys and IPIDs. */
   flowIndex(flowsPerBucket: number): Uint8Array {
     return this.#section((out) => this.#kernels.call.mapleIndexBuild(this.address, flowsPerBucket, out));
   }
 
-  /** Or the delays of each flow, from the group numbers of the rows (u16 in kernel memory). */
+  /** Returns the delays of each flow as bytes, from the group numbers of the rows (u16 in kernel memory). */
   flowDelays(codes: number, groups: number, flowsPerBucket: number): Uint8Array {
     return this.#section((out) =>
       this.#kernels.call.mapleFlowDelays(this.address, codes, groups, flowsPerBucket, out),
     );
   }
 
-  /** Bytes that a kernel allocated, with their address. */
+  /** Copies the bytes that a kernel allocated and frees them. */
   #section(build: (out: number) => void): Uint8Array {
     const kernels = this.#kernels;
     const out = kernels.alloc(8);

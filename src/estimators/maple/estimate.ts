@@ -1,6 +1,7 @@
 /**
- * From MAPLE's payloads to answers. The segment's mean is that of all packets with a delay, exact. A flow's packets are known by their groups, so its mean lies between the means of the groups'
- * smallest and largest delays; where the epoch had more packets than the capacity, those kept are a sample by digest, and the interval holds the sampling error as well.
+ * From MAPLE's payloads to answers. The segment's mean is the exact mean of all packets with a delay. A flow's packets are known by group, so its mean lies
+ * between the means of the groups' smallest and largest delays. If the epoch had more packets than the capacity, the stored ones are a sample by digest, and
+ * the interval also includes the sampling error.
  */
 import { Kernels } from "../../base/kernels.ts";
 import { studentQuantile } from "../../base/math/special.ts";
@@ -20,12 +21,12 @@ import { flowPacketKeys } from "../packet-keys.ts";
 import type { EpochTotals } from "./epoch-buffer.ts";
 import { MaplePayload } from "./lookup.ts";
 
-/** Squares of longer delays are not kept whole (kernels/maple/buffer.ts). */
+/** Squares of longer delays are not stored exactly (kernels/maple/buffer.ts). */
 const LONGEST_SQUARED_NS = 2 ** 32;
-/** How many packets' worth the epoch's own variance counts in a sampled flow's. */
+/** Weight of the epoch's variance in a sampled flow's variance, in packets. */
 const PRIOR_PACKETS = 3;
 
-/** Which share of the packets was kept, and the variance of all. */
+/** The share of packets stored, and the variance of all packets. */
 export interface Sample {
   share: number;
   /** All packets have a delay. */
@@ -44,7 +45,7 @@ export function sampleOf(totals: readonly EpochTotals[]): Sample {
   };
 }
 
-/** Sums of all parts as if no base had been taken off; integers, so that nothing cancels. */
+/** Returns the sums of all parts without a base; integers, so that nothing cancels. */
 function sumsOf(totals: readonly EpochTotals[]): { summed: number; sum: bigint; squares: bigint } {
   let summed = 0;
   let [sum, squares] = [0n, 0n];
@@ -82,7 +83,7 @@ export function estimateSegment(totals: readonly EpochTotals[]): SegmentEstimate
     const none: NoAnswer = { reason: "no-packets", text: "no packet with a known delay was seen" };
     return { ...rest, mean: none, stdev: none, coverage: 0 };
   }
-  // Exact but for the rounding of each delay to whole ns, and of delays of decades to what a number holds.
+  // Exact, except for rounding each delay to whole ns, and very large delays to double precision.
   const exact = (valueNs: number): Interval => {
     const half = Math.max(0.5, Math.abs(valueNs) * 2 ** -51);
     return { valueNs, lowNs: valueNs - half, highNs: valueNs + half };
@@ -101,14 +102,14 @@ export function estimateSegment(totals: readonly EpochTotals[]): SegmentEstimate
   };
 }
 
-/** Flows by name: their packets are those kept for them, or those that their IPIDs find in the store. */
+/** Answers for named flows: from the delays stored for them, or by finding their IPIDs in the store. */
 export function estimateFlows(
   sealed: SealedEpoch,
   flows: KnownFlows,
   sample: Sample,
   confidence: number,
 ): FlowEstimate[] {
-  // As long as the call: its memory goes with it.
+  // Lives as long as this call, and its memory with it.
   const kernels = new Kernels();
   const payload = MaplePayload.of(kernels, sealed.payload);
   const known = payload.lists || payload.keepsFlows;
@@ -122,7 +123,7 @@ export function estimateFlows(
       continue;
     }
     const none = whyNone(known, packets);
-    // Where all that have a delay are kept, its packets had none.
+    // If all packets with a delay are stored, this flow's packets had none.
     const unmeasured = known && packets === 0 && !sample.complete && sample.share === 1;
     out.push({
       ...{ flow, mean: none, stdev: none, packets: null, lost: null },
@@ -144,7 +145,7 @@ function whyNone(known: boolean, packets: number): NoAnswer {
     : { reason: "no-usable-cells", text: "its packets have no IPID" };
 }
 
-/** The answers for a flow's packets. Several lists: flows that look the same, one of which is it. */
+/** Returns the answers for a flow's packets. Several lists: flows that look the same, one of which is the requested one. */
 function packetsOf(
   kernels: Kernels,
   payload: MaplePayload,
@@ -179,7 +180,7 @@ interface AnswerSums {
   guess: boolean;
 }
 
-/** Sums beyond `pivotNs`, which is near: a clock's offset takes no digits away. */
+/** Sums relative to `pivotNs`, a nearby value, so that a clock offset does not cost precision. */
 function sumAnswers(answers: PacketAnswers, pivotNs: number): AnswerSums {
   const guess = answers.guess === true;
   const sums: AnswerSums = { n: 0, value: 0, low: 0, high: 0, squares: 0, widths: 0, guess };
@@ -210,11 +211,11 @@ function flowEstimate(
   const mean = all((s) => s.value) / n;
   const variance = Math.max(0, all((s) => s.squares) / n - mean * mean);
   const stdev = Math.sqrt(variance);
-  // Of flows that look the same, either may be the one asked for.
+  // If flows look the same, any of them may be the requested one.
   const guess = sums.some((s) => s.guess);
   const low = guess ? Math.min(...sums.map((s) => s.low / s.n)) : all((s) => s.low) / n;
   const high = guess ? Math.max(...sums.map((s) => s.high / s.n)) : all((s) => s.high) / n;
-  // Each delay is off by at most its group's width, so the deviation is off by at most the root mean square of those.
+  // Each delay is off by at most its group's width, so the standard deviation is off by at most the root mean square of the widths.
   const width = Math.sqrt(all((s) => s.widths) / n);
   const missed = samplingError(n, variance, share, varianceNs2, confidence);
   return {
@@ -238,8 +239,8 @@ function flowEstimate(
 }
 
 /**
- * What a flow's packets that were not kept may move its mean and deviation by. A few packets say little of their own variance: the epoch's counts as that of
- * three more.
+ * Returns by how much a flow's packets that were not stored may shift its mean and standard deviation. A few packets hardly show their own variance, so the
+ * epoch's variance is added with the weight of three packets.
  */
 function samplingError(n: number, variance: number, share: number, ofAll: number, confidence: number) {
   if (share >= 1) return { meanNs: 0, stdevNs: 0 };

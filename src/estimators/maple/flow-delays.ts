@@ -1,13 +1,14 @@
 /**
- * The delays of each flow of an archived epoch, found by the hash of its key (kernels/maple/flow-delays.ts writes them): what a question about one flow needs,
- * without keys, IPIDs and the order of packets. A question reads the head and one bucket of about 32 flows.
+ * The delays of each flow of an archived epoch, found by the hash of its key (written by kernels/maple/flow-delays.ts). They answer questions about a flow,
+ * without keys, IPIDs or the order of packets. A question reads the head and one bucket of about 32 flows.
  *
- *   flows u32 | buckets u32 | packets of flows not kept u32 | 1 u32 | first bit of each bucket (buckets + 1) x u32 | bits, the lowest of a byte first
+ *   flows u32 | buckets u32 | packets of flows not kept u32 | 1 u32 | first bit of each bucket (buckets + 1) x u32 | bits, lowest of a byte first
  *   a bucket: its flows by print (the low 13 bits of the hash), each
- *     print minus the one before as a Rice code of 8 low bits | packets m as an Elias gamma code
- *     | m group numbers, sorted, minus the one before each, as Rice codes of floor(log2(groups / m)) low bits (0 where m > groups)
+ *     print minus the previous one as a Rice code with 8 low bits | packets m as an Elias gamma code
+ *     | m group numbers, sorted, each minus the previous one, as Rice codes with floor(log2(groups / m)) low bits (0 if m > groups)
  *
- * Fails: a flow that never came by is found with probability 32 / 2^13 = 0.4 %; two flows of one bucket and print are answered together, as a guess.
+ * Limits: a flow that did not pass is found with probability 32 / 2^13 = 0.4 %; two flows with the same bucket and print get a common answer, marked as a
+ * guess.
  */
 import { ByteReader } from "../../base/bytes.ts";
 import { FormatError } from "../../base/errors.ts";
@@ -17,12 +18,12 @@ const HEAD_BYTES = 16;
 const PRINT_MASK = (1 << 13) - 1;
 const PRINT_SHIFT = 8;
 export const DELAY_FLOWS_PER_BUCKET = 32;
-/** The fourth word of the section: what kind of index it is. */
+/** Fourth word of the section: the kind of index. */
 export const FLOW_DELAYS_KIND = 1;
 
 export class FlowDelays {
   readonly flows: number;
-  /** Packets whose flow found the tap's flow table full. */
+  /** Packets of flows that did not fit into the tap's flow table. */
   readonly unlisted: number;
   readonly #buckets: number;
   readonly #groups: number;
@@ -44,7 +45,7 @@ export class FlowDelays {
     return HEAD_BYTES + 4 * (this.#buckets + 1);
   }
 
-  /** Group numbers of the packets of flows with this hash, ascending; several lists where several flows look the same. */
+  /** Returns the group numbers, ascending, of the packets of flows with this hash; several lists if several flows look the same. */
   find(hash: bigint): Uint16Array[] {
     const bucket = Number(((hash >> 32n) * BigInt(this.#buckets)) >> 32n);
     const edges = new ByteReader(this.#read(HEAD_BYTES + 4 * bucket, 8), { file: "maple flow delays" });
@@ -67,7 +68,7 @@ export class FlowDelays {
   }
 
   #codes(bits: BitReader, m: number): Uint16Array {
-    // A bit each at least: a length that the bits cannot hold is damage.
+    // Each packet takes at least one bit, so a length beyond the remaining bits means corruption.
     if (m > bits.left) throw bad(this.#bitsAt, `a flow of ${m} packets does not fit ${bits.left} bits`);
     const codes = new Uint16Array(m);
     const shift = Math.max(0, Math.floor(Math.log2(Math.max(1, Math.floor(this.#groups / m)))));

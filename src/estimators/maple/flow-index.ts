@@ -1,10 +1,10 @@
 /**
- * The flow index of an archived epoch (docs/formats/maple-payload.md): per flow its key, its number of packets and their IPIDs as ranges. A
- * question about one flow reads the head and one bucket of about eight flows.
+ * The flow index of an archived epoch (docs/formats/maple-payload.md): per flow, its key, its number of packets, and their IPIDs as ranges. A question about
+ * one flow reads the head and one bucket of about eight flows.
  *
  *   flows u32 | buckets u32 | packets of flows not listed u32 | 0 u32 | ends of buckets (buckets + 1) x u32 | entries
  *   entry: flags u8 (1 IPv6, 2 extended, 4 ports) | ports u32 | protocol u8 | [DSCP, VLAN u32] | addresses 8 or 32 bytes
- *          | packets varint | ranges varint | per range: distance from the end of the one before varint, length - 1 varint
+ *          | packets varint | ranges varint | per range: distance from the end of the previous one varint, length - 1 varint
  */
 import { ByteReader } from "../../base/bytes.ts";
 import { FormatError } from "../../base/errors.ts";
@@ -13,13 +13,13 @@ import type { IpidRange, ListedFlow } from "../estimator.ts";
 export type RangeReader = (offset: number, length: number) => Uint8Array;
 
 const HEAD_BYTES = 16;
-/** Where the head says which kind of index it is: 0 here, 1 for flow-delays.ts. */
+/** Position in the head of the kind of index: 0 here, 1 for flow-delays.ts. */
 export const KIND_AT = 12;
 export const FLOWS_PER_BUCKET = 8;
 
 export class FlowIndex {
   readonly flows: number;
-  /** Packets whose flow found the tap's flow table full. */
+  /** Packets of flows that did not fit into the tap's flow table. */
   readonly unlisted: number;
   readonly bytes: number;
   readonly #buckets: number;
@@ -37,7 +37,7 @@ export class FlowIndex {
     }
   }
 
-  /** The flow with this key, whose hash (upper half) is given; null where it is not listed. */
+  /** Returns the flow with this key and hash (upper half), or null if it is not listed. */
   find(hashHigh: number, keyWords: ArrayLike<number>, at = 0): ListedFlow | null {
     const bucket = Number((BigInt(hashHigh >>> 0) * BigInt(this.#buckets)) >> 32n);
     const ends = new ByteReader(this.#read(HEAD_BYTES + 4 * bucket, 8), { file: "maple flow index" });
@@ -79,7 +79,7 @@ function readFlow(reader: ByteReader): ListedFlow {
   keyWords[0] = reader.u32();
   const proto = reader.u8();
   const extended = (flags & 2) !== 0 ? reader.u32() : 0;
-  // The upper half of `meta`: protocol 0-7, DSCP and VLAN 8-26, then IPv6 and ports as single bits.
+  // The upper half of `meta`: protocol in bits 0-7, DSCP and VLAN in 8-26, then IPv6 and ports as single bits.
   keyWords[1] = (proto | (extended << 8) | (v6 ? 1 << 27 : 0) | ((flags & 4) !== 0 ? 1 << 28 : 0)) >>> 0;
   for (let i = 2; i < (v6 ? 10 : 4); i++) keyWords[i] = reader.u32();
   const packets = reader.varint();

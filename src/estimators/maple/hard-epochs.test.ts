@@ -1,4 +1,4 @@
-/** Epochs that are not as MAPLE would have them: more packets than the capacity, clocks that are far apart, wild timestamps, stores that lose packets. */
+/** Epochs that violate MAPLE's assumptions: more packets than the capacity, clocks far apart, wrong timestamps, stores that lose packets. */
 import { beforeAll, describe, expect, test } from "vitest";
 import { type HostileRow, sealRows } from "../../../tests/support/hostile-rows.ts";
 import { Kernels } from "../../base/kernels.ts";
@@ -21,7 +21,7 @@ function risingRows(seed: string, count: number, flows: number): HostileRow[] {
   const random = new Random(seed);
   const levels = Array.from({ length: flows }, () => 50_000 * Math.exp(random.normal()));
   return Array.from({ length: count }, (_, i) => {
-    // Few large flows, many small ones.
+    // A few large flows, many small ones.
     const flow = Math.floor(flows * random.float() ** 3);
     const level = levels[flow] ?? 0;
     return {
@@ -42,7 +42,7 @@ function seal(text: string, rows: readonly HostileRow[]): SealedEpoch {
   return sealRows(kernels, tap, rows, 700);
 }
 
-/** The flows of the rows, as a question names them. */
+/** The flows of the rows, as a question lists them. */
 function flowsOf(rows: readonly HostileRow[]): KnownFlows {
   const words = [
     ...new Map(rows.map((r) => [r.address[0], Uint32Array.of(...r.meta, ...r.address)])).values(),
@@ -90,7 +90,7 @@ describe("an epoch of more packets than the capacity", () => {
     const tenths = Array.from({ length: 10 }, (_, t) =>
       kind.subarray(3000 * t, 3000 * (t + 1)).reduce((n, k) => n + (k === NO_MATCH ? 0 : 1), 0),
     );
-    // Each tenth: a tenth of the sample, give or take five standard deviations.
+    // Each tenth of the epoch has a tenth of the sample, within five standard deviations.
     const even = stored / 10;
     for (const n of tenths) expect(Math.abs(n - even)).toBeLessThan(5 * Math.sqrt(even) + 5);
   });
@@ -114,13 +114,13 @@ describe("an epoch of more packets than the capacity", () => {
       }
     }
     expect(asked).toBeGreaterThan(2000);
-    // 95 % asked for; five standard deviations of the share of so many.
+    // The intervals are for 95 %; the limit is five standard deviations of the share.
     expect(inside / asked).toBeGreaterThan(0.93);
   });
 });
 
 describe("packets that all look the same", () => {
-  // 20,000 keep-alives, and 3,000 packets beside them: more equal ones than a block of the ribbon holds.
+  // 20,000 identical keep-alives and 3,000 other packets: more identical ones than a block of the ribbon holds.
   const rows = risingRows("alike", 23_000, 50).map((row, i) =>
     i % 23 < 20 ? { ...row, digest: [7, 9] } : row,
   );
@@ -170,7 +170,7 @@ describe("clocks that are far apart", () => {
       const answer = ask(here, sealed, flows);
       const mean = answer.segment?.mean;
       if (!mean || isNoAnswer(mean)) throw new Error("no answer");
-      // A delay of decades has no single ns in a number: 256 of them.
+      // A number cannot represent a delay of decades to the ns, only in steps of 256 ns.
       const grain = Math.max(1, Math.abs(offsetNs) * 2 ** -51);
       expect(Math.abs(mean.valueNs - offsetNs - truth)).toBeLessThanOrEqual(grain);
       expect(mean.highNs - mean.lowNs).toBeLessThanOrEqual(4 * grain);
@@ -248,7 +248,7 @@ describe("stores that lose packets", () => {
       expect(inside).toBe(answered);
       return;
     }
-    // A wrong group may be the right one by chance: never fewer than stated, but for luck (four standard deviations).
+    // A wrong group may be correct by chance, so the share is at least the stated one, within four standard deviations.
     expect(boundsHold).toBeLessThan(1);
     expect(inside / answered).toBeGreaterThan(boundsHold - 4 * Math.sqrt(0.25 / answered));
     expect(inside / answered).toBeLessThan(boundsHold + 0.1);

@@ -1,7 +1,6 @@
 /**
- * Asking a sealed epoch for packets, through a range reader: a few packets are answered from the words they need (the ribbon: 8 bytes of index
- * and 16 r bytes of words; SVBF: a burst per hash function); for many, a store is read whole and kept. Works alike on a payload in
- * memory and on a record in an archive.
+ * Looks up packets in a sealed epoch through a range reader. A few packets are answered from the words they need (the ribbon: 8 bytes of index and 16 r bytes
+ * of words; SVBF: a burst per hash function); for many, the store is read as a whole and kept. Works on a payload in memory and on a record in an archive.
  */
 
 import { FormatError } from "../../base/errors.ts";
@@ -41,12 +40,12 @@ export class MaplePayload implements PacketLookup {
     );
   }
 
-  /** False where no part keeps packets under this identity. */
+  /** Returns false if no part stores packets under this identity. */
   has(identity: Identity): boolean {
     return this.parts.some((p) => p.head.sections[identity].bytes > 0);
   }
 
-  /** `wireBytes`: sizes of the packets, 0 where unknown; they matter where queueing delays are stored. */
+  /** `wireBytes`: packet sizes, 0 if unknown; needed if queueing delays are stored. */
   lookup(identity: Identity, keys: BigUint64Array, wireBytes?: ArrayLike<number>): PacketAnswers {
     const answers = emptyAnswers(keys.length);
     for (const part of this.parts) combineAnswers(answers, part.lookup(identity, keys, wireBytes));
@@ -100,7 +99,7 @@ export class MaplePayload implements PacketLookup {
     return 1 - this.parts.reduce((none, part) => none * (1 - part.absentAccepted), 1);
   }
 
-  /** Of the worst part. */
+  /** The value of the worst part. */
   get boundsHold(): number {
     return Math.min(1, ...this.parts.map((p) => p.boundsHold));
   }
@@ -110,7 +109,7 @@ export class MaplePayload implements PacketLookup {
   }
 }
 
-/** One flow in two parts: all IPIDs of either. */
+/** Joins the entries of one flow in two parts: all IPIDs of either. */
 function joinFlows(a: ListedFlow, b: ListedFlow): ListedFlow {
   const ranges = joinRanges([...a.ranges, ...b.ranges]);
   return { keyWords: a.keyWords, packets: a.packets + b.packets, ranges };

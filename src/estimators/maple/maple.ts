@@ -1,11 +1,11 @@
 /**
- * MAPLE (Lee, Duffield, Kompella: "MAPLE: A Scalable Architecture for Maintaining Packet Latency Measurements", IMC 2012): a store that answers, later,
- * for any packet that came by: how long it took. Packets are clustered by delay into k groups; a structure remembers the group of each.
+ * MAPLE (Lee, Duffield, Kompella: "MAPLE: A Scalable Architecture for Maintaining Packet Latency Measurements", IMC 2012): a store that answers later, for any
+ * packet that passed, how long it took. Packets are clustered by delay into k groups; a structure stores the group of each packet.
  *
- * Guarantee: for a packet that was stored, the ribbon (default) returns its group, and the true delay lies between the group's smallest and
- * largest. Means over all packets of an epoch are exact. Assumes that the delay of each packet is known when it comes by (exact match with the
- * sender, a timestamp in the packet, RLI's interpolation). How it fails: of more packets than the capacity a sample by digest is kept, and flows are
- * estimated from it; packets of the same identity in one epoch share one answer; a packet that never came by is answered with a stated probability.
+ * Guarantee: for a stored packet, the ribbon (default) returns its group, and the true delay lies between the group's smallest and largest. Means over all
+ * packets of an epoch are exact. Assumes: the delay of each packet is known when it passes (exact match with the sender, a timestamp in the packet, RLI's
+ * interpolation). Limits: above the capacity, a sample by digest is stored, and flows are estimated from it; packets with the same identity in one epoch share
+ * one answer; a packet that did not pass gets an answer with a stated probability.
  */
 import { FormatError } from "../../base/errors.ts";
 import { Kernels } from "../../base/kernels.ts";
@@ -50,7 +50,7 @@ export const maple: Estimator<MapleParameters> = {
     for (const part of y) requireSeed(part, x[0]?.geometry.seed ?? part.geometry.seed);
     return { payload: mergeParts(x, y), packets: a.packets + b.packets };
   },
-  /** No times are kept. */
+  /** No times are stored. */
   rebase: (sealed) => sealed,
   estimate,
   sizing: { size: sizeMaple },
@@ -73,7 +73,7 @@ function estimate(input: EstimateInput<MapleParameters>): EstimatorAnswer {
   };
 }
 
-/** The parts of a payload; FormatError where they were not made with these parameters. */
+/** Returns the parts of a payload. Throws a FormatError if they were not made with these parameters. */
 function partsOf(sealed: SealedEpoch, parameters: MapleParameters): PartContents[] {
   const parts = decodeParts(sealed.payload);
   const expected = geometryOf(parameters, parameters.k, 0n);
@@ -102,7 +102,7 @@ function partsOf(sealed: SealedEpoch, parameters: MapleParameters): PartContents
   return parts;
 }
 
-/** What kind of index a part has, as the parameter says it. */
+/** Returns the kind of a part's index, as a parameter value. */
 function indexOf(section: Uint8Array | undefined): MapleParameters["index"] {
   if (!section) return "false";
   return section[KIND_AT] === FLOW_DELAYS_KIND ? "delays" : "true";
@@ -113,7 +113,7 @@ function requireSeed(part: PartContents, seed: bigint): void {
   throw new FormatError("bad-record", "maple payload", 0, "the payload was made with another seed");
 }
 
-/** Flows that the payload lists; the kernels for it live as long as the call. */
+/** Returns the flows listed in the payload; the kernels for it live as long as this call. */
 function readFlows(sealed: SealedEpoch): KnownFlows {
   const kernels = new Kernels();
   const payload = MaplePayload.of(kernels, sealed.payload);

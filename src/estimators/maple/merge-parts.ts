@@ -1,4 +1,4 @@
-/** The union of payloads: parts that can be one are joined, the others stand side by side. */
+/** The union of payloads: mergeable parts are merged, the others are stored side by side. */
 import { FormatError } from "../../base/errors.ts";
 import { entryAt } from "../../base/lists.ts";
 import { decodeCells, encodeCells } from "./cell-section.ts";
@@ -6,7 +6,7 @@ import { addSums, type CellSums } from "./cell-table.ts";
 import type { EpochTotals } from "./epoch-buffer.ts";
 import { encodePart, encodePayload, type PartContents, SECTIONS } from "./payload.ts";
 
-/** The union of two lists of parts (see above). Equal inputs in either order give equal bytes. */
+/** Returns the union of two lists of parts (see above). Both orders of the same inputs give equal bytes. */
 export function mergeParts(a: readonly PartContents[], b: readonly PartContents[]): Uint8Array {
   const parts: PartContents[] = [];
   for (const part of [...a, ...b]) {
@@ -17,13 +17,13 @@ export function mergeParts(a: readonly PartContents[], b: readonly PartContents[
   try {
     return encodePayload(parts.map(encodePart).sort(compareBytes));
   } catch (cause) {
-    // The writer refuses sums that do not fit: no honest epochs have such.
+    // The writer throws for sums that do not fit, which valid epochs never have.
     if (!(cause instanceof RangeError)) throw cause;
     throw new FormatError("bad-record", "maple payload", 0, "sums of the two do not fit together", { cause });
   }
 }
 
-/** Empty parts join anything that joins at all; else size, hashes and centres must be the same. */
+/** Returns true if two parts can be merged: an empty part with any part of the same store, others with the same size, hashes and centres. */
 function joins(a: PartContents, b: PartContents): boolean {
   if (
     a.geometry.kind !== b.geometry.kind ||
@@ -85,7 +85,7 @@ function joinParts(a: PartContents, b: PartContents): PartContents {
   return { ...a, totals, sections };
 }
 
-/** Bodies of SVBF and COMB: packets u32, then what is equal, then bits. */
+/** ORs the bodies of SVBF and COMB: packets u32, then fields that are equal in both, then bits. */
 function orFilters(x: Uint8Array, y: Uint8Array): Uint8Array {
   const out = x.map((byte, i) => byte | y[i]!);
   const view = (bytes: Uint8Array) => new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);

@@ -1,4 +1,4 @@
-/** MAPLE's parameters, their relations, and what follows from them. */
+/** MAPLE's parameters, the relations between them, and derived values. */
 import { UsageError } from "../../base/errors.ts";
 import type { ParameterSpec, ParameterValues } from "../estimator.ts";
 import type { Strategy } from "./centres/pipeline.ts";
@@ -15,7 +15,7 @@ export type MapleParameters = {
   fewer: number;
   centres: "exact" | Strategy;
   identity: Identity | "both";
-  /** A text, because records of all times have it so: "true" lists keys and IPIDs, "delays" keeps each flow's delays by its hash. */
+  /** A string, because existing records store it as such: "true" lists keys and IPIDs, "delays" stores each flow's delays by its hash. */
   index: "delays" | "true" | "false";
   capacity: number;
   flows: number;
@@ -170,7 +170,7 @@ export function completeParameters(values: ParameterValues): MapleParameters {
       "at most 16: use a smaller check",
     );
   }
-  // IPID ranges cannot be asked from a store of digests: a list of them would serve nobody.
+  // A store of digests cannot be searched by IPID ranges, so a list of them would be useless.
   if (p.identity === "digest" && isBuilt(p.store) && p.index === "true") p.index = "delays";
   if (!(p.low < p.high)) throw bad(`low=${p.low} is not below high=${p.high}`, "both in ns");
   if (p.store === "comb" && p.theta > p.f)
@@ -185,12 +185,12 @@ export function identitiesOf(p: MapleParameters): Identity[] {
   return p.identity === "both" ? ["digest", "flow-ipid"] : [p.identity];
 }
 
-/** ns of transmission per byte that are taken off a delay; 0: none. */
+/** Transmission time per byte in ns that is subtracted from a delay; 0: none. */
 export function nsPerByteOf(p: MapleParameters): number {
   return p.rate > 0 ? 8e9 / p.rate : 0;
 }
 
-/** Of a store with so many groups (exact centres may be fewer than k). */
+/** The geometry of a store with this many groups (exact centres may be fewer than k). */
 export function geometryOf(p: MapleParameters, groups: number, seed: bigint): StoreGeometry {
   const comb = p.store === "comb";
   return {
@@ -204,24 +204,24 @@ export function geometryOf(p: MapleParameters, groups: number, seed: bigint): St
   };
 }
 
-/** Records of the flow table come in segments; its index has up to four slots per flow while it grows (kernels/flows/flows.ts). */
+/** Records of the flow table are allocated in segments; its index has up to four slots per flow while it grows (kernels/flows/flows.ts). */
 const FLOW_SEGMENT = 16_384;
 const FLOW_RECORD_BYTES = 48;
 const FLOW_INDEX_BYTES = 8 * 6;
 const FLOW_TABLE_BYTES = 1 << 17;
 
-/** Largest memory of a tap in bytes: the buffer and what building at the epoch's end takes besides, or the filters. */
+/** Maximum memory of a tap in bytes: the buffer plus what building at the end of the epoch takes, or the filters. */
 export function tapBytes(p: MapleParameters, batchRows: number): number {
   const stores = identitiesOf(p).length;
   if (!isBuilt(p.store)) return batchRows * (ROW_BYTES + 2) + Math.ceil((stores * p.capacity * p.bits) / 8);
   let row = ROW_BYTES + (p.index === "false" ? 0 : FLOW_ROW_BYTES);
-  // Building: codes, two columns of hashes, grouped codes, the words; besides the histogram and the tables of one block.
+  // Building: codes, two columns of hashes, grouped codes and the words; plus the histogram and the tables of one block.
   const building = 2 + 8 + 8 + 2 + (1.05 * (codeBitsOf(p.k) + p.check)) / 8;
   const fixed = 1 << 20;
-  // Mixed ribbons keep copies of keys and numbers besides.
+  // Mixed ribbons also copy keys and numbers.
   if (p.store === "mixed") row += 8 + 2 + 4 + 3 * 10;
   if (p.index === "false") return Math.ceil(p.capacity * (row + building)) + fixed;
-  // Listing: records, their index, order and counts, at most 64 bytes of list per flow, IPIDs and at most 6 bytes of ranges per packet.
+  // Listing: records, their index, order and counts, at most 64 bytes of list per flow; IPIDs and at most 6 bytes of ranges per packet.
   const records = Math.ceil(p.flows / FLOW_SEGMENT) * FLOW_SEGMENT * FLOW_RECORD_BYTES + FLOW_TABLE_BYTES;
   const listing = records + p.flows * (FLOW_INDEX_BYTES + 64 + 16) + p.capacity * 8;
   return Math.ceil(p.capacity * (row + building) + listing) + fixed;

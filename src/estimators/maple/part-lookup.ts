@@ -1,4 +1,4 @@
-/** One part of a payload: its store, cells and flows, read as they are asked for. */
+/** One part of a payload: its store, cells and flows, read on demand. */
 import { FormatError } from "../../base/errors.ts";
 import type { Kernels } from "../../base/kernels.ts";
 import { entryAt } from "../../base/lists.ts";
@@ -17,9 +17,9 @@ import { isBuilt, type PacketStore, type StoreGeometry } from "./stores/packet-s
 import { RIBBON_HEAD_BYTES, ribbonLayout } from "./stores/ribbon.ts";
 import { tailBytes } from "./stores/svbf.ts";
 
-/** Reading a store whole costs about this many bytes' worth of one range read. */
+/** Cost of one range read, expressed as bytes of a full read. */
 const BYTES_PER_RANGE_READ = 4096;
-/** No IP packet is longer: bounds what an unknown size may hide. */
+/** Maximum length of an IP packet: bounds the part of the delay that depends on an unknown size. */
 const MAX_BYTES = 65_535;
 
 export class MaplePart {
@@ -44,7 +44,7 @@ export class MaplePart {
     return this.#cells;
   }
 
-  /** What the cells' delays count from. */
+  /** The base of the cells' delays. */
   get baseNs(): number {
     const { hasBase, sections } = this.head;
     this.#baseNs ??= hasBase ? readBase(this.#read(sections.cells.offset, sections.cells.bytes)) : 0;
@@ -59,13 +59,13 @@ export class MaplePart {
     throw new FormatError("bad-record", "maple cells", 0, message);
   }
 
-  /** The epoch's flows, where the tap listed them. */
+  /** The epoch's flows, if the tap listed them. */
   get index(): FlowIndex | null {
     const index = this.#anyIndex();
     return index instanceof FlowIndex ? index : null;
   }
 
-  /** The delays of flows, where the tap kept those. */
+  /** The delays of flows, if the tap stored them. */
   get flowDelays(): FlowDelays | null {
     const index = this.#anyIndex();
     return index instanceof FlowDelays ? index : null;
@@ -84,7 +84,7 @@ export class MaplePart {
     return this.#index;
   }
 
-  /** All packets of a flow, in the order of their delays; null where it is not kept. Flows that look the same are answered together, as guesses. */
+  /** Returns all packets of a flow, ordered by delay, or null if the flow is not stored. Flows that look the same get a common answer, marked as a guess. */
   flowPackets(hash: bigint): PacketAnswers | null {
     const lists = this.flowCandidates(hash);
     return lists.length === 0 ? null : joinAnswers(lists);
@@ -97,7 +97,7 @@ export class MaplePart {
     return answers;
   }
 
-  /** The packets of each flow that looks like this one: mostly one, of 13 bits of its hash. */
+  /** Returns the packets of each flow that looks like this one (13 bits of its hash): mostly one flow. */
   flowCandidates(hash: bigint): PacketAnswers[] {
     const lists = this.flowDelays?.find(hash) ?? [];
     const kind = (lists.length === 1 ? MATCH : MULTI_MATCH) << 16;
@@ -108,11 +108,11 @@ export class MaplePart {
     });
   }
 
-  /** As the structure was filled; COMB by its larger bound. */
+  /** At the actual fill level; for COMB, the upper bound. */
   get absentAccepted(): number {
     const { geometry, totals, sections } = this.head;
     if (totals.stored === 0) return 0;
-    // Shortened numbers have as many groups fewer as bits: the share is the same.
+    // Shortened numbers have fewer groups and fewer bits in the same proportion, so the share is the same.
     if (isBuilt(geometry.kind)) return geometry.groups / 2 ** geometry.codeBits;
     if (geometry.kind === "table") {
       const { packets, size } = this.#filterHead();
@@ -124,8 +124,9 @@ export class MaplePart {
   }
 
   /**
-   * Filters know every packet that they were given, and a ribbon each exactly. A table keeps the last packet of a slot: of n packets in m slots, a share of (1 - e^-x)/x is
-   * left, x = n/m, and others get the answer of what took their place. A partitioned filter leaves packets out, and gives a share of them another group.
+   * Filters find every packet that was added, and a ribbon finds it exactly. A table keeps the last packet of a slot: of n packets in m slots, a share of (1 -
+   * e^-x)/x remains, x = n/m, and the others get the answer of the packet that replaced them. A partitioned filter leaves packets out; some of them get another
+   * group as their answer.
    */
   get boundsHold(): number {
     const { geometry, totals } = this.head;
@@ -160,7 +161,7 @@ export class MaplePart {
     this.#whole.clear();
   }
 
-  /** Of either identity's store: both were given the same packets. */
+  /** The head of either identity's store: both hold the same packets. */
   #filterHead(): { packets: number; leftOut: number; size: number } {
     const name = this.head.sections.digest.bytes > 0 ? "digest" : "flow-ipid";
     return readFilterHead(this.#section(name)(0, FILTER_HEAD_BYTES), `maple ${this.head.geometry.kind}`);
@@ -209,7 +210,7 @@ export class MaplePart {
       const head = view.getUint32(0, true);
       const slot = call.ribbonSlot(key, seed, head, view.getUint32(4, true)) >>> 0;
       const bytes = read(layout.wordsAt + (slot >>> 6) * 8 * codeBits, 16 * codeBits);
-      // At the end of the words there is no second group; it is not needed then.
+      // At the end of the words there is no second group, and none is needed.
       kernels.u8.fill(0, window, window + 16 * codeBits);
       kernels.u8.set(bytes, window);
       const value = call.ribbonValue(key, seed, head, slot, window, codeBits) >>> 0;
@@ -249,7 +250,7 @@ export class MaplePart {
     return words;
   }
 
-  /** Neighbouring groups that a shortened number or several matches mean, as one; those that no packet fell to say nothing. */
+  /** Joins the neighbouring groups that a shortened number or several matches stand for; empty groups do not count. */
   #union(range: number): CellAnswer {
     let cell = this.#unions.get(range);
     if (!cell) {
@@ -273,7 +274,7 @@ export class MaplePart {
       const known = nsPerByte === 0 || size > 0;
       answers.kind[i] = kind;
       answers.valueNs[i] = baseNs + cell.meanNs + nsPerByte * (known ? size : totals.bytes / totals.summed);
-      // A queueing delay was rounded to whole ns when it was stored; delays of decades have no single ns.
+      // A queueing delay was rounded to whole ns when stored; very large delays cannot be represented to the ns.
       const slack = (nsPerByte === 0 ? 0 : 1) + Math.abs(baseNs) * 2 ** -52;
       answers.lowNs[i] = baseNs + bounds.lowNs + nsPerByte * (known ? size : 0) - slack;
       answers.highNs[i] = baseNs + bounds.highNs + nsPerByte * (known ? size : MAX_BYTES) + slack;

@@ -1,6 +1,6 @@
 /**
- * A sealed epoch of MAPLE in bytes, version 1, little-endian, never compressed: a question reads the words it needs by range
- * (docs/formats/maple-payload.md is the page for readers of other languages).
+ * A sealed epoch of MAPLE in bytes, version 1, little-endian, never compressed: a question reads only the words it needs (docs/formats/maple-payload.md
+ * describes the format for implementers in other languages).
  *
  *    0         4        6      8
  *   +---------+--------+------+--------------------------+
@@ -8,8 +8,8 @@
  *   | u32     | u16    | u16  | 2 x u32                  |
  *   +---------+--------+------+--------------------------+
  *
- * A part is one tap's epoch. Stores cannot be merged without the packets' keys, so a merged payload has several parts, in the order of their bytes;
- * SVBF and COMB of the same centres and size are one part, the OR of both.
+ * A part is one tap's epoch. Stores cannot be merged without the packets' keys, so a merged payload has several parts, ordered by their bytes. SVBF and COMB
+ * with the same centres and size are merged into one part, the OR of both.
  *
  *   part:  0      1       2      3        4        8      16            24     28       32        36
  *         +------+-------+------+--------+--------+------+-------------+------+--------+---------+------+
@@ -23,11 +23,11 @@
  *         | flow index: 4 x     |     |       |      |       |      |            |          |       |
  *         | (offset, bytes u32) |     |       |      |       |      |            |          |       |
  *         +---------------------+-----+-------+------+-------+------+------------+----------+-------+
- *   then the sections, each at a multiple of 8; bytes 0 where there is none.
+ *   followed by the sections, each at a multiple of 8; a missing section has bytes 0.
  *   cell (48 bytes): base f64 | min f64 | max f64 | sum of (delay - base) i64 | sum of squares u96 | count u32
- *   flags: 1 queueing delays, 2 compact cells, 4 the sums are over all packets with a delay (seen - unknown), not only over those stored, 8 delays count from a base, an
- *   f64 in front of the cells: sums, min, max and cells are beyond it
- *   compact cell (flag 2): count | base - the one before | base - min | max - base | sum | squares, all LEB128; the 2nd and 5th zigzag; count alone where it is 0
+ *   flags: 1 queueing delays, 2 compact cells, 4 the sums are over all packets with a delay (seen - unknown), not only over stored ones, 8 delays are
+ *   relative to a base, an f64 before the cells: sums, min, max and cells do not include it
+ *   compact cell (flag 2): count | base - previous base | base - min | max - base | sum | squares, all LEB128; 2nd and 5th zigzag; only count if it is 0
  */
 
 import { ByteReader, ByteWriter } from "../../base/bytes.ts";
@@ -46,16 +46,16 @@ const FLAGS = { queueing: 1, compact: 2, sumsOfAll: 4, base: 8 } as const;
 
 export interface PartHead {
   geometry: StoreGeometry;
-  /** Groups that were wanted; an epoch's own centres may be fewer. */
+  /** Number of groups requested; an epoch's own centres may be fewer. */
   k: number;
-  /** Taken off a packet's delay per byte of it before it was stored; 0: delays as they are. */
+  /** Subtracted from a packet's delay per byte before storing; 0: delays are stored unchanged. */
   nsPerByte: number;
-  /** Cells are written in few bytes. */
+  /** Cells are written in the compact form. */
   compact: boolean;
   totals: EpochTotals;
-  /** Delays count from a base, which lies in front of the cells (`readBase`); `totals` has 0 until that is read. */
+  /** Delays are relative to a base, stored before the cells (`readBase`). The base in `totals` is 0 until it is read. */
   hasBase: boolean;
-  /** From the start of the part; bytes 0 where there is none. */
+  /** Offset from the start of the part; bytes 0 if missing. */
   sections: Record<Section, { offset: number; bytes: number }>;
 }
 
@@ -110,7 +110,7 @@ export function encodePart(part: PartContents): Uint8Array {
   return out.finish();
 }
 
-/** `partBytes`: how long the part is, as the payload's head says. */
+/** `partBytes`: length of the part according to the payload's head. */
 export function decodePartHead(bytes: Uint8Array, partBytes: number): PartHead {
   const reader = new ByteReader(bytes, { file: "maple part" });
   const bad = (at: number, message: string) => new FormatError("bad-record", "maple part", at, message);
@@ -195,7 +195,7 @@ export function encodePayload(parts: readonly Uint8Array[]): Uint8Array {
   return out.finish();
 }
 
-/** Where the parts of a payload lie, from its first bytes (8 and 8 per part). */
+/** Returns the positions of a payload's parts, from its first bytes (8, plus 8 per part). */
 export function decodePayloadHead(
   read: (offset: number, length: number) => Uint8Array,
   bytes: number,
@@ -232,7 +232,7 @@ export function decodePayloadHead(
   return parts;
 }
 
-/** Parts of whole payloads as contents. */
+/** Decodes the parts of a whole payload. */
 export function decodeParts(payload: Uint8Array): PartContents[] {
   const read = (offset: number, length: number) => payload.subarray(offset, offset + length);
   return decodePayloadHead(read, payload.length).map(({ offset, bytes }) => {

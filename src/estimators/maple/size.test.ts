@@ -34,7 +34,7 @@ describe("sizes", () => {
     const table = sizeMaple({ ...request, fixed: { k: 50, store: "table" } });
     expect(table.parameters.bits).toBeGreaterThan(145);
     expect(table.parameters.bits).toBeLessThan(149);
-    // What section 5.3 runs COMB with fails for half.
+    // COMB with the parameters of section 5.3 fails for half of the packets.
     expect(failing({ store: "comb", bits: 12.8 }).notes.join()).toMatch(
       /h = 3 .* several groups for (49|50)/,
     );
@@ -51,7 +51,7 @@ describe("sizes", () => {
   test("fit the memory: a streaming store instead of the ribbon, fewer bits, or fewer packets", () => {
     const streaming = sizeMaple({ ...request, memoryBytes: 2e6 });
     expect(streaming.parameters.store).toBe("svbf");
-    // Table 1 has 12.8 for 50 groups; these are 64.
+    // Table 1 has 12.8 for 50 groups; here there are 64.
     expect(streaming.parameters.bits).toBeCloseTo(13.4, 1);
     const small = sizeMaple({ ...request, memoryBytes: 400_000 });
     expect(small.parameters.bits).toBeLessThan(7);
@@ -67,7 +67,7 @@ describe("sizes", () => {
   test("are met by a tap: bytes within 5 %, errors of packets within a tenth", () => {
     const kernels = new Kernels();
     const random = new Random("sizes");
-    // What sizes are made for, at least.
+    // The minimum spread that sizes are made for.
     const sigma = 1.6;
     const rows = hostileRows("sizes", 30_000).map((row, i) => ({
       ...row,
@@ -105,7 +105,7 @@ describe("sizes", () => {
   test("the wanted error is met on queues, busy and not", async () => {
     const error = 0.03;
     const { parameters } = sizeMaple({ ...request, error });
-    // Seeds that the size was not made from.
+    // Seeds that the size was not tuned on.
     for (const [utilisation, seed] of [
       [0.55, 21],
       [0.88, 23],

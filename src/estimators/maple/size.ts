@@ -1,10 +1,12 @@
 /**
- * From packets per epoch, a wanted error of single packets and a wanted share of false positives to groups, bits and bytes (MAPLE, section 3.4: dimension.ts;
- * the ribbon's by its own rule). Errors are those of the groups themselves: delays are taken to be lognormal, cut into groups as an epoch's are, and what a group's mean leaves is measured.
+ * From packets per epoch, a target error of single packets and a target false positive rate to groups, bits and bytes (MAPLE, section 3.4: dimension.ts; the
+ * ribbon by its own rule). Errors are those of the groups: lognormal delays are divided into groups like an epoch's delays, and their distance from the group's
+ * mean is measured.
  *
- * How wide: delays of a queue lie over more octaves than their variation shows (most are short, and the long ones alone make the mean). Measured on the reference traffic at 55 to 95 % load, groups do as
- * for a lognormal of 0.3 to 1.5 in the logarithm, worst at 88 %, where its own variation of 1.4 would say 1.1. So no less than 1.6 is taken, and more where the variation given says so: the
- * errors given are those of a busy link, and on an idle one they are smaller.
+ * Width of the lognormal: queueing delays spread over more octaves than their variation shows, because most are short and a few long ones dominate the mean.
+ * Measured on the reference traffic at 55 to 95 % load, groups perform as for a lognormal with a standard deviation of the logarithm of 0.3 to 1.5; the worst
+ * is 88 %, where the variation of 1.4 would suggest 1.1. So at least 1.6 is used, and more if the given variation requires it. The stated errors are those of a
+ * busy link; on an idle link they are smaller.
  */
 
 import { UsageError } from "../../base/errors.ts";
@@ -40,15 +42,15 @@ import { isBuilt } from "./stores/packet-store.ts";
 
 const CHOICES = [4, 8, 16, 32, 50, 64, 100, 128, 200, 256, 400, 512, 800, 1024, 2048, 4096];
 const DEFAULT_ABSENT = 0.1;
-/** Wrong answers of the hash table that table 1 is tuned for. */
+/** Rate of wrong answers that table 1 tunes the hash table for. */
 const DEFAULT_WRONG = 0.02;
 const RIBBON_OVERHEAD = 1.018;
-/** Epochs differ: room for so much more than the packets given. */
+/** Epochs differ: headroom over the given number of packets. */
 const HEADROOM = 1.1;
 const POINTS = 4000;
 const CELL_BYTES = { compact: 14, plain: 48 };
 const HEAD_BYTES = 150;
-/** Deviation of the logarithm of a busy queue's delays, at least. */
+/** Minimum standard deviation of the logarithm of a busy queue's delays. */
 const QUEUE_SIGMA = 1.6;
 const DAY_NS = 86_400e9;
 const FLOW_SIZES = [10, 100];
@@ -128,7 +130,7 @@ function choose(request: SizeRequest, notes: string[]): MapleParameters {
   return completeParameters(values);
 }
 
-/** Into the memory: a streaming store needs no buffer of the epoch; else fewer packets are kept. */
+/** Fits the parameters into the memory: a streaming store, which needs no buffer of the epoch, or a smaller capacity. */
 function fitMemory(chosen: MapleParameters, request: SizeRequest, notes: string[]): MapleParameters {
   const limit = request.memoryBytes;
   const needs = (p: MapleParameters) => tapBytes(p, BATCH_ROWS);
@@ -147,7 +149,7 @@ function fitMemory(chosen: MapleParameters, request: SizeRequest, notes: string[
       return { ...chosen, bits, hashes };
     }
   }
-  // What one packet takes is the same for all: bisect.
+  // Memory is proportional to the packets, so the capacity is found by bisection.
   let [low, high] = [0, chosen.capacity];
   while (high - low > 1) {
     const capacity = (low + high) >>> 1;
@@ -164,7 +166,7 @@ function fitMemory(chosen: MapleParameters, request: SizeRequest, notes: string[
 
 const round = (bits: number) => Math.ceil(10 * bits) / 10;
 
-/** What the structure does, by the paper's formulas. */
+/** Describes the structure's accuracy by the paper's formulas. */
 function describe(p: MapleParameters): string[] {
   const share = (x: number) => `${significant(100 * x, 3)} %`;
   const { store, k, bits, hashes, f, theta } = p;
@@ -197,7 +199,7 @@ function describe(p: MapleParameters): string[] {
   return out;
 }
 
-/** A payload's bytes: stores, sums of groups, index. */
+/** Returns a payload's bytes: stores, sums of groups, index. */
 function bytesOf(p: MapleParameters, request: SizeRequest): number {
   const n = request.packets;
   const identities = identitiesOf(p).length;
@@ -213,14 +215,14 @@ function bytesOf(p: MapleParameters, request: SizeRequest): number {
 function indexBits(p: MapleParameters, { packets, flows, flowPackets }: SizeRequest): number {
   if (p.index === "false") return 0;
   const count = flowPackets?.length ?? flows ?? packets / 6;
-  // A key of IPv4, two counts and a share of the bucket; a range of IPIDs in three bytes for every other packet.
+  // An IPv4 key, two counts and a share of the bucket; a three-byte range of IPIDs for every other packet.
   if (p.index === "true") return 8 * (17 * count + 1.5 * packets);
   const sizes = flowPackets ?? [packets / count];
   const weight = flowPackets ? 1 : count;
   let bits = 0;
   for (const m of sizes) {
     const shift = Math.max(0, Math.floor(Math.log2(Math.max(1, p.k / m))));
-    // Differences of sorted numbers add up to the last of them.
+    // Differences of sorted numbers add up to the last number.
     bits += weight * (10.5 + 2 * Math.log2(m) + 1 + m * (1 + shift) + (p.k * m) / (m + 1) / 2 ** shift);
   }
   return bits;
@@ -228,7 +230,9 @@ function indexBits(p: MapleParameters, { packets, flows, flowPackets }: SizeRequ
 
 const known = new Map<string, { median: number; p90: number; mean: number }>();
 
-/** |mean of the group - delay| / delay over lognormal delays about 1 ms, with k groups. */
+/**
+ * mean of the group - delay| / delay over lognormal delays around 1 ms, with k groups.
+ */
 function packetErrors(k: number, variation: number): { median: number; p90: number; mean: number } {
   const name = `${k}/${variation}`;
   const before = known.get(name);

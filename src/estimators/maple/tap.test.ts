@@ -19,7 +19,7 @@ beforeAll(() => {
 });
 const FLAG_IPID = 1 << 20;
 
-/** Rows with different digests and IPIDs that count up per row, in one batch. */
+/** Seals rows with different digests in one batch, with an IPID that increases per row. */
 function sealRows(text: string, rows: readonly HostileRow[], firstIpid = 0): SealedEpoch {
   const tap = maple.createTap(
     { kernels, role: "receiver", seed: DEFAULT_SEED },
@@ -51,7 +51,7 @@ function honestRows(seed: string, count: number): HostileRow[] {
 const digestsOf = (rows: readonly HostileRow[]) =>
   BigUint64Array.from(rows, ({ digest }) => (BigInt(digest[1]) << 32n) | BigInt(digest[0]));
 
-/** Keys and IPIDs are listed. */
+/** Lists keys and IPIDs. */
 const LIST = "identity=both,index=true";
 const STORES = ["ribbon", "mixed", "svbf", "comb", "pbf", "table"] as const;
 const text = (store: string) => `${LIST},store=${store},k=50,capacity=8000,bits=13`;
@@ -192,7 +192,7 @@ describe("a sealed epoch", () => {
       found.forEach((flow, i) => {
         const mine = truth.get((flows?.keyWords ?? new Uint32Array(0)).subarray(10 * i, 10 * i + 10).join())!;
         const average = mine.reduce((a, b) => a + b) / mine.length;
-        // Two flows with the same print are answered together: at most a few of 1,286.
+        // Two flows with the same print get a common answer: at most a few of 1,286.
         if (index === "" && flow.packets !== mine.length) {
           expect(++together).toBeLessThan(12);
           return;
@@ -209,7 +209,7 @@ describe("a sealed epoch", () => {
 
   test("stores queueing delays where the rate is known: tighter where sizes are given, never wrong where not", () => {
     const rate = 1e8;
-    // The queue is empty or holds one packet: nearly all of a delay is the packet's own transmission.
+    // The queue is empty or holds one packet, so nearly all of a delay is the packet's own transmission.
     const sized = rows.map((row, i) => {
       const wireLength = Math.max(40, row.wireLength);
       return { ...row, wireLength, delayNs: Math.round((wireLength * 8e9) / rate) + (i % 3) * 2000 };
@@ -234,7 +234,7 @@ describe("a sealed epoch", () => {
 
 describe("delays of flows", () => {
   const rows = honestRows("flow delays", 4000);
-  /** Flow hashes as the tap saw them, one per row. */
+  /** Flow hashes as seen by the tap, one per row. */
   let hashes: bigint[];
   beforeAll(() => {
     hashes = toBatches(kernels, rows, 4000).flatMap((batch) => {
@@ -266,7 +266,7 @@ describe("delays of flows", () => {
     const payload = MaplePayload.of(kernels, bytes);
     const { flows } = payload.parts[0]!.flowDelays!;
     const { index } = payload.parts[0]!.head.sections;
-    // 12 bits of hash, length and bucket for a flow, and 8 for a packet at most.
+    // At most 12 bits of hash, length and bucket per flow, and 8 per packet.
     expect(8 * index.bytes).toBeLessThan(16 * flows + 8 * rows.length + 200);
     let found = 0;
     for (let i = 1n; i <= 2000n; i++) {
@@ -321,7 +321,7 @@ describe("a tap", () => {
       }
       tap.seal();
     }
-    // A batch and the allocator's rounding come on top.
+    // A batch and the allocator's rounding are added.
     expect(fresh.memory.buffer.byteLength - before).toBeLessThan(1.1 * tap.memoryBytes + 500_000);
     tap.free();
   });
@@ -397,7 +397,7 @@ test("a key that is coarser than 5-tuples is listed as it is", () => {
         1,
       );
       batch!.flags[0] = FLAG_IPID;
-      // toBatches keys by 5-tuple, which drops the DSCP: set it again.
+      // toBatches keys by 5-tuple, which drops the DSCP, so it is set again.
       batch!.meta.set([0, 46 << 8]);
       const mask = spec.store(kernels);
       kernels.call.keyFlows(batch!.address, mask, DEFAULT_SEED);

@@ -1,9 +1,9 @@
 /**
- * MAPLE's tap: folds rows with a delay into an epoch's store.
+ * MAPLE's tap: adds rows with a delay to an epoch's store.
  *
- *   ribbon (default)   keeps the epoch's packets in a buffer of fixed capacity; sealing chooses centres from their own delays,
- *                      builds the stores and the list of flows. Memory: tapBytes(); overload sheds packets and counts them.
- *   svbf, comb, …      as the paper has it: centres come from the pipeline (two epochs behind), packets go into the filters as they come
+ *   ribbon (default)   keeps the epoch's packets in a buffer of fixed capacity; sealing chooses centres from their delays and builds
+ *                      the stores and the list of flows. Memory: tapBytes(); on overload, packets are dropped and counted.
+ *   svbf, comb, …      as in the paper: centres come from the pipeline (two epochs behind), packets go into the filters as they arrive
  */
 import type { Kernels } from "../../base/kernels.ts";
 import { Random } from "../../base/random.ts";
@@ -28,7 +28,7 @@ import { RibbonStore } from "./stores/ribbon.ts";
 const PACKETS_PER_GROUP = 16;
 const MIN_GROUPS = 8;
 
-/** An epoch of a store that takes packets as they come. */
+/** An epoch of a streaming store, which takes packets as they arrive. */
 interface Streaming {
   pipeline: CentrePipeline;
   cells: CellTable;
@@ -42,7 +42,7 @@ export class MapleTap implements Tap {
   readonly #seed: bigint;
   readonly #buffer: EpochBuffer;
   readonly #nsPerByte: number;
-  /** Learns centres; null where each epoch has its own. */
+  /** Learns centres; null if each epoch has its own. */
   readonly #pipeline: CentrePipeline | null;
   #streaming: Streaming | null = null;
   #codes = 0;
@@ -76,7 +76,7 @@ export class MapleTap implements Tap {
     if (!built) this.#codes = context.kernels.alloc(BATCH_ROWS * 2);
   }
 
-  /** Times do not enter the store: a packet is asked by its identity, within an epoch. */
+  /** Times do not enter the store: a packet is looked up by its identity within an epoch. */
   begin(): void {
     this.#buffer.begin();
     if (isBuilt(this.#parameters.store)) return;
@@ -109,7 +109,7 @@ export class MapleTap implements Tap {
     if (this.#codes !== 0) this.#kernels.free(this.#codes);
   }
 
-  /** Records that list keys, and streaming stores, keep the layout that they always had. */
+  /** Records that list keys, and streaming stores, keep their original layout. */
   get #compact(): boolean {
     return isBuilt(this.#parameters.store) && this.#parameters.index !== "true";
   }
@@ -118,7 +118,7 @@ export class MapleTap implements Tap {
     return identity === "digest" ? this.#buffer.digests : this.#buffer.flowKeys;
   }
 
-  /** The epoch is over: centres, codes, stores. */
+  /** Ends the epoch: chooses centres, assigns codes, builds stores. */
   #build(): SealedEpoch {
     const kernels = this.#kernels;
     const buffer = this.#buffer;
@@ -143,7 +143,7 @@ export class MapleTap implements Tap {
         sections.index = buffer.flowDelays(codes, cells.groups, DELAY_FLOWS_PER_BUCKET);
       return this.#sealed(sections, cells.groups);
     } finally {
-      // Also where the memory was exhausted on the way.
+      // Also if memory ran out before.
       kernels.free(codes);
       cells.free();
     }
@@ -161,13 +161,13 @@ export class MapleTap implements Tap {
     if (this.#pipeline) return this.#pipeline.current;
     const histogram = histogramOf(this.#kernels, this.#buffer.delays, count);
     const { k, s0 } = this.#parameters;
-    // A group costs about 14 bytes: in a small epoch fewer groups than k, or their sums would cost more than the packets.
+    // A group costs about 14 bytes. In a small epoch, k groups would cost more than the packets, so there are fewer.
     const groups = Math.min(k, Math.max(MIN_GROUPS, Math.ceil(count / PACKETS_PER_GROUP)));
     if (this.#parameters.store === "mixed") return pairedCentres(histogram, groups, s0);
     return epochCentres(histogram, groups, { scale: "log", s0Ns: s0 });
   }
 
-  /** Empty filters and centres for the epoch that begins. */
+  /** Sets up empty filters and centres for the new epoch. */
   #open(pipeline: CentrePipeline): void {
     const centres = pipeline.current;
     const { capacity } = this.#parameters;
@@ -180,7 +180,7 @@ export class MapleTap implements Tap {
     this.#streaming = { pipeline, cells: new CellTable(this.#kernels, centres), stores: new Map(stores) };
   }
 
-  /** What was just appended goes into the filters. */
+  /** Adds the rows just appended to the filters. */
   #stream({ pipeline, cells, stores }: Streaming): void {
     const buffer = this.#buffer;
     const { count, delays } = buffer;

@@ -1,9 +1,9 @@
 /**
- * From RLI's sums to answers: equations 5 and 6, with what the references tell about the error.
+ * From RLI's sums to answers: equations 5 and 6, plus the errors that the references show.
  *
- * An interval has two parts. What the line misses is different in every gap and averages out over the gaps that a flow lies in. What is the same for all packets
- * does not: the clock of the references' sender, a wrong drain rate, packets that a token bucket lets through without holding them for their
- * transmission, and what references themselves add to the packets behind them. Both are stated at the confidence asked for, the second whole.
+ * An interval has two parts. The error of the line differs from gap to gap and averages out over the gaps that a flow lies in. Errors common to all packets do
+ * not: the clock of the references' sender, a wrong drain rate, packets that a token bucket passes without delaying them by their transmission, and the delay
+ * that references add to packets behind them. Both are at the requested confidence; the second part is added in full.
  */
 
 import { LogHistogram } from "../../base/math/log-histogram.ts";
@@ -22,13 +22,13 @@ import type { RliParameters } from "./parameters.ts";
 import { type Counters, type DelaySums, decodeRli, type RliFlows, type RliSketch } from "./payload.ts";
 
 const QUANTILES = [0.5, 0.9, 0.99];
-/** How far the errors of a flow in different gaps are correlated: one that always comes at the same place of a burst meets the same part of the queue each time. */
+/** Correlation of a flow's errors in different gaps: a flow that always arrives at the same place of a burst meets the same part of the queue each time. */
 const ALIKE_IN_GAPS = 0.01;
-/** ns: times and delays are whole. */
+/** ns: times and delays are integers. */
 const ROUNDING_NS = 1;
-/** Gaps that the link was busy for, from which the rate at which it drains is believed. */
+/** Number of gaps with a busy link from which on the measured drain rate is trusted. */
 const BUSY_GAPS = 20;
-/** Share of packets nearer to the one before than their transmission takes, beyond which the queue is not a plain link. */
+/** Share of packets closer to the previous one than their transmission time, above which the queue is not a plain link. */
 const HURRIED_SHARE = 0.001;
 
 export function estimateRli(input: EstimateInput<RliParameters>): EstimatorAnswer {
@@ -44,16 +44,16 @@ export function estimateRli(input: EstimateInput<RliParameters>): EstimatorAnswe
   };
 }
 
-/** What an epoch shows of the link and the references, alike for all its packets. */
+/** What an epoch shows about the link and the references; the same for all its packets. */
 interface Link {
   nsPerByte: number;
-  /** As gaps that the link was busy for tell; null where there were too few. */
+  /** Measured in gaps with a busy link; null if there were too few. */
   measuredNsPerByte: number | null;
   /** Packets came through faster than the link can transmit them. */
   bucket: boolean;
-  /** Error of the references' times, root mean square, and what rounding adds. */
+  /** Root mean square error of the references' times, including rounding. */
   clockNs: number;
-  /** What references add to packets, on average. */
+  /** Mean delay that references add to packets. */
   dragNs: number;
 }
 
@@ -107,7 +107,7 @@ const NOT_OF_ALL: NoAnswer = {
   text: "the record is of an earlier version and has the standard deviation of the kept flows only",
 };
 
-/** A record of an earlier version has the mean of the flows that were kept: the others may lie anywhere among the delays that were seen. */
+/** A record of an earlier version has the mean of the kept flows only: the others may lie anywhere among the observed delays. */
 function ofKeptFlows(mean: Interval, { counters, total }: RliSketch): Interval {
   const { answered, unselected, shed } = counters;
   const share = answered / (answered + unselected + shed);
@@ -134,8 +134,8 @@ interface Sums extends DelaySums {
 }
 
 /**
- * What all packets of a flow err by alike, as half widths, and by how much the mean is to be moved. In a token bucket with tokens a packet is not held for its transmission: the
- * mean is that of packets let through at once, and it may be as high as equation 1 has it.
+ * Returns the half widths of the errors common to all packets of a flow, and by how much to shift the mean. In a token bucket with tokens, a packet is not
+ * delayed by its transmission: the mean is that of packets passed at once, and it may be as high as equation 1 has it.
  */
 function alike({ packets, excess, idle }: DelaySums & { packets: number }, link: Link) {
   const through = link.bucket ? (idle * link.nsPerByte) / packets : 0;
@@ -151,8 +151,8 @@ function alike({ packets, excess, idle }: DelaySums & { packets: number }, link:
 }
 
 /**
- * The line's part of the mean's error is sqrt(errors) / n, and what does not average out over gaps. The deviation of the true delays differs from that of the interpolated ones by no more than the root mean square of the
- * errors (the triangle inequality of the L2 norm).
+ * The line's part of the mean's error is sqrt(errors) / n, plus what does not average out over gaps. The standard deviation of the true delays differs from
+ * that of the interpolated ones by at most the root mean square of the errors (triangle inequality of the L2 norm).
  */
 function answer(sums: Sums, link: Link, confidence: number) {
   const { packets, gaps, sum, squares, errors, misses } = sums;
@@ -179,7 +179,10 @@ function answer(sums: Sums, link: Link, confidence: number) {
   return { mean, stdev };
 }
 
-/** Each gap's error is known from two misses and what their neighbourhood adds: two and a half degrees of freedom (with three, dense references on an idle link hold 92.6 %). */
+/**
+ * Each gap's error is known from two misses and what their neighbourhood adds: 2.5 degrees of freedom (with three, only 92.6 % of intervals hold for dense
+ * references on an idle link).
+ */
 const quantiles = new Map<string, number>();
 function quantileOf(gaps: number, confidence: number): number {
   const freedom = Math.min(2.5 * gaps, 300);

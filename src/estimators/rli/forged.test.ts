@@ -1,4 +1,4 @@
-/** References that somebody else sends: RLI goes on with its own sender's. */
+/** Forged references from another sender: RLI must keep using those of its own sender. */
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -40,7 +40,7 @@ function stamp({ atNs, sequence, delayNs, session = 1, src = "10.0.0.9", key }: 
   return { timeNs, src, dst: "10.2.0.9", sport: 862, dport: 862, ipid: sequence & 0xffff, payload };
 }
 
-/** What packets take: up and down between 200 and 800 us. */
+/** Delay of packets: oscillates between 200 and 800 us. */
 const delayAt = (atNs: number) => Math.round(500_000 + 300_000 * Math.sin(atNs / (40 * MS)));
 const own = (change: (r: Reference, i: number) => Reference = (r) => r): SmallPacket[] =>
   Array.from({ length: REFERENCES }, (_, i) =>
@@ -89,7 +89,7 @@ async function expectTruth(references: readonly SmallPacket[], within = 0.01, te
   return { counters, notes };
 }
 
-/** 17 among 1,000. */
+/** 17 forged references among 1,000. */
 const forge = (make: (atNs: number, i: number) => Reference) =>
   Array.from({ length: 17 }, (_, i) => stamp(make((50 + 55 * i) * MS + 300_000, i)));
 
@@ -191,7 +191,7 @@ describe("authenticated references", () => {
 
   test("records name no key", () => {
     expect(formatParameters(rli, parseParameters(rli, "authenticated=true"))).not.toMatch(/key/);
-    // Nor do those without it look different from earlier ones.
+    // Parameters of records without it must look as before.
     expect(formatParameters(rli, parseParameters(rli, ""))).not.toMatch(/authenticated|source|every/);
   });
 

@@ -1,4 +1,4 @@
-/** What an interval of RLI holds besides the misses of the line: src/evaluate/rli-intervals.test.ts counts how often the truth lies inside. */
+/** The parts of RLI's interval other than the line's errors. src/evaluate/rli-intervals.test.ts counts how often the truth lies inside. */
 import { describe, expect, test } from "vitest";
 import { makeBatch, type Row } from "../../../tests/support/small-batch.ts";
 import { Kernels } from "../../base/kernels.ts";
@@ -51,7 +51,7 @@ function queue(
   const rows: Packet[] = [];
   let [sum, packets] = [0, 0];
   for (const { atNs, bytes, own } of sent) {
-    // The time at which the tokens for this packet have come; no more than `credit` bytes are saved up.
+    // The time at which the tokens for this packet are available; at most `credit` bytes are saved up.
     freeNs = Math.max(freeNs, atNs - credit * NS) + bytes * NS;
     const leaves = Math.max(atNs, freeNs);
     if (own) rows.push(reference(leaves, leaves - atNs, bytes));
@@ -64,7 +64,7 @@ function queue(
   return { rows, meanNs: sum / packets };
 }
 
-/** 1,000-byte packets each 5 ms, in the second half each 0.9 ms; a reference of 100 bytes each 3 ms; each somewhere within its time. */
+/** 1,000-byte packets every 5 ms, in the second half every 0.9 ms; a 100-byte reference every 3 ms; each at a random time within its interval. */
 function sendings() {
   const sent: { atNs: number; bytes: number; own: boolean }[] = [];
   const random = new Random(3);
@@ -106,7 +106,7 @@ describe("the drain rate", () => {
 });
 
 test("behind a growing queue the line read at arrivals is a transmission off, read at transmissions it is not", () => {
-  // Twice what drains: the queue grows by half the time that goes by.
+  // Twice the drain rate: the queue grows by half the elapsed time.
   const random = new Random(5);
   const sent: { atNs: number; bytes: number; own: boolean }[] = [];
   for (let t = 0; t < 1e9; t += 0.5e6)
@@ -115,13 +115,13 @@ test("behind a growing queue the line read at arrivals is a transmission off, re
     sent.push({ atNs: t + Math.floor(3e6 * random.float()), bytes: 100, own: true });
   const { rows, meanNs } = queue(sent.sort((a, b) => a.atNs - b.atNs));
   const off = (line: string) => ask(rows, `drain=8e6,line=${line}`).mean.valueNs - meanNs;
-  // A packet takes 1 ms; the slope is a half.
+  // A packet takes 1 ms, and the slope is one half.
   expect(off("arrival")).toBeGreaterThan(0.4e6);
   expect(Math.abs(off("transmission"))).toBeLessThan(0.1e6);
 });
 
 test("a token bucket is noticed: a note names packets that passed at once, and the interval covers both", () => {
-  // Now and then three packets at once: more than a plain link could let through.
+  // Occasionally three packets at once: more than a plain link could let through.
   const sent = sendings();
   for (let t = 2.5e6; t < 1e9; t += 100e6)
     for (let i = 0; i < 3; i++) sent.push({ atNs: t, bytes: 1000, own: false });
@@ -133,7 +133,7 @@ test("a token bucket is noticed: a note names packets that passed at once, and t
   expect(notes).toMatch(/closer together than the drain rate allows/);
   expect(mean.lowNs).toBeLessThan(meanNs);
   expect(mean.highNs).toBeGreaterThan(meanNs);
-  // A sixth of the packets found the queue empty; their transmissions are not in the value.
+  // A sixth of the packets found the queue empty; their transmissions are not part of the value.
   expect(mean.valueNs).toBeLessThan(meanNs + 50e3);
 });
 
@@ -148,7 +148,10 @@ test("packets long after the last reference may be as far off as delays ever wer
 });
 
 describe("what packets without a pause between them tell", () => {
-  /** Each 40 ms a burst of ten packets of 1,000 bytes, at twice the rate that drains, and 5 ms after the last has left, a lone one of 100; references of 40 bytes at random moments, one in 10 ms. */
+  /**
+   * Every 40 ms, a burst of ten 1,000-byte packets at twice the drain rate, and a single 100-byte packet 5 ms after the last one has left. 40-byte references
+   * at random times, one per 10 ms.
+   */
   function bursts() {
     const random = new Random(9);
     const sent: { atNs: number; bytes: number; own: boolean }[] = [];
@@ -169,7 +172,7 @@ describe("what packets without a pause between them tell", () => {
   };
 
   test("behind a pause a packet has not waited, whatever the references beside it did", () => {
-    // 100 bytes take 100 us; the line spreads the bursts' waits over all packets of the gaps.
+    // 100 bytes take 100 us. The line spreads the bursts' waiting times over all packets of the gaps.
     expect(Math.abs(lone("drain=8e6,line=backlog") - 100e3)).toBeLessThan(2e3);
     expect(lone("drain=8e6")).toBeGreaterThan(200e3);
   });

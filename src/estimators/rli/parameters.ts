@@ -1,4 +1,4 @@
-/** RLI's parameters: those of the queue, of the references, and of the flow table. */
+/** RLI's parameters: for the queue, the references and the flow table. */
 import { UsageError } from "../../base/errors.ts";
 import { checkSource } from "../../delays/reference-source.ts";
 import { STAMP_PORT } from "../../delays/stamp.ts";
@@ -24,7 +24,7 @@ export interface RliParameters extends ParameterValues {
   /** An address; "": any. */
   source: string;
   authenticated: boolean;
-  /** 0: references are packets of their own. */
+  /** 0: references are separate packets. */
   every: number;
 }
 
@@ -139,7 +139,7 @@ export const RLI_PARAMETERS: readonly ParameterSpec[] = [
     name: "every",
     isNew: true,
     kind: "integer",
-    // Left out: never. As a value it would be no reference at all.
+    // Default: never. 0 as an explicit value would mean no references at all, so the minimum is 1.
     default: 0,
     min: 1,
     max: 1_000_000,

@@ -1,28 +1,28 @@
 /**
- * The payload of RLI, version 2. Flows lie in rising order of their hash (then of their key), each once.
+ * The payload of RLI, version 2. Flows are in ascending order of their hash (then of their key), each once.
  *
  *   u8      estimator: 0 rli, 1 rli-l
- *   u8      1 where flows have quantiles, else 0; plus 2 where the sums of all delays hold packets of flows that are not kept too
- *   u16     2, the version (version 1 has 0 here and is refused: it does not hold what intervals rest on)
+ *   u8      1 if flows have quantiles, else 0; plus 2 if the sums of all delays also include packets of flows that are not kept
+ *   u16     2, the version (version 1 has 0 here and is refused: it lacks what intervals are based on)
  *   u32     fingerprint: CRC-32C of the seed (u64) and of the parameters' text: which packets were kept, and how
- *   varint  x 10: regular packets, answered, by one reference only, of those because the buffer was full, unanswered, of flows not selected, of flows that
- *           found no place, references predicted from their neighbours, packets nearer to the one before than the drain rate allows, gaps that the link was busy for
- *   varint  x 6: references used, lost, duplicate, overtaken, forged, times that their sender began anew
+ *   varint  x 10: regular packets, answered, by one reference only, of those because the buffer was full, unanswered, of unselected flows, of flows that
+ *           did not fit, references predicted from their neighbours, packets closer to the previous one than the drain rate allows, gaps with a busy link
+ *   varint  x 6: references used, lost, duplicate, overtaken, forged, times that their sender restarted
  *   i64     sum of all delays, ns
  *   f64     x 5: sum of squares; min; max; errors (sum over gaps of (packets x miss)^2); misses (sum over packets of miss^2)
- *   f64     x 4: timestamps (sum over packets of the squared error of the references' times); bytes and ns of gaps that the link was busy for; drag (ns of
+ *   f64     x 4: timestamps (sum over packets of the squared error of the references' times); bytes and ns of gaps with a busy link; drag (ns of
  *           transmission of references that packets came behind)
- *   zigzag  x 2: bytes of packets beyond those of their references; the same of packets beside references that found the queue empty
+ *   zigzag  x 2: bytes of packets beyond those of their references; the same for packets next to references that found the queue empty
  *   varint  flows
  *   per flow:
  *     u64     flow hash
- *     u64     key: meta; its bit 59 is set for IPv6
+ *     u64     key: meta; bit 59 is set for IPv6
  *     u64     key: addrA; IPv6: addrB, addrC, addrD follow
  *     varint  packets, varint gaps between references that they lie in
  *     i64     sum of delays
  *     f64     sum of squares, f64 errors, f64 misses
  *     zigzag  x 2: bytes beyond the references', and in an empty queue, as above
- *     where there are quantiles: varint buckets, then per bucket in rising order zigzag bucket (the first) or varint step to it, varint packets
+ *     if there are quantiles: varint buckets, then per bucket, ascending, zigzag bucket (the first) or varint step to it, varint packets
  */
 
 import { ByteReader, ByteWriter, crc32c } from "../../base/bytes.ts";
@@ -57,28 +57,28 @@ export interface DelaySums {
   sum: bigint;
   squares: number;
   errors: number;
-  /** Sum over packets of the expected square of each one's error. */
+  /** Sum over packets of the expected square of each packet's error. */
   misses: number;
-  /** Bytes of the packets beyond those of their references: what the answer owes to the drain rate. */
+  /** Bytes of the packets beyond those of their references: the part of the answer that depends on the drain rate. */
   excess: number;
-  /** The same of packets beside references as fast as the fastest. */
+  /** The same for packets next to references as fast as the fastest one. */
   idle: number;
 }
 
-/** What is known of the epoch as a whole only. */
+/** Values known only for the epoch as a whole. */
 export interface EpochSums extends DelaySums {
   minimum: number;
   maximum: number;
-  /** Sum over packets of the squared error of the references' times, as their sender says. */
+  /** Sum over packets of the squared error of the references' times, as stated by their sender. */
   timestamps: number;
-  /** Gaps that the link was busy for. */
+  /** Bytes and duration of gaps with a busy link. */
   busyBytes: number;
   busyNs: number;
-  /** ns: transmissions of references that packets came behind. */
+  /** ns: transmission times of references that packets came behind. */
   drag: number;
 }
 
-/** Flows as columns, in rising order of hash and key, each once. */
+/** Flows as columns, ascending by hash and key, each once. */
 export interface RliFlows extends FlowKeys {
   count: number;
   packets: Float64Array;
@@ -90,14 +90,14 @@ export interface RliFlows extends FlowKeys {
   misses: Float64Array;
   excess: Float64Array;
   idle: Float64Array;
-  /** Bucket (src/base/math/log-histogram.ts) and packets, in rising order; null where none are kept. */
+  /** Bucket (src/base/math/log-histogram.ts) and packets, ascending; null if none are kept. */
   buckets: [number, number][][] | null;
 }
 
 export interface RliSketch {
   leftOnly: boolean;
   quantiles: boolean;
-  /** `total` and `answered` are over all regular packets beside references, whether or not their flow was kept. (Records of earlier versions: over flows kept alone.) */
+  /** `total` and `answered` include all regular packets next to references, even if their flow was not kept. (Records of earlier versions: kept flows only.) */
   ofAll: boolean;
   fingerprint: number;
   counters: Counters;
@@ -133,7 +133,7 @@ export function fingerprint(seed: bigint, parameters: RliParameters): number {
   const { line, drain, longest, session, port, select, rate, idle, max, buffer } = parameters;
   const { source, authenticated, every } = parameters;
   out.utf8([line, drain, longest, session, port, select, rate, idle, max, buffer].join());
-  // Not there in records of earlier versions.
+  // Not present in records of earlier versions.
   if (source !== "" || authenticated || every > 0) out.utf8([source, authenticated, every].join());
   return crc32c(out.view());
 }
@@ -155,7 +155,7 @@ export function emptyFlows(count: number, quantiles: boolean): RliFlows {
   };
 }
 
-/** Flows must be in order. */
+/** Flows must be sorted. */
 export function encodeRli(sketch: RliSketch): Uint8Array {
   const out = new ByteWriter(128 + 64 * sketch.flows.count);
   out.u8(sketch.leftOnly ? 1 : 0);
@@ -197,7 +197,7 @@ function encodeBuckets(out: ByteWriter, buckets: readonly [number, number][]): v
   }
 }
 
-/** Refuses what was not made with these parameters, and with this seed where it is given. */
+/** Throws if the payload was not made with these parameters (and this seed, if given). */
 export function decodeRli(sealed: SealedEpoch, parameters: RliParameters, seed?: bigint): RliSketch {
   const reader = new ByteReader(sealed.payload, { file: NAME });
   const bad = (message: string) => new FormatError("bad-record", NAME, reader.offset, message);
@@ -219,7 +219,7 @@ export function decodeRli(sealed: SealedEpoch, parameters: RliParameters, seed?:
   if (counters.answered + counters.unanswered + (ofAll ? 0 : left) !== counters.packets)
     throw bad("packets do not add up");
   const count = reader.varint();
-  // 60 bytes is the minimum size of a flow.
+  // A flow takes at least 60 bytes.
   if (count > reader.remaining / 60) throw bad(`${count} flows do not fit into what is there`);
   const flows = emptyFlows(count, quantiles);
   let packets = 0;
@@ -310,7 +310,7 @@ function addBuckets(a: readonly [number, number][], b: readonly [number, number]
   return [...counts].sort((x, y) => x[0] - y[0]);
 }
 
-/** The flows of any lists in order, records of the same flow added up, flows without packets left out. */
+/** Merges lists into one sorted list: adds up records of the same flow, drops flows without packets. */
 export function joinFlows(lists: readonly RliFlows[]): RliFlows {
   const all = lists.flatMap((list) => Array.from({ length: list.count }, (_, i) => ({ list, i })));
   const kept = all.filter(({ list, i }) => list.packets[i]! > 0);
@@ -351,7 +351,7 @@ function addNumbers(a: EpochSums, b: EpochSums): EpochSums {
   return out;
 }
 
-/** Parts of a stream that follow each other in time, or taps that each had references of their own. */
+/** Merges parts of a stream that follow each other in time, or taps with different references. */
 export function mergeRli(a: RliSketch, b: RliSketch): RliSketch {
   if (a.fingerprint !== b.fingerprint) {
     throw new FormatError("bad-record", NAME, 4, "the two were made with different seeds or parameters");
@@ -377,7 +377,7 @@ export function mergeRli(a: RliSketch, b: RliSketch): RliSketch {
   };
 }
 
-/** The flows as others' decoders want them; complete only where none were left out. */
+/** Returns the flows in the form that other estimators' decoders need; complete only if none were left out. */
 export function knownFlows({ flows, counters }: RliSketch): KnownFlows {
   const { count } = flows;
   return {

@@ -66,7 +66,7 @@ function ask(sealed: SealedEpoch, text = "", flows: KnownFlows | null = null, co
   });
 }
 
-/** Packets and sum of delays by flow, as small-batch.ts numbers them. */
+/** Packets and sum of delays by flow, numbered as in small-batch.ts. */
 function byFlow(sketch: RliSketch): Record<number, { packets: number; sum: number }> {
   const out: Record<number, { packets: number; sum: number }> = {};
   for (let i = 0; i < sketch.flows.count; i++) {
@@ -80,15 +80,15 @@ describe("the line between references", () => {
     // 8e9 bit/s: a byte takes a nanosecond.
     const rows = [reference(1000, 500), regular(2000), reference(3000, 900)];
     expect(read(seal(rows, "drain=8e9,line=arrival"), "drain=8e9,line=arrival").total.sum).toBe(736n);
-    // Its transmission began 100 ns before it arrived, that of the reference 64: 36 ns nearer on a slope of 400 / 2000.
+    // Its transmission began 100 ns before it arrived, the reference's 64 ns: 36 ns earlier on a slope of 400 / 2000.
     expect(read(seal(rows, "drain=8e9"), "drain=8e9").total.sum).toBe(736n - 7n);
   });
 
   test("on a busy link a packet was sent half way where the middle of its transmission is", () => {
-    // A queue that drains 1 byte per ns: the right reference was in it before the left one left.
+    // A queue that drains 1 byte per ns: the right reference entered it before the left one left.
     const rows = [reference(0, 1000, 100), reference(10_000, 8000, 100)];
     rows.push(regular(15_000, 1, 5000), reference(15_100, 12_000, 100));
-    // Sent at 2000 and 3100; its middle, at 12,500, is 2550 of 5100 from the left one's.
+    // Sent at 2000 and 3100. The packet's middle, at 12,500, is 2550 of 5100 after the left reference's.
     expect(read(seal(rows, "drain=8e9"), "drain=8e9").total.sum).toBe(15_000n - 2550n);
   });
 
@@ -115,7 +115,7 @@ describe("the line between references", () => {
     expect(total.sum).toBe(400n + 150n);
   });
 
-  /** The twin: for every packet look left and right. */
+  /** The slow reference looks left and right for every packet. */
   test("equals a slow twin, for any stream", () => {
     const event = fc.record({
       gap: fc.integer({ min: 0, max: 5000 }),
@@ -192,7 +192,7 @@ describe("epochs", () => {
       [141, 281],
       [281, 400],
     ] as const) {
-      // Cut behind references: 140 and 280 are some.
+      // The cuts are behind references: 140 and 280 are references.
       tap.begin(1000 * from);
       const batch = batchOf(rows.slice(from, to));
       tap.update(batch, 0, batch.count);
@@ -371,7 +371,7 @@ test("the delay column holds what the tap sums, whatever the batches are", async
       own ? reference(time, 10_000 + ((i * 37) % 900)) : regular(time, 1 + (i % 11), 60 + (i % 1000)),
     );
   }
-  // The column is made with backlogs.
+  // The delay column is made with backlogs.
   const text = "drain=1e9,line=backlog";
   const expected = byFlow(read(seal(rows, text), text));
   for (const [size, hold] of [

@@ -1,14 +1,13 @@
 /**
- * RLI (Lee, Duffield, Kompella; section III): per-flow delay at the receiving point alone, between reference packets that carry their sending time. The delay of
- * a regular packet is read off the line through the references before and behind it, with its own time of transmission
- * (equation 1), and summed per flow.
+ * RLI (Lee, Duffield, Kompella; section III): per-flow delay at the receiving point alone, between reference packets that carry their sending time. The delay
+ * of a regular packet is interpolated on the line through the references before and after it, plus its own transmission time (equation 1), and summed per flow.
  *
- * Assumes: packets near in time are delayed alike (one queue in order); references pass where the packets pass; the clocks of the references' sender and of the
- * receiving point are one. Fails by: priorities, several paths and fabrics, where delays of neighbours have nothing to do with each other, and nothing
- * in the stream shows it; an interval then is too narrow. Intervals come from references predicted from their neighbours, and from how
- * much of the time that the link had been busy references waited for (kernels/rli/backlog.ts).
+ * Assumes: packets close in time have similar delays (one FIFO queue); references take the packets' path; the references' sender and the receiving point share
+ * one clock. Fails with priorities, several paths and fabrics: delays of neighbours are then unrelated, nothing in the stream shows it, and intervals are too
+ * narrow. Intervals come from references predicted from their neighbours, and from how much of the link's busy time references waited for
+ * (kernels/rli/backlog.ts).
  *
- * Memory: 128 bytes per flow and its index, 24 bytes per buffered packet. In a full table new flows are only counted, unless `idle` lets old ones go.
+ * Memory: 128 bytes per flow and its index, 24 bytes per buffered packet. If the table is full, new flows are only counted, unless `idle` evicts old ones.
  */
 import type { Estimator } from "../estimator.ts";
 import { keepFlows } from "../keep-flows.ts";
@@ -32,7 +31,7 @@ export const rli: Estimator<RliParameters> = {
   },
   answers: ["segment", "flow"],
   needs: { sender: false, delays: false, flows: "none", injected: "reference" },
-  /** Every n-th packet is a reference where its delay is known by other means. */
+  /** Every n-th packet serves as a reference; its delay must be known by other means. */
   mayNeedDelays: ({ every }) => every > 0,
   parameters: RLI_PARAMETERS,
   complete: completeRli,
@@ -41,7 +40,7 @@ export const rli: Estimator<RliParameters> = {
     const merged = mergeRli(decodeRli(a, parameters), decodeRli(b, parameters));
     return { payload: encodeRli(merged), packets: a.packets + b.packets };
   },
-  /** Delays do not count from the epoch's start. */
+  /** Delays do not depend on the epoch's start. */
   rebase: (sealed) => sealed,
   flowList: {
     atSender: false,

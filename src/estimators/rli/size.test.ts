@@ -22,7 +22,7 @@ describe("size rli", () => {
       expect(middle).toBeLessThan(predictError(utilisation, 100, 10));
       expect(middle).toBeGreaterThan(predictError(utilisation, 30, 100));
     }
-    // Nothing is promised beyond the table.
+    // Nothing is predicted beyond the table.
     expect(predictError(0.7, 1, 1e6)).toBe(predictError(0.7, 10, 1000));
   });
 

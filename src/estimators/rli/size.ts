@@ -1,9 +1,10 @@
 /**
- * A reference rate, a buffer and a flow table for what is expected, and how well RLI will do.
+ * Chooses a reference rate, a buffer and a flow table for the expected traffic, and predicts RLI's accuracy.
  *
- * How far the line is off depends on how delays change between references, which no formula predicts. The basis is measured: median relative error of flows
- * of a size on the reference traffic (400 kpps, bursts, one link into one queue) with one reference per so many packets, at three utilisations (bench/rli.ts, part
- * `size`, prints the table and checks it). Between its points errors are interpolated on logarithms; beyond 1,000 packets a flow is no more accurate than at 1,000.
+ * The error of the line depends on how delays change between references, which no formula predicts. So the basis is a measurement: the median relative error of
+ * flows of a size on the reference traffic (400 kpps, bursts, one link into one queue) for several reference rates and three utilisations (bench/rli.ts, part
+ * `size`, prints and checks the table). Errors between its points are interpolated on logarithms; above 1,000 packets, a flow is no more accurate than at
+ * 1,000.
  */
 
 import { UsageError } from "../../base/errors.ts";
@@ -14,7 +15,7 @@ import type { SizeAnswer, SizePrediction, SizeRequest } from "../estimator.ts";
 import { defaultParameters } from "../parameters.ts";
 import { completeRli, RLI_PARAMETERS, type RliParameters } from "./parameters.ts";
 
-/** One reference per so many packets, and packets of a flow. */
+/** Packets per reference, and packets of a flow. */
 export const SIZE_EVERY = [10, 30, 100, 300] as const;
 export const SIZE_FLOWS = [1, 10, 100, 1000] as const;
 /** Median relative error by utilisation, then by SIZE_EVERY, then by SIZE_FLOWS. */
@@ -50,10 +51,10 @@ export const SIZE_ERRORS: readonly { utilisation: number; errors: readonly (read
 
 const DEFAULT_FLOW = 100;
 const FLOW_BYTES = 128;
-/** Of the index: slots of 8 bytes, a power of two, at most half full. */
+/** The index has slots of 8 bytes; their number is a power of two, and at most half are used. */
 const INDEX_BYTES = 8;
 const BUFFERED_BYTES = 24;
-/** Gaps that may be lost one after the other before packets are answered by one reference only. */
+/** Consecutive gaps that may be lost before packets are answered by one reference only. */
 const SPARE_GAPS = 16;
 const HEADER_BYTES = 150;
 const PAYLOAD_FLOW_BYTES = 64;
@@ -104,7 +105,7 @@ export function sizeRli(request: SizeRequest): SizeAnswer<RliParameters> {
   };
 }
 
-/** Interpolated between the points of the table, on logarithms of all three. */
+/** Interpolates between the points of the table, on logarithms of all three. */
 export function predictError(utilisation: number, every: number, flowSize: number): number {
   const found = SIZE_ERRORS.find((row) => row.utilisation === utilisation);
   const { errors } = required(found, `a row of the table for ${utilisation}`);
@@ -115,7 +116,7 @@ export function predictError(utilisation: number, every: number, flowSize: numbe
   return Math.exp(along(row) * (1 - downward) + along(row + 1) * downward);
 }
 
-/** The point before a value, and how far it lies towards the next; the ends are not left. */
+/** Returns the point before a value, and its relative distance to the next point; values outside are clipped. */
 function between(points: readonly number[], value: number): [number, number] {
   const bounded = Math.min(entryAt(points, -1), Math.max(points[0]!, value));
   const i = Math.min(
@@ -125,7 +126,7 @@ function between(points: readonly number[], value: number): [number, number] {
   return [i, Math.log(bounded / points[i]!) / Math.log(points[i + 1]! / points[i]!)];
 }
 
-/** The rarest references that keep the error at every utilisation. */
+/** Returns the lowest reference rate that meets the error at every utilisation. */
 function chooseEvery(error: number, flowSize: number): number {
   const worst = (every: number) =>
     Math.max(...SIZE_ERRORS.map(({ utilisation }) => predictError(utilisation, every, flowSize)));
@@ -170,7 +171,7 @@ function choose(request: SizeRequest, every: number, notes: string[]): RliParame
   return { ...parameters, max: wanted === null ? maximum : Math.min(maximum, wanted) };
 }
 
-/** In a small memory fewer gaps may be lost one after the other: a quarter of it is for packets that wait, as long as that is a gap and its double. */
+/** With little memory, fewer consecutive gaps may be lost: a quarter of the memory is for waiting packets, but at least twice the packets of a gap. */
 function bufferFor(every: number, memoryBytes: number | null): number {
   const wanted = 2 ** Math.ceil(Math.log2(SPARE_GAPS * every));
   if (memoryBytes === null) return wanted;
@@ -179,7 +180,7 @@ function bufferFor(every: number, memoryBytes: number | null): number {
   return Math.min(wanted, Math.max(least, held));
 }
 
-/** With a full table. */
+/** Memory with a full table. */
 function memory({ buffer, max }: RliParameters): number {
   const slots = Math.max(4096, 2 ** Math.ceil(Math.log2(2 * max + 2)));
   return BUFFERED_BYTES * buffer + FLOW_BYTES * max + INDEX_BYTES * slots;

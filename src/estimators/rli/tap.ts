@@ -1,4 +1,4 @@
-/** RLI's tap: kernels/rli/rli.ts does the work; here the table is read out and sealed. */
+/** RLI's tap. kernels/rli/rli.ts does the work; this file reads the table and seals it. */
 
 import type { Kernels } from "../../base/kernels.ts";
 import { entryAt, entryOf } from "../../base/lists.ts";
@@ -18,7 +18,7 @@ import {
   type RliFlows,
 } from "./payload.ts";
 
-// Of kernels/rli/state.ts; in u32 words: the head with hash and key, then the flow's counters.
+// Layout of kernels/rli/state.ts, in u32 words: the head with hash and key, then the flow's counters.
 const BUFFERED_BYTES = 24;
 const RECORD_WORDS = 32;
 const HEAD_WORDS = 12;
@@ -69,7 +69,7 @@ export class RliTap implements Tap {
     return BUFFERED_BYTES * this.#parameters.buffer + (count + expired) * 4 * RECORD_WORDS + index + cells;
   }
 
-  /** References of the epoch before stay known where the stream goes on. */
+  /** Keeps the references of the previous epoch if the stream continues. */
   begin(epochStartNs: number, originNs: bigint = 0n): void {
     if (this.#sealed && !(originNs === this.#originNs && epochStartNs > this.#startNs)) {
       this.#kernels.call.rliForget(this.#address);
@@ -111,7 +111,7 @@ export class RliTap implements Tap {
       total: {
         sum: this.#kernels.i64[sums]!,
         squares: total[1]!,
-        // An empty epoch has neither; 0 is what a reader ignores.
+        // An empty epoch has neither; readers ignore the 0.
         minimum: answered ? total[2]! : 0,
         maximum: answered ? total[3]! : 0,
         errors: total[4]! + doubt,
@@ -164,7 +164,7 @@ export class RliTap implements Tap {
       out.gaps[i] = words[HEAD_WORDS + 3]!;
       out.sum[i] = this.#kernels.i64[own + 3]!;
       out.squares[i] = this.#kernels.f64[own + 4]!;
-      // The share of backlogs errs alike in all packets of a flow.
+      // The error of the backlog's share is the same in all packets of a flow.
       const doubt = float32(words[HEAD_WORDS + 5]!) ** 2;
       out.errors[i] = this.#kernels.f64[own + 5]! + doubt;
       out.misses[i] = this.#kernels.f64[own + 7]! + doubt / Math.max(1, words[HEAD_WORDS]!);
@@ -188,7 +188,7 @@ export class RliTap implements Tap {
     }
     for (const [i, of] of buckets.entries()) {
       if (of.length < 2) continue;
-      // A bucket that has overflowed its cell is there twice.
+      // A bucket that overflowed its cell is listed twice.
       const counts = new Map<number, number>();
       for (const [bucket, count] of of) counts.set(bucket, (counts.get(bucket) ?? 0) + count);
       buckets[i] = [...counts].sort((x, y) => x[0] - y[0]);

@@ -1,14 +1,14 @@
 /**
- * The answer to a question about packets: format `hoptime.packet-answer/1` (docs/formats/answer.md). Every group says how many of its
- * packets were answered (Match), guessed (Multi-Match) and not found.
+ * The answer to a question about packets: format `hoptime.packet-answer/1` (docs/formats/answer.md). Every group states how many of its packets
+ * were answered (Match), guessed (Multi-Match) and not found.
  */
 import type { FlowKey } from "../../capture/flow/flow-key.ts";
 
 export const PACKET_ANSWER_FORMAT = "hoptime.packet-answer/1";
-/** Its name before 0.2, which answers about segments have too: those about packets have a `matched`. */
+/** The format's name before 0.2. Answers about segments use it too; only those about packets have `matched`. */
 const FORMER_FORMAT = "hoptime.answer/1";
 
-/** An answer about packets from its JSON, also as earlier versions named it; null where it is none. */
+/** Reads an answer about packets from JSON, also in the former format. Returns null if it is something else. */
 export function readPacketAnswer(json: unknown): PacketAnswer | null {
   const given = json as Partial<PacketAnswer> | null;
   const format: unknown = given?.format;
@@ -19,7 +19,7 @@ export function readPacketAnswer(json: unknown): PacketAnswer | null {
 
 export interface PacketLatency {
   meanNs: number;
-  /** The mean of the true delays lies within, if the packets found were stored. */
+  /** Bounds of the true mean, provided the packets found were really stored. */
   lowNs: number;
   highNs: number;
   stdevNs: number;
@@ -33,7 +33,7 @@ export interface PacketLatency {
 export interface WorstPacket {
   /** Digest, or flow and IPID. */
   packet: string;
-  /** When the capture saw it, else the start of its epoch; ns since 1970. */
+  /** When the capture saw it; otherwise the start of its epoch. ns since 1970. */
   timeNs: string;
   delayNs: number;
   lowNs: number;
@@ -42,14 +42,14 @@ export interface WorstPacket {
 }
 
 export interface PacketGroup {
-  /** Null where a group is no flow key: all, or a packet asked by its digest. */
+  /** Null if the group is not a flow key: all packets, or a packet asked for by digest. */
   key: FlowKey | null;
   text: string;
   packets: number;
   matched: number;
   multi: number;
   missing: number;
-  /** Share of the packets that have an answer, and share of the answers that are guesses. */
+  /** Share of the packets that have an answer; share of the answers that are guesses. */
   coverage: number;
   guesses: number;
   latency: PacketLatency | null;
@@ -68,7 +68,7 @@ export interface PacketAnswer {
     asked: number;
     firstNs: string | null;
     lastNs: string | null;
-    /** Point's clock minus that of the capture asked about, where it was found to be another; else 0. */
+    /** The point's clock minus the capture's clock, if an offset was found; otherwise 0. */
     offsetNs: number;
     refused: { file: string; reason: string }[];
   };
@@ -76,7 +76,7 @@ export interface PacketAnswer {
   matched: number;
   multi: number;
   missing: number;
-  /** Of the compact form of question and answer (docs/formats/packet-question.md), and read from payloads. */
+  /** Size of question and answer in the wire format (docs/formats/packet-question.md), and bytes read from payloads. */
   bytes: { question: number; answer: number; read: number };
   groups: PacketGroup[];
   notes: string[];

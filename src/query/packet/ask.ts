@@ -1,6 +1,6 @@
 /**
- * A question about packets, answered from a point's records (MAPLE, section 4): which epochs, which packets of them, what their stores
- * say, put together by group. Works on parts of payloads: a packet costs a few hundred bytes read.
+ * Answers a question about packets from a point's records (MAPLE, section 4): chooses the epochs, looks their packets up in the stores and combines
+ * the answers by group. It reads only parts of payloads: a few hundred bytes per packet.
  */
 
 import type { RecordArchive } from "../../archive/archive.ts";
@@ -68,11 +68,11 @@ interface FlowAsked {
   hash: bigint;
   high: number;
   ipids: IpidRange[] | null;
-  /** IPIDs that were asked, in all epochs. */
+  /** The IPIDs asked for, over all epochs. */
   listed: IpidRange[];
 }
 
-/** Flows as the wire form has them, each a group; without ranges: the packets that the records list. */
+/** Answers flows in the wire format, one group each. Flows without IPID ranges: the packets that the records list. */
 export function askWireFlows(
   kernels: Kernels,
   epochs: PacketEpochs,
@@ -97,7 +97,7 @@ class Asking {
   readonly #notes: string[] = [];
   #questionBytes = 0;
   #withoutList = 0;
-  /** Point's clock minus the capture's, as far as it was found. */
+  /** The point's clock minus the capture's, if found. */
   #offsetNs = 0n;
 
   constructor(kernels: Kernels, epochs: PacketEpochs, question: PacketQuestion) {
@@ -114,7 +114,7 @@ class Asking {
     );
   }
 
-  /** Each digest is asked in every epoch of the time. */
+  /** Looks up each digest in every epoch of the time range. */
   digests(texts: readonly string[]): void {
     const digests = BigUint64Array.from(texts, parseDigest);
     const { answers, times, falsePositives, boundsHold } = lookupDigests(this.#epochs, digests);
@@ -180,7 +180,7 @@ class Asking {
       }
       let ranges = ipids ?? [];
       if (lookup.lists) {
-        // Only IPIDs that came by are asked: nothing else could be answered by chance.
+        // Only IPIDs that the records list are looked up, so no other IPID can get an answer by chance.
         const found = lookup.findFlow(high, words)?.ranges ?? [];
         ranges = ipids === null ? found : intersect(found, ipids);
       }
@@ -194,7 +194,7 @@ class Asking {
     return this.#groups.resultOf(words);
   }
 
-  /** All packets of the records. As one group without the slowest, nothing needs to be listed. */
+  /** Answers all packets of the records. For one group without slowest packets, nothing needs to be listed. */
   listed(): void {
     const asOne = parseGrouping(this.#question.group).kind === "all";
     this.#epochs.each((epoch) => {
@@ -255,7 +255,7 @@ class Asking {
     });
   }
 
-  /** Delays that are kept by flow are in no order: neither single packets nor runs of them can be answered. */
+  /** Throws if single packets or sub-flows are asked for: delays kept per flow have no order. */
   #requireUnordered(): void {
     const { kind } = parseGrouping(this.#question.group);
     if (kind !== "packet" && kind !== "subflow") return;
@@ -267,7 +267,7 @@ class Asking {
     );
   }
 
-  /** A flow whose delays are kept by its hash: all its packets, distinguished by nothing but their delays. */
+  /** Looks up a flow whose delays are kept by its hash: all of its packets, which differ only in their delays. */
   #askFlow(epoch: OpenEpoch, words: Uint32Array, hash: bigint): void {
     const answers = epoch.lookup.flowPackets(hash);
     if (!answers) return;
@@ -292,7 +292,7 @@ class Asking {
   }
 }
 
-/** Each digest in every epoch of the time, with the start of the epoch that answers. */
+/** Looks up each digest in every epoch of the time range. `times`: start of the epoch that answered. */
 export function lookupDigests(
   epochs: PacketEpochs,
   digests: BigUint64Array,
@@ -317,7 +317,7 @@ export function lookupDigests(
 
 function requireIdentity({ lookup, head }: OpenEpoch, identity: PacketIdentity, what: string): void {
   if (lookup.has(identity) || head.counters.packets === 0) return;
-  // An epoch without a single known delay keeps nothing: it is no reason to refuse.
+  // An epoch without any known delay stores nothing and is no reason to refuse.
   if (!lookup.has("digest") && !lookup.has("flow-ipid")) return;
   throw new UsageError(
     "not-supported",
@@ -326,7 +326,7 @@ function requireIdentity({ lookup, head }: OpenEpoch, identity: PacketIdentity, 
   );
 }
 
-/** What both lists of ranges hold, ascending; `listed` is ascending already. */
+/** Intersects two lists of ranges, ascending; `listed` is ascending already. */
 function intersect(listed: readonly IpidRange[], wanted: readonly IpidRange[]): IpidRange[] {
   return listed.flatMap((a) =>
     wanted.flatMap((b) => {

@@ -1,13 +1,13 @@
 /**
- * Packets of a capture as a question, and exact answers for single packets, in few bytes (docs/formats/packet-question.md). Little-endian.
+ * Wire format of a question about captured packets, and of exact answers for single packets (docs/formats/packet-question.md). Little-endian.
  *
  *   question: "HPQ1" u32 | kind u8 = 2 | flags u8 (2: look for the offset of the capture's clock) | from i64 | to i64 | count varint |
  *             slack varint ns | origin i64 ns | u64 key per packet | per packet: zigzag ns since the one before, wire bytes varint
- *   answer:   "HPA1" u32 | flags u8 = 2 | distinct varint | per distinct answer: kind u8 (1 Match, 2 Multi-Match), value, low, high f64 ns, variance f64 ns² |
- *             packets varint | per packet: varint, 0 No-Match, else the number of its answer
+ *   answer:   "HPA1" u32 | flags u8 = 2 | distinct varint | per distinct answer: kind u8 (1 Match, 2 Multi-Match), value, low, high f64 ns,
+ *             variance f64 ns² | packets varint | per packet: varint, 0 No-Match, else the number of its answer
  *
- * A reply over HTTP is a stream of pieces: type u8 | length u32 | bytes; type 1: an answer, for the next packets of the question; 2: JSON, what was asked and what it took, the last piece;
- * 3: JSON, why there is no more.
+ * A reply over HTTP is a stream of pieces: type u8 | length u32 | bytes. Type 1: answers to the next packets of the question. Type 2, the last
+ * piece: JSON, what was asked and what it cost. Type 3: JSON, the error that ended the answer.
  */
 import { ByteReader, ByteWriter } from "../../base/bytes.ts";
 import { FormatError } from "../../base/errors.ts";
@@ -20,9 +20,9 @@ export const ANSWER_MAGIC = 0x3141_5048; // "HPA1"
 export const CAPTURED_KIND = 2;
 const EXACT_ANSWERS = 2;
 const FIND_OFFSET = 2;
-/** A key, a byte of time and a byte of size. */
+/** Key, one byte of time and one byte of size. */
 const MIN_PACKET_BYTES = 10;
-/** No bound: the ends of i64. */
+/** Unbounded: the ends of i64. */
 export const FIRST_NS = -(2n ** 63n);
 export const LAST_NS = 2n ** 63n - 1n;
 
@@ -85,7 +85,7 @@ export function decodeCapturedQuestion(bytes: Uint8Array): CapturedQuestion {
   return { fromNs, toNs, slackNs, findOffset: (flags & FIND_OFFSET) !== 0, packets };
 }
 
-/** Stores give few distinct delays: each is written once. */
+/** Stores yield few distinct delays, so each distinct answer is written once. */
 export function encodeExactAnswers(answers: PacketAnswers): Uint8Array {
   const numbers = new Map<string, number>();
   const rows: number[] = [];
@@ -115,7 +115,7 @@ export function encodeExactAnswers(answers: PacketAnswers): Uint8Array {
   return out.finish();
 }
 
-/** Without the sizes of the groups behind the answers, which nobody needs any more. */
+/** Decodes answers. The group sizes behind them are not transmitted; they are no longer needed. */
 export function decodeExactAnswers(bytes: Uint8Array): PacketAnswers {
   const reader = new ByteReader(bytes, { file: "packet answer" });
   const bad = (message: string) => new FormatError("bad-record", reader.file, reader.offset, message);

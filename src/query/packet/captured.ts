@@ -1,6 +1,6 @@
 /**
- * Packets of a capture, as columns that can be asked about wherever the records are: when each was captured, its key (digest, or flow and IPID) and its size. Nothing of
- * the packets themselves is in them, so they may cross a network.
+ * The packets of a capture as columns: capture time, key (digest, or flow and IPID) and size of each. They contain no packet bytes, so they may be
+ * sent to whatever host holds the records.
  */
 import type { Kernels } from "../../base/kernels.ts";
 import { required } from "../../base/lists.ts";
@@ -13,22 +13,22 @@ import type { PacketEpochs } from "./epochs.ts";
 
 export interface CapturedPackets {
   count: number;
-  /** Times are counted from here, ns since 1970. */
+  /** Origin of the times, ns since 1970. */
   originNs: bigint;
   timeNs: Float64Array;
-  /** What each is asked by. */
+  /** The keys that the packets are looked up by. */
   keys: BigUint64Array;
   wireBytes: Uint32Array;
 }
 
-/** What is known of them where the capture is: it names and groups the answers. */
+/** The columns that stay with the capture; they name and group the answers. */
 export interface CapturedRows extends CapturedPackets {
   digests: BigUint64Array;
-  /** Key words of the flow of packet i, masked as observed. */
+  /** Key words of packet i's flow, masked as observed. */
   wordsAt(i: number): Uint32Array;
 }
 
-/** The reader's batch, copied: it is used again for the next one. */
+/** Copies the reader's batch, which is reused for the next one. */
 export function capturedRows(
   kernels: Kernels,
   reader: CaptureReader,
@@ -86,17 +86,20 @@ export function joinPackets(parts: readonly CapturedPackets[]): CapturedPackets 
   return all;
 }
 
-/** What asking came to, beside the answers. */
+/** Facts about a lookup, besides its answers. */
 export interface CapturedFacts {
   asked: number;
-  /** In no epoch. */
+  /** Packets in no epoch. */
   outside: number;
-  /** Expected answers for packets that never came by, had none of them. */
+  /** Expected number of answers by chance, had none of the packets passed the point. */
   falsePositives: number;
   offset: ClockOffset | null;
 }
 
-/** Every packet is asked in the epoch of its time; near an edge in the neighbour too, and in those whose delays reach back to it. Without slack in the first alone. */
+/**
+ * Looks up each packet in the epoch of its time. Near an edge it asks the neighbouring epoch too, and the epochs whose delays reach back to the
+ * packet. Without slack, only the epoch of its time.
+ */
 export class CapturedLookup {
   readonly #epochs: PacketEpochs;
   readonly #identity: PacketIdentity;
@@ -120,7 +123,7 @@ export class CapturedLookup {
   ask({ count, originNs, timeNs, keys, wireBytes }: CapturedPackets): PacketAnswers {
     const answers = emptyAnswers(count);
     const rowsOf = new Map<number, number[]>();
-    // An offset that was found holds the delay.
+    // An offset that was found already includes the delay.
     const byDelays = this.#slackNs > 0 && this.facts.offset === null ? rangeOf(timeNs) : null;
     const near = this.#epochs.around(originNs + this.#offsetNs, this.#slackNs, byDelays);
     for (let i = 0; i < count; i++) {
@@ -156,7 +159,7 @@ function rangeOf(timeNs: Float64Array): { firstNs: number; lastNs: number } {
   return { firstNs, lastNs };
 }
 
-/** Where the capture's clock is taken to be, and how far that may be off. */
+/** Middle of the clock offset, and how far the true offset may be from it. */
 export function offsetMiddle({ lowNs, highNs }: ClockOffset): { offsetNs: bigint; slackNs: bigint } {
   return { offsetNs: (lowNs + highNs) / 2n, slackNs: (highNs - lowNs) / 2n + 1n };
 }

@@ -1,6 +1,7 @@
 /**
- * How far the clock of a capture is from that of the point whose records are asked. A record shows only whether it holds a packet; each epoch that holds one bounds the
- * offset to an interval of the epoch's length, and the packets of a capture agree on one offset where chance does not: it is the place that most of their intervals share.
+ * Estimates how far the capture's clock is from the clock of the point whose records are asked. A record shows only whether it holds a packet, so
+ * each hit bounds the offset to an interval as long as the epoch. True hits agree on one offset, chance hits do not: the estimate is where most
+ * intervals overlap.
  */
 import { later } from "../../base/time.ts";
 import type { PacketIdentity } from "../../estimators/estimator.ts";
@@ -8,21 +9,21 @@ import type { CapturedPackets } from "./captured.ts";
 import type { PacketEpochs } from "./epochs.ts";
 
 export interface ClockOffset {
-  /** Point's clock minus capture's, the delay from there to here included: somewhere in here. */
+  /** The point's clock minus the capture's, including the delay between them, lies in this interval. */
   lowNs: bigint;
   highNs: bigint;
-  /** Packets that it explains, of those tried; and those that the capture's own times explain. */
+  /** Packets tried; how many of them this offset explains, and how many the capture's own times explain. */
   agree: number;
   tried: number;
   asCaptured: number;
 }
 
-/** Looked for are some of so many of the capture's first packets. */
+/** The packets tried are a sample of this many of the capture's first packets. */
 export const OFFSET_ROWS = 20_000;
 const PACKETS = 96;
-/** Epochs that are searched, the nearest first. */
+/** Most epochs searched, nearest first. */
 const MAX_EPOCHS = 400;
-/** So many standard deviations above chance, and packets more than without an offset. */
+/** An offset must explain this many standard deviations more packets than chance, and MORE times as many as no offset. */
 const CLEAR = 5;
 const MORE = 1.1;
 
@@ -31,7 +32,7 @@ interface Span {
   highNs: bigint;
 }
 
-/** Null where the capture's own times explain as much, or nothing does. */
+/** Returns null if the capture's own times explain as many packets, or if no offset stands out. */
 export function findClockOffset(
   packets: CapturedPackets,
   epochs: PacketEpochs,
@@ -54,7 +55,7 @@ export function findClockOffset(
     const { lookup } = epoch;
     const { kind } = lookup.lookup(identity, keys, sizes);
     chance = Math.max(chance, lookup.absentAccepted);
-    // Where they are asked without an offset: see CapturedLookup.
+    // The same range in which they are asked without an offset; see CapturedLookup.
     const { beforeNs, behindNs } = slackNs > 0n ? epochs.reach(index) : { beforeNs: 0, behindNs: 0 };
     const [earlyNs, lateNs] = [later(slackNs, whole(beforeNs)), later(slackNs, whole(behindNs))];
     for (const [i, timeNs] of times.entries()) {
@@ -65,7 +66,7 @@ export function findClockOffset(
   }
   const found = mostShared(spans);
   const tried = rows.length;
-  // Where intervals meet, two epochs may hold a packet by chance.
+  // Where intervals meet, either of two epochs may hold a packet by chance.
   const expected = 2 * chance * tried;
   if (!found || found.agree < expected + CLEAR * Math.sqrt(expected + 1)) return null;
   if (found.agree <= MORE * asCaptured.size + 1) return null;
@@ -74,7 +75,7 @@ export function findClockOffset(
 
 const whole = (ns: number) => BigInt(Math.ceil(ns));
 
-/** Some of the first n rows, evenly. */
+/** Picks `count` of the first n rows, evenly spaced. */
 function spread(n: number, count: number): number[] {
   const every = Math.max(1, Math.ceil(n / count));
   return Array.from({ length: Math.ceil(n / every) }, (_, i) => i * every);
@@ -90,7 +91,7 @@ function nearest(epochs: PacketEpochs, timeNs: bigint): number[] {
   return all.slice(0, MAX_EPOCHS).map(({ i }) => i);
 }
 
-/** The place that the most spans share; of several the one nearest to 0. */
+/** Returns where most spans overlap; on a tie, the place nearest to 0. */
 function mostShared(spans: readonly Span[]): (Span & { agree: number }) | null {
   const edges = spans.flatMap(({ lowNs, highNs }) => [
     { at: lowNs, step: 1 },

@@ -1,4 +1,4 @@
-/** An answer about packets from its parts, which may have come from elsewhere: groups, what the records say of themselves, and notes. */
+/** Composes an answer about packets from its parts, which may come from another host: groups, facts about the records, and notes. */
 import { countOf, formatCount, significant } from "../../base/quantity.ts";
 import { formatDuration } from "../../base/time.ts";
 import { VERSION } from "../../base/version.ts";
@@ -10,16 +10,16 @@ import type { PacketGroups } from "./groups.ts";
 import { describePacketQuestion, formatDigest, type PacketQuestion } from "./question.ts";
 import { answerBytes } from "./wire.ts";
 
-/** More answers than this are expected for packets that never came by: a note says so. */
+/** Above this expected number of chance answers per packet, a note says so. */
 export const NOTED_FALSE_POSITIVES = 0.01;
 
 export interface AnswerParts {
   facts: EpochFacts;
-  /** Point's clock minus the capture's. */
+  /** The point's clock minus the capture's. */
   offsetNs: number;
   questionBytes: number;
   notes: readonly string[];
-  /** Epochs whose flows are not listed. */
+  /** Number of epochs whose flows are not listed. */
   withoutList: number;
 }
 
@@ -52,7 +52,7 @@ export function composeAnswer(
   };
 }
 
-/** `from`: the packet that the first of the answers is for. */
+/** Adds the answers of captured packets to the groups. `from`: index of the packet that the first answer belongs to. */
 export function addCaptured(
   groups: PacketGroups,
   packets: CapturedRows,
@@ -85,14 +85,14 @@ export function capturedNotes(facts: CapturedFacts, total: { matched: number; mu
     );
   const within = asked - outside;
   if (within === 0) return notes;
-  // A capture may hold packets that never came by the point: what they would be answered with is chance.
+  // A capture may hold packets that never passed the point; any answer to them is a false positive.
   const share = falsePositives / within;
   const found = total.matched + total.multi;
   if (share > NOTED_FALSE_POSITIVES)
     notes.push(
       `a packet of the capture that never passed this point gets an answer with a probability of ${significant(100 * share, 2)} %: a smaller ‘slack’ asks fewer epochs`,
     );
-  // Answers that chance explains: the packets are not there, or in epochs that were not asked.
+  // Chance explains all answers: the packets did not pass the point, or were in epochs that were not asked.
   if (found > 0 && found <= falsePositives + 3 * Math.sqrt(falsePositives))
     notes.push(
       `the ${countOf(found, "answer")} are no more than false positives would give: the packets did not pass this point, or the clocks of capture and point differ by more than ‘slack’`,

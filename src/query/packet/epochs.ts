@@ -1,4 +1,4 @@
-/** The records of one point that answer for packets, by time: opened when they are first asked, and read in parts. */
+/** The records of one point that answer questions about packets, by time. They are opened on first use and read in parts. */
 import type { RecordArchive } from "../../archive/archive.ts";
 import type { ArchiveEntry } from "../../archive/names.ts";
 import { UsageError } from "../../base/errors.ts";
@@ -27,26 +27,26 @@ interface Reach {
 
 export interface EpochFacts {
   point: string;
-  /** Epochs asked, and the packets that they have seen. */
+  /** Epochs asked, and the packets observed in them. */
   asked: number;
   packets: number;
   firstNs: string | null;
   lastNs: string | null;
   refused: { file: string; reason: string }[];
   readBytes: number;
-  /** What the records take, in words. */
+  /** Size of the records, as text. */
   costs: string | null;
-  /** Records that were not checked for damage. */
+  /** Number of records whose checksum was not checked. */
   unchecked: number;
 }
 
-/** Delays of packets, and clocks' offsets in them, are looked for as far as this. */
+/** Longest packet delay, and clock offset within it, that is searched for. */
 const MAX_REACH_NS = 60e9;
-/** Stores kept open: a capture is asked in order of time. */
+/** Most stores kept open; the packets of a capture come in order of time. */
 const MAX_OPEN = 4;
 /**
- * Reading parts of a record leaves its checksum unread, and a flipped bit in a store is a wrong delay, not an error. So records are first read whole and
- * checked, for as long as that is not more than this; the rest is trusted, and a note says so.
+ * Reading parts of a record skips its checksum, and a flipped bit in a store is a wrong delay, not an error. Therefore records are first read whole
+ * and checked, up to this total size. Beyond it they are trusted, and a note says so.
  */
 const CHECKED_BYTES = 64 << 20;
 
@@ -55,9 +55,9 @@ export class PacketEpochs {
   readonly point: string;
   readonly refused: { file: string; reason: string }[] = [];
   readBytes = 0;
-  /** Epochs asked whose records were not checked for damage. */
+  /** Epochs asked whose records were not checked. */
   readonly unchecked = new Set<number>();
-  /** Of the epochs asked. */
+  /** Costs of the epochs asked. */
   readonly costs = new PacketCosts();
   readonly #archive: RecordArchive;
   readonly #kernels: Kernels;
@@ -113,7 +113,10 @@ export class PacketEpochs {
     this.#store = store;
   }
 
-  /** Of one setting, that of the most packets, and of one cut: a packet that is stored twice would be a guess between two answers. */
+  /**
+   * Keeps the records of one setting (the one with the most packets) and of one cut: a packet stored twice would have two answers and become a
+   * guess.
+   */
   #consistent(entries: readonly ArchiveEntry[]): ArchiveEntry[] {
     const entryOf = new Map<RecordHandle, ArchiveEntry>();
     for (const entry of entries) {
@@ -146,7 +149,7 @@ export class PacketEpochs {
     return pairs.flatMap(({ receivers }) => receivers.flatMap((handle) => entryOf.get(handle) ?? []));
   }
 
-  /** A record that cannot be used after all. */
+  /** Marks a record as unusable. */
   refuse(index: number, error: unknown): void {
     this.refused.push({ file: this.entries[index]?.file ?? "", reason: refusalReason(error) });
     this.#open.get(index)?.lookup.free();
@@ -156,12 +159,12 @@ export class PacketEpochs {
   get asked(): number {
     return this.#asked.size;
   }
-  /** Packets that the epochs asked have seen. */
+  /** Packets observed in the epochs asked. */
   get packets(): number {
     return [...this.#asked.values()].reduce((n, p) => n + p, 0);
   }
 
-  /** How the packets were read when the records were made: of the first one that can be read. */
+  /** Head of the first readable record: it shows how packets were read when the records were made. */
   head(): RecordHead {
     for (let i = 0; i < this.entries.length && !this.#first; i++) this.open(i);
     if (!this.#first) {
@@ -170,7 +173,7 @@ export class PacketEpochs {
     return this.#first;
   }
 
-  /** The epoch's store; null where its record cannot be used (see `refused`). */
+  /** Returns the epoch's store; null if its record cannot be used (see `refused`). */
   open(index: number): OpenEpoch | null {
     const epoch = this.peek(index);
     if (epoch && !this.#asked.has(index)) {
@@ -180,7 +183,7 @@ export class PacketEpochs {
     return epoch;
   }
 
-  /** The same for a look, which does not count as asked. */
+  /** Like `open`, but the epoch does not count as asked. */
   peek(index: number): OpenEpoch | null {
     const known = this.#open.get(index);
     if (known !== undefined) {
@@ -192,7 +195,7 @@ export class PacketEpochs {
     this.#open.set(index, opened);
     for (const [oldest, epoch] of this.#open) {
       if (this.#open.size <= MAX_OPEN) break;
-      // Refused ones stay, so that they are not tried and named again.
+      // Refused records stay, so that they are not tried and reported again.
       if (epoch === null) continue;
       epoch.lookup.free();
       this.#open.delete(oldest);
@@ -201,8 +204,9 @@ export class PacketEpochs {
   }
 
   /**
-   * Which epochs a packet is asked in: those that its time, counted from `originNs`, reaches into with the slack on both sides; in `byDelays` (times of packets, first and last) also as far as the
-   * delays that an epoch holds reach: a packet captured at the sender arrives that much later. Epochs are sorted by start and do not overlap but for damaged clocks: bisect, then walk.
+   * Returns a function that lists the epochs a packet is asked in. These are the epochs that its time (relative to `originNs`) falls into, with the
+   * slack on both sides. With `byDelays` (times of the first and last packet), epochs also extend as far back as the delays they hold: a packet
+   * captured at the sender arrives that much later. Epochs are sorted by start and overlap only if clocks were damaged, so: bisect, then walk.
    */
   around(
     originNs: bigint,
@@ -218,7 +222,7 @@ export class PacketEpochs {
       to[i]! += Math.max(0, behindNs - slackNs);
     }
     const n = from.length;
-    // From here on no epoch reaches back to before this, and up to here none reaches on to behind that.
+    // Running bounds: no epoch from i on begins before earliest[i], and none up to i ends after latest[i].
     const earliest = from.slice();
     for (let i = n - 2; i >= 0; i--) earliest[i] = Math.min(earliest[i]!, earliest[i + 1]!);
     const latest = to.slice();
@@ -238,7 +242,7 @@ export class PacketEpochs {
     };
   }
 
-  /** How long before the epoch's start packets of it may have been sent, and, where a clock's offset makes delays negative, how long behind its end. */
+  /** Returns how long before the epoch's start its packets may have been sent, and how long after its end if a clock offset makes delays negative. */
   reach(index: number): Reach {
     const known = this.#reach.get(index);
     if (known) return known;
@@ -257,7 +261,7 @@ export class PacketEpochs {
     return reach;
   }
 
-  /** What a damaged store makes of a lookup is that record's fault; what a question asks for in vain is the question's. */
+  /** Runs `ask` on an open epoch. An error in a damaged store refuses that record; a UsageError is the question's fault and is thrown. */
   ask(index: number, ask: (epoch: OpenEpoch) => void): void {
     const epoch = this.open(index);
     if (!epoch) return;
@@ -273,7 +277,7 @@ export class PacketEpochs {
     for (let i = 0; i < this.entries.length; i++) this.ask(i, ask);
   }
 
-  /** What packets are kept by: the same in all records, but for those that keep nothing. */
+  /** What packets are stored by: the same in all records, except those that store nothing. */
   identity(): PacketIdentity {
     this.head();
     for (let i = 0; i < this.entries.length; i++) {
@@ -284,7 +288,7 @@ export class PacketEpochs {
     return "digest";
   }
 
-  /** What was asked, and what it took. */
+  /** Summary of the records asked. */
   facts(): EpochFacts {
     return {
       point: this.point,

@@ -1,4 +1,4 @@
-/** Answers for packets put together: per group the mean and deviation, quantiles, the slowest packets, and how many were found, guessed or missing. */
+/** Aggregates the answers of packets by group: mean, deviation, quantiles, slowest packets, and the numbers found, guessed and missing. */
 
 import { UsageError } from "../../base/errors.ts";
 import { required } from "../../base/lists.ts";
@@ -14,11 +14,11 @@ import type { Grouping } from "./question.ts";
 
 const IPV6_BIT = META_HIGH.ipv6;
 
-/** One packet that was asked for, beside its answer. */
+/** A packet that was asked for; its answer comes separately. */
 export interface AskedPacket {
-  /** Key words of its flow, masked as observed; null where only its digest is known. */
+  /** Key words of its flow, masked as observed. Null if only its digest is known. */
   words: Uint32Array | null;
-  /** What it is called among the worst. */
+  /** Its name in the list of slowest packets. */
   name: () => string;
   timeNs: bigint;
 }
@@ -55,7 +55,7 @@ class Tally {
     }));
   }
 
-  /** All packets of an epoch, which has seen so many: those beyond the answers have none. Not one of them has a name. */
+  /** Adds all packets of an epoch that observed `seen` packets: those beyond the answers have no answer. None of them has a name. */
   addEvery(answers: PacketAnswers, seen: number): void {
     let known = 0;
     for (let i = 0; i < answers.count; i++) {
@@ -65,7 +65,7 @@ class Tally {
     this.packets += Math.max(0, seen - known);
   }
 
-  /** False where they have no answer. */
+  /** Counts an answer for `packets` packets. Returns false if there is none. */
   #count(answers: PacketAnswers, i: number, packets: number): boolean {
     this.packets += packets;
     const kind = answers.kind[i]!;
@@ -83,7 +83,7 @@ class Tally {
     return true;
   }
 
-  /** The slowest, slowest first. */
+  /** The slowest packets, slowest first. */
   get worst(): WorstPacket[] {
     return this.#worst.sorted();
   }
@@ -121,10 +121,10 @@ export class PacketGroups {
   readonly #masks: Uint32Array;
   readonly #keep: number;
   readonly #groups = new Map<string, Group>();
-  /** Packets of each flow so far, for sub-flows. */
+  /** Packets of each flow so far, to split flows into sub-flows. */
   readonly #nth = new Map<string, number>();
 
-  /** `observed`: the key that flows were distinguished by; `keep`: how many of the slowest packets. */
+  /** `observed`: key by which flows were distinguished; `keep`: number of slowest packets to keep. */
   constructor(observed: string, grouping: Grouping, keep: number) {
     const own = FlowKeySpec.parse(observed);
     this.#grouping = grouping;
@@ -148,7 +148,7 @@ export class PacketGroups {
     if (this.#grouping.kind !== "all") this.#group(packet).tally.add(answers, i, packet);
   }
 
-  /** A flow that was asked for has a place in the answer even where no packet of it is known. */
+  /** Adds a requested flow to the answer even if no packet of it is known. */
   expect(words: Uint32Array): void {
     if (this.#grouping.kind === "key") this.#group({ words, name: () => "", timeNs: 0n });
   }
@@ -158,7 +158,7 @@ export class PacketGroups {
       this.#grouping.kind === "all"
         ? [{ words: null, name: "all packets", tally: this.total }]
         : [...this.#groups.values()];
-    // The slowest packets first where each is its own group, else the largest groups.
+    // If each packet is a group, the slowest come first; otherwise the largest groups.
     const order =
       this.#grouping.kind === "packet"
         ? (g: Group) => -(g.tally.worst[0]?.delayNs ?? -Infinity)
@@ -167,7 +167,7 @@ export class PacketGroups {
     return sorted.slice(0, top).map(([, group]) => this.#result(group));
   }
 
-  /** The group of a flow. */
+  /** Returns the group of a flow. */
   resultOf(words: Uint32Array): PacketGroup {
     return this.#result(this.#group({ words, name: () => "", timeNs: 0n }));
   }

@@ -1,8 +1,8 @@
-/** The largest of a stream, so many of them: a heap with the smallest on top, so that each costs log(kept) and most cost one comparison. */
+/** Keeps the N largest values of a stream: a heap with the smallest on top, so keeping a value costs log N and most values cost one comparison. */
 
 interface Kept<T> {
   value: number;
-  /** Of equal values the first to come stays first. */
+  /** Sequence number: of equal values, the earlier one ranks first. */
   order: number;
   item: T;
 }
@@ -16,7 +16,7 @@ export class LargestKept<T> {
     this.#most = most;
   }
 
-  /** `make`: the item, made only where it is kept. */
+  /** `make` is called only if the item is kept. */
   add(value: number, make: () => T): void {
     if (this.#most === 0) return;
     const order = this.#order++;
@@ -64,7 +64,7 @@ export class LargestKept<T> {
   }
 }
 
-/** Of equal values the later is the lesser. */
+/** Of equal values, the later one is the smaller. */
 function below<T>(a: Kept<T>, b: Kept<T>): boolean {
   return a.value < b.value || (a.value === b.value && a.order > b.order);
 }

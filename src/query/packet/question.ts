@@ -1,4 +1,4 @@
-/** What can be asked about single packets of a point's records (MAPLE, section 4), and what is wrong with a question. */
+/** Questions about single packets of a point's records (MAPLE, section 4), and their validation. */
 import { checkBigNs, checkChoice, checkCount } from "../../base/checks.ts";
 import { invalidValue, UsageError } from "../../base/errors.ts";
 import { hex64, parseHex64 } from "../../base/hash.ts";
@@ -6,30 +6,30 @@ import { formatTime } from "../../base/time.ts";
 import type { IpidRange } from "../../estimators/estimator.ts";
 
 export type AskedPackets =
-  /** Sixteen hexadecimal digits each. */
+  /** Digests of sixteen hexadecimal digits. */
   | { by: "digest"; digests: readonly string[] }
-  /** Flows as `tcp 10.0.0.1:443 > 10.0.0.9:51000`; IPIDs null: those that the records list. */
+  /** Flows as `tcp 10.0.0.1:443 > 10.0.0.9:51000`. `ipids` null: the IPIDs that the records list. */
   | { by: "flow"; flows: readonly string[]; ipids: readonly IpidRange[] | null }
-  /** All packets of a capture that pass the filter. */
+  /** All packets of a capture that match the filter. */
   | { by: "capture"; file: string; filter?: string | undefined }
   /** All flows that the records list. */
   | { by: "listed" };
 
 export interface PacketQuestion {
   packets: AskedPackets;
-  /** The point whose records are asked; needed where there are several. */
+  /** Point whose records are asked; required if there are several. */
   point?: string | undefined;
   segment?: string | undefined;
-  /** Rough time: epochs that reach into it are asked. */
+  /** Approximate time range: every epoch that overlaps it is asked. */
   fromNs?: bigint | undefined;
   toNs?: bigint | undefined;
-  /** How far a packet's time in the capture may be from the time at the point: near an edge, the neighbouring epoch is asked too. */
+  /** How far a packet's time in the capture may differ from its time at the point: near an edge, the neighbouring epoch is asked too. */
   slackNs?: number | undefined;
   /** all, packet, subflow/N, flow, host, prefix/N or any key. */
   group?: string | undefined;
-  /** So many groups, those with the most packets. */
+  /** Number of groups, largest first. */
   top?: number | undefined;
-  /** So many of each group's slowest packets are listed. */
+  /** Number of slowest packets listed per group. */
   worst?: number | undefined;
 }
 
@@ -38,9 +38,9 @@ export const DEFAULT_WORST = 5;
 
 export interface Grouping {
   kind: "all" | "packet" | "subflow" | "key";
-  /** Packets of a sub-flow. */
+  /** Packets per sub-flow. */
   length: number;
-  /** The key; undefined: the flows as observed. */
+  /** The key to group by; undefined: the flows as observed. */
   key: string | undefined;
 }
 
@@ -60,7 +60,7 @@ export function parseGrouping(text: string | undefined): Grouping {
   };
 }
 
-/** `100-250`, `7`, or several with commas. */
+/** Parses `100-250`, `7`, or several of these separated by commas. */
 export function parseIpids(text: string): IpidRange[] {
   return text.split(",").map((part) => {
     const match = /^\s*(\d{1,5})(?:\s*-\s*(\d{1,5}))?\s*$/.exec(part);

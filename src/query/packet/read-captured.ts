@@ -1,4 +1,4 @@
-/** The packets of a capture file, a batch at a time, read as the records were made. */
+/** Reads the packets of a capture file in batches, with the settings that the records were made with. */
 import type { Kernels } from "../../base/kernels.ts";
 import { compileFilter } from "../../capture/filter/filter.ts";
 import type { FlowKeySpec } from "../../capture/flow/flow-key.ts";
@@ -9,7 +9,7 @@ import { type CapturedRows, capturedRows } from "./captured.ts";
 export interface CaptureSettings {
   file: string;
   filter: string | undefined;
-  /** Of the records' heads. */
+  /** From the records' heads, like the fields below. */
   cover: number;
   inner: boolean;
   seed: bigint;

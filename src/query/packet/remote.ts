@@ -1,4 +1,4 @@
-/** A question about the packets of a capture, answered by records that are elsewhere: only keys, times and sizes go there, and the answers are named and grouped here. */
+/** Asks records on another host about the packets of a capture. Only keys, times and sizes are sent there; the answers are named and grouped here. */
 import { UsageError } from "../../base/errors.ts";
 import { Kernels } from "../../base/kernels.ts";
 import { formatCount } from "../../base/quantity.ts";
@@ -33,12 +33,12 @@ import { readCaptured } from "./read-captured.ts";
 import type { AskedFacts, PacketRecords, PacketSettings } from "./serve.ts";
 import { digestQuestionBytes } from "./wire.ts";
 
-/** Who holds the records. */
+/** A host that holds records. */
 export interface PacketServer {
   settings(records: PacketRecords): Promise<PacketSettings>;
-  /** A message of captured-wire.ts; the whole reply. */
+  /** Sends a message of captured-wire.ts and returns the whole reply. */
   ask(records: Pick<PacketRecords, "point" | "segment">, message: Uint8Array): Promise<Uint8Array>;
-  /** Longest message that it takes. */
+  /** Largest message it accepts. */
   maxBytes: number;
 }
 
@@ -85,7 +85,7 @@ export async function askCapture(
   });
 }
 
-/** All packets; flows, which are few, once each. */
+/** Collects all packets; flows are few and are kept once each. */
 async function keepRows(batches: AsyncIterable<CapturedRows>, maxBytes: number): Promise<CapturedRows> {
   const parts: CapturedPackets[] = [];
   const digests: BigUint64Array[] = [];
@@ -128,7 +128,7 @@ function tooMany(maxBytes: number): UsageError {
   );
 }
 
-/** Answers come in pieces, in the order of the packets. */
+/** Reads the reply, whose answers come in pieces, in the order of the packets. */
 function readReply(
   reply: Uint8Array,
   rows: CapturedRows,
@@ -153,7 +153,7 @@ function readReply(
   throw new UsageError("no-records", "the answer about the packets is incomplete", "ask again");
 }
 
-/** The answer had begun when it went wrong. */
+/** An error that occurred after the answer had begun. */
 function problemOf(bytes: Uint8Array): UsageError {
   const { message, hint } = JSON.parse(new TextDecoder().decode(bytes)) as { message: string; hint?: string };
   return new UsageError("not-supported", message, hint);

@@ -1,4 +1,7 @@
-/** Questions about packets as they come over a network: bytes in, pieces of an answer out, as they are found (docs/formats/packet-question.md). */
+/**
+ * Answers questions about packets that arrive over a network: bytes in, pieces of an answer out as they are found
+ * (docs/formats/packet-question.md).
+ */
 import type { RecordArchive } from "../../archive/archive.ts";
 import { UsageError } from "../../base/errors.ts";
 import type { Kernels } from "../../base/kernels.ts";
@@ -21,10 +24,10 @@ import { PacketGroups } from "./groups.ts";
 import type { PacketQuestion } from "./question.ts";
 import { decodeQuestion, encodeAnswer, type WireGroup, type WireQuestion } from "./wire.ts";
 
-/** Which records are asked. */
+/** Selects the records to ask. */
 export type PacketRecords = Pick<PacketQuestion, "point" | "segment" | "fromNs" | "toNs">;
 
-/** How packets have to be read to be found in the records: format hoptime.packet-settings/1. */
+/** How packets must be read to be found in the records: format hoptime.packet-settings/1. */
 export interface PacketSettings {
   format: "hoptime.packet-settings/1";
   point: string;
@@ -33,15 +36,15 @@ export interface PacketSettings {
   identity: PacketIdentity;
   cover: number;
   inner: boolean;
-  /** Whole number below 2^64, as text. */
+  /** A whole number below 2^64, as text. */
   seed: string;
   key: string;
 }
 
-/** The last piece of a reply. */
+/** Content of the last piece of a reply. */
 export interface AskedFacts {
   records: EpochFacts;
-  /** Of a question about captured packets; bounds of the offset as text. */
+  /** Only for a question about captured packets; the offset's bounds are text. */
   captured: (Omit<CapturedFacts, "offset"> & { offset: OffsetText | null }) | null;
 }
 
@@ -53,7 +56,7 @@ export interface OffsetText {
   asCaptured: number;
 }
 
-/** Packets of one piece. */
+/** Packets per piece. */
 const PIECE_PACKETS = 65_536;
 
 type Serving = Required<Pick<AskPacketsOptions, "kernels">> & Pick<AskPacketsOptions, "table">;
@@ -76,7 +79,7 @@ export function packetSettings(
   }
 }
 
-/** Pieces of the reply, framed. FormatError or UsageError, before the first piece, where the question is wrong. */
+/** Yields the framed pieces of the reply. Throws FormatError or UsageError before the first piece if the question is invalid. */
 export function* servePackets(
   archive: RecordArchive,
   records: Pick<PacketRecords, "point" | "segment">,

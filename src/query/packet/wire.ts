@@ -1,6 +1,6 @@
 /**
- * Questions about packets and their answers in few bytes (docs/formats/packet-question.md; MAPLE, section 4: many digests in one message, or a flow with
- * ranges of IPIDs chained). Version 1, little-endian.
+ * Wire format of questions about packets and of their answers (docs/formats/packet-question.md; MAPLE, section 4: many digests in one message, or a
+ * flow with chained ranges of IPIDs). Version 1, little-endian.
  *
  *   question: "HPQ1" u32 | kind u8 (0 digests, 1 flows) | flags u8 (1: values too) | from i64 | to i64 | count varint |
  *             kind 0: u64 per packet
@@ -21,7 +21,7 @@ import { ANSWER_MAGIC, QUESTION_MAGIC } from "./captured-wire.ts";
 const QUESTION_HEAD_BYTES = 4 + 1 + 1 + 8 + 8;
 
 export interface AskedFlow {
-  /** Ten uint32, as the kernels hold a key. */
+  /** Ten uint32, the key layout of the kernels. */
   words: ArrayLike<number>;
   ranges: readonly IpidRange[];
 }
@@ -42,7 +42,7 @@ export interface WireGroup {
 
 export interface WireAnswer {
   groups: WireGroup[];
-  /** Kinds and delays of single packets, where they were asked for; NaN where there is none. */
+  /** Kinds and delays of single packets, if requested; NaN for no answer. */
   values: { kind: Uint8Array; valueNs: Float32Array } | null;
 }
 
@@ -74,7 +74,7 @@ export function decodeQuestion(bytes: Uint8Array): WireQuestion {
   const [fromNs, toNs] = [reader.i64(), reader.i64()];
   const at = reader.offset;
   const count = reader.varint();
-  // A flow takes at least 15 bytes, a digest 8: a damaged count must not claim more.
+  // A flow takes at least 15 bytes and a digest 8, so a damaged count cannot claim more.
   if (count * (kind === 0 ? 8 : 15) > reader.remaining) throw bad(at, `${count} packets or flows do not fit`);
   let packets: WireQuestion["packets"];
   if (kind === 0)
@@ -138,12 +138,12 @@ export function decodeAnswer(bytes: Uint8Array): WireAnswer {
   return { groups, values };
 }
 
-/** Bytes of a question about so many digests. */
+/** Returns the size of a question about `count` digests. */
 export function digestQuestionBytes(count: number): number {
   return QUESTION_HEAD_BYTES + varintBytes(count) + 8 * count;
 }
 
-/** Bytes of a question about flows; without its head on request (a flow added to a question). */
+/** Returns the size of a question about flows; with `head` false, only the size of the flows. */
 export function flowQuestionBytes(flows: readonly AskedFlow[], head = true): number {
   const out = new ByteWriter();
   for (const flow of flows) writeFlow(out, flow);

@@ -1,6 +1,6 @@
 /**
- * The answer to a question: format `hoptime.answer/1` (docs/formats/answer.md). Delays are nanoseconds as numbers, instants are nanoseconds
- * since 1970 as texts (they do not fit into a double). What has no answer is null with the reason beside it; it is never 0 or NaN.
+ * The answer to a question: format `hoptime.answer/1` (docs/formats/answer.md). Delays are nanoseconds as numbers; instants are nanoseconds since
+ * 1970 as text, because they do not fit into a double. A missing value is null with a reason beside it, never 0 or NaN.
  */
 import type { FlowKey } from "../../capture/flow/flow-key.ts";
 
@@ -13,26 +13,26 @@ export interface AnswerLatency {
   stdevHighNs: number | null;
 }
 
-/** A latency, or why there is none. */
+/** A latency, or the reason why there is none. */
 export interface Answered {
   latency: AnswerLatency | null;
   reason?: string;
 }
 
-/** The part of what was asked for that has an answer, and its latency: not that of all packets where the share is below 1. */
+/** The answered part of what was asked. Its latency is not that of all packets if the share is below 1. */
 export interface AnsweredPart {
-  /** Packets that arrived in the epochs (or in the flows' epochs) that have an answer; null where packets are unknown. */
+  /** Packets that arrived in the epochs (or in the flows' epochs) that have an answer; null if packet counts are unknown. */
   packets: number | null;
-  /** Of all packets that arrived. */
+  /** Share of all packets that arrived. */
   share: number | null;
-  /** Epochs with an answer. */
+  /** Number of epochs with an answer. */
   epochs: number;
   latency: AnswerLatency | null;
 }
 
 /**
- * About several epochs: `latency` is that of all packets asked for. Packets without an answer count with the bounds that are known for them, so the interval
- * holds the truth for all of them; null where nothing bounds them.
+ * An answer over several epochs. `latency` is that of all packets asked for: packets without an answer count with their known bounds, so the
+ * interval contains the truth for all packets. Null if nothing bounds them.
  */
 export interface WholeAnswer extends Answered {
   answered: AnsweredPart;
@@ -41,17 +41,17 @@ export interface WholeAnswer extends Answered {
 export interface PointSummary {
   name: string;
   role: "sender" | "receiver";
-  /** Records that the answer rests on, and their bytes on disk. */
+  /** Number of records used, and their size on disk. */
   records: number;
   bytes: number;
   packets: number;
-  /** Of those: cut within the bytes that distinguish packets; timestamp before their epoch. */
+  /** Packets among them captured with fewer bytes than packets are matched on; packets with a timestamp before their epoch. */
   short: number;
   backward: number;
   skipped: Record<string, number>;
   dropped: number | null;
   filter: string;
-  /** Of a live point: the worst state of its clock in the epochs used. */
+  /** Live points only: the worst state of the clock over the epochs used. */
   clock?: PointClock;
 }
 
@@ -64,7 +64,7 @@ export interface PointClock {
 
 export interface MissingEpoch {
   estimator: string;
-  /** The point that has nothing for this epoch. */
+  /** The point without a record of this epoch. */
   point: string;
   startNs: string;
   endNs: string;
@@ -79,10 +79,10 @@ export interface RefusedEpoch {
   reason: string;
 }
 
-/** Records that cover time which others answer for: of another cut, or other settings. */
+/** Records left out because others cover the same time with another cut or other settings. */
 export interface OverlappingEpochs {
   estimator: string;
-  /** Of their epochs: aligned, control or delimited. */
+  /** Cut mode of their epochs: aligned, control or delimited. */
   cut: string;
   epochs: number;
   packets: number;
@@ -95,39 +95,42 @@ export interface SeriesRow extends Answered {
   endNs: string;
   sent: number | null;
   received: number | null;
-  /** Beyond what may be in flight at the cuts of an epoch that is cut by time, and what that leaves possible. */
+  /** Loss beyond packets in flight at the cuts of an aligned epoch, with its bounds. */
   lost: number | null;
   lostLow: number | null;
   lostHigh: number | null;
-  /** By about so much the mean is too low, where packets that were in flight when the epoch began are far slower than the others. */
+  /** Approximate bias: the mean is too low by this, because packets in flight when the epoch began are far slower than the others. */
   leansNs?: number;
   /** A capture began or ended within the epoch. */
   edge: boolean;
-  /** Records merged because a delimiter was lost. */
+  /** Number of records merged because a delimiter was lost. */
   merged: number;
 }
 
-/** What one estimator says about all packets of the segment. */
+/** One estimator's answer about all packets of the segment. */
 export interface SegmentAnswer extends WholeAnswer {
   title: string;
-  /** Of its records; of the most packets where they differ. */
+  /** Parameters of its records; if they differ, those with the most packets. */
   parameters: string;
   epochs: number;
   sent: number | null;
   received: number | null;
   lost: number | null;
   lossRate: number | null;
-  /** Packets that the mean rests on, and their share of those received. */
+  /** Packets that the mean is computed from, and their share of those received. */
   packetsUsed: number;
   coverage: number | null;
-  /** Of the records of both ends, on disk. */
+  /** Size of both points' records on disk. */
   bytes: number;
   bitsPerPacket: number | null;
-  /** Epochs without an answer of this estimator that count with another's. */
+  /** Epochs without an answer from this estimator that use another estimator's. */
   borrowed: { estimator: string; epochs: number }[];
-  /** Epochs whose mean is rather too low for packets in flight when they began (`series.leansNs`), and by how much that makes the mean of all packets so. */
+  /**
+   * Epochs whose mean is probably too low because of packets in flight when they began (`series.leansNs`), and the resulting bias of the overall
+   * mean.
+   */
   leans?: { epochs: number; ns: number };
-  /** Where the points have different clocks: by how much these may be apart, which is included in every interval of the mean. */
+  /** If the points have different clocks: how far these may be apart. Every interval of the mean includes it. */
   clockErrorNs?: number;
   series: SeriesRow[];
   notes: string[];
@@ -136,23 +139,23 @@ export interface SegmentAnswer extends WholeAnswer {
 export interface GroupAnswer extends WholeAnswer {
   estimator: string;
   key: FlowKey;
-  /** The key as people write it. */
+  /** The key as text. */
   text: string;
   communityId: string | null;
-  /** Flows in the group, and epochs that had any of them. */
+  /** Flows in the group, and epochs that contain any of them. */
   flows: number;
   epochs: number;
   packets: number | null;
-  /** What the packets cannot lie outside of: equal where they were counted; `packetsHigh` is null where nothing bounds them. */
+  /** Bounds of the packet count; equal if counted. `packetsHigh` is null if there is no upper bound. */
   packetsLow: number;
   packetsHigh: number | null;
   bytes: number | null;
   lost: number | null;
-  /** In the epochs in which it is known: so many at least. */
+  /** Lower bound: the loss of the epochs in which it is known. */
   lostLow: number;
-  /** Share of the packets that arrived whose flow had an answer. */
+  /** Share of the arrived packets whose flow has an answer. */
   coverage: number | null;
-  /** Where the estimator keeps them, over all epochs of a group of one flow: the value that this share of its packets does not exceed. */
+  /** Quantiles over all epochs, if the estimator keeps them: `share` of the packets have at most this delay. */
   quantiles?: { share: number; valueNs: number }[];
 }
 
@@ -163,7 +166,7 @@ export interface Answer {
   points: PointSummary[];
   epochs: {
     used: number;
-    /** Of those used: cut by the begin or end of a capture; made of merged neighbours. */
+    /** Epochs used that were cut by the start or end of a capture; epochs used that were merged from neighbours. */
     edges: number;
     merged: number;
     firstNs: string | null;
@@ -172,7 +175,7 @@ export interface Answer {
     refused: RefusedEpoch[];
     overlapping: OverlappingEpochs[];
   };
-  /** By estimator. */
+  /** By estimator name. */
   estimates: Record<string, SegmentAnswer>;
   groups: GroupAnswer[];
   notes: string[];

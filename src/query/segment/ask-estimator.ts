@@ -1,4 +1,4 @@
-/** One estimator's part of a question: what the collector made of its epochs, and what they come to together. */
+/** One estimator's part of a question: takes what the collector made of its epochs and combines it. */
 
 import { countOf } from "../../base/quantity.ts";
 import { type ClockState, joinClocks } from "../../capture/source/clock-state.ts";
@@ -35,7 +35,7 @@ import { Leaning } from "./leaning.ts";
 import { NoteFolder } from "./note-folder.ts";
 import type { Question } from "./question.ts";
 
-/** Packets that have no answer of this estimator, where they belong to the time that is asked about. */
+/** Packets without an answer from this estimator, within the time asked about. */
 interface Unanswered {
   place: EpochPlace;
   packets: number;
@@ -44,7 +44,7 @@ interface Unanswered {
   behind?: Behind;
 }
 
-/** Of an aligned epoch that the receiver alone has: how its flows are keyed, and which they are. */
+/** An aligned epoch that only the receiver has: the key of its flows, and the flows. */
 interface Behind {
   key: string;
   flows: () => KnownFlows | null;
@@ -52,7 +52,7 @@ interface Behind {
 
 type Estimated = Extract<Collected, { kind: "estimate" }>;
 
-/** What of one end an answer rests on. */
+/** Totals of one point's records that an answer uses. */
 interface EndTotal {
   records: number;
   bytes: number;
@@ -68,7 +68,7 @@ export class EstimatorQuestion {
   readonly missing: MissingEpoch[] = [];
   readonly refused: RefusedEpoch[] = [];
   readonly overlapping = new Map<string, OverlappingEpochs>();
-  /** Starts of the epochs that were used. */
+  /** Starts of the epochs used. */
   readonly usedStarts: bigint[] = [];
   readonly noteFolder = new NoteFolder();
   edges = 0;
@@ -81,7 +81,7 @@ export class EstimatorQuestion {
   readonly #own = new Combination();
   readonly #all = new Combination();
   readonly #unanswered: Unanswered[] = [];
-  /** Answered aligned epochs of both ends, in order of time. */
+  /** Answered aligned epochs that both points have, in order of time. */
   readonly #aligned: { place: EpochPlace; packets: number; mean: Interval; stdev: Interval | NoAnswer }[] =
     [];
   readonly #edges = new CutEdges();
@@ -96,10 +96,10 @@ export class EstimatorQuestion {
   #unlisted = 0;
   readonly #leaning = new Leaning();
   readonly #epochs: OwnEpoch[] = [];
-  /** Largest of the epochs used: a clock is off the same way for long, so epochs do not average it out. */
+  /** Maximum over the epochs used: clock errors persist, so averaging over epochs does not reduce them. */
   #clockErrorNs = 0;
 
-  /** `flows`: where the question is about flows and the estimator can answer for them. */
+  /** `flows`: set if the question is about flows and the estimator answers for flows. */
   constructor(estimator: Estimator, question: Question, facts: EpochFacts, flows: FlowQuestion | null) {
     this.estimator = estimator;
     this.#question = question;
@@ -111,7 +111,7 @@ export class EstimatorQuestion {
     return this.estimator.name;
   }
 
-  /** It can tell flows apart. */
+  /** Whether the estimator distinguishes flows. */
   get answersFlows(): boolean {
     return this.estimator.answers.includes("flow");
   }
@@ -213,7 +213,7 @@ export class EstimatorQuestion {
       this.#own.add(contribution);
       this.#all.add(contribution);
       const { mean, stdev, packets } = contribution;
-      // A mean that rests on all packets leaves none out.
+      // A mean over all packets leaves none out.
       const left = segment.packetsUsed < (packets ?? 0);
       if (left && mode === "aligned" && estimate.sender && estimate.receiver)
         this.#aligned.push({ place: placeOf(estimate), packets: packets ?? 0, mean, stdev });
@@ -251,7 +251,10 @@ export class EstimatorQuestion {
     }
   }
 
-  /** All epochs of all estimators have been taken: what has no answer counts with what others know of it, beside own answers. Without any there is nothing that it would be a part of. */
+  /**
+   * Called after all epochs of all estimators were taken. Epochs without an answer count with what other estimators know of them, provided this
+   * estimator has answers of its own; otherwise there is no total for them to be part of.
+   */
   complete(): void {
     const { firstNs, lastNs } = this;
     const last = this.#takeLosses();
@@ -265,7 +268,7 @@ export class EstimatorQuestion {
         this.#takeBehind(packets, last, behind, place);
         continue;
       }
-      // Before the first and after the last epoch of both ends there is nothing between them to be asked about.
+      // Time before the first or after the last epoch that both points have is outside the answer.
       if (firstNs === null || lastNs === null || place.endNs <= firstNs || place.startNs >= lastNs) continue;
       const none: Contribution = { mean: why, stdev: why, packets, lost: null, used: 0 };
       this.#own.add(none);
@@ -277,7 +280,10 @@ export class EstimatorQuestion {
     }
   }
 
-  /** How many packets may be in flight at a cut is known by the mean delay: of an epoch without one it is what others have measured. Returns the last epoch, if it is an aligned one. */
+  /**
+   * Adds up the losses. The mean delay determines how many packets may be in flight at a cut; an epoch without a mean uses another estimator's.
+   * Returns the last epoch if it is aligned.
+   */
   #takeLosses(): LastEpoch | null {
     let last: LastEpoch | null = null;
     for (const { segment, mode, span, place } of this.#epochs) {
@@ -291,10 +297,10 @@ export class EstimatorQuestion {
     return last;
   }
 
-  /** Packets that the sender sent in its last epoch, and that arrived behind it. Estimators that need the receiver alone have measured them. */
+  /** Takes packets sent in the sender's last epoch that arrived after it. Estimators that need only the receiver have measured them. */
   #takeBehind(packets: number, last: LastEpoch, { key, flows }: Behind, place: EpochPlace): void {
     const { perNs, missing, meanNs } = last;
-    // More than were missing were not in flight: the sender's capture ended before the traffic did.
+    // More than were missing cannot have been in flight: the sender's capture ended before the traffic did.
     if (packets > missing) return;
     this.#received = (this.#received ?? 0) + packets;
     const mean = delayBehind(packets, perNs, meanNs);
@@ -339,7 +345,7 @@ export class EstimatorQuestion {
     };
   }
 
-  /** What is lost in an epoch that is cut by time is known by its neighbours, the more closely the more is known of its delays, whoever measured them. */
+  /** The loss of an aligned epoch is derived from its neighbours too; the bounds are tighter the more is known of its delays, from any estimator. */
   #seriesRows(): SeriesRow[] {
     const known = this.#counted.map((e) => ({ ...e, stdevNs: e.stdevNs ?? this.#facts.stdevNs(e.place) }));
     const losses = epochLosses(known);
@@ -371,7 +377,7 @@ export class EstimatorQuestion {
     return (this.#flows?.answers(this.name) ?? []).map((group) => byClocks(group, this.#clockErrorNs));
   }
 
-  /** What one end's records say; null where there are none. */
+  /** Summary of one point's records; empty if there are none. */
   point(role: "sender" | "receiver"): PointSummary {
     const { records, bytes, counters, filter, clock } = this.#ends[role];
     const none = { packets: 0, short: 0, backward: 0, skipped: {}, dropped: null };
@@ -387,7 +393,7 @@ export class EstimatorQuestion {
     return this.#clockErrorNs;
   }
 
-  /** Epochs in which nothing listed the flows. */
+  /** Number of epochs without a list of flows. */
   get unlisted(): number {
     return this.#unlisted;
   }

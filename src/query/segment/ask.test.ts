@@ -15,7 +15,7 @@ interface Epoch extends Partial<CountedEpoch> {
   at: number;
   packets: number;
   delayNs: number;
-  /** Of the packets: the counting estimator has no answer for a flow that lost one. */
+  /** Lost packets. The counting estimator has no answer for a flow that lost one. */
   lost?: number;
 }
 
@@ -35,7 +35,7 @@ const ask = (
 ): Answer => askArchive(store, { between: ["A", "B"], ...question }, { table });
 const counting = (answer: Answer) => answer.estimates["counting"]!;
 
-/** The same sums, under another name: an estimator that is not troubled by loss. */
+/** The same sums under another name: an estimator that tolerates loss. */
 const robust: Estimator = {
   ...countingEstimator,
   name: "robust",
@@ -48,7 +48,7 @@ const robust: Estimator = {
 
 describe("an answer over several epochs", () => {
   it("is that of all packets: epochs without an answer widen it by what bounds them, and are named", () => {
-    // The congested epoch has nine times the delay, and no answer.
+    // The congested epoch has ninety times the delay, and no answer.
     const store = records([
       { at: 0, packets: 900, delayNs: 1e6 },
       { at: 1, packets: 100, delayNs: 90e6, lost: 1 },
@@ -60,7 +60,7 @@ describe("an answer over several epochs", () => {
     const truth = (1900 * 1e6 + 99 * 90e6) / 1999;
     expect(latency!.lowNs).toBeLessThan(truth);
     expect(latency!.highNs).toBeGreaterThan(truth);
-    // Delays of an aligned epoch are within its length.
+    // Delays of an aligned epoch are at most its length.
     expect(latency!.highNs - latency!.meanNs).toBeGreaterThan(((1e9 - 1e6) * 99) / 2000);
     expect(latency!.highNs - latency!.meanNs).toBeLessThan((1.01e9 * 99) / 1999);
   });
@@ -86,7 +86,7 @@ describe("an answer over several epochs", () => {
 
   it("knows by another estimator's mean how many packets were still in flight behind the last epoch", () => {
     const store = records([{ at: 0, packets: 900, delayNs: 1e6 }]);
-    // Of the second epoch 20 arrive in the third, and of that one 30 behind it.
+    // Of the second epoch, 20 packets arrive in the third; of the third, 30 arrive after it.
     const counts = { A: [900, 920, 100], B: [900, 900, 90, 30] };
     for (const [point, list] of Object.entries(counts))
       for (const [at, packets] of list.entries()) {
@@ -154,7 +154,7 @@ describe("an answer over several epochs", () => {
       { at: 1, packets: 100, delayNs: 90e6, lost: 1 },
     ]);
     const [flow] = ask(store, { top: 1 }).groups;
-    // One packet was lost: 999 arrived.
+    // One packet was lost, so 999 arrived.
     expect(flow).toMatchObject({ packets: 1000, answered: { packets: 900, share: 900 / 999, epochs: 1 } });
     expect(flow!.latency!.highNs).toBeGreaterThan(0.1 * 90e6);
   });
@@ -202,7 +202,7 @@ describe("records of several settings", () => {
     expect(counting(answer)).toMatchObject({ sent: 60, epochs: 6 });
     expect(answer.groups.map((g) => [g.packets, g.epochs])).toEqual([[50, 5]]);
     expect(answer.notes.join()).toMatch(/flows of 1 epoch are left out: they were observed with key hosts/);
-    // Under a key that both contain, all of them count.
+    // Under a key that both contain, all flows count.
     expect(ask(store, { group: "host" }).groups.map((g) => g.packets)).toEqual([60]);
   });
 

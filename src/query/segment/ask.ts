@@ -1,6 +1,6 @@
 /**
- * A question about a segment, answered from stored records: which records, paired and estimated by the collector, combined. Records that are missing, damaged or do
- * not fit are named in the answer, and everything else is answered for.
+ * Answers a question about a segment from stored records: selects the records, has the collector pair and estimate them, and combines the results.
+ * Missing, damaged or unfit records are named in the answer; everything else is answered.
  */
 
 import type { ArchiveEntry } from "../../archive/names.ts";
@@ -32,13 +32,13 @@ import { askedFlows, rankFlows } from "./rank-flows.ts";
 export interface AskOptions {
   table?: readonly Estimator[];
   kernels?: Kernels;
-  /** Packets per flow from elsewhere, for epochs without a list of flows. */
+  /** Packets per flow from another source, for epochs without a list of flows. */
   flowRecords?: readonly FlowRecord[] | undefined;
-  /** Notes about them: sampled, incomplete. */
+  /** Notes about these: sampled, incomplete. */
   flowRecordNotes?: readonly string[];
 }
 
-/** Lists in an answer are for reading: the first so many, and a note. */
+/** Lists in an answer are for reading: longer ones are cut, with a note. */
 const MAX_LISTED = 1000;
 
 export function askArchive(store: RecordStore, question: Question, options: AskOptions = {}): Answer {
@@ -89,13 +89,13 @@ export function askArchive(store: RecordStore, question: Question, options: AskO
   ]);
 }
 
-/** A record whose head cannot be read: its path shows what it should be. */
+/** A record with an unreadable head; its path shows what it should be. */
 interface Damaged {
   point: string;
   refused: RefusedEpoch;
 }
 
-/** Heads of all records; what is damaged is named, and not asked. */
+/** Opens all records. Damaged ones are reported and left out. */
 function openAll(
   store: RecordStore,
   entries: readonly ArchiveEntry[],
@@ -112,7 +112,7 @@ function openAll(
   });
 }
 
-/** The key that the most packets were distinguished by. */
+/** Returns the key by which most packets were distinguished. */
 function mainKey(handles: readonly RecordHandle[], receiver: string): string {
   const packets = new Map<string, number>();
   for (const { point, key, packets: n } of handles)
@@ -128,11 +128,11 @@ function compose(
   notes: readonly string[],
 ): Answer {
   const used = new Set(parts.flatMap((a) => a.usedStarts));
-  // Every estimator saw the same packets: the counts of the points come from the one with the most epochs.
+  // Every estimator observed the same packets, so the points' counts come from the estimator with the most epochs.
   const byEpochs = [...parts].sort((a, b) => b.usedStarts.length - a.usedStarts.length);
   const [widest] = byEpochs;
   const points = (["sender", "receiver"] as const).flatMap((role) => pointOf(byEpochs, role));
-  // A damaged record is there: it is refused, and not missing.
+  // A damaged record exists: it counts as refused, not as missing.
   const place = (point: string, e: RefusedEpoch | MissingEpoch) =>
     [point, e.estimator, e.startNs, e.endNs].join("\n");
   const there = new Set(damaged.map((d) => place(d.point, d.refused)));
@@ -177,14 +177,14 @@ function compose(
   };
 }
 
-/** Of the estimator with the most epochs that has records of this end: some keep nothing at the sender. */
+/** Returns the point's summary from the estimator with the most epochs that has records there: some keep nothing at the sender. */
 function pointOf(byEpochs: readonly EstimatorQuestion[], role: "sender" | "receiver"): PointSummary[] {
   const summaries = byEpochs.map((a) => a.point(role));
   const own = summaries.find((p) => p.records > 0) ?? summaries[0];
   return own ? [own] : [];
 }
 
-/** Sentences about what limits the answer. */
+/** Notes on what limits the answer. */
 function pointNotes(points: readonly PointSummary[], widest: EstimatorQuestion | undefined): string[] {
   const notes: string[] = [];
   if (widest && widest.edges > 0)
@@ -208,7 +208,7 @@ function pointNotes(points: readonly PointSummary[], widest: EstimatorQuestion |
   return notes;
 }
 
-/** How far the clocks of the two points may be apart, and whose is not synchronised: of no matter where they share one. */
+/** Notes on how far the points' clocks may be apart and which are not synchronised; none if the points share a clock. */
 function clockNotes(points: readonly PointSummary[], widest: EstimatorQuestion | undefined): string[] {
   const errorNs = widest?.clockErrorNs ?? 0;
   if (errorNs === 0) return [];
@@ -247,7 +247,7 @@ function flowNotes(
 function select(archive: RecordStore, question: Question, table: readonly Estimator[]) {
   const points = archive.points();
   const [sender, receiver] = question.between;
-  // Some estimators keep nothing at the sender: then it need not have been observed.
+  // Some estimators keep nothing at the sender, so it need not have been observed.
   const alone = () =>
     archive
       .list({ points: [receiver] })
@@ -268,7 +268,10 @@ function select(archive: RecordStore, question: Question, table: readonly Estima
   throw new UsageError("no-records", `${none} between ‘from’ and ‘to’`, `they cover ${span}`);
 }
 
-/** The label of the records: as asked, or A:B where both ends have it, or none, or the only one in common. Null: both directions of one link, to be distinguished. */
+/**
+ * Returns the label of the records: the requested one; else A:B if both points have it; else none; else the only common one. Null: the labels are
+ * the two directions of a link, still to be distinguished.
+ */
 function chooseSegment(entries: readonly ArchiveEntry[], { between, segment }: Question): string | null {
   const labels = between.map(
     (point) => new Set(entries.filter((e) => e.point === point).map((e) => e.segment)),
@@ -298,7 +301,10 @@ function chooseSegment(entries: readonly ArchiveEntry[], { between, segment }: Q
   );
 }
 
-/** A link that was quiet when observation began has records of all packets first, and of each direction when packets went both ways: then these count. */
+/**
+ * Returns the labels of both points. A link that was idle when observation began has records of all packets first and per direction later: then
+ * only the directions count.
+ */
 function commonLabels(
   entries: readonly ArchiveEntry[],
   own: ReadonlySet<string>,
@@ -315,7 +321,7 @@ function commonLabels(
   return lastNs(false) > lastNs(true) ? directions : common;
 }
 
-/** Which of two labels are the packets from the first point to the second: all that is needed of them is their mean. */
+/** Decides which of two labels is the direction from the first point to the second, by comparing their means. */
 function chooseDirection(
   store: RecordStore,
   entries: readonly ArchiveEntry[],
@@ -350,6 +356,6 @@ function chooseEstimators(
     if (known.every((e) => e.name !== name))
       notes.push(`records of the unknown estimator '${name}' are ignored`);
   }
-  // A flow table answers for nothing by itself, unless it is asked.
+  // Estimators without answers, such as flow tables, are left out unless named.
   return known.filter((e) => (estimators ? estimators.includes(e.name) : e.answers.length > 0));
 }

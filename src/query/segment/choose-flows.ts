@@ -1,4 +1,4 @@
-/** Of the flows or groups of an answer, those that fit a filter, in another order than by packets. The answer is that of the question: nothing is estimated anew. */
+/** Filters and sorts the flows or groups of an answer. Nothing is estimated again. */
 import { UsageError } from "../../base/errors.ts";
 import { flowFilter } from "../../capture/filter/flow-filter.ts";
 import type { Answer, GroupAnswer } from "./answer.ts";
@@ -17,9 +17,9 @@ export type FlowOrder = keyof typeof VALUES;
 export const FLOW_ORDERS = Object.keys(VALUES) as FlowOrder[];
 
 export interface FlowChoice {
-  /** An expression (docs/filters.md) on the flows' keys. */
+  /** A filter expression (docs/filters.md) on the flows' keys. */
   filter?: string | undefined;
-  /** A part of a flow's name. */
+  /** A substring of the flow's name. */
   search?: string | undefined;
   sort?: FlowOrder | undefined;
   order?: "up" | "down" | undefined;

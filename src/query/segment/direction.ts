@@ -1,6 +1,6 @@
 /**
- * Which of the two directions of a link goes from A to B. Asked from A to B, the packets that do take d1 + o and the others -(d2) + o, with o the offset of B's clock: the
- * difference is d1 + d2 whatever the clocks say, and above 0. So the direction with the larger mean is the one from A to B.
+ * Finds which of a link's two directions goes from A to B. Asked from A to B, packets in that direction take d1 + o and the others -(d2) + o, where
+ * o is the offset of B's clock. The difference d1 + d2 is positive whatever the offset, so the direction with the larger mean goes from A to B.
  */
 import { UsageError } from "../../base/errors.ts";
 import { formatDuration } from "../../base/time.ts";
@@ -11,7 +11,7 @@ export interface AskedLabel {
   answer: Answer;
 }
 
-/** UsageError where it does not show. */
+/** Throws UsageError if the records do not show it. */
 export function forwardLabel(
   between: readonly [string, string],
   asked: readonly AskedLabel[],
@@ -21,13 +21,13 @@ export function forwardLabel(
     const [a, b] = [latencyOf(one, name), latencyOf(other, name)];
     if (!one || !other || (!a && !b)) continue;
     if (!a || !b) {
-      // One direction only: it is the one asked for where packets arrive after they are sent.
+      // Only one direction has packets: it is the one asked for if they arrive after they are sent.
       const [label, only] = a ? [one.label, a] : [other.label, b];
       if (!only || only.lowNs <= 0) continue;
       return { label, note: `'${label}' is the only direction that both points have packets of` };
     }
     const [label, forward, back] = a.meanNs > b.meanNs ? [one.label, a, b] : [other.label, b, a];
-    // Intervals that overlap do not tell.
+    // Overlapping intervals do not decide.
     if (forward.lowNs <= back.highNs) continue;
     return {
       label,
@@ -42,7 +42,7 @@ export function forwardLabel(
   );
 }
 
-/** Of all packets, or of those that have an answer: for the order of two means either will do. */
+/** Latency of all packets, or of the answered ones: either suffices to compare two means. */
 function latencyOf(asked: AskedLabel | undefined, estimator: string): AnswerLatency | null {
   const estimate = asked?.answer.estimates[estimator];
   return estimate?.latency ?? estimate?.answered.latency ?? null;

@@ -1,8 +1,8 @@
 /**
- * What is known of an epoch, whoever measured it: the narrowest mean of all packets, the deviation, and what no delay can lie outside of. It stands in for an
- * estimator that has no answer there: the epochs without one are the congested ones, and leaving them out would make the mean too small.
+ * What all estimators together know of an epoch: the narrowest mean of all packets, the deviation, and bounds of all delays. It stands in for an
+ * estimator that has no answer there: the epochs without one are the congested ones, and leaving them out would bias the mean low.
  *
- * Flows: n of the N packets of an epoch cannot have a mean further from that of all than sigma * sqrt((N - n) / n), whatever their delays (Cauchy-Schwarz).
+ * Flows: the mean of n of an epoch's N packets differs from that of all by at most sigma * sqrt((N - n) / n), whatever their delays (Cauchy-Schwarz).
  */
 import type { Bounds, Contribution } from "../../collect/combine.ts";
 import type { EpochEstimate } from "../../collect/estimate.ts";
@@ -17,7 +17,7 @@ interface Fact {
   limits: DelayLimits | null;
 }
 
-/** An epoch by the receiver's times: the same for estimators of one end and of both. */
+/** An epoch's time at the receiver: the same for estimators of one point and of both. */
 export interface EpochPlace {
   startNs: bigint;
   endNs: bigint;
@@ -38,25 +38,25 @@ export class EpochFacts {
     fact.stdevNs = stdev.valueNs;
   }
 
-  /** The narrowest answer of another estimator; null where there is none. */
+  /** Returns the narrowest answer of another estimator, or null. */
   instead(of: string, place: EpochPlace): { estimator: string; contribution: Contribution } | null {
     const others = this.#facts.get(nameOf(place))?.means.filter((m) => m.estimator !== of) ?? [];
     others.sort((a, b) => a.mean.highNs - a.mean.lowNs - (b.mean.highNs - b.mean.lowNs));
     return others[0] ?? null;
   }
 
-  /** Standard deviation of its delays, where any estimator gave it. */
+  /** Standard deviation of the epoch's delays, from any estimator; null if unknown. */
   stdevNs(place: EpochPlace): number | null {
     return this.#facts.get(nameOf(place))?.stdevNs ?? null;
   }
 
-  /** What the mean of all packets of an epoch must lie within; `limits`: what its own records say. */
+  /** Bounds of the mean of all packets of an epoch. `limits`: bounds from its own records. */
   segmentBounds(place: EpochPlace, limits: DelayLimits | null): Bounds | null {
     const known = limits ?? this.#facts.get(nameOf(place))?.limits;
     return known ? { valueNs: null, ...known } : null;
   }
 
-  /** What the mean of so many of its packets must lie within. */
+  /** Bounds of the mean of `packets` of the epoch's packets. */
   flowBounds(place: EpochPlace, packets: number): Bounds | null {
     const fact = this.#facts.get(nameOf(place));
     if (!fact) return null;
@@ -70,7 +70,7 @@ export class EpochFacts {
     const reach = stdevHighNs * Math.sqrt(Math.max(0, all - packets) / packets);
     const lowNs = Math.max(narrowest.lowNs - reach, limits?.lowNs ?? -Infinity);
     const highNs = Math.min(narrowest.highNs + reach, limits?.highNs ?? Infinity);
-    // Limits that contradict the measured mean are those of packets in flight over the cut: the measurement counts.
+    // Limits that contradict the measured mean come from packets in flight over the cut; the measurement takes precedence.
     if (lowNs > highNs)
       return { valueNs: narrowest.valueNs, lowNs: narrowest.lowNs - reach, highNs: narrowest.highNs + reach };
     return { valueNs: Math.min(Math.max(narrowest.valueNs, lowNs), highNs), lowNs, highNs };

@@ -1,8 +1,8 @@
 /**
- * The part of a question that is about flows: which, and what an estimator says of them in each epoch, put together by group.
+ * The part of a question that is about flows: which flows, and one estimator's answers for them in each epoch, combined by group.
  *
- * Flows are known by their keys: hashes mean the same flow only under one seed, and an archive may hold records of several. Records that key flows
- * differently can be put together only under a coarser key that both tell; the others are left out, and named.
+ * Flows are identified by their keys: hashes match only under the same seed, and an archive may hold several seeds. Records with different flow
+ * keys can be combined only under a coarser key that both contain; the others are left out, with a note.
  */
 
 import type { Kernels } from "../../base/kernels.ts";
@@ -24,7 +24,7 @@ import { FlowGroups } from "./groups.ts";
 import type { Question } from "./question.ts";
 import { NO_RANKING, type Wanted } from "./top-flows.ts";
 
-/** Flows from elsewhere, for epochs that no record lists the flows of: hashed as those records do. */
+/** Flows from another source, for epochs without a list of flows, hashed like the epoch's records. */
 export class OtherFlows {
   readonly #kernels: Kernels;
   readonly #question: Question;
@@ -33,7 +33,7 @@ export class OtherFlows {
   readonly #found: ReadonlyMap<string, readonly Uint32Array[]>;
   readonly #named = new Map<string, KnownFlows | null>();
 
-  /** `found`: key words of flows that lists of some epochs name, by key. */
+  /** `found`: key words of flows named by the lists of other epochs, by key. */
   constructor(
     kernels: Kernels,
     question: Question,
@@ -78,15 +78,15 @@ export class FlowQuestion {
   readonly #facts: EpochFacts;
   readonly #wanted: Wanted;
   readonly #groups: FlowGroups;
-  /** Key words of the flows asked for; null: all. */
+  /** Key words of the requested flows; null: all. */
   readonly #names: Set<string> | null;
-  /** By key, epochs left out because they do not tell what is asked. */
+  /** Epochs left out because their key does not contain what is asked, by key. */
   readonly #leftOut = new Map<string, number>();
-  /** Epochs whose list has the heaviest flows only, and what a flow may have there without being listed. */
+  /** Epochs whose list has only the heaviest flows, and the most packets a flow can have there without being listed. */
   #heavyEpochs = 0;
   #floor = 0;
 
-  /** `key`: that most of the records tell flows apart by; `wanted`: which groups are to be kept at all. */
+  /** `key`: the key by which most records distinguish flows; `wanted`: groups to keep. */
   constructor(question: Question, key: string, facts: EpochFacts, wanted: Wanted = NO_RANKING) {
     this.#question = question;
     this.#facts = facts;
@@ -126,7 +126,10 @@ export class FlowQuestion {
     }
   }
 
-  /** Flows whose packets were in flight at a cut by time: they arrived in an epoch in which nobody sent them, and count with the delay of those in flight. */
+  /**
+   * Adds flows whose packets were in flight at an aligned cut: they arrived in an epoch in which nobody sent them, and count with the delay of
+   * packets in flight.
+   */
   takeInFlight(flows: KnownFlows, inFlight: Interval, key: string, index: number): void {
     const groups = this.#groups;
     if (!groups.covers(key)) return;
@@ -136,7 +139,7 @@ export class FlowQuestion {
       const group = groups.find(flows, flow, this.#names);
       if (!group || !this.#wanted.has(group.words)) continue;
       const arrived = numberAt(flows.packets, flow);
-      // Sent in the epoch before, and counted there, as missing too.
+      // Sent in the epoch before, and counted there, also as missing.
       const lost = arrived === null ? null : -arrived;
       const flowAnswer = { flow, mean: inFlight, stdev: deviationInFlight(inFlight), packets: 0, lost };
       groups.add(

@@ -1,4 +1,4 @@
-/** Quantiles of flows or groups whose estimator keeps none, from the records of packets (maple) at the receiver: the same flows, asked a second time. */
+/** Quantiles of flows or groups for estimators that keep none: asks the receiver's packet records (maple) about the same flows. */
 import { UsageError } from "../../base/errors.ts";
 import { countOf } from "../../base/quantity.ts";
 import type { PacketAnswer } from "../packet/answer.ts";
@@ -7,13 +7,13 @@ import type { Answer, GroupAnswer } from "./answer.ts";
 import type { Question } from "./question.ts";
 
 const SHARE = 0.99;
-/** Flows of which packets are asked, where the largest are asked for: both lists are ordered by packets, counted by different records. */
+/** Flows to ask for if the largest are wanted: both lists are ordered by packets, but counted by different records. */
 const CANDIDATES = 500;
 
 export const p99Of = ({ quantiles }: GroupAnswer): number | null =>
   quantiles?.find((q) => q.share === SHARE)?.valueNs ?? null;
 
-/** The question about packets that gives them; null where the answer has them, or nothing to give them to. */
+/** Returns the question about packets that yields the quantiles; null if the answer has them already, or has no groups. */
 export function tailQuestion(answer: Answer, question: Question): PacketQuestion | null {
   if (answer.groups.length === 0 || answer.groups.some((g) => p99Of(g) !== null)) return null;
   const { between, segment, fromNs, toNs, group, top, flows } = question;
@@ -41,7 +41,7 @@ export function withTails(answer: Answer, packets: PacketAnswer): Answer {
   return { ...answer, groups, notes: [...answer.notes, note] };
 }
 
-/** Why flows cannot be ordered by it. */
+/** Explains why flows cannot be sorted by p99. */
 export function noTails(cause: unknown): UsageError {
   return new UsageError(
     "not-supported",

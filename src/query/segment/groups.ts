@@ -1,6 +1,6 @@
 /**
- * Flows put together: each on its own, or by a coarser key. `host` stands for the pair of hosts and `prefix/N` for the pair of
- * prefixes, as in a flow key; one side alone is `src`, `dst/24` and the like.
+ * Groups flows: each flow by itself, or by a coarser key. `host` means the pair of hosts and `prefix/N` the pair of prefixes, as in a flow key; one
+ * side alone is `src`, `dst/24` and the like.
  */
 import { UsageError } from "../../base/errors.ts";
 import { META_HIGH } from "../../capture/batch.ts";
@@ -17,7 +17,7 @@ const KEY_WORDS = 10;
 
 interface Tally {
   words: Uint32Array;
-  /** It was asked for by name. */
+  /** Requested by name. */
   expected: boolean;
   flows: Set<string>;
   epochs: Set<number>;
@@ -25,14 +25,14 @@ interface Tally {
   bytes: number | null;
   /** Packets whose bytes are known. */
   weighed: number;
-  /** Bounds of the packets; null where there are none. */
+  /** Bounds of the packet count; `high` is null if unbounded. */
   low: number;
   high: number | null;
   combination: Combination;
   quantiles: QuantileMerge;
 }
 
-/** A group by its key words, masked. */
+/** A group, identified by its masked key words. */
 export interface GroupName {
   words: Uint32Array;
   name: string;
@@ -45,7 +45,7 @@ export class FlowGroups {
   readonly #covers = new Map<string, boolean>();
   readonly #groups = new Map<string, Tally>();
 
-  /** `observed`: the key that the flows were distinguished by. */
+  /** `observed`: the key by which the flows were distinguished. */
   constructor(observed: string, group: string | undefined) {
     const own = FlowKeySpec.parse(observed);
     this.#spec =
@@ -64,7 +64,7 @@ export class FlowGroups {
     this.#masks = maskWordsOf(this.#spec);
   }
 
-  /** Can flows of records with this key be put into these groups? */
+  /** Whether flows of records with this key can be put into these groups. */
   covers(key: string): boolean {
     let covers = this.#covers.get(key);
     if (covers === undefined) {
@@ -74,7 +74,7 @@ export class FlowGroups {
     return covers;
   }
 
-  /** The group that a flow belongs to; null where `names` has another flow in mind. */
+  /** Returns the group of a flow; null if `names` does not contain the flow. */
   find(flows: KnownFlows, index: number, names: ReadonlySet<string> | null): GroupName | null {
     const words = flows.keyWords.subarray(KEY_WORDS * index, KEY_WORDS * (index + 1));
     if (names && !names.has(maskedWords(words, this.#kept).join())) return null;
@@ -114,7 +114,7 @@ export class FlowGroups {
     tally.quantiles.add(estimate, contribution.packets);
   }
 
-  /** A flow that was asked for has a place in the answer even where it was never seen. */
+  /** Adds a requested flow to the answer even if it was never seen. */
   expect(words: Uint32Array): void {
     this.#tally(this.groupOf(words)).expected = true;
   }
@@ -123,7 +123,7 @@ export class FlowGroups {
     const out = [...this.#groups.values()].flatMap((tally): GroupAnswer[] => {
       const key = this.#spec.describe(tally.words);
       const total = tally.combination.result();
-      // In flight when the sender's capture began, or foreign: nobody sent it.
+      // Nobody sent it: in flight when the sender's capture began, or foreign traffic.
       if (total.packets === 0 && !tally.expected) return [];
       const whole = wholeAnswer(total);
       const quantiles = tally.quantiles.result();
@@ -175,13 +175,13 @@ export class FlowGroups {
   }
 }
 
-/** Packets whose bytes nobody counted are as large as the others, where those are most. */
+/** Extrapolates bytes to packets whose bytes are unknown, if those are the minority. */
 function bytesOf({ bytes, weighed }: Tally, packets: number | null): number | null {
   if (bytes === null || packets === null || weighed >= packets) return bytes;
   return 2 * weighed >= packets ? Math.round((bytes * packets) / weighed) : null;
 }
 
-/** Does the finer key tell all that the coarser one asks for? */
+/** Whether the finer key contains every field of the coarser one. */
 export function includesKey(finer: FlowKeySpec, coarser: FlowKeySpec): boolean {
   const [kept, wanted] = [finer.maskWords(), coarser.maskWords()];
   return wanted.every((mask, i) => (mask & ~(kept[i] ?? 0n)) === 0n);
@@ -194,14 +194,14 @@ export function maskWordsOf(spec: FlowKeySpec): Uint32Array {
 export function maskedWords(words: Uint32Array, masks: Uint32Array): Uint32Array {
   const v6 = ((words[1] ?? 0) & IPV6_BIT) !== 0;
   const out = new Uint32Array(KEY_WORDS);
-  // Masks lie as: meta, address pair (IPv4); meta, four halves (IPv6); two words each.
+  // Layout of the masks: meta and address pair (IPv4); meta and four halves (IPv6); two words each.
   const from = v6 ? 4 : 0;
   const used = v6 ? KEY_WORDS : 4;
   for (let w = 0; w < used; w++) out[w] = words[w]! & masks[from + w]!;
   return out;
 }
 
-/** A record may hold what is no key at all: it is refused when it is read. */
+/** Whether the text is a valid key. Records with an invalid key are refused when read. */
 export function isFlowKey(text: string): boolean {
   try {
     FlowKeySpec.parse(text);

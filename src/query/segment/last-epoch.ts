@@ -1,9 +1,9 @@
-/** Where the sender's capture ends: packets that were under way then arrive in an epoch that the receiver alone has. */
+/** The end of the sender's capture: packets in flight then arrive in an epoch that only the receiver has. */
 import type { CutMode } from "../../epoch/record.ts";
 import { isNoAnswer, type SegmentEstimate } from "../../estimators/estimator.ts";
 import type { EpochPlace } from "./epoch-facts.ts";
 
-/** The segment in one epoch. */
+/** The segment's estimate in one epoch. */
 export interface OwnEpoch {
   segment: SegmentEstimate;
   mode: CutMode;
@@ -11,14 +11,14 @@ export interface OwnEpoch {
   place: EpochPlace;
 }
 
-/** The last epoch that both ends have: its rate, and packets that may still have been under way at its end. */
+/** The last epoch that both points have: its packet rate, and how many packets may have been in flight at its end. */
 export interface LastEpoch {
   perNs: number;
   missing: number;
   meanNs: number | null;
 }
 
-/** As many packets were under way at its start as the mean delay makes, times this. */
+/** Allows for this many times the packets in flight at its start that the mean delay implies. */
 const MOST_UNDER_WAY = 4;
 
 export function lastEpoch({ sent, received, mean }: SegmentEstimate, span: EpochPlace): LastEpoch | null {

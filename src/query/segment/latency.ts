@@ -1,4 +1,4 @@
-/** Estimates in the words of an answer. */
+/** Converts estimates to the form used in answers. */
 import type { Combined } from "../../collect/combine.ts";
 import { type Interval, isNoAnswer, type NoAnswer } from "../../estimators/estimator.ts";
 import type { Answered, AnswerLatency, WholeAnswer } from "./answer.ts";
@@ -22,7 +22,7 @@ export function answered({ mean, stdev }: Measured): Answered {
   return { latency };
 }
 
-/** `own`: what was answered; `all`: with what is known of the rest, where that is more. */
+/** `own`: the answered part; `all`: including what is known of the rest, if that is more. */
 export function wholeAnswer(own: Combined, all: Combined = own): WholeAnswer {
   const { mean, stdev, answered: share, answeredPackets, answers } = own;
   // The deviation of a part says nothing about the whole.
@@ -38,7 +38,7 @@ export function wholeAnswer(own: Combined, all: Combined = own): WholeAnswer {
   };
 }
 
-/** An answer whose intervals of the mean include that the clocks of the two points may be so far apart. A deviation is the same on every clock. */
+/** Widens an answer's intervals of the mean by the possible clock difference between the points. The deviation does not depend on clocks. */
 export function byClocks<T extends Answered & Partial<WholeAnswer>>(answer: T, errorNs: number): T {
   if (errorNs === 0) return answer;
   const widen = (latency: AnswerLatency | null) =>

@@ -1,4 +1,4 @@
-/** Epochs whose mean is rather too low for packets that were in flight when they began, and what that comes to over all packets. */
+/** Epochs whose mean is biased low by packets in flight when they began, and the resulting bias over all packets. */
 import type { SegmentAnswer } from "./answer.ts";
 
 export class Leaning {
@@ -11,7 +11,7 @@ export class Leaning {
     this.#sumNs += leansNs * (packets ?? 0);
   }
 
-  /** `packets`: of all epochs. */
+  /** `packets`: total of all epochs. */
   answer(packets: number | null): Pick<SegmentAnswer, "leans"> {
     return this.#epochs > 0 && packets ? { leans: { epochs: this.#epochs, ns: this.#sumNs / packets } } : {};
   }

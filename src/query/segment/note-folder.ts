@@ -1,4 +1,7 @@
-/** Notes of many epochs and estimators, each kind once: epochs differ only in numbers, and the note of the one with the most packets is kept. */
+/**
+ * Folds similar notes of many epochs and estimators into one per kind: they differ only in numbers, and the one of the epoch with the most packets
+ * is kept.
+ */
 import { formatCount } from "../../base/quantity.ts";
 
 interface Folded {
@@ -30,13 +33,13 @@ export class NoteFolder {
     return this.#kinds;
   }
 
-  /** `without`: kinds that are listed elsewhere. */
+  /** `without`: kinds listed elsewhere. */
   texts(without: ReadonlySet<string> = new Set()): string[] {
     return [...this.#kinds].filter(([kind]) => !without.has(kind)).map(([, folded]) => text(folded));
   }
 }
 
-/** Kinds that several of the named folders have, listed once with the names. */
+/** Returns the kinds that several of the named folders have, listed once with the names. */
 export function sharedNotes(folders: readonly (readonly [string, NoteFolder])[]): {
   kinds: Set<string>;
   notes: string[];
@@ -57,7 +60,7 @@ function text({ note, epochs }: Folded): string {
   return epochs === 1 ? note : `${note} (similar in ${formatCount(epochs)} epochs)`;
 }
 
-/** Numbers, how they are rounded, and the plural are no other kind: "about 0.5 %", "less than 0.1 %"; "1 flow", "2 flows". */
+/** Normalises a note: numbers, rounding words and plurals make no difference ("about 0.5 %", "less than 0.1 %"; "1 flow", "2 flows"). */
 function kindOf(note: string): string {
   return note
     .replace(/\b(about|less than) (?=\d)/g, "")

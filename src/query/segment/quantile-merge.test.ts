@@ -13,7 +13,7 @@ function distribution(values: readonly number[]) {
   };
 }
 
-/** A queue that is empty in the first epoch and long in the second. */
+/** An empty queue in the first epoch, a long one in the second. */
 const short = Array.from({ length: 600 }, (_, i) => 1e6 + 20_000 * i);
 const long = Array.from({ length: 400 }, (_, i) => 140e6 + 50_000 * i);
 
@@ -21,7 +21,7 @@ it("gives the quantiles of all packets where epochs have their distributions", (
   const merge = new QuantileMerge();
   for (const values of [short, long]) merge.add(distribution(values), values.length);
   const all = [...short, ...long].sort((a, b) => a - b);
-  // A bucket's middle is within 0.39 % of what is in it.
+  // A bucket's middle is within 0.39 % of every value in it.
   for (const { share, valueNs } of merge.result() ?? [])
     expect(Math.abs(valueNs / all[Math.ceil(share * all.length) - 1]! - 1)).toBeLessThan(0.0041);
   expect(merge.result()).toHaveLength(3);

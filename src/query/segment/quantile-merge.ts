@@ -1,7 +1,7 @@
 /**
- * Quantiles of several epochs (or flows) as those of all their packets. Where each has its distribution, that is the sum of those. Where some have their quantiles alone, each distribution is the
- * line through them, from where the first of them lies to the last; the mixture by packets is inverted. One distribution alone is given as it is. What lies beyond the last quantile is not known then, so
- * a mixture's own last quantile is at maximum the largest of theirs.
+ * Merges the quantiles of several epochs (or flows) into those of all their packets. If all parts have a distribution, the distributions are added
+ * up. Otherwise each part is approximated by straight lines through its quantiles, and the mixture, weighted by packets, is inverted. A single part
+ * is returned unchanged. Nothing is known beyond a part's last quantile, so a mixture's last quantile is at most the largest of theirs.
  */
 import { LogHistogram } from "../../base/math/log-histogram.ts";
 import type { FlowEstimate } from "../../estimators/estimator.ts";
@@ -10,9 +10,9 @@ type Quantiles = NonNullable<FlowEstimate["quantiles"]>;
 
 export class QuantileMerge {
   readonly #parts: { packets: number; quantiles: Quantiles }[] = [];
-  /** Some part has none: all together have none. */
+  /** Some part has no quantiles, so the whole has none. */
   #unknown = false;
-  /** Of all parts; null where some have none. */
+  /** Sum of all distributions; null if a part has none. */
   #delays: LogHistogram | null = new LogHistogram();
 
   add({ quantiles, delays }: Pick<FlowEstimate, "quantiles" | "delays">, packets: number | null): void {
@@ -44,7 +44,7 @@ export class QuantileMerge {
   }
 }
 
-/** Share of the packets at or below a delay. */
+/** Returns the share of packets with at most this delay. */
 function shareBelow(quantiles: Quantiles, ns: number): number {
   let before: Quantiles[number] | null = null;
   for (const at of quantiles) {
@@ -58,7 +58,7 @@ function shareBelow(quantiles: Quantiles, ns: number): number {
   return 1;
 }
 
-/** The minimum delay that this share does not exceed, to a thousandth of the range. */
+/** Returns the smallest delay that reaches this share, to within 0.5 ns. */
 function invert(below: (ns: number) => number, share: number, minimum: number, maximum: number): number {
   let [low, high] = [minimum, maximum];
   for (let i = 0; i < 40 && high - low > 0.5; i++) {

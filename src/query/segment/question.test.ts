@@ -4,7 +4,7 @@ import { MemoryRecords } from "../../collect/memory-records.ts";
 import { askArchive } from "./ask.ts";
 import { checkQuestion, type Question } from "./question.ts";
 
-// As a caller without types may write them.
+// As untyped callers may pass them.
 const NUMBER_NS = 1.7e18 as unknown as bigint;
 const NOT_A_TIME = Number.NaN as unknown as bigint;
 

@@ -1,4 +1,4 @@
-/** What can be asked of two points' records, and what is wrong with a question. */
+/** Questions about the records of two points, and their validation. */
 import { checkBigNs, checkCount } from "../../base/checks.ts";
 import { invalidValue } from "../../base/errors.ts";
 import { formatTime } from "../../base/time.ts";
@@ -7,27 +7,27 @@ import { DEFAULT_CONFIDENCE } from "../../collect/collector.ts";
 export interface Question {
   /** Sender and receiver of the segment. */
   between: readonly [string, string];
-  /** Label of the records to use, where a point has several. */
+  /** Label of the records, if a point has several. */
   segment?: string | undefined;
-  /** Names of estimators; all that have records where none is named. */
+  /** Estimator names; default: all that have records. */
   estimators?: readonly string[] | undefined;
   /** Flows, as `tcp 10.0.0.1:443 > 10.0.0.9:51000`. */
   flows?: readonly string[] | undefined;
-  /** So many groups, those with the most packets. */
+  /** Number of groups, largest first. */
   top?: number | undefined;
-  /** A key that flows are put together by: host, prefix/N, src, dst/N, proto … */
+  /** Key to group flows by: host, prefix/N, src, dst/N, proto … */
   group?: string | undefined;
   fromNs?: bigint | undefined;
   toNs?: bigint | undefined;
   confidence?: number | undefined;
-  /** Parameters of the answer, by estimator: `decoder=bp`. */
+  /** Query parameters by estimator: `decoder=bp`. */
   parameters?: Readonly<Record<string, string>> | undefined;
 }
 
 export function checkQuestion(question: Question): void {
   const code = "bad-question" as const;
   const between = question?.between;
-  // A library's caller may have no compiler that asks for both.
+  // Callers in plain JavaScript may pass anything.
   if (!Array.isArray(between) || between.length !== 2 || !between.every((p) => typeof p === "string"))
     throw invalidValue("between", between, "two points: sender and receiver", { code });
   const [a, b] = between;
@@ -44,12 +44,12 @@ export function checkQuestion(question: Question): void {
   checkCount("top", top, 1, code);
 }
 
-/** Is it about flows at all? */
+/** Whether the question is about flows. */
 export function asksForFlows({ flows, top, group }: Question): boolean {
   return flows !== undefined || top !== undefined || group !== undefined;
 }
 
-/** The question as it stands in its answer. */
+/** The question as included in its answer. */
 export function describeQuestion(question: Question): Record<string, unknown> {
   return {
     between: question.between,

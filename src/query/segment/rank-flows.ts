@@ -1,7 +1,7 @@
 /**
- * Which groups have the most packets, from the lists of flows alone: one list per epoch, the sender's where it has one. Where a list has the heaviest flows of an
- * epoch only, more groups than asked for are kept, because their packets are known within bounds; and they are named, so that every epoch is asked for them, also
- * those whose list has left them out.
+ * Finds the groups with the most packets from the flow lists alone: one list per epoch, the sender's if it has one. If a list contains only an
+ * epoch's heaviest flows, packet counts are known only within bounds. Then more groups than asked for are kept, and all epochs are asked about them
+ * by name, even those whose list leaves them out.
  */
 import { FlowLists } from "../../collect/flow-lists.ts";
 import type { RecordHandle } from "../../collect/record-handle.ts";
@@ -13,15 +13,15 @@ import { FlowGroups, isFlowKey } from "./groups.ts";
 import type { Question } from "./question.ts";
 import { FlowRanking, NO_RANKING, type Wanted } from "./top-flows.ts";
 
-/** Fewer than this are kept whole: ranking reads every list once more. */
+/** Fewer packets than this are not ranked, because ranking reads every list once more. */
 const FEW_FLOWS = 20_000;
-/** Candidates per flow asked for, and at least, where packets are known within bounds. */
+/** Candidates per requested flow, and their minimum number, if packet counts are known only within bounds. */
 const CANDIDATES = 4;
 const MIN_CANDIDATES = 64;
 
 export interface RankedFlows {
   wanted: Wanted;
-  /** Key words of the heaviest flows, by the key that distinguished them; empty where the lists name them. */
+  /** Key words of the heaviest flows, by the key that distinguished them; empty if the lists name them. */
   named: Map<string, Uint32Array[]>;
 }
 
@@ -69,7 +69,7 @@ export function rankFlows(
   return { wanted, named: new Map([...found].map(([key, own]) => [key, [...own.values()]])) };
 }
 
-/** Of which flows of an epoch answers are kept; `key`: that most records tell flows apart by, null where the question is about none. */
+/** Returns which flows of an epoch need answers. `key`: the key by which most records distinguish flows; null if the question is not about flows. */
 export function askedFlows(
   { flows: named, group }: Question,
   key: string | null,
@@ -89,14 +89,14 @@ export function askedFlows(
   };
 }
 
-/** As likely as the list shows. */
+/** The most likely packet count, as far as the list shows. */
 function packetsOf({ packets, heavy }: KnownFlows, i: number): number {
   const known = packets[i] ?? Number.NaN;
   if (!Number.isNaN(known)) return Math.max(1, known);
   return heavy ? Math.max(1, ((heavy.low[i] ?? 0) + (heavy.high[i] ?? 0)) / 2) : 1;
 }
 
-/** The lists of flows of all epochs, one each: a whole one, or else the heavy flows that a sketch has found. */
+/** One flow list per epoch: a complete one, or else the heavy flows found by a sketch. */
 class EpochLists {
   readonly #whole: readonly RecordHandle[];
   readonly #heavy: readonly RecordHandle[];
@@ -115,7 +115,7 @@ class EpochLists {
     this.#table = table;
   }
 
-  /** Nothing to rank, or so few packets that they cannot be many flows. */
+  /** Nothing to rank, or too few packets to make many flows. */
   get empty(): boolean {
     return this.#heavy.length === 0 && this.#whole.reduce((n, h) => n + h.packets, 0) <= FEW_FLOWS;
   }
@@ -132,7 +132,7 @@ class EpochLists {
           const epoch = `${mode}/${startNs}/${endNs}/${startId}`;
           if (done.has(epoch)) continue;
           const listed = handles === this.#whole ? this.#read(handle, lists) : this.#readHeavy(handle);
-          // MAPLE without an index names none of its flows: the epoch's heavy flows are still to be had from a sketch.
+          // MAPLE without an index names no flows; the epoch's heavy flows may still come from a sketch.
           if (!listed || (listed.count === 0 && !listed.complete)) continue;
           done.add(epoch);
           yield { key: handle.key, listed };
@@ -140,7 +140,7 @@ class EpochLists {
       }
   }
 
-  /** A list that cannot be read ranks nothing; the epoch is named when it is asked. */
+  /** Reads a list. An unreadable one is skipped; its epoch is reported when it is asked. */
   #read(handle: RecordHandle, lists: FlowLists): KnownFlows | null {
     try {
       return lists.of([handle], handle.read());

@@ -1,9 +1,9 @@
 /**
- * Flows put together by a coarser key, from rows: hosts, prefixes, ports. Rows keep the flows with the most packets of each epoch, so a group is of those; `kept` says which share of the segment's packets they are.
- *
- * Intervals combine as they do from records (collect/combine.ts): flows by squares, what repeats over the epochs of a flow as it is, and the error of the segment's mean, which all flows of an epoch share, once more, whole. A row of a
- * minute or an hour has the segment's error of all its epochs together: N epochs of it with weights W and half widths s have errors of about N (W/N)² s² = e²; a group with the share g of the packets that was there in n of them has
- * n (gW/n)² s² = g² e² N/n.
+ * Groups flows by a coarser key from result rows: hosts, prefixes, ports. Rows keep only the flows with the most packets of each epoch; `kept`
+ * states their share of the segment's packets. Intervals combine as they do from records (collect/combine.ts): flows by squares, what repeats over
+ * a flow's epochs unchanged. The error of the segment's mean is common to all flows of an epoch and is added once more, whole. A row of a minute or
+ * an hour has the segment's error over all its epochs: N epochs with weight W in total and half widths s have e² ≈ N (W/N)² s². A group with share
+ * g of the packets, present in n of them, has n (gW/n)² s² = g² e² N/n.
  */
 import { UsageError } from "../../base/errors.ts";
 import { FlowKeySpec } from "../../capture/flow/flow-key.ts";
@@ -18,7 +18,7 @@ import { includesKey, maskedWords, maskWordsOf } from "./groups.ts";
 
 export interface RowGroup {
   group: string;
-  /** Flows of it that rows have. */
+  /** Number of its flows that rows have. */
   flows: number;
   packets: number | null;
   bytes: number | null;
@@ -31,16 +31,16 @@ export interface RowGroup {
 
 export interface RowGroups {
   group: string;
-  /** Share of the segment's packets that the flows of the rows are; null where nobody counted. */
+  /** Share of the segment's packets covered by the flows in the rows; null if packets were not counted. */
   kept: number | null;
   groups: RowGroup[];
 }
 
 const MINUTE_NS = 60_000_000_000n;
-/** Longer than this, rows of minutes are read; and of hours. */
+/** Longer ranges are read from minute rows; and from hour rows. */
 const FINE_NS = 10n * MINUTE_NS;
 const LONG_NS = 300n * MINUTE_NS;
-/** Rows that are read at a time, and for one question. */
+/** Most rows read at a time, and per question. */
 const MAX_ROWS = 100_000;
 const MOST_ROWS = 1_000_000;
 const ALIASES: Record<string, string> = { host: "hosts", port: "dport" };
@@ -68,7 +68,7 @@ export async function groupFlows(
       else groups.set(name, [flow]);
       kept += flow.state.packets ?? 0;
     }
-    // A group is weighed by what arrived; so is the segment.
+    // Flow rows count packets sent, so the segment's total does too, if its sender counted.
     all += span.sent ?? span.state.packets ?? 0;
     for (const [name, list] of groups) {
       const tally = tallies.get(name) ?? new GroupTally();
@@ -84,7 +84,7 @@ export async function groupFlows(
 const tooMany = () => new UsageError("bad-question", "too many flows in this time", "ask for less time");
 const spanKey = ({ step, startNs }: { step: Step; startNs: bigint }) => `${step} ${startNs}`;
 
-/** Reads the flows of as many spans at a time as `atOnce` rows allow; more than `rows` of all spans are refused. */
+/** Reads the flows of the spans in batches of at most `atOnce` rows. Throws if there are more than `rows` in total. */
 async function forEachSpan(
   store: ResultsStore,
   selection: RowSelection,
@@ -117,7 +117,7 @@ class GroupTally {
   readonly #flows = new Set<string>();
   #bytes: number | null = null;
 
-  /** The flows of one span. */
+  /** Adds the flows of one span. */
   add(flows: readonly FlowRow[], span: SegmentRow): void {
     let [weight, epochs, answered] = [0, 1, 0];
     for (const { flow, bytes, state } of flows) {
@@ -147,7 +147,7 @@ function onlyError(errorLow: number, errorHigh: number): CombinationState {
   return { ...NOTHING, errorLow, errorHigh };
 }
 
-/** Rows know flows by their texts, and by what a text shows they can be grouped. */
+/** Maps flows to groups. Rows identify flows by their text, so the text determines how they can be grouped. */
 class GroupNames {
   readonly #group: string;
   readonly #spec: FlowKeySpec;
@@ -184,7 +184,7 @@ class GroupNames {
   }
 }
 
-/** The key that a flow's text is one of. */
+/** Returns the key that a flow's text belongs to. */
 function observedKey(
   flow: string,
   { src, dst, proto, sport, dport }: ReturnType<typeof parseFlowKey>,
@@ -196,7 +196,7 @@ function observedKey(
     if (bits === undefined) return [name];
     return [address.includes(":") ? `${name}/32/${bits}` : `${name}/${bits}`];
   };
-  // Protocols without ports have none in their texts: they are no less 5-tuples.
+  // Protocols without ports have none in the text, but still are 5-tuples.
   const portless = sport === null && dport === null && proto !== null && proto !== 6 && proto !== 17;
   const parts = [
     ...side("src", src),

@@ -1,9 +1,9 @@
 /**
- * The groups with the most packets, found before anything is estimated: the lists of flows are added up in a table of numbers (16 bytes a flow), so that what an
- * estimator says is kept for the few groups that are asked for and not for millions.
+ * Finds the groups with the most packets before anything is estimated. Packets are added up in a numeric hash table (16 bytes per flow), so that
+ * estimates are kept only for the few requested groups, not for millions.
  */
 
-/** Which groups are to be kept, by their key words. */
+/** The groups to keep, by key words. */
 export interface Wanted {
   has(words: Uint32Array): boolean;
 }
@@ -13,7 +13,7 @@ export const NO_RANKING: Wanted = { has: () => true };
 const FIRST_SLOTS = 1 << 12;
 
 export class FlowRanking {
-  /** Open addressing; 0 is a free slot. */
+  /** Open addressing; 0 marks a free slot. */
   #keys = new Float64Array(FIRST_SLOTS);
   #packets = new Float64Array(FIRST_SLOTS);
   #size = 0;
@@ -33,7 +33,7 @@ export class FlowRanking {
     this.#packets[at] = (this.#packets[at] ?? 0) + packets;
   }
 
-  /** Those that may be among the first `count`; ties at the end are all in. */
+  /** Returns the groups that may be among the first `count`, including up to MAX_TIES ties at the end. */
   top(count: number): Wanted {
     if (this.#size <= count) return NO_RANKING;
     const sorted = Float64Array.from(this.#packets.filter((_, i) => this.#keys[i] !== 0)).sort();
@@ -43,7 +43,7 @@ export class FlowRanking {
     for (const [i, key] of this.#keys.entries()) {
       const packets = this.#packets[i] ?? 0;
       if (key === 0 || packets < minimum) continue;
-      // Of a million flows of one packet each some will do, by their keys: the same ones every time.
+      // Of very many ties (e.g. a million flows of one packet each), a fixed number suffices; the choice is repeatable.
       if (packets === minimum && ++ties > MAX_TIES) continue;
       kept.add(key);
     }
@@ -72,7 +72,7 @@ function slotOf(keys: Float64Array, key: number): number {
   return at;
 }
 
-/** 53 bits of the key words: two flows of a million share one once in ten thousand times, and then both are kept or neither. */
+/** A 53-bit hash of the key words. Among a million flows, any two collide with a probability of about 1 in 20,000; then both are kept or neither. */
 function keyOf(words: Uint32Array): number {
   let a = 0x9e3779b9;
   let b = 0x85ebca6b;

@@ -1,4 +1,4 @@
-/** Arrivals in ClickHouse: one row per point, minute and writer with that writer's counts so far, so that one written twice counts once. */
+/** Arrivals in ClickHouse: one row per point, minute and writer with the writer's totals so far, so that a row written twice counts once. */
 import { randomBytes } from "node:crypto";
 import { ArrivalsTable, COUNTS, type MinuteArrivals } from "../arrivals-table.ts";
 import { CLICKHOUSE } from "../dialect.ts";
@@ -6,7 +6,7 @@ import type { ClickhouseHttp } from "./http.ts";
 import { RowBinary } from "./row-binary.ts";
 import type { Place } from "./schema.ts";
 
-/** More than this are not kept in memory: their writer gets another name. */
+/** Most totals kept in memory; beyond that the writer continues under a new name. */
 const MAX_KNOWN = 50_000;
 const PARTITION_NS = 2_592_000_000_000_000n;
 

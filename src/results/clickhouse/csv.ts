@@ -1,4 +1,4 @@
-/** The rows of a table as CSV, hour by hour: no more of them is in memory. As DuckDB writes it. */
+/** Writes a table as CSV in DuckDB's format, hour by hour, so that no more than an hour is in memory. */
 import { CLICKHOUSE, type ColumnType, type ReadRows, type Value } from "../dialect.ts";
 import { EXPORT_ORDER } from "../tables.ts";
 
@@ -22,6 +22,6 @@ function field(value: Value, type: ColumnType | undefined): string {
   if (value === null) return "";
   if (type === "double" && Number.isInteger(value)) return `${value}.0`;
   const text = String(value);
-  // Empty is not NULL.
+  // An empty text differs from NULL.
   return text === "" || /[",\r\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text;
 }

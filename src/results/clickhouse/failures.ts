@@ -1,15 +1,15 @@
-/** What ClickHouse refuses, in one line: what, where, what to do. */
+/** Turns ClickHouse errors into one line: what, where, what to do. */
 import { UsageError } from "../../base/errors.ts";
 import type { ClickhouseAddress } from "./http.ts";
 
-/** The variable that holds the password: an option could be read by every user of the host. */
+/** Environment variable with the password: a command-line option would be visible to every user of the host. */
 export const PASSWORD_VARIABLE = "HOPTIME_CLICKHOUSE_PASSWORD";
 
 const NOT_KNOWN = new Set([192, 193, 194, 516]);
-/** A table, the database: somebody has dropped it. */
+/** A table or the database was dropped. */
 const DROPPED = new Set([60, 81]);
 const NO_RIGHT = new Set([164, 291, 497]);
-/** Passes, or is mended by whoever runs the server: memory, parts, other nodes, disk, the keeper. */
+/** Temporary, or fixed by the server's operator: memory, parts, other nodes, disk, the keeper. */
 const FOR_NOW = new Set([159, 202, 209, 210, 225, 241, 242, 243, 252, 279, 319, 394, 425, 439, 999]);
 
 export function failureOf(address: ClickhouseAddress, text: string, status: number): Error {

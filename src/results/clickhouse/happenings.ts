@@ -1,4 +1,4 @@
-/** Incidents and alerts in ClickHouse: the last written of each id counts. */
+/** Incidents and alerts in ClickHouse: of each id, the row written last counts. */
 import { CLICKHOUSE } from "../dialect.ts";
 import { type Happening, type HappeningKind, HappeningTable } from "../happenings.ts";
 import type { ClickhouseHttp } from "./http.ts";
@@ -30,7 +30,7 @@ export class ClickhouseHappenings extends HappeningTable {
     const [row] = await this.#http.all(`SELECT count(*) ${old}`, [beforeNs]);
     if (Number(row?.[0] ?? 0) === 0) return;
     const table = `${this.#place.local(this.#name)}${this.#place.everywhere}`;
-    // By id: an older row of one that is still open may look closed.
+    // Deletes by id: an older row of one that is still open may look closed.
     await this.#http.run(`ALTER TABLE ${table} DELETE WHERE id IN (SELECT id ${old})`, [beforeNs]);
   }
 }

@@ -1,7 +1,8 @@
 /**
- * Which minutes and hours are to be made again. A mark is a row of its own, written after the rows that it stands for, with the number of who wrote it in front. A worker makes the spans that it has
- * marked itself, and those whose marks nobody took away for long; it takes away the marks that it saw before it read, of those it makes, and no others. Where a mark came meanwhile, another worker may
- * have read more than was read here and have written first: the span is marked and made again.
+ * Marks which minutes and hours must be rolled up again. A mark is a row, written after the rows it stands for; its number begins with the writer's
+ * number. A worker rolls up the spans it has marked itself, and spans whose marks nobody has cleared for long. It clears exactly the marks that it
+ * saw before reading. If another mark arrived in between, another worker may have read more than this one and written first, so the span is marked
+ * again.
  */
 import { randomBytes } from "node:crypto";
 import type { Value } from "../dialect.ts";
@@ -12,24 +13,24 @@ import { RowBinary } from "./row-binary.ts";
 
 const COLUMNS = ["from_point", "to_point", "label", "estimator", "step_s", "start_ns", "mark", "gone"];
 const NAMES = "from_point, to_point, label, estimator";
-/** How long a mark of ours is taken as still there. */
+/** How long one of our marks is assumed to be still there. */
 const BELIEVED_MS = 60_000;
-/** Numbers of marks of one writer. */
+/** Number of marks per writer. */
 const OF_WRITER = 2n ** 32n;
 const MAX_BELIEVED = 200_000;
-/** Marks that nobody took away for so long are anyone's: of a worker that died. A minute is made about 100 s after its first mark. */
+/** Marks not cleared for this long may be taken by any worker: theirs has died. A minute is rolled up about 100 s after its first mark. */
 const LEFT_S = 180;
 
 interface Taken {
-  /** To be taken away. */
+  /** Marks to clear. */
   marks: bigint[];
-  /** All that the span ever had, as far as they are kept. */
+  /** Number of marks the span ever had, as far as they are stored. */
   seen: number;
 }
 
 export class Marks {
   readonly #http: ClickhouseHttp;
-  /** Spans that have a mark of ours, and until when that is believed: a minute is marked once, not with each of its epochs. */
+  /** Spans with a mark of ours, and until when it is assumed to be there: a minute is marked once, not with each of its epochs. */
   #believed = new Map<string, number>();
   readonly #taken = new Map<string, Taken>();
   readonly #writer = BigInt(randomBytes(4).readUInt32LE());
@@ -41,19 +42,19 @@ export class Marks {
     this.#leftS = leftS;
   }
 
-  /** After their rows are written. */
+  /** Marks spans. Call after their rows are written. */
   async set(spans: readonly OpenSpan[]): Promise<void> {
     const nowMs = performance.now();
     const fresh = spans.filter((span) => (this.#believed.get(openName(span)) ?? 0) < nowMs);
     if (fresh.length === 0) return;
     await this.#insert(fresh);
     if (this.#believed.size > MAX_BELIEVED) this.#believed = new Map();
-    // Others take it away when it is left, and not before.
+    // Others clear it once it is abandoned, and not before.
     const untilMs = nowMs + Math.min(BELIEVED_MS, 500 * this.#leftS);
     for (const span of fresh) this.#believed.set(openName(span), untilMs);
   }
 
-  /** Spans of a step that ended at or before a time, oldest first, as far as they are made here. */
+  /** Returns the spans of a step that ended by `untilNs` and that this worker should roll up, oldest first. */
   async open(step: Step, untilNs: bigint, most: number): Promise<OpenSpan[]> {
     const own = `intDiv(mark, ${OF_WRITER}) = ${this.#writer}`;
     const rows = await this.#http.all(
@@ -63,7 +64,7 @@ export class Marks {
     return rows.map((row) => {
       const span = spanOf(step, row);
       const name = openName(span);
-      // From here on a row that is written marks its span again: it may not be among those that are read next.
+      // From here on, a new row marks its span again: the read that follows may miss it.
       this.#believed.delete(name);
       const marks = (row[5] as string[]).filter((m) => m !== "").map(BigInt);
       this.#taken.set(name, { marks, seen: Number(row[6]) });
@@ -71,7 +72,7 @@ export class Marks {
     });
   }
 
-  /** They were made: the marks that were seen before go. */
+  /** Clears the marks seen by `open`, after their spans were rolled up. */
   async clear(spans: readonly OpenSpan[]): Promise<void> {
     const now = await this.#seen(spans);
     const out = new RowBinary();
@@ -87,7 +88,7 @@ export class Marks {
     if (out.bytes.length > 0) await this.#http.insert("dirty", COLUMNS, out.bytes);
   }
 
-  /** How many marks each has had. */
+  /** Returns how many marks each span has had. */
   async #seen(spans: readonly OpenSpan[]): Promise<Map<string, number>> {
     const [first] = spans;
     if (!first) return new Map();

@@ -1,4 +1,7 @@
-/** Rows in ClickHouse's RowBinary: little-endian numbers, texts and arrays after their length (LEB128), one byte before what may be NULL. */
+/**
+ * Writes rows in ClickHouse's RowBinary: little-endian numbers; texts and arrays after their length (LEB128); a NULL flag byte before nullable
+ * values.
+ */
 
 export class RowBinary {
   #bytes = Buffer.allocUnsafe(64 * 1024);
@@ -62,7 +65,7 @@ export class RowBinary {
     return value === null ? this.uint8(1) : this.uint8(0).double(value);
   }
 
-  /** How many bytes of a text or values of an array follow. */
+  /** Writes the length of a text or an array. */
   count(value: number): this {
     this.#room(5);
     let rest = value;

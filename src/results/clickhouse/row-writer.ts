@@ -1,21 +1,24 @@
-/** Rows of results as ClickHouse takes them. */
+/** Encodes result rows for ClickHouse. */
 import type { Value } from "../dialect.ts";
 import type { FlowRow, SegmentRow } from "../rows.ts";
 import { FLOW_COLUMNS, flowValues, SEGMENT_COLUMNS, segmentValues } from "../tables.ts";
 import { RowBinary } from "./row-binary.ts";
 
 const HOUR_NS = 3_600_000_000_000n;
-/** Of an epoch: an end that is missing gives way to the mark that it came, and that to the row of both; of two of the same kind, the one with the greater fence counts. Of minutes and hours the last written counts. */
+/**
+ * Rank of an epoch's row. A row lacking an endpoint yields to the mark that the endpoint arrived, and that to the row with both; within a rank, the
+ * greater fence counts. Of minutes and hours, the row written last counts.
+ */
 const MISSING = 1n;
 const CAME = 2n;
 const WHOLE = 3n;
 const KIND_SHIFT = 56n;
 
 export interface WriteSettings {
-  /** Rows that go. */
+  /** Rows to remove. */
   dropped: readonly SegmentRow[];
   fenceOf: (segment: SegmentRow["segment"]) => number;
-  /** Rows in one statement. */
+  /** Most rows per statement. */
   most: number;
 }
 
@@ -59,7 +62,7 @@ function writeValue(out: RowBinary, i: number, value: Value): void {
   else out.blob(value as Uint8Array);
 }
 
-/** The flows of one epoch are one row of arrays. */
+/** Encodes flows; the flows of one epoch are one row of arrays. */
 export function* writeFlows(
   flows: readonly FlowRow[],
   { fenceOf, most }: WriteSettings,

@@ -1,15 +1,16 @@
 /**
- * The tables of results in ClickHouse, made and brought up to date on start. A migration is a list of statements that may run twice, so that workers that start together do no harm; which ones ran
- * is in the table `migrations`. A database of a newer hoptime is refused.
+ * The ClickHouse tables of the results, created and migrated at start. A migration is a list of statements that may run twice, so workers starting
+ * together do no harm. The table `migrations` lists those that ran. A database of a newer hoptime is refused.
  *
- *   segments    one row per segment, estimator, step and start; `version` decides which of two rows of one key counts (row-writer.ts), `gone` marks one that was removed
- *   flows       the flows of such a row, as arrays: one row, so that they are replaced together
- *   spans       which hours a segment and estimator has rows in, kept by a materialised view: the list of segments is read from it, not from all rows
- *   dirty       minutes and hours that are to be made again; each mark is one row, and is taken away by `gone`
+ *   segments    one row per segment, estimator, step and start; `version` decides which of two rows with one key counts (row-writer.ts), `gone` marks a
+ *               removed one
+ *   flows       the flows of such a row as arrays: one row, so they are replaced together
+ *   spans       the hours in which a segment and estimator has rows, filled by a materialised view: the list of segments is read from it
+ *   dirty       minutes and hours to roll up again; each mark is a row, cleared by `gone`
  *   incidents, alerts, arrivals
  *
- * `hour` (since 1970) leads the order after the step: a time is found by the index, for one segment and for all. With a cluster, each table is one `_local` on every server and a Distributed one over
- * them, by segment: the questions of one segment are answered by one shard.
+ * In the sort order, `hour` (since 1970) follows the step, so the index finds a time range for one segment and for all. In a cluster, each table is a
+ * `_local` table on every server plus a Distributed table over them, sharded by segment: one shard answers the questions about a segment.
  */
 import { UsageError } from "../../base/errors.ts";
 import { COUNTS } from "../arrivals-table.ts";
@@ -20,19 +21,19 @@ import type { ClickhouseHttp } from "./http.ts";
 
 export interface Cluster {
   name: string;
-  /** Tables are copied between the servers of a shard; the macros {shard} and {replica} are set on them. */
+  /** Replicates tables between the servers of a shard; requires the macros {shard} and {replica} on the servers. */
   replicated: boolean;
 }
 
 export interface SchemaOptions {
   cluster: Cluster | null;
-  /** How long rows of each step are kept after they were written, by the server itself, s; servers before 20 have no such thing. */
+  /** TTL of the rows of each step, counted from their write, s. Applied by the server itself; servers before 20.3 have no such TTL. */
   keepS: Record<Step, number> | null;
-  /** Only to be read: nothing is made or changed. */
+  /** Read-only: nothing is created or changed. */
   onlyRead?: boolean;
 }
 
-/** Year and release, as one number: 18.16 is 1816. */
+/** Year and release as one number: 18.16 is 1816. */
 type ServerVersion = number;
 const OLDEST: ServerVersion = 1816;
 const HAS_TTL: ServerVersion = 2003;
@@ -53,13 +54,13 @@ const KEY_COLUMNS = columnsOf(FLOW_COLUMNS).slice(0, 7);
 const ARRAY_COLUMNS = columnsOf(FLOW_COLUMNS).slice(7);
 const BY_TIME =
   "(step_s, multiIf(step_s = 0, intDiv(hour, 24), step_s = 60, intDiv(hour, 720), intDiv(hour, 8760)))";
-/** Hours of a partition of each step. */
+/** Length of a partition in hours, by step. */
 export const PARTITION_HOURS: Record<Step, number> = { 0: 24, 60: 720, 3600: 8760 };
 
 interface TableShape {
   name: string;
   columns: readonly string[];
-  /** The column that decides between rows of one key; the last written counts where there is none, or it is the same. */
+  /** Column that decides between rows with the same key. Without it, or if it is equal, the row written last counts. */
   version?: string;
   order: string;
   partition: string;
@@ -122,13 +123,13 @@ const TABLES: readonly TableShape[] = [
   },
 ];
 
-/** The first schema that there is: 1 was never released. */
+/** The oldest schema in use; 1 was never released. */
 const FIRST_SCHEMA = 2;
 
-/** Keeps `spans`. */
+/** The view that fills `spans`. */
 const SPANS_VIEW = "spans_of_segments";
 
-/** Statements of each version of the schema, from the first on. */
+/** Statements of each schema version, from FIRST_SCHEMA on. */
 const MIGRATIONS: readonly ((place: Place) => string[])[] = [
   (place) => [
     ...TABLES.flatMap((table) => place.create(table)),
@@ -138,7 +139,7 @@ const MIGRATIONS: readonly ((place: Place) => string[])[] = [
 
 const NEWEST_SCHEMA = FIRST_SCHEMA + MIGRATIONS.length - 1;
 
-/** Where tables are: on one server, or on all of a cluster. */
+/** Where the tables are: on one server, or on all servers of a cluster. */
 export class Place {
   readonly #database: string;
   readonly #cluster: Cluster | null;
@@ -154,19 +155,19 @@ export class Place {
     return this.#cluster ? ` ON CLUSTER ${quoted(this.#cluster.name)}` : "";
   }
 
-  /** What the schema has on every server. */
+  /** Everything the schema has on every server. */
   get names(): string[] {
     const tables = TABLES.map(({ name }) => name);
     if (!this.#cluster) return [...tables, SPANS_VIEW];
     return [...tables, ...[...tables, SPANS_VIEW].map((name) => `${name}_local`)];
   }
 
-  /** The table that rows are in. */
+  /** The table that physically holds the rows. */
   local(name: string): string {
     return `${quoted(this.#database)}.${this.#cluster ? `${name}_local` : name}`;
   }
 
-  /** Parts of this table, on every shard. */
+  /** The parts of a table on every shard. */
   parts(table: string): string {
     const from = this.#cluster ? `cluster(${this.#cluster.name}, system, parts)` : "system.parts";
     const own = this.#cluster ? `${table}_local` : table;
@@ -195,7 +196,7 @@ export class Place {
   }
 }
 
-/** Makes the database and its tables, or brings them up to date. UsageError where the server is too old, the database too new, or there is no right to do it. */
+/** Creates or migrates the database and its tables. Throws UsageError if the server is too old, the database too new, or permissions are missing. */
 export async function prepareSchema(
   http: ClickhouseHttp,
   { cluster, keepS, onlyRead = false }: SchemaOptions,
@@ -208,16 +209,16 @@ export async function prepareSchema(
     return place;
   }
   if (cluster) http.set({ insert_distributed_sync: 1, distributed_product_mode: "local" });
-  // A row that is as it was before another one counts again: copied tables would take it for one that is there.
+  // Replicated tables deduplicate identical inserts, but a row written again after another one must count again.
   if (cluster?.replicated) http.set({ insert_deduplicate: 0 });
   if (version >= HAS_PARTITION_LIMIT) http.set({ max_partitions_per_insert_block: 0 });
-  // All servers of a cluster have to be there to make anything: where all is there, one of them may be away.
+  // Creating anything requires all servers of the cluster; if everything exists, one may be down.
   if (!(await hasAll(http, place))) await makeAll(http, place);
   if (keepS && version >= HAS_TTL) await expire(http, place, keepS);
   return place;
 }
 
-/** What is missing of it, and what somebody has dropped, empty. */
+/** Creates what is missing, including what was dropped; those tables are then empty. */
 async function makeAll(http: ClickhouseHttp, place: Place): Promise<void> {
   const { database } = http.address;
   await http.run(`CREATE DATABASE IF NOT EXISTS ${quoted(database)}${place.everywhere}`, [], null);
@@ -235,7 +236,7 @@ async function makeAll(http: ClickhouseHttp, place: Place): Promise<void> {
   }
 }
 
-/** Of the newest schema. */
+/** Whether everything of the newest schema exists. */
 async function hasAll(http: ClickhouseHttp, place: Place): Promise<boolean> {
   const names = ["migrations", ...place.names];
   const list = names.map((name) => `'${name}'`).join(", ");
@@ -277,7 +278,9 @@ function checkSchema(database: string, current: number): void {
     );
 }
 
-/** Rows that nobody removes, because no collector runs, go by themselves. By when they were written: times of replayed captures are long ago. */
+/**
+ * Sets the TTL, so that rows expire even if no collector runs to remove them. Counted from the write: the epochs of replayed captures are long ago.
+ */
 async function expire(http: ClickhouseHttp, place: Place, keepS: Record<Step, number>): Promise<void> {
   const [whole, ...kept] = [keepS[3600], keepS[0], keepS[60]].map((s) => Math.min(Math.ceil(s), 3e9));
   const age = `multiIf(step_s = 0, ${kept[0]}, step_s = 60, ${kept[1]}, ${whole})`;

@@ -1,7 +1,7 @@
 /**
- * Results in ClickHouse. There are no transactions: what is written together is written in an order that leaves no harm when it stops in the middle, and all of it again when the caller comes again.
- * Any number of workers may write; which of two rows of one key counts is decided by what they are, then by the fence of who wrote them (row-writer.ts), then by which came last to the server, never by
- * the clocks of workers.
+ * Results in ClickHouse. There are no transactions: rows are written in an order that does no harm if it stops in the middle, and the caller then
+ * writes all of them again. Any number of workers may write. Of two rows with the same key, the kind of row decides, then the writer's fence
+ * (row-writer.ts), then which arrived last at the server; never the workers' clocks.
  */
 import { createWriteStream } from "node:fs";
 import { pipeline } from "node:stream/promises";
@@ -32,13 +32,13 @@ export interface ClickhouseOptions extends ClickhouseAddress {
   cluster?: Cluster | null | undefined;
   /** How long rows of each step are kept, s. */
   keepS?: Record<Step, number> | undefined;
-  /** A minute or an hour that a worker has marked and not made for so long is made by any other, s (default 180). */
+  /** A minute or hour that its worker has marked but not rolled up for this long may be rolled up by any other, s (default 180). */
   leftS?: number | undefined;
-  /** Only to be read: the database has to be there, and nothing of it is changed. */
+  /** Read-only: the database must exist, and nothing in it is changed. */
   onlyRead?: boolean | undefined;
 }
 
-/** Others write too: the list of segments is read again after this. */
+/** The list of segments is read again after this, because others write too. */
 const KNOWN_MS = 2000;
 const ROWS_AT_ONCE = 20_000;
 const HOUR_NS = 3_600_000_000_000n;
@@ -63,7 +63,7 @@ export class ClickhouseStore extends ResultsStore {
     this.arrivals = new ClickhouseArrivals(http, place);
   }
 
-  /** UsageError where the server is away or too old, the user is not known, or the database is of a newer hoptime. */
+  /** Throws UsageError if the server is unreachable or too old, the login fails, or the database is of a newer hoptime. */
   static async open(options: ClickhouseOptions): Promise<ClickhouseStore> {
     const http = new ClickhouseHttp(options);
     try {
@@ -88,11 +88,11 @@ export class ClickhouseStore extends ResultsStore {
     const dropped = await this.#replacedMissing(segments);
     await this.#insert(segments, flows, { dropped, fenceOf });
     await this.#marks.set(spansOf([...segments, ...dropped]));
-    // A row of one end may have lost against what is there: it is read with the others.
+    // A row lacking an endpoint may have lost against an existing row, so it is read again with the others.
     this.noteSegments(segments.filter((row) => row.missing === 0));
   }
 
-  /** Flows first: a row that can be seen has its flows. */
+  /** Writes flows first, so that every visible row has its flows. */
   async #insert(
     segments: readonly SegmentRow[],
     flows: readonly FlowRow[],
@@ -104,7 +104,7 @@ export class ClickhouseStore extends ResultsStore {
       await this.#http.insert("segments", segmentColumns(), bytes);
   }
 
-  /** Rows of ends that came late, where packets cut epochs: their start is not that of the pair. */
+  /** Returns the rows with a missing endpoint that these rows replace. If packets delimit the epochs, their start differs from that of the pair. */
   async #replacedMissing(segments: readonly SegmentRow[]): Promise<SegmentRow[]> {
     const pairs = segments.filter((r) => r.mode !== "aligned" && r.missing === 0 && r.step === 0);
     if (pairs.length === 0) return [];
@@ -131,7 +131,7 @@ export class ClickhouseStore extends ResultsStore {
     await this.#marks.clear(spans);
   }
 
-  /** By the hours that the materialised view knows: first and last hour of each segment, not all rows. */
+  /** Uses the hours known to the materialised view: reads only the first and last hour of each segment. */
   protected override async spans(): Promise<SegmentSpan[]> {
     const hours = [
       "min(hour) FROM spans",
@@ -152,7 +152,10 @@ export class ClickhouseStore extends ResultsStore {
     return (await this.questions.all("SELECT hour FROM spans LIMIT 1")).length === 0;
   }
 
-  /** Whole partitions (a day of epochs, 30 days of minutes, 365 of hours) go when all of it is too old or too much: rows may stay that much longer. */
+  /**
+   * Removes whole partitions (a day of epochs, 30 days of minutes, 365 days of hours) once all of their rows are too old or too many. Rows may
+   * therefore stay that much longer.
+   */
   async retain(step: Step, { nowNs, keepNs, maxBytes }: RetainedRows): Promise<void> {
     const newestNs = await this.#newestOf(step);
     if (newestNs === null) return;
@@ -198,13 +201,13 @@ export class ClickhouseStore extends ResultsStore {
     return Number(row?.[0] ?? 0) === 0 ? null : (BigInt(Number(row?.[1])) + 1n) * HOUR_NS;
   }
 
-  /** Marks that were taken away, once they are one row with what took them. */
+  /** Deletes cleared marks after merging each with the row that cleared it. */
   async #forgetMarks(): Promise<void> {
     const table = `${this.#place.local("dirty")}${this.#place.everywhere}`;
     try {
       await this.#http.run(`OPTIMIZE TABLE ${table} FINAL`);
     } catch (error) {
-      // Of copied tables not every version can: marks stay then, and so do those that took them away.
+      // Not every version can do this on replicated tables; there, the marks and their clearing rows stay.
       if (error instanceof UsageError) throw error;
       return;
     }

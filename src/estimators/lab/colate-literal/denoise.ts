@@ -3,7 +3,7 @@ import { digamma } from "../../../base/math/special.ts";
 
 /** One flow at one point. */
 export interface FlowAtPoint {
-  /** Its m counters. */
+  /** The flow's m counters. */
   counters: Float64Array;
   /** Sum of all n counters. */
   total: number;
@@ -17,7 +17,7 @@ export function timeSum({ counters, total, n }: FlowAtPoint): number {
   return (n * sum - m * total) / (n - m);
 }
 
-/** Equation (2) and what follows for (4): the variance of the time sum, as the paper has it: E[t^2] / E[t] times too small. */
+/** Equation (2) and its consequence for (4): the variance of the time sum as in the paper, which is too small by a factor of E[t^2] / E[t]. */
 export function timeSumVariance({ counters, total, n }: FlowAtPoint, estimate: number): number {
   const m = counters.length;
   const own = Math.min(total, Math.max(0, estimate));
@@ -26,9 +26,9 @@ export function timeSumVariance({ counters, total, n }: FlowAtPoint, estimate: n
 }
 
 /**
- * Equation (7): the flow's part of each counter. What it solves for is xi = S[j] - w[j], the noise, from ln(n - 1) = psi(tau - xi + 1) - psi(xi + 1) with
- * tau = total - estimate. The counter's own value does not come in: xi is the same for all of them, so this is plain subtraction, and
- * differences of counters (9) do not feel it.
+ * Equation (7): the flow's part of each counter. It solves ln(n - 1) = psi(tau - xi + 1) - psi(xi + 1) with tau = total - estimate for the noise xi = S[j] -
+ * w[j]. The counter's own value does not occur in it: xi is the same for all counters, so this is plain subtraction, and it cancels in differences of counters
+ * (9).
  */
 export function denoise({ counters, total, n }: FlowAtPoint, estimate: number): Float64Array {
   const xi = noiseOfCounter(Math.max(0, total - estimate), n);
@@ -37,7 +37,7 @@ export function denoise({ counters, total, n }: FlowAtPoint, estimate: number): 
 
 export function noiseOfCounter(tau: number, n: number): number {
   const target = Math.log(n - 1);
-  // The difference falls from infinity at xi = -1 as xi grows.
+  // The difference decreases from infinity at xi = -1 as xi grows.
   let low = -1;
   let high = tau + 1;
   for (let i = 0; i < 200 && high - low > 1e-9 * (1 + Math.abs(high)); i++) {

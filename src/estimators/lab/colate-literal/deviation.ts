@@ -1,10 +1,10 @@
 /**
  * Section 4.2 as written: the sum of the squared delays of a flow from its denoised counters.
  *
- * virtualRepetitions: equations (9) and (10), the mean over random permutations Q of sum_l (v_R[l] - v_S[l])^2 with v_X[l] = w_X[Q[2l]] - w_X[Q[2l-1]].
- * With x = w_R - w_S every term is the squared difference of two of the m values x, and every pair is as likely as any other, so over all
- * permutations the mean is closedForm = m / (m - 1) sum (x - mean x)^2: m times the sample variance of x. Repetitions bring nothing that is not in
- * those m values: the relative deviation of the estimate is sqrt(2 / (m - 1)), however many there are.
+ * virtualRepetitions: equations (9) and (10), the mean over random permutations Q of sum_l (v_R[l] - v_S[l])^2 with v_X[l] = w_X[Q[2l]] - w_X[Q[2l-1]]. With x
+ * = w_R - w_S, every term is the squared difference of two of the m values x, and every pair is equally likely. So the mean over all permutations is closedForm
+ * = m / (m - 1) sum (x - mean x)^2: m times the sample variance of x. Repetitions add no information beyond those m values: the relative standard deviation of
+ * the estimate is sqrt(2 / (m - 1)), however many there are.
  */
 import type { Random } from "../../../base/random.ts";
 

@@ -1,12 +1,12 @@
 /**
- * COLATE as sections 3 to 5 of the paper have it: the counter of a packet is drawn anew at each point, counters hold times and nothing else, and each
- * end is denoised by itself. It is here to be compared with, not to be used: other flows' *times* are the noise, and they are thousands of times the
- * delays; estimates are off by factors of 10^3 to 10^6. docs/estimators/colate.md measures it.
+ * COLATE as in sections 3 to 5 of the paper: the counter of a packet is drawn anew at each point, counters hold only times, and each end is denoised by itself.
+ * It is here for comparison, not for use: the noise is other flows' *times*, which are thousands of times the delays, so estimates are off by factors of 10^3
+ * to 10^6. docs/estimators/colate.md measures it.
  *
- *   denoise.ts      equations (2), (4) and (7)      deviation.ts    (9), (10), and what they come to
+ *   denoise.ts      equations (2), (4) and (7)      deviation.ts    (9), (10), and their closed form
  *   parameters.ts   (11) to (15) and (22)
  *
- * The draw is a hash of the packet's digest and its time at this point, so that sealing and merging stay reproducible; the two ends do not agree on it.
+ * The draw is a hash of the packet's digest and its time at this point, so that sealing and merging stay reproducible. The two ends draw differently.
  */
 
 import { UsageError } from "../../../base/errors.ts";
@@ -65,7 +65,7 @@ class LiteralTap implements Tap {
     this.#packets += to - from;
   }
 
-  /** The sum of all counters has reached T. */
+  /** Returns true if the sum of all counters has reached T. */
   isFull(): boolean {
     const total = BigInt.asUintN(64, this.#context.kernels.call.colateTotal(this.#address) as bigint);
     return Number(total) >= dumpAt(this.#parameters);

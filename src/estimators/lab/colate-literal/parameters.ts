@@ -1,7 +1,7 @@
 /**
- * Parameters of colate-literal, and the paper's way to them (section 5): n, m, b and T from RAM, reliability and interval by equations (11) to (15) and
- * (22). Kept as written: (2) understates the variance, and (21) and (22) lack a square in the denominator, (n - m)^2, so what they promise is
- * not reached; docs/estimators/colate.md measures by how much.
+ * Parameters of colate-literal, and the paper's derivation of them (section 5): n, m, b and T from RAM, reliability and interval by equations (11) to (15) and
+ * (22). Kept as written: (2) understates the variance, and (21) and (22) lack a square in the denominator, (n - m)^2, so the promised reliability is not
+ * reached; docs/estimators/colate.md measures by how much.
  */
 import { UsageError } from "../../../base/errors.ts";
 import { erfinv } from "../../../base/math/special.ts";
@@ -57,12 +57,12 @@ export function completeLiteral(values: ParameterValues): LiteralParameters {
   return p;
 }
 
-/** The same counters as one vector of the working kind, without counts kept. */
+/** Returns the same counters as one vector of the working COLATE, without stored counts. */
 export function vectorOf({ n, m, b, unit }: LiteralParameters): ColateParameters {
   return { n, m, b, unit, vectors: [1], shares: [1], check: 0, delay: 1, decoder: "quick", iterations: 1 };
 }
 
-/** Equation (14) the other way round: the sum of all counters at which a vector is to be dumped. */
+/** Equation (14) solved the other way: the sum of all counters at which a vector is dumped. */
 export function dumpAt({ n, b }: { n: number; b: number }): number {
   return n * 2 ** (b - 1);
 }
@@ -70,14 +70,14 @@ export function dumpAt({ n, b }: { n: number; b: number }): number {
 const MAX_BITS = 52;
 
 export interface LiteralRequest {
-  /** M */
+  /** M, the paper's memory in bits. */
   memoryBits: number;
-  /** alpha and beta: wanted reliability, and relative interval. */
+  /** alpha and beta: target reliability, and relative interval. */
   reliability: number;
   interval: number;
   /** (t_R - t_S) / (t_R + t_S) as measured on the network, for equation (12). */
   delayShare: number;
-  /** Min and max sum of the timestamps of a flow, in units. */
+  /** Minimum and maximum sum of the timestamps of a flow, in units. */
   minTimeSum: number;
   maxTimeSum: number;
 }
@@ -90,21 +90,21 @@ export interface LiteralSolution {
   threshold: number;
 }
 
-/** Equations (13), (14), (15) and (22), solved for n by bisection. UsageError where no n satisfies them. */
+/** Solves equations (13), (14), (15) and (22) for n by bisection. Throws a UsageError if no n satisfies them. */
 export function solveLiteral(request: LiteralRequest): LiteralSolution {
   const { memoryBits, minTimeSum: minimum } = request;
   // (11), (12), and k of (19) and (20)
   const A = (1 + request.reliability) / 2;
   const B = request.interval * request.delayShare;
   const k = Math.SQRT2 * erfinv(A);
-  // (22) as right side less left: above 0 where the promise is missed.
+  // (22) as right side minus left side: positive if the target is missed.
   const missing = (n: number) => {
     const { m, threshold } = geometry(n, request);
     const variance = (minimum / m) * (1 - 1 / m) + ((threshold - minimum) / n) * (1 - 1 / n);
     return (k * k * n * n * m * variance) / (n - m) - (B * minimum) ** 2;
   };
-  // With (13) to (15), (22) comes to B^2 t_min^2 = k^2 n (t_min + t_max), nearly: it holds up to some n. The most counters that it allows are wanted.
-  // Longer counters are fewer, and a flow fits into fewer of them: two at least make a subvector.
+  // With (13) to (15), (22) is nearly B^2 t_min^2 = k^2 n (t_min + t_max), so it holds up to some n, and the largest such n is wanted. Longer counters are
+  // fewer, and a flow fits into fewer of them; a subvector needs at least two.
   let low = bisect(memoryBits / MAX_BITS, memoryBits / 2, (n) => geometry(n, request).m >= 2);
   if (missing(low) > 0) {
     throw new UsageError(
@@ -133,7 +133,7 @@ function geometry(
   return { b, threshold, m };
 }
 
-/** The smallest n from which on `holds` is true, to within one. */
+/** Returns the smallest n from which on `holds` is true, to within one. */
 function bisect(low: number, high: number, holds: (n: number) => boolean): number {
   if (holds(low)) return low;
   while (high - low > 0.5) {

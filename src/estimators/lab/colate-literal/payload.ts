@@ -1,5 +1,5 @@
 /**
- * The payload of colate-literal (layout 1): the paper's counters and nothing else.
+ * The payload of colate-literal (layout 1): only the paper's counters.
  *
  *   u8      b, bits of a counter
  *   u8      log2 of the unit, ns

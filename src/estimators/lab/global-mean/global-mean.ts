@@ -1,6 +1,6 @@
 /**
- * The global mean: every flow is given the mean delay of all packets (figure 1 of rli-ton). Baseline: what an aggregate knows about a flow, at its best, for
- * the mean itself is exact. A flow's interval is as wide as single packets spread. Needs the delay of each packet.
+ * The global mean: every flow gets the mean delay of all packets (figure 1 of rli-ton). Baseline: the best that an aggregate can say about a flow, since the
+ * mean itself is exact. A flow's interval is as wide as the spread of single packets. Needs the delay of each packet.
  */
 import { normalQuantile } from "../../../base/math/special.ts";
 import type { PacketBatch } from "../../../capture/batch.ts";
@@ -30,7 +30,7 @@ class GlobalMeanTap implements Tap {
   }
 
   begin(_epochStartNs: number): void {
-    // Delays do not count from anywhere.
+    // Delays do not depend on the epoch's start.
   }
 
   update(batch: PacketBatch, from: number, to: number): void {
@@ -47,7 +47,7 @@ class GlobalMeanTap implements Tap {
   }
 
   free(): void {
-    // Nothing is held.
+    // Holds no memory.
   }
 }
 
@@ -75,10 +75,10 @@ export const globalMean: Estimator<ParameterValues> = {
     const none: NoAnswer = { reason: "no-packets", text: "no packet with a known delay was seen" };
     const moments = sums.moments();
     const exact = (valueNs: number) => ({ valueNs, lowNs: valueNs, highNs: valueNs });
-    // All packets were counted: there is nothing to be unsure of, for the segment.
+    // All packets were counted, so the segment's values are exact.
     const mean = moments ? exact(moments.mean) : none;
     const stdev = moments ? exact(Math.sqrt(moments.variance)) : none;
-    // How far a flow's mean is from it is not known, but not further, on average, than single packets are.
+    // The distance of a flow's mean is unknown, but on average not larger than that of single packets.
     const half = moments ? normalQuantile(0.5 + confidence / 2) * Math.sqrt(moments.variance) : 0;
     const ofFlow: Interval | NoAnswer = moments
       ? { valueNs: moments.mean, lowNs: moments.mean - half, highNs: moments.mean + half }

@@ -1,11 +1,12 @@
 /**
- * The multiflow estimator over sampled flow records (Lee, Duffield, Kompella, "Two samples are enough"; as rli-ton section IV-B compares with it). Two points
- * sample the same packets and keep NetFlow-like records: time of the first and last sampled packet of a flow. Where both points have the same
- * first (last) packet, that is a delay. `endpoint` averages a flow's own two; `multiflow` all delays of any flow between its first and last packet.
+ * The multiflow estimator over sampled flow records (Lee, Duffield, Kompella, "Two samples are enough"; rli-ton section IV-B compares with it). Two points
+ * sample the same packets and keep NetFlow-like records with the times of a flow's first and last sampled packet. If both points have the same first (last)
+ * packet, their difference is a delay. `endpoint` averages a flow's own two delays; `multiflow` averages all delays of any flow between its first and last
+ * packet.
  *
- * Baseline: it lends a flow the delays of others. How far flows are from those that lend to them shows in flows with two delays of their own: both are then
- * off to the same side. And a flow sends in bursts: where delays that follow each other are alike, a flow's few bursts are no fair sample of its time. The larger
- * of the two variances, for all flows alike, is in the intervals.
+ * Baseline: it lends a flow the delays of others. Flows with two delays of their own show how much flows differ from those that lend to them: both delays then
+ * differ in the same direction. Also, a flow sends in bursts: if consecutive delays are similar, its few bursts are not a representative sample of its time.
+ * Intervals use the larger of the two variances, the same for all flows.
  */
 import type { PacketBatch } from "../../../capture/batch.ts";
 import type {
@@ -96,7 +97,7 @@ class MultiflowTap implements Tap {
   }
 }
 
-/** Delays of packets that both points timestamped as first or last of a flow, by the time they were sent. */
+/** Delays of packets that both points timestamped as first or last of a flow, ordered by sending time. */
 class DelaySamples {
   readonly atNs: Float64Array;
   readonly delayNs: Float64Array;
@@ -108,7 +109,7 @@ class DelaySamples {
       if (!got) continue;
       for (const end of ["first", "last"] as const) {
         if (sent[end].digest !== got[end].digest) continue;
-        // A record of one packet has one delay, not two.
+        // A record with a single packet has one delay, not two.
         const { timeNs, digest } = sent[end];
         found.set(digest, { at: timeNs, delay: got[end].timeNs - timeNs });
       }
@@ -118,7 +119,7 @@ class DelaySamples {
     this.delayNs = Float64Array.from(order, (o) => o.delay);
   }
 
-  /** First sample that was sent at this time or later. */
+  /** Returns the index of the first sample sent at this time or later. */
   #from(timeNs: number): number {
     let [low, high] = [0, this.atNs.length];
     while (low < high) {
@@ -129,7 +130,7 @@ class DelaySamples {
     return low;
   }
 
-  /** Of delays that follow each other. */
+  /** Covariance of consecutive delays. */
   covarianceOfNeighbours(): number {
     const { delayNs } = this;
     const mean = delayNs.reduce((s, d) => s + d, 0) / delayNs.length;
@@ -150,7 +151,7 @@ function own(sent: FlowRecord, got: FlowRecord | undefined): number[] {
   return sent.packets === 1 ? delays.slice(0, 1) : delays;
 }
 
-/** Degrees of freedom of Student's distribution for how far flows are from each other. */
+/** Degrees of freedom of Student's t distribution for the differences between flows. */
 const TAILS = 4;
 
 const LENT_DELAYS: NoAnswer = {
@@ -158,10 +159,10 @@ const LENT_DELAYS: NoAnswer = {
   text: "the delays are those of other flows, or two of its own: how packets of the flow vary is not measurable",
 };
 
-/** Fewer flows with two delays of their own do not tell how flows differ. */
+/** Minimum number of flows with two delays of their own to estimate how much flows differ. */
 const MIN_COUNT = 8;
 
-/** Variance of a flow's mean around the mean of the others in its time: E[(own first - others)(own last - others)]. Null where too few tell. */
+/** Variance of a flow's mean around the mean of the others during its time: E[(own first - others)(own last - others)]. Null if too few flows show it. */
 function varianceBetweenFlows(sent: FlowRecords, got: FlowRecords, samples: DelaySamples): number | null {
   let [sum, count] = [0, 0];
   for (const [flow, record] of sent.records) {
@@ -207,16 +208,16 @@ function estimate(input: EstimateInput<MultiflowParameters>): EstimatorAnswer {
     if (delays.length === 0) return nothing;
     const sums = sumSamples(delays);
     const mine = own(record, got?.records.get(name)).length;
-    // Of the flow's own delays nothing was lent.
+    // The flow's own delays are not lent.
     const lent = parameters.decoder === "endpoint" ? 0 : 1 - Math.min(1, mine / sums.count);
     const variance = (sums.m2 + usual) / sums.count + lent * lent * between * sums.count;
-    // How flows differ has heavier tails than a normal distribution.
+    // The differences between flows have heavier tails than a normal distribution.
     const ofOthers = lent * lent * between;
     const error = variance / sums.count;
     const mean = meanInterval(sums.mean, variance, sums.count, Math.min(TAILS, sums.count), confidence);
     return {
       flow,
-      // What it is lent is off by the same in every epoch.
+      // The error of the lent delays is the same in every epoch.
       mean: { ...mean, repeats: error > 0 ? Math.min(1, ofOthers / error) : 1 },
       stdev: LENT_DELAYS,
       packets,

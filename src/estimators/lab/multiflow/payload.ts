@@ -1,9 +1,9 @@
 /**
- * The payload of the multiflow estimator, version 1: flow records as a sampled NetFlow keeps them, in rising order of the flow hash.
+ * The payload of the multiflow estimator, version 1: flow records like those of sampled NetFlow, ascending by flow hash.
  *
  *   u32     fingerprint: CRC-32C of seed and rate
- *   u8      1 where flows were shed, else 0
- *   u64     cut: only flows whose hash is below it are listed (0 where none were shed)
+ *   u8      1 if flows were dropped, else 0
+ *   u64     cut: only flows with a hash below it are listed (0 if none were dropped)
  *   varint  records
  *   per record: u64 flow hash, varint sampled packets, zigzag time and u64 digest of the first, zigzag time and u64 digest of the last
  */
@@ -47,7 +47,7 @@ export function addRecord(records: Map<bigint, FlowRecord>, flow: bigint, more: 
   if (earlier(known.last, more.last)) known.last = more.last;
 }
 
-/** At most `max` flows, those with the smallest hashes. */
+/** Keeps at most `max` flows: those with the smallest hashes. */
 export function boundRecords({ fingerprint, cut, records }: FlowRecords, max: number): FlowRecords {
   const order = BigUint64Array.from(records.keys()).sort();
   const at = smallerCut(order[max] ?? null, cut);

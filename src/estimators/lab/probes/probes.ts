@@ -1,6 +1,6 @@
 /**
- * Active probes: the mean delay of packets of our own, sent at random times (`hoptime simulate` with probes; STAMP packets on the wire), for the delay of all.
- * Baseline: what ping-like tools measure. Poisson probes see time averages (PASTA), which are not what packets see when traffic comes in bursts; flows
+ * Active probes: the mean delay of hoptime's own packets, sent at random times (`hoptime simulate` with probes; STAMP packets on the wire), as an estimate for
+ * all packets. Baseline: what ping-like tools measure. Poisson probes see time averages (PASTA), which differ from what packets see if traffic is bursty. Flows
  * are not distinguished.
  */
 import type { Kernels } from "../../../base/kernels.ts";
@@ -25,7 +25,7 @@ export interface ProbeParameters extends ParameterValues {
   session: number;
 }
 
-/** What kernels/rli/reference-finder.ts returns for a reference: its delay first. */
+/** Size of the result of kernels/rli/reference-finder.ts for a reference; the delay comes first. */
 const FOUND_BYTES = 16;
 const PROBE_FLAG = 1 << 23;
 const NAME = "probes payload";

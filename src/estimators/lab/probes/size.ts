@@ -1,4 +1,4 @@
-/** How many probes a wanted error of the segment's mean takes, and what they cost. */
+/** Chooses the number of probes for a target error of the segment's mean, and states their cost. */
 import { UsageError } from "../../../base/errors.ts";
 import { formatBitRate, formatCount, significant } from "../../../base/quantity.ts";
 import type { ParameterValues, SizeAnswer, SizeRequest } from "../../estimator.ts";
@@ -8,7 +8,7 @@ import { INDEPENDENCE_NOTE, refuseReliability, sampleError, samplesFor } from ".
 const PROBE_BYTES = 86;
 const TAP_BYTES = 256;
 const PAYLOAD_BYTES = 52;
-/** What `hoptime reference` sends where nothing is wanted. */
+/** Default rate of `hoptime reference`. */
 const DEFAULT_PER_SECOND = 10;
 const MAX_PER_SECOND = 100_000;
 

@@ -1,6 +1,6 @@
 /**
- * The Simple Delay Sketch (LDS paper, section 2.2): the cells of LDS at the receiver alone, for where every packet's delay is known there (a timestamp in the
- * packet, interpolation, simulation). It sums delays, not times, so loss spoils no cell. Everything else is LDS: ../../lds/lds.ts.
+ * The Simple Delay Sketch (LDS paper, section 2.2): the cells of LDS at the receiver alone, if every packet's delay is known there (a timestamp in the packet,
+ * interpolation, simulation). It sums delays, not times, so loss spoils no cell. Everything else is LDS: ../../lds/lds.ts.
  */
 import type { Estimator } from "../../estimator.ts";
 import { estimateSds } from "../../lds/estimate.ts";

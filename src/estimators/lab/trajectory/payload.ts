@@ -1,11 +1,11 @@
 /**
- * The payload of trajectory sampling, version 1: samples in rising order of hash, digest, flow, time.
+ * The payload of trajectory sampling, version 1: samples ascending by hash, digest, flow, time.
  *
  *   u32     fingerprint: CRC-32C of seed and rate
- *   u8      1 where samples were shed, else 0
- *   u32     cut: only samples whose hash is below it are listed (0 where none were shed)
+ *   u8      1 if samples were dropped, else 0
+ *   u32     cut: only samples with a hash below it are listed (0 if none were dropped)
  *   varint  samples
- *   per sample: u32 hash that it was picked by, u64 digest, u64 flow hash, zigzag time (ns after the epoch's start)
+ *   per sample: u32 hash that it was selected by, u64 digest, u64 flow hash, zigzag time (ns after the epoch's start)
  */
 import { ByteWriter } from "../../../base/bytes.ts";
 import type { SealedEpoch } from "../../estimator.ts";
@@ -22,7 +22,7 @@ export interface Sample {
 
 export interface Samples {
   fingerprint: number;
-  /** Null: none were shed. */
+  /** Null: none were dropped. */
   cut: number | null;
   list: Sample[];
 }
@@ -34,7 +34,7 @@ function compareSamples(a: Sample, b: Sample): number {
   return a.timeNs - b.timeNs;
 }
 
-/** At most `max` samples, those with the smallest hashes: the same whatever came first. */
+/** Keeps at most `max` samples: those with the smallest hashes, whatever their order. */
 export function boundSamples({ fingerprint, cut, list }: Samples, max: number): Samples {
   list.sort(compareSamples);
   const at = smallerCut(list[max]?.hash ?? null, cut);
@@ -57,7 +57,7 @@ export function encodeSamples(samples: Samples): Uint8Array {
   return out.finish();
 }
 
-/** `fingerprint`: what the payload must have, where that is known. */
+/** `fingerprint`: the required value, if known. */
 export function decodeSamples(sealed: SealedEpoch, fingerprint?: number): Samples {
   const head = readSampled(NAME, sealed, fingerprint, (r) => r.u32());
   const { reader, bad, cut, count } = head;

@@ -1,4 +1,4 @@
-/** The sampling rate of a wanted error, of the segment's mean or of flows of a size, and what it costs. */
+/** Chooses the sampling rate for a target error of the segment's mean or of flows of a size, and states its cost. */
 import { UsageError } from "../../../base/errors.ts";
 import type { SizeAnswer, SizePrediction, SizeRequest } from "../../estimator.ts";
 import { INDEPENDENCE_NOTE, refuseReliability, sampleError, samplesFor } from "../sample-size.ts";

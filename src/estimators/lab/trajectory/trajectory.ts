@@ -1,9 +1,9 @@
 /**
- * Trajectory sampling with timestamps (Duffield, Grossglauser; as rli-ton section IV-B compares with it): both points note time and label of the packets whose
- * digest falls into a range; the difference of the times of one packet is its delay. Baseline: exact delays of few packets.
+ * Trajectory sampling with timestamps (Duffield, Grossglauser; rli-ton section IV-B compares with it). Both points record time and label of packets with a
+ * digest in a range; the difference of the times of one packet is its delay. Baseline: exact delays of few packets.
  *
- * Guarantee: a uniform sample of the packets that arrived; a flow's mean rests on its own samples only, so most flows have none. Bounded: beyond `max` samples
- * those with the largest hashes are shed, the same at both points.
+ * Guarantee: a uniform sample of the packets that arrived. A flow's mean uses only its own samples, so most flows have none. Bounded: above `max` samples,
+ * those with the largest hashes are dropped, the same at both points.
  */
 import type { PacketBatch } from "../../../capture/batch.ts";
 import { deviationWithPacketsInFlight, withPacketsInFlight } from "../../cells/edge.ts";
@@ -46,7 +46,7 @@ export interface TrajectoryParameters extends ParameterValues {
   max: number;
 }
 
-/** Degrees of freedom that the deviation within all flows lends to a single one. */
+/** Degrees of freedom that the variance within all flows lends to a single flow. */
 const LENT = 4;
 
 class TrajectoryTap implements Tap {
@@ -115,7 +115,7 @@ export interface TrajectoryDelay {
   sentNs: number;
 }
 
-/** Samples of the two ends joined by digest, first in, first out among equals. */
+/** Joins the samples of both ends by digest; equal digests are matched first in, first out. */
 function joinSamples(sender: Samples, receiver: Samples): TrajectoryDelay[] {
   const limit = Math.min(sender.cut ?? Infinity, receiver.cut ?? Infinity);
   const sent = new Map<bigint, Sample[]>();
@@ -154,7 +154,7 @@ function estimate(input: EstimateInput<TrajectoryParameters>): EstimatorAnswer {
   }
   const sums = sumSamples(delays);
   const { mean, stdev } = describeSamples(sums, confidence, none);
-  // Sampled packets that were in flight at a cut are in no pair, and they are the slow ones.
+  // Sampled packets in flight at a cut are in no pair, and they are the slow ones.
   const edge = {
     cutInFlight: input.cutInFlight,
     cutByPackets: input.cutByPackets,
@@ -200,10 +200,10 @@ function flowAnswers(
     freedom += count - 1;
     levels += (count - 1) * mean * mean;
   }
-  // Slow flows vary more: what is lent grows with the level.
+  // Slow flows vary more, so the lent variance grows with the level.
   const perLevel = levels > 0 ? within / levels : 0;
   const all = sumSamples(joined.map((j) => j.delayNs));
-  // Without a flow that has two samples, how much flows differ is all there is.
+  // If no flow has two samples, only the differences between flows are known.
   const lent = freedom > 0 ? within / freedom : all.count > 1 ? all.m2 / (all.count - 1) : null;
   const absent: NoAnswer =
     joined.length === 0

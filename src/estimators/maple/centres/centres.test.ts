@@ -128,7 +128,7 @@ describe("centres", () => {
     expect(pipe.current.shares!.reduce((a, b) => a + b)).toBeCloseTo(1, 9);
     pipe.endEpoch();
     expect(Math.min(...pipe.current.valuesNs)).toBeGreaterThanOrEqual(50_000);
-    // An epoch without packets teaches nothing: the centres stay.
+    // Nothing can be learned from an epoch without packets, so the centres stay.
     pipe.endEpoch();
     expect(Math.min(...pipe.current.valuesNs)).toBeGreaterThanOrEqual(50_000);
   });

@@ -1,16 +1,16 @@
 /**
- * Centres: the representative delays that packets are stored by (MAPLE, section 3.1). A packet belongs to the nearest one.
- * `shares` is what share of packets each is expected to get, where that is known (a partitioned Bloom filter is cut to it).
+ * Centres: the representative delays by which packets are stored (MAPLE, section 3.1). A packet belongs to the nearest one. `shares` is the expected share of
+ * packets of each, if known (a partitioned Bloom filter is divided by it).
  */
 export interface Centres {
   /** Whole ns, strictly ascending. */
   readonly valuesNs: Float64Array;
-  /** First delay that belongs to the next centre; the last one is Infinity. */
+  /** First delay that belongs to the next centre; Infinity for the last. */
   readonly uppersNs: Float64Array;
   readonly shares: Float64Array | null;
 }
 
-/** Centres from values in any order: rounded to whole ns, equal ones once. */
+/** Returns centres from values in any order: rounded to whole ns, without duplicates. */
 export function nearestCentres(valuesNs: Iterable<number>, shares: Float64Array | null = null): Centres {
   const values = Float64Array.from(new Set(Array.from(valuesNs, Math.round))).sort();
   if (values.length === 0) throw new RangeError("there must be at least one centre");
@@ -20,7 +20,7 @@ export function nearestCentres(valuesNs: Iterable<number>, shares: Float64Array 
   return { valuesNs: values, uppersNs: uppers, shares: shares?.length === values.length ? shares : null };
 }
 
-/** Index of the centre that a delay belongs to. */
+/** Returns the index of the centre that a delay belongs to. */
 export function centreOf(centres: Centres, delayNs: number): number {
   const { uppersNs } = centres;
   let low = 0;

@@ -1,24 +1,24 @@
 /**
- * Centres from the epoch's own delays, for stores that are built at its end, and for the oracle of the comparison: exact k-medians in one
- * dimension over the occupied log buckets (at most 0.8 % wide), by dynamic programming.
+ * Centres from the epoch's own delays, for stores built at its end, and for the oracle of the comparison: exact k-medians in one dimension over the occupied
+ * log buckets (at most 0.8 % wide), by dynamic programming.
  *
- *   scale "log":      distances of log(1 + delay / s0): relative errors are made small, below s0 absolute ones. What stores use.
+ *   scale "log":      distances of log(1 + delay / s0): minimises relative errors, below s0 absolute ones. Used by stores.
  *   scale "absolute": distances in ns: the oracle of MAPLE, section 5.2
  *
- * A group is a run of whole buckets; what is returned for a packet is the mean of its group (CellTable), not the centre.
+ * A group is a run of whole buckets. The answer for a packet is the mean of its group (CellTable), not the centre.
  */
 import { kMedians1d } from "../../../base/math/kmedians.ts";
 import { bucketHigh, bucketLow } from "../../../base/math/log-histogram.ts";
 import { type Centres, nearestCentres } from "./centres.ts";
 
-/** Occupied log buckets in ascending order: packets and the mean of their delays. */
+/** Occupied log buckets, ascending: packets, and the mean of their delays. */
 export interface DelayHistogram {
   buckets: Int32Array;
   counts: Float64Array;
   meansNs: Float64Array;
 }
 
-/** Finest grid that the dynamic programme is run on: its time grows with the square. */
+/** Maximum size of the grid for the dynamic programme: its time grows with the square. */
 const MAX_POINTS = 4096;
 
 export function epochCentres(
@@ -46,7 +46,7 @@ export function epochCentres(
     }
     if (count === 0) continue;
     values.push(Math.round(sum / count));
-    // Delays are whole ns: the next group begins above the bucket's largest one, or in the middle of the gap behind it.
+    // Delays are whole ns: the next group begins above the bucket's largest delay, or in the middle of the gap after it.
     const high = bucketHigh(last) + 1;
     uppers.push(
       at < buckets.length ? Math.max(high, Math.floor((high + bucketLow(buckets[at]!)) / 2)) : Infinity,
@@ -56,8 +56,8 @@ export function epochCentres(
 }
 
 /**
- * k centres in pairs: the best k/2 groups, each cut in two. Numbers that lose their last bit then mean exactly those k/2 groups, which is what most packets of
- * a mixed store keep. A group that cannot be cut has an empty second half.
+ * Returns k centres in pairs: the best k/2 groups, each divided into two. Numbers that lose their last bit then stand for exactly those k/2 groups, which is
+ * what most packets of a mixed store keep. A group that cannot be divided has an empty second half.
  */
 export function pairedCentres(histogram: DelayHistogram, k: number, s0Ns: number): Centres {
   const { buckets, counts, meansNs } = histogram;
@@ -81,12 +81,12 @@ export function pairedCentres(histogram: DelayHistogram, k: number, s0Ns: number
   return { valuesNs: Float64Array.from(values), uppersNs: Float64Array.from(uppers), shares: null };
 }
 
-/** log(1 + |d| / s0) with the sign of d: clocks that are apart make delays negative. */
+/** log(1 + |d| / s0) with the sign of d: unsynchronised clocks make delays negative. */
 function signedLog(delayNs: number, s0Ns: number): number {
   return Math.sign(delayNs) * Math.log1p(Math.abs(delayNs) / s0Ns);
 }
 
-/** Joins neighbouring buckets where there are too many of them. */
+/** Merges neighbouring buckets if there are too many. */
 function coarsen(histogram: DelayHistogram): DelayHistogram {
   const n = histogram.buckets.length;
   if (n <= MAX_POINTS) return histogram;

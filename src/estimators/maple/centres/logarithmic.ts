@@ -1,7 +1,7 @@
 /**
- * Logarithmic centres (MAPLE, section 3.1): the range of delays is cut into decades, each decade into equal sub-ranges, and a
- * centre lies in the middle of its sub-range. Needs no knowledge of the traffic: the error of a packet within the range is at most half a
- * sub-range, 45 % / (k per decade) of the decade's start. Delays outside belong to the first or last centre.
+ * Logarithmic centres (MAPLE, section 3.1): the range of delays is divided into decades, each decade into equal sub-ranges, and a centre is in the middle of
+ * its sub-range. Needs no knowledge of the traffic: the error of a packet within the range is at most half a sub-range, 45 % / (k per decade) of the decade's
+ * start. Delays outside belong to the first or last centre.
  */
 import { UsageError } from "../../../base/errors.ts";
 import { type Centres, nearestCentres } from "./centres.ts";
@@ -29,7 +29,7 @@ export function logarithmicCentres(k: number, range: LogarithmicRange = PAPER_RA
   for (let part = 0; part < parts; part++) {
     const from = lowNs * 10 ** part;
     const to = Math.min(highNs, from * 10);
-    // What does not divide evenly goes to the later decades, where a sub-range is widest.
+    // If the division leaves a remainder, the later decades get it, where sub-ranges are widest.
     const centres = Math.floor(((part + 1) * k) / parts) - Math.floor((part * k) / parts);
     for (let i = 0; i < centres; i++) values.push(from + ((i + 0.5) * (to - from)) / centres);
   }

@@ -1,26 +1,25 @@
 /**
- * Candidate medians of a stream of delays in one pass and little memory (MAPLE, section 3.2: the one-thread variant of the
- * polylogarithmic-space algorithm of Charikar, O'Callaghan and Panigrahy). Works in phases. A phase opens a new median at delay x with probability
- * distance / f, f = L / (k (1 + log n)), where L is a lower bound of the best cost; else x counts for the nearest median (Meyerson's online
- * facility location). When a phase has opened too many medians or spent too much, L doubles and its medians become the first points of
- * the next phase, with their weights.
+ * Candidate medians of a stream of delays in one pass and little memory (MAPLE, section 3.2: the one-thread variant of the polylogarithmic-space algorithm of
+ * Charikar, O'Callaghan and Panigrahy). The algorithm works in phases. A phase opens a new median at delay x with probability distance / f, f = L / (k (1 + log
+ * n)), where L is a lower bound of the best cost; otherwise x counts for the nearest median (Meyerson's online facility location). When a phase has opened too
+ * many medians or spent too much, L doubles, and its medians become the first points of the next phase, with their weights.
  *
- * Leaves O(k log n) weighted candidates for the offline stage. Fixed medians (hybrid clustering) are open in every phase.
- * Fails gently: the cost is within a constant of the best in expectation only; a burst never sampled has no candidate.
+ * Leaves O(k log n) weighted candidates for the offline stage. Fixed medians (hybrid clustering) are open in every phase. Limits: the cost is within a constant
+ * factor of the best only in expectation; a burst that was never sampled has no candidate.
  */
 import type { Random } from "../../../base/random.ts";
 
-/** L grows by this from phase to phase. */
+/** Factor by which L grows from phase to phase. */
 const GROWTH = 2;
-/** A phase ends when its cost passes this many times L. */
+/** A phase ends when its cost exceeds this many times L. */
 const COST_BOUND = 4;
-/** Delays are measured in ns: below this a phase would open a median for everything. */
+/** Delays are measured in ns: below this, a phase would open a median for every delay. */
 const MIN_COST_NS = 1;
 
 export interface Candidates {
   valuesNs: Float64Array;
   weights: Float64Array;
-  /** 1 where the median is a fixed one. */
+  /** 1 if the median is a fixed one. */
   fixed: Uint8Array;
 }
 
@@ -37,7 +36,7 @@ export class OnlineMedians {
   #weights: Float64Array;
   #isFixed: Uint8Array;
 
-  /** `expected`: about how many delays will come; it sets how many medians are worth keeping. */
+  /** `expected`: approximate number of delays; it determines how many medians are kept. */
   constructor(k: number, expected: number, random: Random, fixedNs: Float64Array = new Float64Array(0)) {
     this.#random = random;
     this.#fixed = fixedNs.slice().sort();
@@ -76,16 +75,16 @@ export class OnlineMedians {
     this.#isFixed.fill(1, 0, this.#fixed.length);
   }
 
-  /** False where a phase cannot help: the bound is still unknown. */
+  /** Starts the next phase. Returns false if it cannot help because the bound is still unknown. */
   #nextPhase(): boolean {
     const old = this.candidates();
     if (this.#lowerBound === 0) {
-      // The first distance that is not 0 sets the scale; the bound may start far too low, phases correct it.
+      // The first nonzero distance sets the scale. The bound may start far too low; the phases correct it.
       if (this.#count < this.#openLimit && this.#cost === 0) return false;
       this.#lowerBound = MIN_COST_NS;
     } else this.#lowerBound *= GROWTH;
     this.#begin();
-    // In random order: medians come sorted, and facility location on a sorted stream opens too few at its end.
+    // In random order: medians are sorted, and facility location on a sorted stream opens too few at its end.
     const order = this.#random.shuffle(Array.from(old.valuesNs.keys()));
     for (const i of order) {
       if (old.weights[i]! > 0) this.#insert(old.valuesNs[i]!, old.weights[i]!);

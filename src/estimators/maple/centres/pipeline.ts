@@ -1,14 +1,14 @@
 /**
- * Where the centres of an epoch come from when they must be there before its packets (MAPLE, section 3.2): three stages. Epoch i is
- * sampled into candidate medians, epoch i + 1 reduces those to k centres, epoch i + 2 is stored by them. Until then: logarithmic centres.
+ * The centres of an epoch if they are needed before its packets (MAPLE, section 3.2), in three stages. Epoch i is sampled into candidate medians, epoch i + 1
+ * reduces those to k centres, epoch i + 2 is stored by them. Until then: logarithmic centres.
  *
- *   log      the range decides, nothing is learnt
- *   kmedians k centres learnt; a congestion that was not there two epochs ago has no centre near it
- *   hybrid   k/2 logarithmic, k/2 learnt: the paper's choice
+ *   log      the range decides, nothing is learned
+ *   kmedians k learned centres; a congestion that did not exist two epochs ago has no centre near it
+ *   hybrid   k/2 logarithmic, k/2 learned: the paper's choice
  *
- * Shares of the groups (what PBF cuts its memory by) come from the same sampled delays, as old as the centres: an average over epochs in which each
- * one before counts `memory` times as much. The paper counts one epoch alone (memory 0): what PBF then leaves out is how much two seconds that
- * are two apart differ; an average of several is nearer to the next.
+ * The shares of the groups (by which PBF divides its memory) come from the same sampled delays and are as old as the centres. They are an average over epochs,
+ * with weights that decay by the factor `memory` per epoch. The paper uses one epoch alone (memory 0): PBF then leaves out the difference between epochs two
+ * apart; an average of several epochs is closer to the next.
  */
 import { kMedians1d } from "../../../base/math/kmedians.ts";
 import { bucketMid, bucketOf } from "../../../base/math/log-histogram.ts";
@@ -17,7 +17,7 @@ import { type Centres, centreOf, nearestCentres } from "./centres.ts";
 import { type LogarithmicRange, logarithmicCentres, PAPER_RANGE } from "./logarithmic.ts";
 import { type Candidates, OnlineMedians } from "./online-medians.ts";
 
-/** A bucket that rarer has been seen is forgotten. */
+/** Buckets with a lower weight are dropped. */
 const MIN_WEIGHT = 1e-7;
 
 export type Strategy = "log" | "kmedians" | "hybrid";
@@ -26,11 +26,11 @@ export interface PipelineOptions {
   strategy: Strategy;
   k: number;
   range?: LogarithmicRange;
-  /** Share of packets that the online stage looks at. */
+  /** Share of packets that the online stage uses. */
   sampling?: number;
-  /** About how many packets an epoch has. */
+  /** Approximate number of packets per epoch. */
   expected?: number;
-  /** Of the average of shares: from 0 (one epoch alone) to below 1. */
+  /** Decay factor of the average of shares: from 0 (one epoch alone) to below 1. */
   memory?: number;
   random: Random;
 }
@@ -41,7 +41,7 @@ export class CentrePipeline {
   readonly #fixed: Float64Array;
   #medians: OnlineMedians;
   #candidates: Candidates | null = null;
-  /** Sampled delays of the current epoch by log bucket, and of those before it, averaged. */
+  /** Sampled delays by log bucket: of the current epoch, and the average of the previous ones. */
   #sampled = new Map<number, number>();
   #frequencies = new Map<number, number>();
   #current: Centres;
@@ -60,22 +60,22 @@ export class CentrePipeline {
     this.#current = this.#static;
   }
 
-  /** Centres that the packets of the current epoch are stored by. */
+  /** The centres by which the packets of the current epoch are stored. */
   get current(): Centres {
     return this.#current;
   }
 
-  /** Delays of the current epoch; each is looked at with the sampling probability. */
+  /** Adds delays of the current epoch; each is used with the sampling probability. */
   observe(delaysNs: Float64Array): void {
     const { sampling, random } = this.#options;
     if (sampling >= 1) for (const delay of delaysNs) this.#learn(delay);
-    // Gaps instead of a draw per packet.
+    // Draws gaps instead of one random number per packet.
     else
       for (let i = random.geometric(sampling) - 1; i < delaysNs.length; i += random.geometric(sampling))
         this.#learn(delaysNs[i]!);
   }
 
-  /** The epoch has ended: every stage passes on what it has. */
+  /** Ends the epoch: every stage hands its result to the next. */
   endEpoch(): void {
     if (this.#candidates) this.#current = this.#reduce(this.#candidates);
     const found = this.#medians.candidates();
@@ -109,7 +109,7 @@ export class CentrePipeline {
     return new OnlineMedians(k, expected * sampling, random, this.#fixed);
   }
 
-  /** The offline stage: fixed medians stay, the others are reduced to what is left of k. */
+  /** The offline stage: keeps fixed medians and reduces the others to the rest of k. */
   #reduce(candidates: Candidates): Centres {
     const { valuesNs, weights, fixed } = candidates;
     const learn = this.#options.k - this.#fixed.length;

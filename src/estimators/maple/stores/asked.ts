@@ -1,4 +1,4 @@
-/** A question to a store in kernel memory (kernels/maple/asked.ts): where the keys lie, how many, where the answers go, and the groups' counts. */
+/** A lookup request in kernel memory (kernels/maple/asked.ts): the addresses of the keys, of the answers and of the groups' counts, and the number of keys. */
 import type { Kernels } from "../../../base/kernels.ts";
 
 const ASKED_BYTES = 16;

@@ -1,6 +1,6 @@
 /**
- * What SVBF and COMB have in common: one filter of m bits for all groups, with the same section of a payload (filter-memory.ts, size = m), and groups' counts that break ties. Neither
- * leaves a packet out: a stored packet's group is always among the candidates.
+ * What SVBF and COMB have in common: one filter of m bits for all groups, the same payload section (filter-memory.ts, size = m), and the groups' counts, which
+ * break ties. Neither leaves a packet out: a stored packet's group is always among the candidates.
  */
 import type { Kernels } from "../../../base/kernels.ts";
 import { type FilterHead, FilterMemory } from "./filter-memory.ts";
@@ -14,7 +14,7 @@ export abstract class BitFilter implements PacketStore {
   protected readonly kernels: Kernels;
   protected readonly memory: FilterMemory;
 
-  /** `repeated`: bytes of the section behind the bits; `slack`: bytes behind it that a wide load may touch. */
+  /** `repeated`: bytes of the section after the bits; `slack`: bytes after those that a wide load may touch. */
   protected constructor(kernels: Kernels, geometry: StoreGeometry, bits: number, repeated = 0, slack = 0) {
     this.kernels = kernels;
     this.geometry = geometry;
@@ -44,7 +44,7 @@ export abstract class BitFilter implements PacketStore {
     this.memory.free();
   }
 
-  /** As it was sealed. */
+  /** Restores the sealed content. */
   protected restore(packets: number, bytes: Uint8Array, counts: ArrayLike<number>): this {
     this.packets = packets;
     this.memory.fill(bytes);

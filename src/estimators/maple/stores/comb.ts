@@ -1,6 +1,6 @@
 /**
- * Combinatorial Bloom filter COMB(f, theta) (MAPLE, section 3.3.2; kernels/maple/filters.ts): group i has the i-th word of f bits with theta set;
- * a packet is put into one filter under each set bit. A look-up finds all f bits; candidates are the groups whose word is covered.
+ * Combinatorial Bloom filter COMB(f, theta) (MAPLE, section 3.3.2; kernels/maple/filters.ts): group i has the i-th word of f bits with theta bits set, and a
+ * packet is added to one filter per set bit. A lookup finds all f bits; candidates are the groups whose word is covered.
  *
  *   body: head (filter-memory.ts), size = bits m | m/8 bytes
  */
@@ -12,13 +12,13 @@ import { BitFilter } from "./bit-filter.ts";
 import { badSize, readFilterHead } from "./filter-memory.ts";
 import type { StoreGeometry } from "./packet-store.ts";
 
-/** The first `count` words of f bits with theta set, in ascending order. */
+/** The first `count` words of f bits with theta bits set, ascending. */
 function combWords(f: number, theta: number, count: number): bigint[] {
   const words: bigint[] = [];
   let word = (1n << BigInt(theta)) - 1n;
   while (words.length < count && word < 1n << BigInt(f)) {
     words.push(word);
-    // The next larger number with as many bits set.
+    // The next larger number with the same number of set bits.
     const lowest = word & -word;
     const ripple = word + lowest;
     word = ripple | (((word ^ ripple) >> 2n) / lowest);
@@ -47,7 +47,7 @@ export class CombStore extends BitFilter {
     return new CombStore(kernels, geometry, size).restore(packets, rest.bytes(rest.remaining), counts);
   }
 
-  /** That at least one group's word is covered by the bits found by chance: bounded by the union of all groups. */
+  /** Probability that the bits found by chance cover at least one group's word; an upper bound (union over all groups). */
   get absentAccepted(): number {
     const { theta, hashes, groups } = this.geometry;
     const q = falsePositive((theta * this.packets) / this.bits, hashes);

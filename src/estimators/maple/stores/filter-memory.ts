@@ -1,6 +1,5 @@
 /**
- * What the streaming stores (section 3.3) have in common: zeroed kernel memory, the groups' counts that break ties, and a section of a payload with
- * the same head.
+ * What the streaming stores (section 3.3) have in common: zeroed kernel memory, the groups' counts, which break ties, and a payload section with the same head.
  *
  *   section: packets u32 | left out u32 | size u32 (bits, or slots of the hash table) | 0 u32 | front matter | the memory
  */
@@ -16,7 +15,7 @@ export interface FilterHead {
   size: number;
 }
 
-/** The section's head, and a reader behind it. */
+/** Reads the section's head; the reader then stands after it. */
 export function readFilterHead(body: Uint8Array, file: string): FilterHead & { rest: ByteReader } {
   const rest = new ByteReader(body, { file });
   const [packets, leftOut, size] = [rest.u32(), rest.u32(), rest.u32()];
@@ -24,7 +23,7 @@ export function readFilterHead(body: Uint8Array, file: string): FilterHead & { r
   return { packets, leftOut, size, rest };
 }
 
-/** Sizes that the bytes do not have. */
+/** Returns the error for a size that does not match the number of bytes. */
 export function badSize(rest: ByteReader, size: number, unit: string): FormatError {
   const message = `${size} ${unit} do not fit ${rest.remaining} bytes`;
   return new FormatError("bad-record", rest.file, 8, message);
@@ -36,7 +35,7 @@ export class FilterMemory {
   readonly #kernels: Kernels;
   #counts = 0;
 
-  /** `slack`: bytes behind the end that a wide load may touch; they are not part of the section. */
+  /** `slack`: bytes after the end that a wide load may touch; they are not part of the section. */
   constructor(kernels: Kernels, bytes: number, slack = 0) {
     this.#kernels = kernels;
     this.bytes = bytes;
@@ -44,7 +43,7 @@ export class FilterMemory {
     kernels.u8.fill(0, this.address, this.address + bytes + slack);
   }
 
-  /** u32 per group, in kernel memory. */
+  /** Address of one u32 per group. */
   get counts(): number {
     return this.#counts;
   }

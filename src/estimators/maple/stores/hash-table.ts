@@ -1,6 +1,6 @@
 /**
- * Hash table without collision handling (MAPLE, section 3.4.1; kernels/maple/filters.ts): the key chooses a slot, the group's number is written
- * there, whoever was there before. Always one answer, which is wrong for packets that were overwritten.
+ * Hash table without collision handling (MAPLE, section 3.4.1; kernels/maple/filters.ts). The key chooses a slot, and the group's number overwrites what the
+ * slot holds. It always gives one answer, which is wrong for overwritten packets.
  *
  *   body: head (filter-memory.ts), size = slots | slots of codeBits bits, 0 for empty, else group + 1
  */

@@ -1,7 +1,7 @@
 /**
- * A ribbon at a fraction of a bit: packets are dealt out by their hash to three ribbons, which keep all bits of the group's number, all but one, or all but
- * two (kernels/maple/mixed.ts). A shortened number means two or four neighbouring groups, answered as one. So a budget such as 5.2 bits per packet is used
- * whole, and the packets that have more of it pull the median of the errors down by more than those that have less push it up.
+ * A ribbon with a fractional number of bits. Packets are divided by hash among three ribbons, which store all bits of the group's number, all but one, or all
+ * but two (kernels/maple/mixed.ts). A shortened number stands for two or four neighbouring groups, which get one answer. This uses the whole of a budget such
+ * as 5.2 bits per packet: packets with more bits lower the median error by more than packets with fewer bits raise it.
  *
  *   body: packets u32 | left out u32 | thresholds of the classes 2 x u32 | bytes of the ribbons 3 x u32 | 0 u32 | the ribbons' bodies (ribbon.ts)
  */
@@ -16,7 +16,7 @@ import { RibbonStore } from "./ribbon.ts";
 const CLASSES = [0, 1, 2] as const;
 const FILE = "maple mixed ribbons";
 
-/** Shares of packets that keep all bits, all but one, all but two, for so many bits fewer on average (0 to 1.5). */
+/** Shares of packets that store all bits, all but one and all but two, to save this many bits on average (0 to 1.5). */
 function sharesFor(fewer: number): [number, number, number] {
   const two = 0.28 * fewer * fewer;
   const one = fewer - 2 * two;
@@ -28,7 +28,7 @@ export class MixedStore implements PacketStore {
   packets = 0;
   readonly #kernels: Kernels;
   readonly #thresholds: [number, number];
-  /** By class. */
+  /** One per class. */
   readonly ribbons: readonly RibbonStore[];
 
   private constructor(
@@ -43,7 +43,7 @@ export class MixedStore implements PacketStore {
     this.ribbons = ribbons;
   }
 
-  /** `fewer`: bits per packet that are saved on average. */
+  /** `fewer`: bits per packet saved on average. */
   static create(kernels: Kernels, geometry: StoreGeometry, fewer: number): MixedStore {
     const [all, one] = sharesFor(fewer);
     const thresholds = [all, all + one].map((t) => Math.min(2 ** 32 - 1, Math.floor(t * 2 ** 32)));

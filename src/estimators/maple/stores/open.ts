@@ -1,4 +1,4 @@
-/** Making and reading the structures by name: the one place that knows all of them. */
+/** Creates and opens the structures by name: the only place that knows all of them. */
 import type { Kernels } from "../../../base/kernels.ts";
 import { CombStore } from "./comb.ts";
 import { HashTableStore } from "./hash-table.ts";
@@ -8,7 +8,10 @@ import { PbfStore } from "./pbf.ts";
 import { RibbonStore } from "./ribbon.ts";
 import { SvbfStore } from "./svbf.ts";
 
-/** An empty store of so many bits (the ribbon takes what it needs; for `mixed`, bits per packet fewer than all). `shares` as in Centres, `expected` packets matter to PBF alone. */
+/**
+ * Returns an empty store of this many bits (the ribbon takes what it needs; for `mixed`, the bits per packet to save). `shares` as in Centres; only PBF uses it
+ * and `expected`, the expected packets.
+ */
 export function createStore(
   kernels: Kernels,
   geometry: StoreGeometry,
@@ -32,7 +35,7 @@ export function createStore(
   }
 }
 
-/** A closed store from its section of a payload; `counts` are the packets of each group. */
+/** Returns a closed store from its section of a payload. `counts` are the packets of each group. */
 export function openStore(
   kernels: Kernels,
   geometry: StoreGeometry,

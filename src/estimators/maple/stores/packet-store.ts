@@ -1,28 +1,28 @@
 /**
- * What every structure that remembers the group of packets has in common (MAPLE, section 3.3). Keys are 64-bit packet identities, codes are
- * group numbers; both lie in kernel memory, as columns of u64 and u16.
+ * What all structures that store the group of packets have in common (MAPLE, section 3.3). Keys are 64-bit packet identities, codes are group numbers; both are
+ * in kernel memory, as columns of u64 and u16.
  *
- * An answer is Match (one group), Multi-Match (several; the answer is the one with most packets, section 3.3.4) or No-Match. For a packet that was
- * stored, the Bloom filters and the ribbon always have the true group among the candidates; PBF may have left it out, the
- * hash table may have overwritten it. A packet that was never stored may get an answer too, with probability `absentAccepted`.
+ * An answer is Match (one group), Multi-Match (several; the answer is the one with most packets, section 3.3.4) or No-Match. For a stored packet, the Bloom
+ * filters and the ribbon always have the true group among the candidates; PBF may have left it out, and the hash table may have overwritten it. A packet that
+ * was never stored may also get an answer, with probability `absentAccepted`.
  */
 export type StoreKind = "ribbon" | "svbf" | "comb" | "pbf" | "table" | "mixed";
 export const STORE_KINDS: readonly StoreKind[] = ["ribbon", "svbf", "comb", "pbf", "table", "mixed"];
 
-/** Built when the epoch ends, from a buffer of its packets. */
+/** Returns true for stores built at the end of the epoch, from a buffer of its packets. */
 export function isBuilt(kind: StoreKind): boolean {
   return kind === "ribbon" || kind === "mixed";
 }
 
-/** Everything but the bits: enough to read them. */
+/** The parameters needed to read a store's bits. */
 export interface StoreGeometry {
   kind: StoreKind;
   groups: number;
-  /** Of the structure's hashes. */
+  /** Seed of the structure's hashes. */
   seed: bigint;
   /** Stored bits per packet (ribbon) or per slot (table); 0 otherwise. */
   codeBits: number;
-  /** Hash functions (per code bit for COMB); 0 where there are none. */
+  /** Number of hash functions (per code bit for COMB); 0 if none. */
   hashes: number;
   /** COMB(f, theta); 0, 0 otherwise. */
   f: number;
@@ -31,19 +31,19 @@ export interface StoreGeometry {
 
 export interface PacketStore {
   readonly geometry: StoreGeometry;
-  /** Packets asked to be stored, and those that could not be (full filters) or were there already (ribbon). */
+  /** Packets inserted, and those of them that could not be stored (full filters) or were there already (ribbon). */
   readonly packets: number;
   readonly leftOut: number;
-  /** Of the structure with its own index; known after `close` for the ribbon. */
+  /** Size of the structure including its index; for the ribbon, known after `close`. */
   readonly bits: number;
-  /** Probability that a packet never stored gets an answer, as the structure is filled now. */
+  /** False positive rate: probability that a packet that was never stored gets an answer, at the current fill level. */
   readonly absentAccepted: number;
   insert(keys: number, codes: number, count: number): void;
-  /** No more packets will come; `counts` are the packets of each group. */
+  /** Ends insertion. `counts` are the packets of each group. */
   close(counts: ArrayLike<number>): void;
-  /** Two u32 per key into `out`: group | kind << 16, lowest | highest candidate << 16. Only after `close`. */
+  /** Writes two u32 per key to `out`: group | kind << 16, lowest | highest candidate << 16. Only after `close`. */
   lookup(keys: number, count: number, out: number): void;
-  /** The section of a payload. */
+  /** Returns the store's section of a payload. */
   body(): Uint8Array;
   free(): void;
 }

@@ -1,9 +1,9 @@
 /**
- * Partitioned Bloom filter (MAPLE, section 3.3.1; kernels/maple/filters.ts): a filter per group, sized by the share of packets that the group is
- * expected to get. A group that gets more packets than its filter was made for leaves the rest out: they are never found.
+ * Partitioned Bloom filter (MAPLE, section 3.3.1; kernels/maple/filters.ts): one filter per group, sized by the group's expected share of packets. If a group
+ * gets more packets than its filter is sized for, the rest is left out and never found.
  *
- * What is left out is the distance of expectation and truth: Σ max(0, share_i - expected_i) where memory is given for all packets, so it
- * depends on how alike epochs are and on nothing else (centres/pipeline.ts makes the expectation).
+ * The share left out is the distance between expectation and truth: Σ max(0, share_i - expected_i) if memory is given for all packets. It depends only on how
+ * similar epochs are (centres/pipeline.ts makes the expectation).
  *
  *   body: head (filter-memory.ts), size = bits m | per group: first bit u32, bits u32, capacity u32, used u32 | m/8 bytes
  */
@@ -15,7 +15,7 @@ import { badSize, FILTER_HEAD_BYTES, FilterMemory, readFilterHead } from "./filt
 import type { PacketStore, StoreGeometry } from "./packet-store.ts";
 
 const PART_BYTES = 16;
-/** A group nobody expected still gets room for a few packets. */
+/** A group without an expected share still gets room for a few packets. */
 const MIN_PART_BITS = 64;
 
 export class PbfStore implements PacketStore {
@@ -28,8 +28,8 @@ export class PbfStore implements PacketStore {
   readonly #parts: number;
 
   /**
-   * `shares`: what part of the packets each group is expected to get; equal ones where it is null. `expected`: packets that the bits are given
-   * for (table 1: 12.8 bits each with 9 hash functions); without it as many as leave half of the bits unset.
+   * `shares`: expected share of packets of each group; null: equal shares. `expected`: number of packets that the bits are for (table 1: 12.8 bits each with 9
+   * hash functions). Default: as many as leave half of the bits unset.
    */
   constructor(
     kernels: Kernels,

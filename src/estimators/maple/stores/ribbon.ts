@@ -1,10 +1,10 @@
 /**
- * The default store: static retrieval by a ribbon (kernels/maple/ribbon.ts), built when the epoch ends. Not in the paper, and better than its
- * structures wherever an epoch's packets can be buffered: about 1.02 r bits per packet for r stored bits, and for a packet that was
- * stored never a wrong or a second group.
+ * The default store: static retrieval by a ribbon (kernels/maple/ribbon.ts), built at the end of the epoch. It is not in the paper, and better than the paper's
+ * structures wherever an epoch's packets can be buffered: about 1.02 r bits per packet for r stored bits, and a stored packet never gets a wrong or a second
+ * group.
  *
- * What is stored is code XOR r bits of the key's hash: for a packet never stored the answer is then r random bits, which are a group's number
- * with probability k / 2^r, else No-Match. Fails: no answer before the epoch's end; of packets with the same key only the first is kept.
+ * The stored value is code XOR r bits of the key's hash. For a packet that was never stored, the result is then r random bits, which are a group's number with
+ * probability k / 2^r, else No-Match. Limits: no answer before the end of the epoch; of several packets with the same key, only the first is stored.
  *
  *   body: packets u32 | left out u32 | blocks u32 | slots u32 | index (blocks + 1) x u32 | 0 or 4 zero bytes | words u64
  */
@@ -14,14 +14,14 @@ import type { Kernels } from "../../../base/kernels.ts";
 import { withAsked } from "./asked.ts";
 import type { PacketStore, StoreGeometry } from "./packet-store.ts";
 
-/** Larger blocks waste less, and need more seeds tried: 1.8 % and three tries here. */
+/** Larger blocks waste less space but need more seeds to be tried: 1.8 % and three tries at this size. */
 const BLOCK_KEYS = 3000;
 const EXTRA_SLOTS = 48;
 export const RIBBON_HEAD_BYTES = 16;
-/** An answer may read one group of 64 slots more than there are. */
+/** The index stores the block's seed in this many low bits, below its first slot. */
 const SEED_BITS = 6;
 
-/** Where things lie in a body, from its first 16 bytes. */
+/** Positions in a body, from its first 16 bytes. */
 export interface RibbonLayout {
   packets: number;
   leftOut: number;
@@ -75,7 +75,7 @@ export class RibbonStore implements PacketStore {
     this.geometry = geometry;
   }
 
-  /** A store of columns that the caller keeps: nothing is copied. */
+  /** Creates a store over columns that the caller keeps; nothing is copied. */
   static from(
     kernels: Kernels,
     geometry: StoreGeometry,
@@ -99,7 +99,7 @@ export class RibbonStore implements PacketStore {
     const store = new RibbonStore(kernels, geometry);
     store.packets = layout.packets;
     store.leftOut = layout.leftOut;
-    // One group of words more: the last window may reach into it.
+    // One more group of words, because the last window may reach into it.
     const address = kernels.alloc(body.length + 8 * geometry.codeBits);
     kernels.u8.set(body, address);
     kernels.u8.fill(0, address + body.length, address + body.length + 8 * geometry.codeBits);
@@ -207,7 +207,7 @@ export class RibbonStore implements PacketStore {
   }
 }
 
-/** Damaged bytes must not lead a look-up outside of the words. */
+/** Checks the index: corrupt bytes must not lead a lookup outside of the words. */
 function checkIndex(body: Uint8Array, layout: RibbonLayout): void {
   const view = new DataView(body.buffer, body.byteOffset, body.byteLength);
   let before = 0;

@@ -27,7 +27,7 @@ const geometry = (
   ...more,
 });
 
-/** Inserts in two calls, so that a store must go on where it stopped. */
+/** Inserts in two calls, so that a store has to continue where it stopped. */
 function store(g: StoreGeometry, bits: number, keys: BigUint64Array, codes: Uint16Array): PacketStore {
   const made = createStore(kernels, g, bits);
   const n = keys.length;
@@ -65,7 +65,7 @@ function randomKeys(random: Random, n: number): BigUint64Array {
   return BigUint64Array.from({ length: n }, () => (BigInt(random.uint32()) << 32n) | BigInt(random.uint32()));
 }
 
-// --- Slow, obvious twins. ---
+// --- Slow, obvious references. ---
 
 const M64 = 0xffff_ffff_ffff_ffffn;
 const [P1, P2, P3, P5] = [0x9e3779b185ebca87n, 0xc2b2ae3d27d4eb4fn, 0x165667b19e3779f9n, 0x27d4eb2f165667c5n];
@@ -104,7 +104,7 @@ class SlowSvbf {
   }
 }
 
-/** Reads a ribbon's body as the format page says, one bit at a time. */
+/** Reads a ribbon's body as described on the format page, one bit at a time. */
 function slowRibbon(body: Uint8Array, g: StoreGeometry, key: bigint): number {
   const view = new DataView(body.buffer, body.byteOffset, body.byteLength);
   const r = g.codeBits;
@@ -185,7 +185,7 @@ describe("ribbon", () => {
           const random = new Random(seed);
           const groups = 1 + random.below(2 ** codeBits);
           const g = geometry("ribbon", groups, { codeBits });
-          // One key in ten comes again, with another code.
+          // One key in ten is a repetition with another code.
           const keys = randomKeys(random, n);
           for (let i = repeat; i < n; i += 10) keys[i] = keys[random.below(i)]!;
           const codes = Uint16Array.from({ length: n }, () => random.below(groups));
@@ -235,7 +235,7 @@ describe("ribbon", () => {
       expect(made.bits / n / r).toBeLessThan(1.04);
       expect(lookup(made, keys).every((a, i) => a.kind === MATCH && a.group === codes[i])).toBe(true);
       const accepted = lookup(made, falsePositives).filter((a) => a.kind === MATCH).length / n;
-      // Half a point is 7 standard deviations or more.
+      // Half a percentage point is 7 standard deviations or more.
       expect(Math.abs(accepted - k / 2 ** r)).toBeLessThan(0.005);
       made.free();
     }
@@ -244,7 +244,7 @@ describe("ribbon", () => {
   test("the false positives are spread evenly over the groups", () => {
     const random = new Random(5);
     const n = 50_000;
-    // All packets in one group: without the mask most packets never seen would be answered with it.
+    // All packets in one group: without the mask, most packets that were never stored would get it as their answer.
     const made = store(
       geometry("ribbon", 16, { codeBits: 8 }),
       0,
@@ -253,7 +253,7 @@ describe("ribbon", () => {
     );
     const counts = new Array(16).fill(0);
     for (const a of lookup(made, randomKeys(random, 160_000))) if (a.kind === MATCH) counts[a.group]++;
-    // 625 expected in each; 6 deviations of 25: a false alarm in 10^8 runs.
+    // 625 expected in each group. The limit is 6 standard deviations of 25: one false alarm in 10^8 runs.
     for (const count of counts) expect(Math.abs(count - 625)).toBeLessThan(150);
     made.free();
   });
@@ -300,7 +300,7 @@ describe("the structures of the comparison", () => {
         a.high < codes[i]!,
     );
     expect(wrong).toEqual([]);
-    // Deviation of a share of 40,000: 0.15 points.
+    // A share of 40,000 has a standard deviation of 0.15 percentage points.
     expect(Math.abs(rate(answers, MULTI_MATCH) - svbfFailure(12.8, 9, k))).toBeLessThan(0.01);
     const absent = 1 - rate(lookup(made, falsePositives), NO_MATCH);
     expect(Math.abs(absent - made.absentAccepted)).toBeLessThan(0.01);
@@ -328,7 +328,7 @@ describe("the structures of the comparison", () => {
       kernels.u8.set(new Uint8Array(codes.buffer), c);
       made.insert(a, c, n);
       made.close(new Array(k).fill(1));
-      // Blocks of few packets take more than 1.8 % besides.
+      // Blocks with few packets take more than 1.8 % extra.
       expect(made.bits / n).toBeLessThan(1.1 * (8 - fewer));
       const opened = openStore(kernels, g, made.body(), new Array(k).fill(1));
       for (const store of [made, opened]) {

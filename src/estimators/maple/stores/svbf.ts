@@ -1,7 +1,7 @@
 /**
- * Shared-vector Bloom filter (MAPLE, section 3.3.3; kernels/maple/svbf.ts): one filter, a packet of group i sets bits h_j + i, a look-up reads
- * bursts of k bits. Guarantee: a stored packet's group is always among the candidates. Fails: with probability 1 - (1 - q)^(k-1) there are more of them
- * (Multi-Match); a packet never stored is answered with probability 1 - (1 - q)^k.
+ * Shared-vector Bloom filter (MAPLE, section 3.3.3; kernels/maple/svbf.ts): one filter; a packet of group i sets bits h_j + i, and a lookup reads bursts of k
+ * bits. Guarantee: a stored packet's group is always among the candidates. Fails: with probability 1 - (1 - q)^(k-1) there are more candidates (Multi-Match); a
+ * packet that was not stored gets an answer with probability 1 - (1 - q)^k.
  *
  *   body: head (filter-memory.ts), size = bits m | m/8 bytes, then the first `tail` bytes again
  */
@@ -15,14 +15,14 @@ import type { StoreGeometry } from "./packet-store.ts";
 /** An unaligned 64-bit load may begin at the last byte. */
 const LOAD_SLACK = 8;
 
-/** Bytes repeated behind the end, so that a burst of k bits never wraps. */
+/** Bytes repeated after the end, so that a burst of k bits never wraps around. */
 export function tailBytes(groups: number): number {
   return Math.ceil(groups / 8) + 8;
 }
 
 export class SvbfStore extends BitFilter {
   constructor(kernels: Kernels, geometry: StoreGeometry, bits: number) {
-    // At least as many bits as groups, so that a position wraps at most once.
+    // At least as many bits as groups, so that a position wraps around at most once.
     const whole = Math.max(64, 8 * Math.ceil(geometry.groups / 8), 8 * Math.ceil(bits / 8));
     super(kernels, geometry, whole, tailBytes(geometry.groups), LOAD_SLACK);
   }
