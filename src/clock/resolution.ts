@@ -37,7 +37,7 @@ export function resolutionNs(timestampsNs: ArrayLike<number>): number | null {
   return 1;
 }
 
-/** Nearly all timestamps follow the one before at the same distance: a clock's step would show in how distances vary. */
+/** Returns whether nearly all timestamps are at the same distance: only varying distances would show a clock's resolution. */
 function hasEvenBeat(timestampsNs: ArrayLike<number>): boolean {
   const distances = new Map<number, number>();
   for (let i = 1; i < timestampsNs.length; i++) {
