@@ -1,13 +1,13 @@
-/** Loss that is probably not real: stated at the top of a report, with its likely cause, before anyone acts on the number. */
+/** Loss that is probably not real: stated at the top of a report, with its likely cause, before anyone acts on it. */
 import { countOf, formatCount } from "../base/quantity.ts";
 import type { ReportView } from "./report.ts";
 
-/** Packets that are in one capture only, on both sides, as a share of all: loss takes away, it does not add. */
+/** Packets in one capture only, on both sides, as a share of all: loss removes packets, but does not add any. */
 const MUCH_UNMATCHED = 0.05;
-/** What the second capture dropped itself, as a share of what is missing there. */
+/** Packets dropped by the second capture itself, as a share of those missing there. */
 const MUCH_DROPPED = 0.1;
 
-/** One sentence; null where nothing speaks against the loss of that way. */
+/** Returns one sentence; null if nothing contradicts the loss of that direction. */
 export function lossDoubt(
   report: Omit<ReportView, "flows" | "reverseFlows">,
   way: "forward" | "reverse" = "forward",

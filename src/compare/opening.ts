@@ -1,24 +1,24 @@
 /**
- * The first pairs of a pass are taken before anything shows how long packets take: where a capture begins late, or a packet was lost, an equal one may
- * have been taken for the partner. Pairs of packets that were met again are held against the others; where one lies far from them, another pass expects
- * differences as the others have shown them, and puts the rest off until all are known (kernels/match/certain.ts).
+ * The first pairs of a pass are matched before the usual delay is known: if a capture starts late, or a packet was lost, an identical packet may have been
+ * matched instead. Pairs of packets that occur repeatedly are compared with the others; if one is far off, another pass expects the differences that the others
+ * showed, and defers the rest until all are known (kernels/match/certain.ts).
  */
 import type { OpeningPair } from "../match/match-types.ts";
 import type { ExactMatcher } from "../match/matcher.ts";
 
-/** Differences as captured, up to a time at BEFORE (ns since 1970). */
+/** Expected differences, as captured, up to a time at BEFORE (ns since 1970). */
 export interface ExpectedOpening {
   untilNs: bigint;
   lowNs: number;
   highNs: number;
 }
 
-/** Fewer pairs do not show how long packets take. */
+/** Fewer pairs do not show the usual delay. */
 const ENOUGH = 16;
-/** The middle of the pairs is taken for true, and what follows on it: no gap is wider than so many widths, and so many ns. */
+/** The middle part of the pairs is assumed to be right, and is extended up to the first gap wider than FAR times its width plus FAR_AT_LEAST_NS. */
 const MIDDLE = 0.1;
 const FAR = 2;
-/** A pair of a packet that was met again is false sooner. */
+/** A pair of a packet that occurs repeatedly is considered false at a smaller distance. */
 const FAR_AGAIN = 0.25;
 const FAR_AT_LEAST_NS = 1e6;
 
@@ -27,7 +27,7 @@ interface Range {
   highNs: number;
 }
 
-/** Null where no pair is false as far as that shows, or where they do not show what is true. */
+/** Returns null if no pair seems false, or if the pairs do not show the usual delay. */
 export function expectedOpening(
   matcher: ExactMatcher,
   originNs: bigint,
@@ -43,7 +43,7 @@ export function expectedOpening(
   const suspects = pairs.filter(
     (pair) => isEarly(pair, range) || (pair.again && isFar(pair, range, FAR_AGAIN)),
   );
-  // Where several agree a clock was set: they are as true as the others.
+  // If several agree, a clock was set: they are as right as the others.
   const agreed = suspects.filter((one) => agrees(one, pairs, range));
   if (agreed.length === suspects.length) return null;
   const seenNs = agreed.map(({ differenceNs }) => differenceNs);
@@ -76,7 +76,7 @@ function agrees(one: OpeningPair, pairs: readonly OpeningPair[], { lowNs, highNs
   return pairs.some((other) => other !== one && Math.abs(other.differenceNs - one.differenceNs) <= nearNs);
 }
 
-/** From the middle of them on, as far as there is no gap. */
+/** Extends the middle part up to the first gap on either side. */
 function rangeOf(differencesNs: readonly number[]): Range {
   const sorted = [...differencesNs].sort((a, b) => a - b);
   let from = Math.floor(MIDDLE * sorted.length);
