@@ -7,7 +7,8 @@ import { READINGS } from "../server/config/reading.ts";
 import type { Reads, Settings } from "../server/config/settings.ts";
 import { settingsPage } from "../server/config/settings-page.ts";
 import { DEFAULT_LISTEN } from "../server/listen.ts";
-import { checkListen, type RunningServer, startServer } from "../server/server.ts";
+import { startPatiently } from "../server/patient-start.ts";
+import { checkListen, type RunningServer } from "../server/server.ts";
 import { DEFAULT_STATION } from "../server/station.ts";
 import { integerOption } from "./options.ts";
 import { print, warn } from "./output.ts";
@@ -229,7 +230,11 @@ async function run(flags: Flags): Promise<void> {
     });
   };
   const signal = endingSignal(flags.config === undefined ? {} : { reload });
-  server = await startServer({ ...options, onLog: log });
+  server = await startPatiently({ ...options, onLog: log }, { signal });
+  if (!server) {
+    log("stopped");
+    return;
+  }
   const { service, url, station, cluster } = server;
   log(
     `collecting at ${url}, data in ${options.data}${settings.clickhouse ? ", results in ClickHouse" : ""}, ${access(service.tokens.size)}`,

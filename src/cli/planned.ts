@@ -45,7 +45,7 @@ export class PlanFollower {
       mkdirSync(this.#spool, { recursive: true });
       writeFileSync(this.#file, JSON.stringify(this.#state), { mode: 0o600 });
     } catch (error) {
-      if (!(error instanceof UsageError) || error.code !== "no-records") throw error;
+      if (!(error instanceof UsageError) || !["no-records", "store-away"].includes(error.code)) throw error;
       const kept = this.#kept();
       warn(
         `hoptime: ${error.problem}; ${kept ? "its last plan is followed" : "observing as the options say"}`,

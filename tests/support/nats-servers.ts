@@ -33,14 +33,15 @@ export class NatsServers {
     this.#children = ports.map(() => null);
   }
 
-  /** `more`: lines of the servers' configuration. */
+  /** `more`: lines of the servers' configuration. `known`: ports, where others have to know them. */
   static async start(
     root: string,
     count: 1 | 3,
     more = "jetstream { store_dir: DIR }",
+    known?: number[],
   ): Promise<NatsServers> {
     mkdirSync(root, { recursive: true });
-    const ports = await Promise.all(Array.from({ length: count }, freePort));
+    const ports = known ?? (await Promise.all(Array.from({ length: count }, freePort)));
     const routes = count === 1 ? [] : await Promise.all(Array.from({ length: count }, freePort));
     const servers = new NatsServers(root, ports, routes, more);
     await Promise.all(ports.map((_, i) => servers.startNode(i)));

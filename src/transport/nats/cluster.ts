@@ -91,7 +91,7 @@ async function openStream(link: NatsLink, replicas: number): Promise<StreamConfi
       const other = await findStream(link);
       if (other) return checked(other.config, link.url);
     }
-    throw streamRefused(link.url, replicas, error as Error);
+    throw streamRefused(link, replicas, error as Error);
   }
 }
 
@@ -151,10 +151,12 @@ function notesOf(config: StreamConfig, replicas: number): string[] {
   ];
 }
 
-function streamRefused(url: string, replicas: number, cause: Error): UsageError {
+function streamRefused({ url, connection }: NatsLink, replicas: number, cause: Error): UsageError {
   const short = /no suitable peers|insufficient resources|replicas/i.test(cause.message);
+  // Nodes of a cluster may still come up; a single server stays one.
+  const isAway = short && connection.info?.cluster !== undefined;
   return new UsageError(
-    "no-records",
+    isAway ? "store-away" : "no-records",
     `${url}: the stream ${STREAM} cannot be made (${cause.message})`,
     short && replicas > 1
       ? `${replicas} copies need ${replicas} nodes with JetStream that are up and know each other; ‘nats-replicas 1’ for fewer`

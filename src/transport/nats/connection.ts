@@ -90,6 +90,9 @@ export async function connectNats(endpoint: NatsEndpoint, settings: ConnectSetti
   }
   try {
     const options = { timeout: 10_000 };
+    // A node of a cluster may leave JetStream to others.
+    const { cluster, jetstream: hasJetStream = false } = connection.info ?? {};
+    if (cluster === undefined && !hasJetStream) throw new Error("JetStream not enabled");
     const streams = await jetstream.jetstreamManager(connection, { ...options, checkAPI: false });
     await patiently(connection, () => streams.getAccountInfo());
     const stream = jetstream.jetstream(connection, options);
@@ -152,13 +155,15 @@ function fromFile(text: string, core: NatsPackages["core"]): Authenticator {
   );
 }
 
-/** What a client's error means, in one line. */
+/** What a client's error means, in one line. The code is `store-away` where it may pass by itself. */
 export function refusal(url: string, cause: unknown): UsageError {
   if (cause instanceof UsageError) return cause;
   const error = cause as Error & { code?: unknown };
   const text = [error.message, (error.cause as Error | undefined)?.message ?? ""].join(" ");
   const line = (problem: string, hint?: string) =>
     new UsageError("no-records", `${url}: ${problem}`, hint, { cause });
+  const away = (problem: string, hint?: string) =>
+    new UsageError("store-away", `${url}: ${problem}`, hint, { cause });
   if (/authorization violation|authentication/i.test(text))
     return line(
       "the cluster does not let this client in",
@@ -166,18 +171,17 @@ export function refusal(url: string, cause: unknown): UsageError {
     );
   if (/permissions? violation/i.test(text))
     return line(`not permitted (${error.message})`, "the user needs the subjects that docs/cluster.md lists");
-  if (/jetstream.*not enabled|no responders|503/i.test(text) || error.name === "NoRespondersError")
-    return line(
-      "JetStream does not answer",
-      "start the servers with JetStream (-js); a cluster needs more than half of its nodes",
-    );
+  const hint = "start the servers with JetStream (-js); a cluster needs more than half of its nodes";
+  if (/jetstream.*not enabled/i.test(text)) return line("JetStream does not answer", hint);
+  if (/no responders|temporarily unavailable|503/i.test(text) || error.name === "NoRespondersError")
+    return away("JetStream does not answer", hint);
   if (/certificate|tls|ssl|self.signed/i.test(text))
     return line(
       `TLS failed (${error.message})`,
       "give the certificate authority that signed the servers' certificates",
     );
   if (/refused|enotfound|eai_again|etimedout|timeout|ehostunreach|econnreset|connection/i.test(text))
-    return line(`no server answers (${firstLine(error.message)})`);
+    return away(`no server answers (${firstLine(error.message)})`);
   return line(firstLine(error.message));
 }
 
