@@ -24,7 +24,7 @@ export interface Sighting {
 export interface Piece {
   sent: Sighting;
   arrived: Sighting;
-  /** Packets on the wire that they were in; 0 for less than half of one. */
+  /** Number of packets on the wire that contained them; 0 for less than half of one. */
   packets: number;
   /** The last byte of one of the packets is included: it gives the delay. */
   last: boolean;
