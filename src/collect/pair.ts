@@ -1,10 +1,10 @@
 /**
  * Pairs the records of two points: those of one epoch at the two ends of a segment.
  *
- * aligned:   equal cuts. If one end cut an epoch short (its sketch was full) and the other did not, its parts are to be merged. control:   equal sequence
- * numbers; void ones are paired, too, so that the reason is reported. delimited: between two delimiters that both ends saw. If an end lost one, it has one
- * epoch where the other has several: those are to be merged, so nothing is lost. Delimiters that overtook each other are left out (the longest common order
- * counts).
+ * aligned:   equal cuts. If one end cut an epoch short (its sketch was full) and the other did not, its parts are to be merged.
+ * control:   equal sequence numbers; void ones are paired, too, so that the reason is reported.
+ * delimited: between two delimiters that both ends saw. If an end lost one, it has one epoch where the other has several: those are to be merged, so nothing
+ *            is lost. Delimiters that overtook each other are left out (the longest common order counts).
  *
  * Only identities are used; records are read when their pair is estimated.
  */
@@ -23,7 +23,7 @@ export interface RecordPair<T extends Pairable> {
 /** A record without its partner. */
 export interface Unpaired<T extends Pairable> {
   entry: T;
-  /** The end that has nothing for this epoch. */
+  /** The end that has no record for this epoch. */
   missing: "sender" | "receiver";
   reason: string;
 }
