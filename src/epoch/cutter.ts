@@ -6,8 +6,8 @@
  *            the length. Pairing merges the parts if the ends differ.
  * control:   between in-band Start and End messages (control.ts). A lost message voids its epoch, which is reported. Packets outside belong to no epoch.
  * delimited: a packet whose digest is in a range of 1 in `every` starts an epoch at every point that it crosses: passive, and exact on a FIFO segment. A lost
- * delimiter makes one epoch of two at
- *            that end; pairing merges them at the other. Idle or slow links are cut by the clock as well (delimited-cutter.ts).
+ *            delimiter makes one epoch of two at that end; pairing merges them at the other. Idle or slow links are cut by the clock as well
+ *            (delimited-cutter.ts).
  *
  * Rows are taken in file order. A row with a timestamp before the open epoch belongs to the open epoch: epochs go back only if the clock does, by more than an
  * hour.
