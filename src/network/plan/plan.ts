@@ -8,7 +8,8 @@
  *   greedy-hops    the router whose upgrade removes most probe hops, as the paper's text asks for
  *   betweenness    by betweenness on the whole map, ranked once
  *   random         any router; seeded, repeated
- *   optimal-small  the best set of each size, by search; small maps only Assumes a measurement server at every router that is not upgraded, as the paper does.
+ *   optimal-small  the best set of each size, by search; small maps only
+ * Assumes a measurement server at every router that is not upgraded, as the paper does.
  */
 import { checkChoice } from "../../base/checks.ts";
 import { invalidValue, UsageError } from "../../base/errors.ts";
