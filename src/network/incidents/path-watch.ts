@@ -33,6 +33,13 @@ const MAX_CLOSED = 1000;
 
 /** Epochs. */
 const WHOLE_WITHIN = 5;
+/** Times within the stream count from the beginning of a day, not of the first estimate: a watch that began later judges by the same stretches of time. */
+const DAY_NS = 86_400_000_000_000n;
+
+/** Epochs of each segment that have to be read before a time, so that what is judged from then on does not depend on where the reading began. */
+export function historyOf({ windowEpochs }: IncidentSettings): number {
+  return 2 * windowEpochs + MORE_HISTORY;
+}
 
 export class PathWatch {
   readonly #settings: IncidentSettings;
@@ -43,7 +50,7 @@ export class PathWatch {
   readonly #closed: Incident[] = [];
   readonly #clocks = new ClockSteps();
 
-  /** `known`: incidents of before, open ones and those that closed lately. */
+  /** `known`: incidents of before: those that closed lately make none anew, open ones go on (`adopt`). */
   constructor(settings: IncidentSettings, known: readonly Incident[] = []) {
     const { confidence, minShare, minRiseNs, windowEpochs, settleEpochs } = settings;
     this.#settings = settings;
@@ -52,9 +59,29 @@ export class PathWatch {
       minEpochs: Math.max(8, Math.min(settleEpochs, windowEpochs)),
       historyEpochs: windowEpochs + MORE_HISTORY,
     });
-    for (const incident of known)
-      if (incident.state === "open") this.#open.set(incident.id, incident);
-      else this.#closed.push(incident);
+    for (const incident of known) this.adopt(incident);
+  }
+
+  /** Takes an incident that the estimates do not give again, e.g. because those of its beginning are not kept any more. Those that they gave of the same place and time make room for it, and are returned. */
+  adopt(incident: Incident): Incident[] {
+    if (incident.state === "closed") {
+      this.#closed.push(incident);
+      return [];
+    }
+    const { id, kind, segment, startNs, endNs, paths } = incident;
+    const same = this.open.filter(
+      (own) =>
+        own.id !== id &&
+        own.kind === kind &&
+        own.segment?.from === segment?.from &&
+        own.segment?.to === segment?.to &&
+        own.paths.some((name) => paths.includes(name)) &&
+        own.startNs < endNs &&
+        startNs < own.endNs,
+    );
+    for (const own of same) this.#open.delete(own.id);
+    this.#open.set(id, incident);
+    return same;
   }
 
   get paths(): readonly WatchedPath[] {
@@ -79,7 +106,7 @@ export class PathWatch {
   add(timed: TimedEstimate): IncidentChange[] {
     this.#clocks.add(timed);
     const { startNs, endNs, ...estimate } = timed;
-    this.#originNs ??= startNs;
+    this.#originNs ??= startNs - (startNs % DAY_NS);
     const moved = this.#stream.add({
       ...estimate,
       epochStartNs: Number(startNs - this.#originNs),
@@ -156,7 +183,11 @@ export class PathWatch {
   }
 
   #update(incident: Incident, path: WatchedPath, spike: Spike | LossSpike, endNs: bigint): void {
-    if (!incident.paths.includes(path.name)) incident.paths.push(path.name);
+    // In the order of the settings, whichever was judged first.
+    if (!incident.paths.includes(path.name))
+      incident.paths = this.#paths.flatMap(({ name }) =>
+        name === path.name || incident.paths.includes(name) ? [name] : [],
+      );
     if (endNs > incident.endNs) incident.endNs = endNs;
     // Undecided first, named when more is known; never back.
     if (incident.segment && !spike.segment) return;

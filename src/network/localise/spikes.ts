@@ -202,8 +202,8 @@ export class SpikeStream {
   readonly #tracker: SpikeTracker;
   readonly #recent: EpochValue[] = [];
   #baseline: Baseline | null = null;
-  /** Epochs since it was taken. */
-  #since = 0;
+  /** The stretch of time that it was taken in. */
+  #takenIn = Number.NaN;
 
   constructor(settings: SpikeSettings) {
     this.#settings = settings;
@@ -222,20 +222,23 @@ export class SpikeStream {
   /** The baseline the epoch was judged by: null while there are too few epochs before it. */
   push(epoch: EpochValue): Baseline | null {
     const { minEpochs, windowEpochs } = this.#settings;
-    // As for whole series: neighbours share almost their whole window.
-    if (this.#recent.length >= minEpochs && this.#since >= Math.floor(this.#recent.length / 30)) {
+    // As for whole series: neighbours share almost their whole window. By the clock, so that a stream that began later takes its baselines at the same epochs.
+    const stretch = stretchOf(epoch, Math.floor(this.#recent.length / 30));
+    if (this.#recent.length >= minEpochs && (!this.#baseline || stretch !== this.#takenIn)) {
       const values = this.#recent.flatMap((e) => e.value ?? []);
       this.#baseline = baselineOf(values, errorFloor(this.#recent, this.#settings.resolution));
-      this.#since = 0;
+      this.#takenIn = stretch;
     }
     this.#tracker.push(epoch, this.#baseline);
-    if (epoch.value !== null) {
-      this.#recent.push(epoch);
-      this.#since++;
-    }
+    if (epoch.value !== null) this.#recent.push(epoch);
     if (this.#recent.length > windowEpochs) this.#recent.shift();
     return this.#baseline;
   }
+}
+
+/** Number of the stretch of about so many epochs that an epoch begins in. Powers of two: epochs need not be of quite the same length. */
+function stretchOf({ startNs, endNs }: EpochValue, epochs: number): number {
+  return Math.floor(startNs / 2 ** Math.round(Math.log2(Math.max(1, epochs) * (endNs - startNs))));
 }
 
 /** The scale of a baseline does not go below the typical error of what it is made of, nor below the resolution. */
