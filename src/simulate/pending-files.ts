@@ -8,7 +8,7 @@ import { directoryFailure, makeDirectory } from "../base/directory.ts";
 
 export class PendingFiles {
   readonly #directory: string;
-  /** The topmost folder that was made; undefined where all were there. */
+  /** The topmost directory that was created; undefined if all existed. */
   readonly #made: string | undefined;
   readonly #names = new Set<string>();
 
@@ -22,7 +22,7 @@ export class PendingFiles {
     process.once("exit", this.#remove);
   }
 
-  /** Where to write what is to be called so. */
+  /** Returns the path to write to for a file that will have this name. */
   path(name: string): string {
     this.#names.add(name);
     return join(this.#directory, `${name}.partial`);
@@ -36,7 +36,7 @@ export class PendingFiles {
     process.off("exit", this.#remove);
   }
 
-  /** What was not committed goes. */
+  /** Removes all files that were not committed. */
   discard(): void {
     process.off("exit", this.#remove);
     this.#remove();
@@ -51,7 +51,7 @@ export class PendingFiles {
         if (at === this.#made) return;
       }
     } catch {
-      // Something else is in it by now: it stays.
+      // The directory contains other files by now: keep it.
     }
   };
 }

@@ -1,21 +1,20 @@
 /**
- * Segments that a network card or kernel merged or cut beside one of the captures (TSO, GRO, LRO): the same bytes of a TCP connection in
- * packets of other lengths. They are matched by their bytes; the delay is that of the last byte of what was
- * merged, and packets are counted as they were on the wire.
+ * Segments that a network card or kernel merged or split next to one of the captures (TSO, GRO, LRO): the same bytes of a TCP connection in packets of other
+ * lengths. They are matched by their bytes; the delay is that of the last byte of a merged segment, and packets are counted as on the wire.
  *
- * A byte that was sent twice is matched with the sending before its arrival that is latest and not taken yet. What is left of a packet
- * whose bytes did not all arrive is lost in packets of the wire.
+ * A byte that was sent twice is matched with the latest transmission before its arrival that is not taken yet. If some bytes of a packet did not arrive, the
+ * rest counts as lost, in packets on the wire.
  */
 import type { LonePacket } from "./collect.ts";
 
-/** Longer payloads than any frame of 1,500 bytes carries must have been merged, unless frames are larger. */
+/** Payloads longer than any frame of 1,500 bytes carries must have been merged, unless frames are larger. */
 const ORDINARY_PAYLOAD = 1460;
 const JUMBO_PAYLOAD = 8960;
 
-/** A packet and what a mirror makes of it are no further apart. */
+/** Maximum time between a packet and its copy by a mirror. */
 const TWICE_NS = 1e6;
 
-/** A captured packet: its time, and its number among the packets of its flow and side. */
+/** A captured packet: its time, and its index among the packets of its flow and side. */
 export interface Sighting {
   timeNs: number;
   number: number;
@@ -25,37 +24,39 @@ export interface Sighting {
 export interface Piece {
   sent: Sighting;
   arrived: Sighting;
-  /** Packets on the wire that they were in; 0 for less than half of one. */
+  /** Number of packets on the wire that contained them; 0 for less than half of one. */
   packets: number;
-  /** The last byte of one of the packets is among them: it gives the delay. */
+  /** The last byte of one of the packets is included: it gives the delay. */
   last: boolean;
 }
 
 export interface MergedFlow {
   flow: number;
   pieces: Piece[];
-  /** Packets on the wire: matched, and more than were captured as such. */
+  /** Packets on the wire: matched, and the excess over those captured. */
   matched: number;
   moreSent: number;
   moreArrived: number;
-  /** What was counted alone and is not any more, with its place in time; and what is left of it. */
+  /** Packets that were counted as unmatched and are now resolved, with their position in time; and what remains lost or appeared of them. */
   resolved: { sent: Sighting; lost: number }[];
   arrivals: { arrived: Sighting; appeared: number }[];
-  /** The same bytes once more: where they arrive, and, beside each other, where they come from (a mirror, several interfaces). In packets on the wire. */
+  /**
+   * The same bytes a second time: where they arrive and, right behind each other, where they are sent (a mirror, several interfaces). In packets on the wire.
+   */
   arrivedTwice: { seen: Sighting; packets: number }[];
   sentTwice: { seen: Sighting; packets: number }[];
   bytes: number;
 }
 
 interface Segment extends Sighting {
-  /** Equal packets have the same. */
+  /** Identical packets have the same. */
   mark: number;
-  /** Place in the stream, unwrapped. */
+  /** Position in the stream, unwrapped. */
   from: number;
   to: number;
-  /** Bytes of it that met their partner. */
+  /** Number of its bytes matched with a partner. */
   met: number;
-  /** Bytes of those whose packets were counted. */
+  /** Number of its bytes whose packets were counted. */
   counted: number;
   packets: number;
 }
@@ -67,7 +68,7 @@ interface Overlap {
   last: boolean;
 }
 
-/** Segments of one flow: `sent` at the point where its packets come from. Null where none was merged. */
+/** Matches the segments of one flow: `sent` at the point where its packets are sent. Returns null if none was merged. */
 export function matchRanges(
   flow: number,
   sent: readonly LonePacket[],
@@ -83,7 +84,7 @@ export function matchRanges(
   const met = [...from, ...to].some((s) => s.met > 0);
   if (!met) return null;
   const total = (list: Segment[], pick: (s: Segment) => number) => list.reduce((n, s) => n + pick(s), 0);
-  // What is lost altogether is lost in packets of the wire, too.
+  // Segments lost completely also count in packets on the wire.
   const arrivedTwice = copiesIn(to, windowNs);
   const touched = once.filter((s) => s.met > 0 || s.packets > 1);
   const reached = to.filter((s) => (s.met > 0 || s.packets > 1) && !arrivedTwice.has(s));
@@ -98,7 +99,7 @@ export function matchRanges(
     })),
     matched,
     moreSent: total(touched, (s) => s.packets - 1),
-    // As many arrived as were matched, and what else was in those packets.
+    // As many arrived as were matched, plus the unmatched rest of those packets.
     moreArrived: matched + total(reached, (s) => s.packets - matchedOf(s)) - reached.length,
     resolved: touched.map((s) => ({ sent: s, lost: s.packets - matchedOf(s) })),
     arrivals: reached.map((s) => ({ arrived: s, appeared: s.packets - matchedOf(s) })),
@@ -108,7 +109,7 @@ export function matchRanges(
   };
 }
 
-/** Segments that come once more right behind themselves: seen twice, by a mirror or on two interfaces, and sent once. */
+/** Returns segments that are repeated right behind themselves: seen twice, by a mirror or on two interfaces, and sent once. */
 function besideEqual(segments: readonly Segment[]): Set<Segment> {
   const last = new Map<number, Segment>();
   const copies = new Set<Segment>();
@@ -120,7 +121,7 @@ function besideEqual(segments: readonly Segment[]): Set<Segment> {
   return copies;
 }
 
-/** Segments of which no byte met a partner, while all of their bytes did in others of that time. */
+/** Returns segments without any matched byte, all of whose bytes were matched in others around that time. */
 function copiesIn(segments: readonly Segment[], withinNs: number): Set<Segment> {
   const met = segments.filter((s) => s.met > 0).sort((a, b) => a.from - b.from);
   const longest = met.reduce((n, s) => Math.max(n, s.to - s.from), 0);
@@ -139,7 +140,7 @@ function copiesIn(segments: readonly Segment[], withinNs: number): Set<Segment> 
   return copies;
 }
 
-/** The first of those, in order of place, that begins there or behind. */
+/** Returns the index of the first segment, in stream order, that begins at `from` or later. */
 function firstFrom(byPlace: readonly Segment[], from: number): number {
   let low = 0;
   let high = byPlace.length;
@@ -151,17 +152,20 @@ function firstFrom(byPlace: readonly Segment[], from: number): number {
   return low;
 }
 
-/** Packets on the wire that the bytes of it which met their partner were in. */
+/** Number of packets on the wire for its matched bytes. */
 const matchedOf = (s: Segment) => Math.round((s.packets * s.met) / (s.to - s.from));
 
-/** So many of its packets as `bytes` more of it are, in whole ones: all pieces of it make up what was matched. */
+/** Returns the whole number of packets for `bytes` more of it, such that all its pieces add up to what was matched. */
 function shareOf(s: Segment, bytes: number): number {
   const before = Math.round((s.packets * s.counted) / (s.to - s.from));
   s.counted += bytes;
   return Math.round((s.packets * s.counted) / (s.to - s.from)) - before;
 }
 
-/** The payload of a full packet on the wire: the longest at the point that has the shorter ones, where these are no longer than frames; otherwise the longest that a frame carries, of those seen. */
+/**
+ * Returns the payload of a full packet on the wire: the longest at the point with the shorter ones, if these fit ordinary frames; otherwise the longest seen
+ * that a frame carries.
+ */
 function payloadOnWire(sent: readonly LonePacket[], arrived: readonly LonePacket[]): number {
   const longest = (list: readonly LonePacket[]) => list.reduce((n, p) => Math.max(n, p.payload), 0);
   const finer = Math.min(longest(sent), longest(arrived));
@@ -170,7 +174,7 @@ function payloadOnWire(sent: readonly LonePacket[], arrived: readonly LonePacket
   const ordinary = lengths.filter((n) => n <= ORDINARY_PAYLOAD);
   if (ordinary.length > 0) return Math.max(...ordinary.slice(0, 10_000));
   const jumbo = lengths.filter((n) => n <= JUMBO_PAYLOAD);
-  // All are merged: what they are multiples of is not known.
+  // All are merged: the packet size is unknown.
   return jumbo.length > 0 ? Math.max(...jumbo.slice(0, 10_000)) : ORDINARY_PAYLOAD - 12;
 }
 
@@ -179,7 +183,7 @@ function segmentsOf(packets: readonly LonePacket[], origin: number, wirePayload:
   return packets.flatMap((p, number) => {
     if (p.payload <= 0) return [];
     const packets = Math.max(1, Math.ceil(p.payload / wirePayload));
-    // Sequence numbers wrap: the nearest place to the segment before is meant.
+    // Sequence numbers wrap: take the position closest to the previous segment.
     const from = p.tcp ? offset + ((p.tcp.sequence - origin - offset) | 0) : 0;
     offset = from;
     const place = { from, to: from + p.payload };
@@ -187,11 +191,11 @@ function segmentsOf(packets: readonly LonePacket[], origin: number, wirePayload:
   });
 }
 
-/** Gives arriving bytes to the sending of them that is latest before. */
+/** Assigns arriving bytes to their latest earlier transmission. */
 function join(sent: Segment[], arrived: Segment[], windowNs: number): Overlap[] {
   const taken = new Map<Segment, [number, number][]>();
   const overlaps: Overlap[] = [];
-  // By place, for finding those that overlap; the longest one bounds how far back to look.
+  // In stream order, to find those that overlap; the longest one limits how far back to look.
   const byPlace = [...sent].sort((a, b) => a.from - b.from);
   const longest = sent.reduce((n, s) => Math.max(n, s.to - s.from), 0);
   for (const a of arrived) {
@@ -199,7 +203,7 @@ function join(sent: Segment[], arrived: Segment[], windowNs: number): Overlap[] 
     for (let i = firstFrom(byPlace, a.from - longest); i < byPlace.length; i++) {
       const s = byPlace[i];
       if (!s || s.from >= a.to) break;
-      // The same bytes in a packet of the same length were not merged: it is another sending of them.
+      // The same bytes in a packet of the same length were not merged: it is another transmission of them.
       if (s.from === a.from && s.to === a.to) continue;
       if (s.to > a.from && Math.abs(a.timeNs - s.timeNs) <= windowNs) overlapping.push(s);
     }
@@ -214,7 +218,7 @@ function join(sent: Segment[], arrived: Segment[], windowNs: number): Overlap[] 
       missing = subtract(missing, got);
       s.met += bytes;
       a.met += bytes;
-      // The last byte of both, or of the one that ends within a longer one whose end this is.
+      // The last byte of both, or of a shorter segment that ends where the longer one does.
       const last = s.to === a.to && got.some(([, end]) => end === a.to);
       overlaps.push({ from: s, to: a, bytes, last });
     }

@@ -1,6 +1,6 @@
 /**
- * Unmatched packets, read again from their captures with what shows what became of them on the way: TCP byte ranges, fragments,
- * options. Found again by time, flow and digest: packets of a flow that share a time (coarse timestamps, merged segments) may have partners.
+ * Reads unmatched packets again from their captures, with the fields that show what happened on the way: TCP byte ranges, fragments, options. They are found by
+ * time, flow and digest: packets of a flow with the same time (coarse timestamps, merged segments) may have partners.
  */
 import type { Kernels } from "../../base/kernels.ts";
 import { FLAG, META_HIGH, type PacketBatch } from "../../capture/batch.ts";
@@ -10,31 +10,31 @@ import type { ExactMatcher } from "../matcher.ts";
 
 export interface LonePacket extends AlonePacket {
   proto: number;
-  /** Bytes of the IP packet; and of its payload behind the TCP or UDP header (behind the IP header where it has none). */
+  /** Length of the IP packet; and of its payload behind the TCP or UDP header (behind the IP header for other protocols). */
   length: number;
   payload: number;
   /** Addresses and protocol. */
   between: string;
-  /** What fragments of one packet have in common; null where there is none: IPv6 packets have it in their fragments only. */
+  /** Identification shared by the fragments of a packet; null if there is none: in IPv6 only fragments have it. */
   identification: number | null;
-  /** Bytes behind the IP header and its extensions; and a few that the packet is known by, from behind the ports on. */
+  /** Bytes behind the IP header and its extensions; and a few bytes that identify the packet, from behind the ports on. */
   transportBytes: number;
   start: string;
-  /** The number itself; null in IPv6. */
+  /** The IPv4 identification; null in IPv6. */
   ipid: number | null;
   fragment: { offset: number; more: boolean } | null;
   tcp: { sequence: number; flags: number; mss: number | null } | null;
-  /** ICMP errors: what address translation leaves of them and of the packet they quote. */
+  /** ICMP errors: what address translation leaves unchanged of them and of the packet they quote. */
   quotes: string | null;
   /** UDP: the first bytes of its payload; all that was captured, as long as there is room. */
   content: Uint8Array | null;
 }
 
-/** Bytes of a datagram's payload that it is known by. */
+/** Bytes of a datagram's payload that identify it. */
 export const KNOWN_BY = 16;
 /**
- * Datagrams are kept whole, up to so many bytes in all. Those longer than an ordinary frame have room of their own: at least one of the two points has such where it sends in pieces. But one
- * of few short pieces is no longer than an ordinary frame.
+ * Limits for storing datagrams completely. Those longer than an ordinary frame have their own limit: with offload, at least one of the two points has such. But
+ * a datagram of a few short pieces is no longer than an ordinary frame.
  */
 const LONGEST_ORDINARY = 1500;
 const MAX_CONTENT = 64 << 20;
@@ -43,11 +43,11 @@ const MAX_ORDINARY_CONTENT = 16 << 20;
 export interface ResidueSource {
   file: string;
   capture: CaptureOptions;
-  /** Added to the times of its rows to be on the matcher's axis. */
+  /** Offset that puts the times of its rows on the matcher's axis. */
   shiftNs: (originNs: bigint) => number;
 }
 
-/** The lone packets of both captures, by side, in order of time. */
+/** Returns the unmatched packets of both captures, by side, in time order. */
 export async function collectLone(
   kernels: Kernels,
   matcher: ExactMatcher,
@@ -60,7 +60,7 @@ export async function collectLone(
     if (same) same.push(alone);
     else wanted[side].set(timeNs, [alone]);
   }
-  // Loss alone needs no second look: it takes packets of both to be two halves of something.
+  // Loss alone is not examined further: only unmatched packets in both captures can belong together.
   if (wanted[0].size === 0 || wanted[1].size === 0) return [[], []];
   const read = (side: 0 | 1) => readLone(kernels, matcher, sources[side], wanted[side]);
   return [await read(0), await read(1)];
@@ -101,14 +101,14 @@ async function readLone(
   return found.sort((a, b) => a.timeNs - b.timeNs);
 }
 
-/** The row is of this flow, under the name that either point has for it. */
+/** Returns whether the row is of this flow, by its key at either point. */
 function isOfFlow(matcher: ExactMatcher, flow: number, batch: PacketBatch, row: number): boolean {
   if (sameKey(matcher, flow, batch, row)) return true;
   const after = matcher.nat ? matcher.mapped(flow) : null;
   return after !== null && sameKey(matcher, after, batch, row);
 }
 
-/** The row, whose key columns are masked, is of this flow. */
+/** Returns whether the row, whose key columns are masked, is of this flow. */
 function sameKey(matcher: ExactMatcher, flow: number, batch: PacketBatch, row: number): boolean {
   const { words, at } = matcher.keyWords(flow);
   const columns = [batch.meta, batch.addrA, batch.addrB, batch.addrC, batch.addrD];
@@ -123,7 +123,7 @@ const TCP = 6;
 const UDP = 17;
 const MSS_OPTION = 2;
 
-/** Bytes that may still be kept. */
+/** Bytes that may still be stored. */
 interface Room {
   long: number;
   ordinary: number;
@@ -143,14 +143,14 @@ function describe(
   const version = ip.getUint8(0) >> 4;
   const proto = (batch.meta[2 * row + 1] ?? 0) & 0xff;
   const stated = version === 4 ? ip.getUint16(2) : ip.getUint16(4) + 40;
-  // Segmentation offload leaves 0 where the length does not fit: what was on the wire says it, less the link header.
+  // Segmentation offload leaves 0 if the length does not fit: use the wire length minus the link header.
   const unstated = stated === (version === 4 ? 0 : 40);
   const length = unstated ? Math.max(captured, (batch.wireLength[row] ?? 0) - 14) : stated;
   const fragmented = (flags & FLAG.fragment) !== 0;
   const head = version === 4 ? headOf4(ip, { proto, length, fragmented }) : headOf6(ip, length, fragmented);
   if (head === null) return null;
   const { header, hosts, next, ...rest } = head;
-  // Addresses are other ones behind a translation: identifications have to do.
+  // Addresses differ behind a translation: identifications must suffice.
   const known = { ...rest, between: `${nat ? "" : hosts},${next}` };
   const base = { ...alone, ...known, proto, length };
   const bare = { ...base, payload: length - header, tcp: null, quotes: null, content: null };
@@ -181,7 +181,7 @@ function describe(
 
 /** Unreachable, source quench, redirect, time exceeded, parameter problem. */
 const ICMP_ERRORS: ReadonlySet<number> = new Set([3, 4, 5, 11, 12]);
-/** Of the header that is quoted, to behind the protocol: the checksum and the addresses are rewritten. */
+/** Bytes of the quoted header up to the protocol: the checksum and the addresses behind it are rewritten. */
 const QUOTED_BYTES = 10;
 
 function quotedIn(ip: DataView, header: number): string | null {
@@ -191,7 +191,7 @@ function quotedIn(ip: DataView, header: number): string | null {
   );
 }
 
-/** What the IP header says; `header`: its bytes, with those of extensions. */
+/** Fields of the IP header; `header`: its length, including extensions. */
 type Head = Pick<LonePacket, "identification" | "transportBytes" | "start" | "ipid" | "fragment"> & {
   header: number;
   hosts: string;
@@ -222,7 +222,7 @@ const FRAGMENT = 44;
 const AUTHENTICATION = 51;
 /** Hop-by-hop, routing, authentication, destination options. */
 const EXTENSIONS: ReadonlySet<number> = new Set([0, 43, AUTHENTICATION, 60]);
-/** Bytes behind the ports, length and checksum of UDP: enough to know a packet by. */
+/** Bytes behind the ports, length and checksum of UDP: enough to identify a packet. */
 const START_FROM = 8;
 const TCP_CHECKSUM = 16;
 const START_TO = 24;
@@ -256,7 +256,7 @@ function headOf6(ip: DataView, length: number, fragmented: boolean): Head | null
   };
 }
 
-/** TCP's checksum is not among them: a card fills it in behind a capture (offload), and a translation changes it. */
+/** Omits TCP's checksum: with offload the card fills it in after the capture, and address translation changes it. */
 function startOf(ip: DataView, header: number, proto: number): string {
   const start = bytesOf(ip, header + START_FROM, header + START_TO);
   if (proto !== TCP) return start;
@@ -264,7 +264,7 @@ function startOf(ip: DataView, header: number, proto: number): string {
   return `${start.slice(0, checksum)}${"\0\0".slice(0, Math.max(0, start.length - checksum))}${start.slice(checksum + 2)}`;
 }
 
-/** A character for each byte, of those that were captured. */
+/** Returns one character per byte, of those that were captured. */
 function bytesOf(ip: DataView, from: number, to: number): string {
   let text = "";
   for (let at = from; at < Math.min(to, ip.byteLength); at++) text += String.fromCharCode(ip.getUint8(at));

@@ -1,28 +1,29 @@
 /**
- * UDP segmentation offload: a long datagram at one point, and the datagrams it is sent as at the other. UDP has no byte numbers. Where the long ones were captured whole, a
- * piece is known by the bytes it begins with. Otherwise, over IPv4, Linux numbers the pieces on from the identification of the long one, which shows which pieces are missing. Where they are not
- * numbered so either, a long datagram is matched only if the first piece begins as it does, and the lengths of pieces that follow each other make it up.
+ * UDP segmentation offload: a long datagram at one point, and the datagrams it was split into at the other. UDP has no byte numbers. If the long ones were
+ * captured completely, a piece is identified by its first bytes. Otherwise, over IPv4, Linux numbers the pieces consecutively from the identification of the
+ * long one, which shows which pieces are missing. If they are not numbered either, a long datagram is matched only if the first piece begins as it does, and
+ * the lengths of consecutive pieces add up to it.
  */
 import type { MergedFlow } from "./byte-ranges.ts";
 import { KNOWN_BY, type LonePacket } from "./collect.ts";
 
 /** Pieces of one long datagram. */
 interface Cut {
-  /** Place of the long datagram in its list. */
+  /** Index of the long datagram in its list. */
   whole: number;
-  /** Places of the pieces in the list of the other side. */
+  /** Indices of the pieces in the list of the other side. */
   parts: number[];
-  /** Pieces on the wire, and whether the last one is among those found. */
+  /** Number of pieces on the wire, and whether the last one was found. */
   pieces: number;
   ends: boolean;
 }
 
-/** Long datagrams looked at for the owner of pieces, from the last owner on. */
+/** Maximum number of long datagrams tried as owner of pieces, from the last owner on. */
 const MAX_LOOKED_AT = 64;
-/** Share of complete runs of pieces whose numbers begin with a long datagram's, from which on numbers are believed. */
+/** If this share of the complete runs of pieces begins with the number of a long datagram, the numbers are used. */
 const NUMBERED = 0.9;
 
-/** Null where no datagram was cut. */
+/** Returns null if no datagram was split. */
 export function matchPieces(
   flow: number,
   sent: readonly LonePacket[],
@@ -52,7 +53,7 @@ export function matchPieces(
     bytes: 0,
   };
   for (const cut of cuts) addCut(merged, cut, long, short, atSender);
-  // What is lost altogether is lost in packets of the wire, too.
+  // Datagrams lost completely also count in packets on the wire.
   const met = new Set(cuts.map((cut) => cut.whole));
   for (const [number, { timeNs, payload }] of long.entries()) {
     const pieces = Math.ceil(payload / size);
@@ -96,7 +97,7 @@ interface Run {
   to: number;
 }
 
-/** Pieces with rising numbers, up to one that is shorter than the others. */
+/** Pieces with ascending numbers, up to one shorter than the others. */
 function runsOf(short: readonly LonePacket[], size: number): Run[] {
   const runs: Run[] = [];
   let from = 0;
@@ -127,7 +128,7 @@ function areNumbered(
   return tested.length > 0 && fit.length >= NUMBERED * tested.length;
 }
 
-/** Gives each run of pieces to the long datagram that its numbers carry on: best to one whose own number it begins with. */
+/** Assigns each run of pieces to the long datagram whose numbers it continues: preferably to one with the number that it begins with. */
 function byNumber(
   long: readonly LonePacket[],
   short: readonly LonePacket[],
@@ -159,7 +160,7 @@ function byNumber(
   return cuts;
 }
 
-/** Whether the last piece of `whole` is in the run; null where the run is not of it. */
+/** Returns whether the last piece of `whole` is in the run; null if the run does not belong to it. */
 function placesIn(
   { ipid, payload }: LonePacket,
   short: readonly LonePacket[],
@@ -180,20 +181,22 @@ function placesIn(
 
 const range = ({ from, to }: Run) => Array.from({ length: to - from }, (_, i) => from + i);
 
-/** As far as both are known. */
+/** Compares as far as both are known. */
 function beginsAlike(a: Uint8Array | null | undefined, b: Uint8Array | null): boolean {
   if (!a || !b) return true;
   const common = Math.min(a.length, b.length, KNOWN_BY);
   return a.subarray(0, common).every((byte, i) => byte === b[i]);
 }
 
-/** A place in a long datagram where a piece begins. */
+/** A position in a long datagram where a piece begins. */
 interface Slot {
   whole: number;
   piece: number;
 }
 
-/** Each piece goes to the first place within the window that begins as it does and is as long. Null where the long ones were not captured whole. */
+/**
+ * Assigns each piece to the first position within the window with the same first bytes and length. Returns null if the long ones were not captured completely.
+ */
 function byContent(
   long: readonly LonePacket[],
   short: readonly LonePacket[],
@@ -204,7 +207,7 @@ function byContent(
   const nameOf = (content: Uint8Array, at: number, length: number) =>
     `${length} ${content.subarray(at, at + Math.min(KNOWN_BY, length)).join()}`;
   for (const [whole, { content, payload }] of long.entries()) {
-    // One that is no longer than its pieces was not cut, or is the rest of one that was.
+    // A datagram no longer than the pieces was not split, or is the rest of one that was.
     if (payload <= size) continue;
     if (!content || content.length < payload) return null;
     for (let piece = 0; piece * size < payload; piece++) {
@@ -235,7 +238,7 @@ function byContent(
   });
 }
 
-/** Long datagrams that pieces which follow each other make up by their lengths. */
+/** Matches long datagrams with consecutive pieces whose lengths add up to them. */
 function bySum(long: readonly LonePacket[], short: readonly LonePacket[], windowNs: number): Cut[] {
   const cuts: Cut[] = [];
   let next = 0;
@@ -254,7 +257,7 @@ function bySum(long: readonly LonePacket[], short: readonly LonePacket[], window
   return cuts;
 }
 
-/** The first of `packets`, which are in order of time, that may be a piece of `whole`; -1 where none is. */
+/** Returns the first of `packets`, in time order, that may be a piece of `whole`; -1 if there is none. */
 function firstWithin(
   packets: readonly LonePacket[],
   from: number,

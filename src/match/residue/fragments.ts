@@ -1,21 +1,22 @@
 /**
- * Packets that were fragmented between the points: whole at one, in pieces at the other, and one packet each, whatever became of it. A fragment that was cut again is such a
- * packet, too. The identification shows what belongs together, and the first fragment shows it by what it begins with. But identifications come again, within a second
- * where packets are many: first fragments show how long the way takes, and of the packets that a fragment could be of it is the nearest to that.
+ * Packets that were fragmented between the points: complete at one, in fragments at the other; each is one packet, whatever happened to it. A fragment that was
+ * fragmented again is such a packet, too. The identification shows what belongs together, and a first fragment shows it by its first bytes. But identifications
+ * repeat, within a second at high packet rates: first fragments show the delay, and of several possible packets a fragment is assigned to the one closest to
+ * that delay.
  */
 import { type LonePacket, START_BYTES } from "./collect.ts";
 
 /** A packet at one point and its fragments at the other. */
 export interface Fragmented {
   whole: LonePacket;
-  /** All that bear some of it; and of these those that bear nothing of a packet before it. */
+  /** All fragments with bytes of it; and of these, those without bytes of an earlier packet. */
   parts: LonePacket[];
   own: LonePacket[];
   /** All of it arrived. */
   complete: boolean;
 }
 
-/** Fragments that are left and are those of a packet once more: as many lists as it came again. Both in order of time. */
+/** Finds the remaining fragments that are copies of a packet: one list per copy. Inputs in time order. */
 export function findCopies(
   found: readonly Fragmented[],
   other: readonly LonePacket[],
@@ -44,40 +45,40 @@ export function findCopies(
   return [...copies].flatMap(([{ whole }, rounds]) => rounds.map((parts) => ({ whole, parts })));
 }
 
-/** A packet that may have been fragmented, and what was found of it. */
+/** A packet that may have been fragmented, and its fragments found so far. */
 interface Candidate {
   whole: LonePacket;
   from: number;
   to: number;
   identification: number | null;
-  /** When its fragments pass the other point, by its clock. */
+  /** Expected time of its fragments at the other point, by that point's clock. */
   expectedNs: number;
   parts: LonePacket[];
 }
 
-/** Packets between the same two hosts, of one identification where they have one, and the fragments at the other point. */
+/** Packets between the same two hosts, with the same identification if they have one, and the fragments at the other point. */
 interface Family {
   candidates: Candidate[];
   parts: LonePacket[];
 }
 
-/** Of the packets that a fragment could be of so many are looked at, the nearest in time; and so many to find them among. */
+/** Maximum number of possible packets tried per fragment, the closest in time; and maximum number examined to find them. */
 const NEAREST = 8;
 const LOOKED_AT = 256;
-/** So many packets before one show how long the way takes. */
+/** Number of packets around one that show the current delay. */
 const AROUND = 5;
 
-/** What flow a packet is of, as far as that can be compared between the points. */
+/** The flow of a packet, as far as it can be compared between the points. */
 type FlowOf = (p: LonePacket) => number;
 
-/** Packets of `one` of which `other` holds fragments. Both in order of time. */
+/** Finds packets of `one` with fragments in `other`. Inputs in time order. */
 export function findFragmented(
   one: readonly LonePacket[],
   other: readonly LonePacket[],
   windowNs: number,
   nat = false,
 ): Fragmented[] {
-  // A packet's flow is named otherwise behind a translation.
+  // Behind an address translation a packet's flow has another key.
   const flowOf = nat ? () => 0 : (p: LonePacket) => p.flow;
   const families = familiesOf(one, other);
   const delays = new Delays();
@@ -86,7 +87,7 @@ export function findFragmented(
     for (const c of family.candidates) c.expectedNs = c.whole.timeNs + delays.near(c.whole);
     const isFirst = (p: LonePacket) => p.fragment?.offset === 0;
     assign(family.candidates, family.parts.filter(isFirst), windowNs, flowOf);
-    // The others follow it.
+    // The other fragments follow the first.
     for (const c of family.candidates) c.expectedNs = c.parts[0]?.timeNs ?? c.expectedNs;
     assign(
       family.candidates,
@@ -107,9 +108,9 @@ export function findFragmented(
     });
 }
 
-/** The packets and fragments that may belong together. */
+/** Groups the packets and fragments that may belong together. */
 function familiesOf(one: readonly LonePacket[], other: readonly LonePacket[]): Family[] {
-  // The identification of IPv6 is in fragments only.
+  // In IPv6 only fragments have an identification.
   const nameOf = (p: LonePacket) => (p.ipid === null ? p.between : `${p.between},${p.ipid}`);
   const families = new Map<string, Family>();
   for (const p of other) {
@@ -136,7 +137,7 @@ function familiesOf(one: readonly LonePacket[], other: readonly LonePacket[]): F
   return [...families.values()].filter(({ candidates }) => candidates.length > 0);
 }
 
-/** Where both points hold fragments, those were cut again whose longest is the longer. */
+/** If both points have fragments, the side with the longest fragment had its fragments fragmented again. */
 function ofLongerFragments({ candidates, parts }: Family): Candidate[] {
   const bytes = (list: readonly LonePacket[]) =>
     list.reduce((n, p) => (p.fragment ? Math.max(n, p.transportBytes) : n), 0);
@@ -144,7 +145,7 @@ function ofLongerFragments({ candidates, parts }: Family): Candidate[] {
   return longer ? candidates : candidates.filter(({ whole }) => whole.fragment === null);
 }
 
-/** Notes how long the way of packets took whose first fragments are unlike all others. */
+/** Records the delay of packets whose first fragments are unique. */
 function noteFirstFragments(
   { candidates, parts }: Family,
   windowNs: number,
@@ -163,7 +164,7 @@ function noteFirstFragments(
   }
 }
 
-/** Null where several have a name. */
+/** Maps names to packets; null if several have a name. */
 function soleByName(
   list: readonly LonePacket[],
   nameOf: (p: LonePacket) => string,
@@ -173,7 +174,7 @@ function soleByName(
   return sole;
 }
 
-/** How long packets took, by the hosts they are between, or by all where none is known of these. */
+/** Delays of packets by their hosts, or over all hosts if none is known for these. */
 class Delays {
   readonly #between = new Map<string, { timeNs: number; delayNs: number }[]>();
   #sorted = false;
@@ -197,7 +198,7 @@ class Delays {
   }
 }
 
-/** Gives each fragment to the packet it could be of that is expected nearest to it, the nearest of all first. */
+/** Assigns each fragment to the possible packet with the closest expected time, the closest of all first. */
 function assign(
   candidates: readonly Candidate[],
   parts: readonly LonePacket[],
@@ -215,7 +216,7 @@ function assign(
   const takers = new Map<LonePacket, Candidate[]>();
   for (const { part, candidate } of choices.sort((a, b) => a.awayNs - b.awayNs)) {
     const of = takers.get(part) ?? [];
-    // A fragment may bear the end of one and the beginning of the next, of a packet that was put together and cut otherwise.
+    // A fragment may contain the end of one fragment and the start of the next, of a packet that was reassembled and fragmented differently.
     if (of.some((c) => c.from < candidate.to && candidate.from < c.to)) continue;
     if (!isPartOf(part, candidate, flowOf)) continue;
     if (candidate.parts.some((p) => p.fragment?.offset === part.fragment?.offset)) continue;
@@ -250,13 +251,13 @@ function nearest(
   return found;
 }
 
-/** Whether a fragment bears some of a packet, and contradicts none of it. */
+/** Returns whether a fragment contains bytes of a packet without contradicting it. */
 function isPartOf(part: LonePacket, { whole, from, to, identification }: Candidate, flowOf: FlowOf): boolean {
   if (!part.fragment || (identification !== null && part.identification !== identification)) return false;
   const { offset, more } = part.fragment;
   const end = offset + part.transportBytes;
   if (end <= from || offset >= to || (offset === from && end === to)) return false;
-  // The last byte of the last fragment is that of the packet.
+  // The last byte of the last fragment is the packet's last byte.
   const last = !whole.fragment?.more;
   if (last ? (more ? end >= to : end !== to) : !more && end <= to) return false;
   if (offset > 0 || from > 0) return true;
@@ -274,7 +275,7 @@ function isComplete({ parts, from, to }: Candidate): boolean {
   return end >= to;
 }
 
-/** The index of the first of which it holds, where it holds of all behind it. */
+/** Returns the first index for which `holds` is true; it must be true for all later ones. */
 function firstFrom<T>(list: readonly T[], holds: (item: T) => boolean): number {
   let [low, high] = [0, list.length];
   while (low < high) {

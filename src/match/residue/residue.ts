@@ -1,6 +1,6 @@
 /**
- * A second look at the packets that found no partner, where both captures hold such: what was merged, fragmented or rewritten on the way is found, and
- * counted as the packets that it is. Read only where the first look leaves something to explain.
+ * A second look at unmatched packets, if both captures have such: finds packets that were merged, fragmented or rewritten on the way, and counts them as what
+ * they are. The captures are read again only if the first look leaves something to explain.
  */
 import type { Kernels } from "../../base/kernels.ts";
 import type { CorrectedCount } from "../flow-results.ts";
@@ -20,7 +20,7 @@ export interface Resolved {
   clamped: { packets: number; from: number; to: number };
 }
 
-/** Corrects the matcher's counts; null where there was nothing to look at. */
+/** Corrects the matcher's counts; returns null if there was nothing to examine. */
 export async function resolveResidue(
   kernels: Kernels,
   matcher: ExactMatcher,
@@ -39,7 +39,7 @@ export async function resolveResidue(
   return resolution.resolved;
 }
 
-/** The count of a flow that a packet without a partner is in. */
+/** Returns the flow counter that includes a packet without a partner. */
 function countOf(fate: number): CorrectedCount {
   if (fate === FATE.headBefore) return "headBefore";
   if (fate === FATE.tailBefore) return "tailBefore";
@@ -48,10 +48,10 @@ function countOf(fate: number): CorrectedCount {
   return fate === FATE.onlyBefore ? "lost" : "appeared";
 }
 
-/** Bytes of an IP packet in an ordinary frame. */
+/** Length of the longest IP packet in an ordinary frame. */
 const LONGEST_ORDINARY = 1500;
 
-/** Payloads at one point that are so many times as long as those at the other were merged there. */
+/** Payloads at one point this many times as long as at the other were merged there. */
 const MERGED = 2;
 
 type Sides = [LonePacket[], LonePacket[]];
@@ -81,7 +81,7 @@ class Resolution {
     this.#windowNs = windowNs;
   }
 
-  /** Packets of flows whose addresses are translated are of the flow that the first point names. */
+  /** Moves packets of translated flows to the flow's name at the first point. */
   rename(lone: Sides): void {
     const { flows, packets } = this.#matcher;
     const names = namesBefore(this.#matcher, lone);
@@ -97,25 +97,25 @@ class Resolution {
     }
   }
 
-  /** The point that a flow's packets come from. */
+  /** Returns the point where a flow's packets are sent. */
   #sender(flow: number): 0 | 1 {
     return this.#matcher.flows.direction(flow) === 2 ? 1 : 0;
   }
 
-  /** A packet is no longer alone: another row of the packet log stands for it. */
+  /** Marks a packet as matched: another row of the packet log replaces it. */
   #settle(p: LonePacket): void {
     this.done.add(p);
     this.#matcher.packets?.replaceLone(p);
     this.#recount(p, -1);
   }
 
-  /** So many packets more are what this one was taken for. The verdict on the packet itself is no longer in doubt. */
+  /** Changes the count of what this packet was classified as. The packet itself is no longer in doubt. */
   #recount(p: LonePacket, change: number): void {
     this.#matcher.flows.correct(p.flow, { [countOf(p.fate)]: change, undecided: p.doubted ? -1 : 0 });
     if (p.fate === FATE.onlyBefore && this.#sender(p.flow) === 0) this.#matcher.correctLost(p.timeNs, change);
   }
 
-  /** Whole at one point, in fragments at the other, whichever it is. */
+  /** Resolves packets that are complete at one point and in fragments at the other, in either order. */
   fragments(lone: Sides): void {
     const { flows } = this.#matcher;
     for (const side of [0, 1] as const) {
@@ -141,7 +141,7 @@ class Resolution {
         this.resolved.fragmented.packets++;
         const last = Math.max(...parts.map((p) => p.timeNs));
         const ends = complete ? parts.find((p) => p.timeNs === last) : undefined;
-        // Its fragments are not packets of their own: they count as the one that arrived, or none.
+        // Its fragments are not packets of their own: together they count as one packet that arrived, or none.
         for (const part of own) {
           this.#settle(part);
           if (part !== ends) this.#noteAlone(part, FATE.part, 0, null);
@@ -164,7 +164,7 @@ class Resolution {
     }
   }
 
-  /** The flow of a packet that is whole at one side, as the first point names it: where addresses are translated, a fragment there shows it. */
+  /** Returns the flow, by its name at the first point, of a packet complete at one side: with address translation, a fragment at the first point shows it. */
   #nameBefore(side: 0 | 1, whole: LonePacket, parts: readonly LonePacket[]): number {
     const first = side === 1 && this.#matcher.nat ? parts.find((p) => p.fragment?.offset === 0) : undefined;
     return (first ?? whole).flow;
@@ -173,7 +173,7 @@ class Resolution {
   flow(flow: number, sides: Sides): void {
     const sender = this.#sender(flow);
     this.#clamped(flow, sender, sides);
-    // Packets outside the other capture are parts of something only where segments were merged.
+    // Packets outside the other capture can belong to something only if segments were merged.
     const [longest, other] = sides.map((side) => side.reduce((n, p) => Math.max(n, p.payload), 0)) as [
       number,
       number,
@@ -197,7 +197,7 @@ class Resolution {
     if (merged) this.#merged(merged, sender, from, to);
   }
 
-  /** SYNs are what connections, and captures, begin with: those near the ends belong to it. */
+  /** Connections and captures begin with SYNs: those near the captures' ends are included. */
   #clamped(flow: number, sender: 0 | 1, sides: Sides): void {
     for (const pair of findClamped(sides[sender], sides[sender === 0 ? 1 : 0], this.#windowNs)) {
       this.#pair(flow, sender, pair);
@@ -232,7 +232,7 @@ class Resolution {
       if (!other) continue;
       const sender = this.#sender(p.flow);
       if (other.flow !== p.flow) {
-        // Flows are named as at the first point.
+        // Flows are named by their key at the first point.
         this.#matcher.flows.correct(other.flow, { received: -1 });
         this.#matcher.flows.correct(p.flow, { received: 1 });
       }
@@ -248,7 +248,7 @@ class Resolution {
     this.#matcher.flows.correct(flow, {
       [sentAs]: merged.moreSent,
       [arrivedAs]: merged.moreArrived,
-      // Their delays are those of the last bytes; the others are matched without one.
+      // Each delay is that of a last byte; the other packets are matched without a delay.
       merged: Math.max(0, merged.matched - delays),
     });
     this.#rest(
@@ -267,7 +267,7 @@ class Resolution {
       const { packets, last } = piece;
       const [before, after] = sender === 0 ? [piece.sent, piece.arrived] : [piece.arrived, piece.sent];
       const frames = { before: before.number, after: after.number };
-      // Intervals are of packets sent at BEFORE.
+      // Intervals count packets sent at BEFORE.
       const without = packets - (last ? 1 : 0);
       if (sender === 0 && without !== 0) this.#matcher.addWithout(before.timeNs, without);
       if (last) {
@@ -288,7 +288,7 @@ class Resolution {
     total.longest[1] = Math.max(total.longest[1], longest(b));
   }
 
-  /** A packet whose bytes were there before: one more of `packets` packets on the wire. */
+  /** Counts a packet whose bytes were seen before as a copy of `packets` packets on the wire. */
   #twice(
     p: LonePacket | undefined,
     copy: { fate: number; as: "duplicates" | "mirrored"; seen: "sent" | "received"; packets: number },
@@ -300,7 +300,7 @@ class Resolution {
     this.#matcher.flows.correct(p.flow, { [as]: packets, [seen]: packets - 1 });
   }
 
-  /** What is left of packets that met their partners in part stays what they were taken for. */
+  /** Keeps the classification for the unmatched rest of partly matched packets. */
   #rest(packets: readonly LonePacket[], rest: readonly { seen: Sighting; left: number }[]): void {
     for (const { seen, left } of rest) {
       const p = packets[seen.number];
@@ -311,7 +311,7 @@ class Resolution {
     }
   }
 
-  /** A row of one point alone. */
+  /** Adds a row of a packet at one point only. */
   #noteAlone(
     { side, timeNs, flow }: Pick<LonePacket, "side" | "timeNs" | "flow">,
     fate: number,
