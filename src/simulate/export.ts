@@ -1,6 +1,6 @@
 /**
- * A simulation as files, for other tools: one capture per point, truth.json (totals, hops, flows), and with `packets` the fate of every packet
- * as CSV. All come from one pass over each of the two views; they agree packet by packet.
+ * Writes a simulation to files for other tools: one capture per point, truth.json (totals, hops, flows) and, with `packets`, the fate of every packet
+ * as CSV. The captures come from one run and the other files from a second run of the same scenario, so they agree packet by packet.
  */
 import { closeSync, openSync, writeFileSync, writeSync } from "node:fs";
 import { writeFailure } from "../base/directory.ts";

@@ -1,6 +1,6 @@
 /**
- * Files that are all there when a run has ended well, and not at all when it has not: written beside their names, and renamed at the end. A folder
- * that was made for them goes with them; files of an earlier run stay as they were. A process that exits in between leaves none of them either.
+ * Output files that appear only if a run succeeds: they are written as *.partial and renamed at the end. After a failure they are removed, together with
+ * directories that were created for them; files of an earlier run stay unchanged. The same holds if the process exits early.
  */
 import { renameSync, rmdirSync, rmSync } from "node:fs";
 import { dirname, join, resolve } from "node:path";
