@@ -35,6 +35,13 @@ const MAX_CLOSED = 1000;
 
 /** How many epochs a complete one is preferred to later incomplete ones. */
 const WHOLE_WITHIN = 5;
+/** Times in the stream are relative to the start of a day, not to the first estimate: a watch that began later uses the same periods. */
+const DAY_NS = 86_400_000_000_000n;
+
+/** Number of epochs of each segment to read before a time, so that verdicts from then on do not depend on where reading began. */
+export function historyOf({ windowEpochs }: IncidentSettings): number {
+  return 2 * windowEpochs + MORE_HISTORY;
+}
 
 export class PathWatch {
   readonly #settings: IncidentSettings;
@@ -45,7 +52,7 @@ export class PathWatch {
   readonly #closed: Incident[] = [];
   readonly #clocks = new ClockSteps();
 
-  /** `known`: earlier incidents, open ones and recently closed ones. */
+  /** `known`: earlier incidents. Recently closed ones are not opened anew; open ones continue (`adopt`). */
   constructor(settings: IncidentSettings, known: readonly Incident[] = []) {
     const { confidence, minShare, minRiseNs, windowEpochs, settleEpochs } = settings;
     this.#settings = settings;
@@ -54,9 +61,29 @@ export class PathWatch {
       minEpochs: Math.max(8, Math.min(settleEpochs, windowEpochs)),
       historyEpochs: windowEpochs + MORE_HISTORY,
     });
-    for (const incident of known)
-      if (incident.state === "open") this.#open.set(incident.id, incident);
-      else this.#closed.push(incident);
+    for (const incident of known) this.adopt(incident);
+  }
+
+  /** Adds a known incident. Open incidents of the same place and time are replaced by it, and returned. */
+  adopt(incident: Incident): Incident[] {
+    if (incident.state === "closed") {
+      this.#closed.push(incident);
+      return [];
+    }
+    const { id, kind, segment, startNs, endNs, paths } = incident;
+    const same = this.open.filter(
+      (own) =>
+        own.id !== id &&
+        own.kind === kind &&
+        own.segment?.from === segment?.from &&
+        own.segment?.to === segment?.to &&
+        own.paths.some((name) => paths.includes(name)) &&
+        own.startNs < endNs &&
+        startNs < own.endNs,
+    );
+    for (const own of same) this.#open.delete(own.id);
+    this.#open.set(id, incident);
+    return same;
   }
 
   get paths(): readonly WatchedPath[] {
@@ -81,7 +108,7 @@ export class PathWatch {
   add(timed: TimedEstimate): IncidentChange[] {
     this.#clocks.add(timed);
     const { startNs, endNs, ...estimate } = timed;
-    this.#originNs ??= startNs;
+    this.#originNs ??= startNs - (startNs % DAY_NS);
     const moved = this.#stream.add({
       ...estimate,
       epochStartNs: Number(startNs - this.#originNs),
@@ -158,7 +185,11 @@ export class PathWatch {
   }
 
   #update(incident: Incident, path: WatchedPath, spike: Spike | LossSpike, endNs: bigint): void {
-    if (!incident.paths.includes(path.name)) incident.paths.push(path.name);
+    // In the order of the settings, whichever was judged first.
+    if (!incident.paths.includes(path.name))
+      incident.paths = this.#paths.flatMap(({ name }) =>
+        name === path.name || incident.paths.includes(name) ? [name] : [],
+      );
     if (endNs > incident.endNs) incident.endNs = endNs;
     // An undecided incident is named when more is known; never the reverse.
     if (incident.segment && !spike.segment) return;

@@ -202,8 +202,8 @@ export class SpikeStream {
   readonly #tracker: SpikeTracker;
   readonly #recent: EpochValue[] = [];
   #baseline: Baseline | null = null;
-  /** Number of epochs since it was computed. */
-  #since = 0;
+  /** The period in which it was computed. */
+  #computedIn = Number.NaN;
 
   constructor(settings: SpikeSettings) {
     this.#settings = settings;
@@ -222,20 +222,23 @@ export class SpikeStream {
   /** Adds an epoch; returns the baseline by which it was judged: null while there are too few epochs before it. */
   push(epoch: EpochValue): Baseline | null {
     const { minEpochs, windowEpochs } = this.#settings;
-    // As for whole series: adjacent epochs share almost their whole window.
-    if (this.#recent.length >= minEpochs && this.#since >= Math.floor(this.#recent.length / 30)) {
+    // As for whole series: adjacent epochs share almost their whole window. The periods are fixed in time, so that a stream that began later computes its baselines at the same epochs.
+    const period = periodOf(epoch, Math.floor(this.#recent.length / 30));
+    if (this.#recent.length >= minEpochs && (!this.#baseline || period !== this.#computedIn)) {
       const values = this.#recent.flatMap((e) => e.value ?? []);
       this.#baseline = baselineOf(values, errorFloor(this.#recent, this.#settings.resolution));
-      this.#since = 0;
+      this.#computedIn = period;
     }
     this.#tracker.push(epoch, this.#baseline);
-    if (epoch.value !== null) {
-      this.#recent.push(epoch);
-      this.#since++;
-    }
+    if (epoch.value !== null) this.#recent.push(epoch);
     if (this.#recent.length > windowEpochs) this.#recent.shift();
     return this.#baseline;
   }
+}
+
+/** Number of the period of about `epochs` epochs that contains an epoch's start. Periods are powers of two long, because epochs may differ a little in length. */
+function periodOf({ startNs, endNs }: EpochValue, epochs: number): number {
+  return Math.floor(startNs / 2 ** Math.round(Math.log2(Math.max(1, epochs) * (endNs - startNs))));
 }
 
 /** Lower limit of a baseline's scale: the typical error of its values, and the resolution. */

@@ -178,6 +178,11 @@ export function refusal(url: string, cause: unknown): UsageError {
   if (/jetstream.*not enabled/i.test(text)) return line("JetStream does not answer", hint);
   if (/no responders|temporarily unavailable|503/i.test(text) || error.name === "NoRespondersError")
     return away("JetStream does not answer", hint);
+  if (/maximum (bytes|messages)[^,]* exceeded|insufficient (storage|resources)|no space left/i.test(text))
+    return away(
+      `the stream HOPTIME is full (${firstLine(error.message)})`,
+      "give it more room: nats stream edit HOPTIME --max-bytes SIZE",
+    );
   if (/certificate|tls|ssl|self.signed/i.test(text))
     return line(
       `TLS failed (${error.message})`,
