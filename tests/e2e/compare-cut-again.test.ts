@@ -1,6 +1,7 @@
 /** Packets that neither point has as they were on the wire: merged at a point and cut, fragmented or merged again on the way; and copies of all of these. */
 import { describe, expect, test } from "vitest";
 import { compareCaptures } from "../../src/compare/compare.ts";
+import { lossDoubt } from "../../src/compare/loss-doubt.ts";
 import * as p from "../support/packets.ts";
 import { type Frame, timedFrames } from "../support/timed-frames.ts";
 
@@ -206,4 +207,50 @@ test("pieces of datagrams that overtake each other belong to the datagram whose 
   const report = await compareCaptures({ before: a, after: b });
   const flow = report.flows.find((f) => f.key.sport === 1001);
   expect(flow).toMatchObject({ sent: 300, received: 300 - lost, matched: 300 - lost, lost, appeared: 0 });
+});
+
+test("where both points merge, segments that begin inside others show how long packets are on the wire", async () => {
+  const [before, after]: [Frame[], Frame[]] = [[], []];
+  ordinary(before, after);
+  const burst = 6 * MSS + 300;
+  for (let b = 0; b < 40; b++) {
+    const us = 1000 + b * 5000;
+    before.push({ us, frame: segment(b * burst, burst, 7 * b) });
+    // Two and four of them together, or three and three, and the short one alone; of some the first ones are lost.
+    const half = 2 + (b % 2);
+    if (b % 8 !== 3) after.push({ us: us + 400, frame: segment(b * burst, half * MSS, 7 * b) });
+    after.push({ us: us + 401, frame: segment(b * burst + half * MSS, (6 - half) * MSS, 7 * b + half) });
+    after.push({ us: us + 402, frame: segment(b * burst + 6 * MSS, 300, 7 * b + 6) });
+  }
+  const { flow } = await tcpFlow(before, after);
+  expect(flow).toMatchObject({ sent: 280, received: 265, matched: 265, lost: 15, appeared: 0 });
+});
+
+describe("segments merged at one point that the other has cut", () => {
+  const host = (n: number) => Uint8Array.of(0x20, 1, 0x0d, 0xb8, ...new Uint8Array(11), n);
+  const frame = (at: number, length: number) =>
+    p.stack([p.ethernet(0x86dd), p.ipv6({ next: 6, src: host(1), dst: host(2) })], transport(at, length));
+  async function cutAt(snapLength: number) {
+    const [before, after]: [Frame[], Frame[]] = [[], []];
+    for (let b = 0; b < 60; b++) {
+      const us = 1000 + b * 5000;
+      before.push({ us, frame: frame(b * 4 * MSS, 4 * MSS) });
+      for (let i = 0; i < 4; i++)
+        if ((4 * b + i) % 20 !== 7) after.push({ us: us + 300 + i, frame: frame((4 * b + i) * MSS, MSS) });
+    }
+    return compareCaptures({ before: capture(before), after: capture(after, { snapLength }) });
+  }
+
+  test("behind the sequence number: matched by their bytes", async () => {
+    // Ethernet, IPv6, and ports and sequence number.
+    const { segment: counts } = await cutAt(14 + 40 + 12);
+    expect(counts).toMatchObject({ sent: 240, received: 228, matched: 228, lost: 12, appeared: 0 });
+  });
+
+  test("before the sequence number: not matched, and the report says that the loss is not real", async () => {
+    const report = await cutAt(14 + 40 + 4);
+    expect(report.segment.duplicates).toBe(0);
+    expect(report.segment.appeared).toBeGreaterThan(100);
+    expect(lossDoubt(report)).toMatch(/offload|NAT/);
+  });
 });

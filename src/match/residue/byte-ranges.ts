@@ -11,6 +11,11 @@ import { TWICE_NS } from "./copies.ts";
 /** Payloads longer than any frame of 1,500 bytes carries must have been merged, unless frames are larger. */
 const ORDINARY_PAYLOAD = 1460;
 const JUMBO_PAYLOAD = 8960;
+const SHORTEST_STEP = 64;
+/** Share of the offsets that are a multiple of the payload on the wire: retransmissions may begin anywhere. */
+const MOST_OFFSETS = 0.9;
+/** Number of lengths or offsets examined. */
+const MAX_LENGTHS = 10_000;
 
 /** A captured packet: its time, and its index among the packets of its flow and side. */
 export interface Sighting {
@@ -77,9 +82,13 @@ export function matchRanges(
   arrived: readonly LonePacket[],
   windowNs: number,
 ): MergedFlow | null {
-  const wirePayload = payloadOnWire(sent, arrived);
   const origin = sent[0]?.tcp?.sequence ?? 0;
-  const [from, to] = [segmentsOf(sent, origin, wirePayload), segmentsOf(arrived, origin, wirePayload)];
+  const [from, to] = [segmentsOf(sent, origin), segmentsOf(arrived, origin)];
+  const wirePayload = payloadOnWire(from, to, windowNs);
+  for (const s of [...from, ...to]) {
+    s.wirePayload = wirePayload;
+    s.packets = Math.max(1, Math.ceil((s.to - s.from) / wirePayload));
+  }
   const sentTwice = besideEqual(from);
   const once = from.filter((s) => !sentTwice.has(s));
   const overlaps = join(once, to, windowNs);
@@ -169,31 +178,65 @@ function endsIn({ from, to, wirePayload, packets }: Segment, ranges: readonly Ra
 }
 
 /**
- * Returns the payload of a full packet on the wire: the longest at the point with the shorter ones, if these fit ordinary frames; otherwise the longest seen
- * that a frame carries.
+ * Returns the payload of a full packet on the wire: the longest at the point with the shorter ones, if these fit ordinary frames. If both points merge, segments
+ * begin inside others after a number of full packets; otherwise, the longest seen that a frame carries.
  */
-function payloadOnWire(sent: readonly LonePacket[], arrived: readonly LonePacket[]): number {
-  const longest = (list: readonly LonePacket[]) => list.reduce((n, p) => Math.max(n, p.payload), 0);
+function payloadOnWire(sent: readonly Segment[], arrived: readonly Segment[], windowNs: number): number {
+  const longest = (list: readonly Segment[]) => list.reduce((n, s) => Math.max(n, s.to - s.from), 0);
   const finer = Math.min(longest(sent), longest(arrived));
   if (finer > 0 && finer <= ORDINARY_PAYLOAD) return finer;
-  const lengths = [...sent, ...arrived].map((p) => p.payload).filter((n) => n > 0);
+  const lengths = [...sent, ...arrived].map((s) => s.to - s.from);
   const ordinary = lengths.filter((n) => n <= ORDINARY_PAYLOAD);
-  if (ordinary.length > 0) return Math.max(...ordinary.slice(0, 10_000));
+  const known = Math.max(0, ...ordinary.slice(0, MAX_LENGTHS));
+  const offsets = offsetsInside(sent, arrived, windowNs);
+  if (offsets.length > 0) return commonStep(offsets, known);
+  if (known > 0) return known;
   const jumbo = lengths.filter((n) => n <= JUMBO_PAYLOAD);
   // All are merged: the packet size is unknown.
-  return jumbo.length > 0 ? Math.max(...jumbo.slice(0, 10_000)) : ORDINARY_PAYLOAD - 12;
+  return jumbo.length > 0 ? Math.max(...jumbo.slice(0, MAX_LENGTHS)) : ORDINARY_PAYLOAD - 12;
 }
 
-function segmentsOf(packets: readonly LonePacket[], origin: number, wirePayload: number): Segment[] {
+/** Returns how far inside segments of the other point some begin. */
+function offsetsInside(sent: readonly Segment[], arrived: readonly Segment[], windowNs: number): number[] {
+  const offsets: number[] = [];
+  for (const [outer, inner] of [
+    [sent, arrived],
+    [arrived, sent],
+  ] as const) {
+    const byPlace = [...inner].sort((a, b) => a.from - b.from);
+    for (const s of outer)
+      for (let i = firstFrom(byPlace, s.from + 1); offsets.length < MAX_LENGTHS; i++) {
+        const other = byPlace[i];
+        if (!other || other.from >= s.to) break;
+        if (Math.abs(other.timeNs - s.timeNs) <= windowNs) offsets.push(other.from - s.from);
+      }
+  }
+  return offsets;
+}
+
+/** Returns the longest payload of an ordinary frame that nearly all offsets are a multiple of: `known` if it is one, else the part of a short offset; `known` or
+ * a usual one if there is none. */
+function commonStep(offsets: readonly number[], known: number): number {
+  const isCommon = (step: number) =>
+    offsets.filter((n) => n % step === 0).length >= MOST_OFFSETS * offsets.length;
+  if (known >= SHORTEST_STEP && isCommon(known)) return known;
+  const shortest = [...offsets].sort((a, b) => a - b)[Math.floor((1 - MOST_OFFSETS) * offsets.length)] ?? 0;
+  for (let parts = Math.ceil(shortest / ORDINARY_PAYLOAD); shortest / parts >= SHORTEST_STEP; parts++)
+    if (shortest % parts === 0 && isCommon(shortest / parts)) return shortest / parts;
+  return known > 0 ? known : ORDINARY_PAYLOAD - 12;
+}
+
+function segmentsOf(packets: readonly LonePacket[], origin: number): Segment[] {
   let offset = 0;
   return packets.flatMap((p, number) => {
     if (p.payload <= 0) return [];
-    const packets = Math.max(1, Math.ceil(p.payload / wirePayload));
     // Sequence numbers wrap: take the position closest to the previous segment.
     const from = p.tcp ? offset + ((p.tcp.sequence - origin - offset) | 0) : 0;
     offset = from;
     const place = { from, to: from + p.payload };
-    return [{ timeNs: p.timeNs, number, mark: p.mark, ...place, met: [], wirePayload, packets }];
+    return [
+      { timeNs: p.timeNs, number, mark: p.mark, ...place, met: [], wirePayload: p.payload, packets: 1 },
+    ];
   });
 }
 

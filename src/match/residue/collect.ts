@@ -24,7 +24,8 @@ export interface LonePacket extends AlonePacket {
   /** The IPv4 identification; null in IPv6. */
   ipid: number | null;
   fragment: { offset: number; more: boolean } | null;
-  tcp: { sequence: number; flags: number; mss: number | null } | null;
+  /** `header`: its length; null if the packet was cut before it. */
+  tcp: { sequence: number; header: number | null; flags: number; mss: number | null } | null;
   /** ICMP errors: what address translation leaves unchanged of them and of the packet they quote. */
   quotes: string | null;
   /** UDP: the first bytes of its payload; all that was captured, as long as there is room. */
@@ -205,17 +206,18 @@ function describe(
     return { ...bare, payload: length - header - 8, content };
   }
   if (proto === ICMP) return { ...bare, quotes: quotedIn(ip, header) };
-  if (proto !== TCP || captured < header + 20) return bare;
-  const dataOffset = (ip.getUint8(header + 12) >> 4) << 2;
-  return { ...bare, payload: Math.max(0, length - header - dataOffset), tcp: tcpOf(ip, header, dataOffset) };
+  const tcp = proto === TCP ? tcpOf(ip, header) : null;
+  return tcp === null ? bare : { ...bare, payload: Math.max(0, length - header - (tcp.header ?? 20)), tcp };
 }
 
-function tcpOf(ip: DataView, header: number, dataOffset: number): LonePacket["tcp"] {
-  return {
-    sequence: ip.getUint32(header + 4),
-    flags: ip.getUint8(header + 13),
-    mss: mssOf(ip, header + 20, Math.min(ip.byteLength, header + dataOffset)),
-  };
+function tcpOf(ip: DataView, at: number): LonePacket["tcp"] {
+  const captured = ip.byteLength - at;
+  if (captured < 8) return null;
+  const sequence = ip.getUint32(at + 4);
+  if (captured < 14) return { sequence, header: null, flags: 0, mss: null };
+  const header = (ip.getUint8(at + 12) >> 4) << 2;
+  const mss = mssOf(ip, at + 20, Math.min(ip.byteLength, at + header));
+  return { sequence, header, flags: ip.getUint8(at + 13), mss };
 }
 
 /** Returns what a first fragment shows of its packet; null if it was cut before. */
@@ -224,9 +226,8 @@ function openingOf(ip: DataView, proto: number, header: number): LonePacket["ope
     const content = new Uint8Array(ip.buffer, ip.byteOffset + header + 8, ip.byteLength - header - 8);
     return { header: 8, tcp: null, content: content.slice(0, KNOWN_BY) };
   }
-  if (proto !== TCP || ip.byteLength < header + 20) return null;
-  const dataOffset = (ip.getUint8(header + 12) >> 4) << 2;
-  return { header: dataOffset, tcp: tcpOf(ip, header, dataOffset), content: null };
+  const tcp = proto === TCP ? tcpOf(ip, header) : null;
+  return tcp?.header == null ? null : { header: tcp.header, tcp, content: null };
 }
 
 /** Returns the captured bytes from the IP header on; null if there are too few. */

@@ -14,6 +14,7 @@ import {
   type LonePacket,
   type LongRows,
   type ResidueSource,
+  TCP,
   UDP,
 } from "./collect.ts";
 import { type Separated, setCopiesAside } from "./copies.ts";
@@ -64,6 +65,21 @@ function countOf(fate: number): CorrectedCount {
 const MERGED = 2;
 
 type Sides = [LonePacket[], LonePacket[]];
+
+/** Length of a TCP header with timestamps, as most have. */
+const USUAL_HEADER = 32;
+
+/** Packets cut before the length of their TCP header have the length that most others of their flow have. */
+function completeHeaders(sides: Sides): void {
+  const all = [...sides[0], ...sides[1]];
+  const unknown = all.filter((p) => p.tcp?.header === null);
+  if (unknown.length === 0) return;
+  const counts = new Map<number, number>();
+  for (const { tcp, payload } of all)
+    if (tcp?.header != null && payload > 0) counts.set(tcp.header, (counts.get(tcp.header) ?? 0) + 1);
+  const [[usual] = [USUAL_HEADER]] = [...counts].sort((a, b) => b[1] - a[1]);
+  for (const p of unknown) p.payload = Math.max(0, p.transportBytes - usual);
+}
 
 function byFlow(lone: Sides): Map<number, Sides> {
   const flows = new Map<number, Sides>();
@@ -273,6 +289,7 @@ class Resolution {
 
   flow(flow: number, sides: Sides): void {
     const sender = this.#sender(flow);
+    completeHeaders(sides);
     this.#clamped(flow, sender, sides);
     // Packets outside the other capture can belong to something only if segments were merged.
     const [longest, other] = sides.map((side) => side.reduce((n, p) => Math.max(n, p.payload), 0)) as [
@@ -286,7 +303,8 @@ class Resolution {
       long ? side : side.filter((p) => p.fate === FATE.onlyBefore || p.fate === FATE.onlyAfter),
     ) as Sides;
     if (sent.length === 0 || arrived.length === 0) return;
-    const rest = (list: LonePacket[]) => list.filter((p) => !this.done.has(p) && p.payload > 0);
+    const rest = (list: LonePacket[]) =>
+      list.filter((p) => !this.done.has(p) && p.payload > 0 && (p.proto !== TCP || p.tcp !== null));
     const [from, to] = [rest(sent), rest(arrived)];
     if (from.length === 0 || to.length === 0) return;
     if (from[0]?.tcp != null) {
@@ -438,6 +456,7 @@ class Resolution {
       const p = packets[seen.number];
       if (!p) continue;
       this.#recount(p, left - 1);
+      if (p.doubted) this.#matcher.flows.correct(p.flow, { undecided: left });
       this.#matcher.packets?.replaceLone(p);
       if (left > 0) this.#noteAlone(p, p.fate, left, seen.number);
     }
