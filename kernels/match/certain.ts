@@ -1,5 +1,5 @@
-// Whether a partner that was found at once is the partner: an equal packet, sent before or after it, may be meant. A pair whose difference of timestamps
-// is far from what others have shown is put off until all are known (kernels/match/repeats.ts).
+// Decides whether a partner found at once is the right one: an identical packet, sent earlier or later, may be the true partner. A pair whose difference of
+// timestamps is far from the others is deferred until all are known (kernels/match/repeats.ts).
 
 import { Batch } from "../decode/batch";
 import { directionOf, flowIn, flowSegments, FlowStats } from "../flows/flow-records";
@@ -10,15 +10,15 @@ import { placeOf } from "./send-order";
 import { COPY, entryOf, EQUALS, filterBit, headOf, Log, logPlace, MATCHED, stateOf } from "./log";
 import { logHas, searchOthers } from "./waiting";
 
-/** Differences further than this from all that were seen, in widths of what was seen, are odd. */
+/** Differences further than this from all seen so far, in widths of their range, are odd. */
 const FAR: f64 = 2;
 const FAR_AT_LEAST: f64 = 1000000;
-/** Before so many pairs nothing is odd, and what is odd so many times is so no more: a clock was set, or packets go the other way, too. */
+/** Before this many pairs nothing is odd; and after MOST_ODD odd pairs nothing is odd any more: a clock was set, or packets go the other way, too. */
 const FEW_PAIRS: u32 = 16;
 const MOST_ODD: u32 = 8;
-/** Pairs of calls in which nothing was odd that make up for one that was. */
+/** This many pairs in calls without an odd one cancel one odd pair. */
 const CALM_PAIRS: u32 = 64;
-/** Rows of one point that are further apart than a packet and its copy. */
+/** Rows of one point further apart than this are not a packet and its copy. */
 const TWICE: f64 = 1000000;
 
 function isNear(m: Match, total: Total, sign: f64, send: f64, apart: f64): bool {
@@ -29,8 +29,8 @@ function isNear(m: Match, total: Total, sign: f64, send: f64, apart: f64): bool 
 }
 
 /**
- * A packet of BEFORE has its partner among those that arrived before it by their timestamps. That may be an earlier one that looks the same: it is certain where
- * there is no other one, and the difference is one that occurs.
+ * A packet of BEFORE has its partner among those that arrived before it by their timestamps. That partner may belong to an earlier identical packet: it is
+ * certain only if there is no other one, and the difference is a usual one.
  */
 export function isCertain(m: Match, before: Log, found: u32, digest: u64, time: f64): bool {
   if (searchOthers != 0 || (load<u32>(found, 20) & (COPY | EQUALS)) != 0) return false;
@@ -45,14 +45,14 @@ export function isCertain(m: Match, before: Log, found: u32, digest: u64, time: 
   return false;
 }
 
-// What differences of a call's rows of AFTER are expected to be; without bounds where pairs are few or the clocks were set.
+// Expected differences for a call's rows of AFTER; unbounded if there are few pairs or the clocks were set.
 export let nearLow: f64 = -Infinity;
 export let nearHigh: f64 = Infinity;
 let opening: bool = false;
-/** What a call's packets from BEFORE take at most, by their timestamps. */
+/** Maximum delay, by timestamps, of a call's packets from BEFORE. */
 let usualMost: f64 = Infinity;
 
-/** By all pairs so far; in the first time by what an earlier pass has shown (kernels/match/opening.ts). */
+/** Derived from all pairs so far; for the first pairs from the expectation of an earlier pass (kernels/match/opening.ts). */
 export function expectNear(m: Match, from: f64, to: f64): void {
   const forward = changetype<Total>(m.forward);
   const reverse = changetype<Total>(m.reverse);
@@ -77,14 +77,14 @@ export function expectNear(m: Match, from: f64, to: f64): void {
   } else if (to - usualMost > m.lastSeen0) nearHigh = usualMost;
 }
 
-/** How far from what others took a packet is odd. */
+/** A packet at least this far from the delays of the others is odd. */
 function widthOf(total: Total): f64 {
   return FAR * (total.maximum - total.minimum) + FAR_AT_LEAST;
 }
 
 /**
- * A packet of AFTER has its partner far from where all others have it: that may be an earlier one that looks the same, where packets go the other way, and where its own
- * partner would be behind the end of BEFORE.
+ * The partner of an AFTER packet is far from where all others are: it may belong to an earlier identical packet, if packets go the other way, or if its own
+ * partner would be after the end of BEFORE.
  */
 export function isOdd(m: Match, found: u32, time: f64): bool {
   if (m.nat != 0) return false;
@@ -95,12 +95,12 @@ export function isOdd(m: Match, found: u32, time: f64): bool {
   return true;
 }
 
-/** A packet from BEFORE that takes what others did was sent when that capture had ended. */
+/** Returns whether a packet from BEFORE with a usual delay would have been sent after the end of that capture. */
 function isBehindEnd(m: Match, time: f64): bool {
   return time - usualMost > m.lastSeen0;
 }
 
-/** Pairs of a call in which nothing was odd make up for some that were. */
+/** Pairs of calls without an odd pair cancel earlier odd ones. */
 export function calmDown(m: Match, odd: u32): void {
   if (m.odd != odd) m.calm = 0;
   else if (m.odd > 0) {
@@ -110,8 +110,8 @@ export function calmDown(m: Match, odd: u32): void {
 }
 
 /**
- * A row finds no partner but such as have their own already, taken in this call by rows further away than copies are: any of them may be meant. All that
- * were taken in this call are put off; returns their group, or 0 where there is nothing to be put off.
+ * A row finds only partners that were taken in this call, by rows further away than copies are: any of these rows may be the true one. All that were taken in
+ * this call are deferred; returns their group, or 0 if there is nothing to defer.
  */
 export function regret(m: Match, batch: Batch, side: u32, digest: u64, time: f64, shift: f64): u32 {
   const other = changetype<Log>(side == 0 ? m.after : m.before);
@@ -133,7 +133,7 @@ export function regret(m: Match, batch: Batch, side: u32, digest: u64, time: f64
       m.regretted++;
       if (side == 1) flowIn(flowSegments(changetype<FlowStats>(m.stats)), flowId).received++;
       addRow(repeats, group, side, taken, flowId, stateOf(load<u32>(batch.flags + (row << 2))), placeOf(own.place + row));
-      // The entry stays matched for what concerns the log.
+      // For the log, the entry stays matched.
       addRow(repeats, group, 1 - side, load<f64>(e, 8), flowId, load<u32>(e, 20) & 0xffff & ~MATCHED, placeOf(logPlace(other, <u32>link)));
     }
     link = load<u64>(e, 24);
@@ -141,7 +141,10 @@ export function regret(m: Match, batch: Batch, side: u32, digest: u64, time: f64
   return group;
 }
 
-/** Entries with this digest were taken in this call, and by rows further away than a packet and its copy. Copies of packets where they come from are counted. */
+/**
+ * Returns whether entries with this digest were taken in this call, by rows further away than a packet and its copy. Copies of packets at their source are
+ * counted.
+ */
 function isUnlikeCopy(m: Match, batch: Batch, other: Log, side: u32, digest: u64, time: f64, shift: f64): bool {
   const live = other.next - other.tail;
   const bit = filterBit(digest);
@@ -152,7 +155,7 @@ function isUnlikeCopy(m: Match, batch: Batch, other: Log, side: u32, digest: u64
     const taken = takenAt(m, batch, e, digest, shift);
     if (abs<f64>(taken - time) <= TWICE) {
       let direction = directionOf(flowIn(flowSegments(changetype<FlowStats>(m.stats)), load<u32>(e, 16)));
-      // The first pairs of a flow are counted at the end of the call.
+      // The direction of a flow is set at the end of the call that has its first pairs.
       if (direction == 0) direction = (side == 1 ? taken - load<f64>(e, 8) : load<f64>(e, 8) - taken) >= m.threshold ? 1 : 2;
       if (side == 0 && direction == 1) m.copied0++;
       else if (side == 1 && direction == 2) m.copied1++;
@@ -164,7 +167,7 @@ function isUnlikeCopy(m: Match, batch: Batch, other: Log, side: u32, digest: u64
   return any;
 }
 
-/** The time of the row that an entry with this digest was taken by in this call; NaN where it was not. */
+/** Returns the time of the row that took an entry with this digest in this call; NaN if none did. */
 function takenAt(m: Match, batch: Batch, e: u32, digest: u64, shift: f64): f64 {
   if (load<u64>(e) != digest) return NaN;
   const k = <u32>load<u16>(e, 22);
@@ -173,7 +176,7 @@ function takenAt(m: Match, batch: Batch, e: u32, digest: u64, shift: f64): f64 {
   return load<f64>(batch.time + (load<u32>(f, 8) << 3)) + shift;
 }
 
-/** Partners that were put off after all leave the list. */
+/** Removes partners that were deferred afterwards from the list. */
 export function forgetRegretted(m: Match): void {
   if (m.regretted == 0) return;
   let n: u32 = 0;

@@ -1,4 +1,4 @@
-/** `hoptime collect --data DIR`: takes records from taps, keeps them, and answers about them over HTTP. */
+/** `hoptime collect --data DIR`: receives records from taps, stores them, and answers questions over HTTP. */
 import { Command, Option } from "commander";
 import { invalidValue, UsageError } from "../base/errors.ts";
 import { changes, overlay, serverOptions } from "../server/config/collector-options.ts";
@@ -135,7 +135,7 @@ export function collectCommand(): Command {
   return addNatsOptions(addStoreOptions(command));
 }
 
-/** Where results and records are, beside the directory. */
+/** Options for where results and records are stored, besides the directory. */
 function addStoreOptions(command: Command): Command {
   return command
     .addOption(
@@ -163,7 +163,7 @@ function addStoreOptions(command: Command): Command {
     );
 }
 
-/** Where it is one of several workers. */
+/** Options for a collector that is one of several workers. */
 function addNatsOptions(command: Command): Command {
   return command
     .addOption(
@@ -186,7 +186,7 @@ function addNatsOptions(command: Command): Command {
     );
 }
 
-/** An option that stays text, tried at once. The default is the settings' own, and shown: what is not given here may be in the file. */
+/** An option that stays text but is checked at once. The default is shown but not set, because the value may come from the settings file. */
 function text(flags: string, description: string, reads: Reads, fallback?: string): Option {
   const option = new Option(
     flags,
@@ -252,7 +252,7 @@ async function run(flags: Flags): Promise<void> {
   log("stopped");
 }
 
-/** The settings that count from now on: those before where the new ones are wrong. */
+/** Returns the settings that apply from now on; these are the old ones if the new ones are invalid. */
 async function reloaded(
   server: RunningServer,
   before: Settings,
@@ -265,7 +265,7 @@ async function reloaded(
     await server.reload(serverOptions(after));
     log(`settings read again: ${now.length === 0 ? "nothing changed at once" : `${now.join(", ")} changed`}`);
     if (restart.length > 0) log(`after a restart only: ${restart.join(", ")}`);
-    // What waits for a restart is compared with what runs the next time, too.
+    // Settings that need a restart keep their old value here, so that the next reload reports them again.
     const kept = Object.fromEntries(restart.map((field) => [field, before[field as keyof Settings]]));
     return { ...after, ...kept };
   } catch (error) {

@@ -4,11 +4,12 @@
  * A correction is applied as  delay = diff - offsetNs - slope * (afterNs - pivotNs): it belongs to AFTER's clock and is a function of what that clock showed,
  * in both directions and for every user (the exact match, an estimator's tap at AFTER).
  *   asis      nothing.
- *   deskew    a detected skew, anchored so that nothing is subtracted at the first packet; a recognised offset (TAI, GPS, time zone); with both directions captured,
- *             the middle of the bounds of the offset if they exclude 0.
- *   detrend   deskew, and the trend of the minimum delay if only one direction shows it: right if the load was constant, otherwise wrong by the trend of the queues.
- *   relative  deskew, then the smallest remaining difference: delays above the minimum. Never wrong by an offset, and right for variation and queueing; the constant
- *             part is unknown. A few outliers below the minimum of the rest that no clock explains (false matches) stay negative.
+ *   deskew    a detected skew, anchored so that nothing is subtracted at the first packet; a recognised offset (TAI, GPS, time zone); with both directions
+ *             captured, the middle of the bounds of the offset if they exclude 0.
+ *   detrend   deskew, and the trend of the minimum delay if only one direction shows it: right if the load was constant, otherwise wrong by the trend of the
+ *             queues.
+ *   relative  deskew, then the smallest remaining difference: delays above the minimum. Never wrong by an offset, and right for variation and queueing; the
+ *             constant part is unknown. A few outliers below the minimum of the rest that no clock explains (false matches) stay negative.
  * All modes except asis follow a clock that wanders, if both directions show it (clock-path.ts). If a clock was certainly set, deskew and relative remove the
  * step piece by piece (pieces.ts); detrend does so also if the path may have changed instead. `symmetric` removes the middle of the bounds even if they include
  * 0; that is right only if the minimum delays of both directions are equal.

@@ -13,9 +13,11 @@
  * How it fails: two points that both see packets of either order in the same sequence (everything that enters and leaves a switch) look like two directions if
  * answers take much longer than queries, and no TTL shows otherwise.
  */
+import { grown } from "../base/grown.ts";
 import type { Kernels } from "../base/kernels.ts";
 import type { KnownWays, MatchedPairs } from "../match/match-types.ts";
 import type { ExactMatcher } from "../match/matcher.ts";
+import { AnswerVotes } from "./answer-votes.ts";
 import { type GroupPoint, judgeGroups } from "./group-votes.ts";
 import { HostSides, hostNames } from "./host-sides.ts";
 import { decideByNeighbours } from "./way-neighbours.ts";
@@ -35,13 +37,9 @@ export interface DecidedBy {
   undecided: number;
 }
 
-/** Consecutive votes share packets: the variance of their sum is this many times that of independent votes. */
-const DEPENDENT = 2.2;
-/** Quantile of the normal distribution, exceeded with a probability of 0.01. */
-const UNLIKELY = 2.33;
 /** Share of a flow's or host's packets that must agree. */
 const AGREE = 0.9;
-/** Votes of two hosts must lean one way by at least this share. */
+/** Flows of a host must lean one way by at least this share. */
 const LEAN = 0.5;
 /** Number of votes that a single wrong one does not turn. */
 const STRONG_VOTES = 5;
@@ -61,18 +59,13 @@ const MAX_CANDIDATES = 1 << 16;
 export class WayEvidence {
   readonly #matcher: ExactMatcher;
   readonly #kernels: Kernels;
-  /** Per flow: its conversation (-1: not examined) * 2 + whether it goes from the lower host to the higher. */
+  /** Per flow: its place among the conversations; -1: not examined. */
   #place = new Int32Array(1024).fill(-1);
   #ttlLower = new Uint32Array(1024);
   #ttlHigher = new Uint32Array(1024);
   /** Pairs of the flow, without those of identical packets. */
   #pairs = new Uint32Array(1024);
-  readonly #hosts = new Map<string | number, number>();
-  readonly #conversations = new Map<number, number>();
-  /** Per conversation and order: the last point. Per conversation: votes, and votes for order 1 above order 0. */
-  #last = new Float64Array(4096);
-  #votes = new Uint32Array(1024);
-  #above = new Uint32Array(1024);
+  readonly #answers: AnswerVotes;
   /** A sample of all points, every #stride-th. */
   readonly #points = {
     flow: new Uint32Array(POINTS),
@@ -93,6 +86,7 @@ export class WayEvidence {
   constructor(kernels: Kernels, matcher: ExactMatcher) {
     this.#kernels = kernels;
     this.#matcher = matcher;
+    this.#answers = new AnswerVotes(matcher);
   }
 
   /** Number of pairs taken. */
@@ -164,31 +158,13 @@ export class WayEvidence {
   #look(tagged: number, timeNs: number, valueNs: number): void {
     const flow = tagged & 0x3fff_ffff;
     if (flow >= this.#place.length) this.#growFlows(flow);
-    if (this.#place[flow]! < 0) this.#place[flow] = this.#placeOf(flow);
+    if (this.#place[flow]! < 0) this.#place[flow] = this.#answers.placeOf(flow);
     this.#pairs[flow]!++;
     const ttl = tagged >>> 30;
     if (ttl === 1) this.#ttlLower[flow]!++;
     else if (ttl === 2) this.#ttlHigher[flow]!++;
-    this.#vote(this.#place[flow]!, timeNs, valueNs);
+    this.#answers.vote(this.#place[flow]!, timeNs, valueNs);
     if (this.#seen++ % this.#stride === 0) this.#keep(flow, timeNs, valueNs);
-  }
-
-  /** If the previous point of the other order is between this point and the last one of its own order, it is compared with the line through these two. */
-  #vote(place: number, timeNs: number, valueNs: number): void {
-    const own = 2 * place;
-    const other = 2 * (place ^ 1);
-    const last = this.#last;
-    const [fromNs, betweenNs] = [last[own]!, last[other]!];
-    if (fromNs < betweenNs && betweenNs <= timeNs) {
-      const level = last[own + 1]!;
-      const at = level + ((valueNs - level) * (betweenNs - fromNs)) / (timeNs - fromNs);
-      const conversation = place >> 1;
-      const above = at > last[other + 1]!;
-      this.#votes[conversation]!++;
-      if (above === ((place & 1) === 1)) this.#above[conversation]!++;
-    }
-    last[own] = timeNs;
-    last[own + 1] = valueNs;
   }
 
   #keep(flow: number, timeNs: number, valueNs: number): void {
@@ -214,33 +190,6 @@ export class WayEvidence {
     this.#pairs = grown(this.#pairs, new Uint32Array(room));
   }
 
-  #hostsOf(flow: number): [number, number] {
-    const { words, at } = this.#matcher.keyWords(flow);
-    return hostNames(words, at).map((name) => {
-      const known = this.#hosts.get(name);
-      if (known !== undefined) return known;
-      this.#hosts.set(name, this.#hosts.size);
-      return this.#hosts.size - 1;
-    }) as [number, number];
-  }
-
-  #placeOf(flow: number): number {
-    const [from, to] = this.#hostsOf(flow);
-    const key = Math.min(from, to) * 2 ** 26 + Math.max(from, to);
-    let conversation = this.#conversations.get(key);
-    if (conversation === undefined) {
-      conversation = this.#conversations.size;
-      this.#conversations.set(key, conversation);
-      if (conversation >= this.#votes.length) {
-        this.#votes = grown(this.#votes, new Uint32Array(2 * this.#votes.length));
-        this.#above = grown(this.#above, new Uint32Array(2 * this.#above.length));
-        this.#last = grown(this.#last, new Float64Array(2 * this.#last.length));
-      }
-      this.#last[4 * conversation] = this.#last[4 * conversation + 2] = Number.POSITIVE_INFINITY;
-    }
-    return 2 * conversation + (from < to ? 1 : 0);
-  }
-
   /** Decides the direction of every flow of the pass. */
   decide(): WayVerdict {
     this.release();
@@ -249,7 +198,7 @@ export class WayEvidence {
     const byTtl = this.#decideByTtl(ways);
     if (byTtl === "one-way" && !this.#onlyBack(ways)) return { kind: "one-way" };
     const decidedBy: DecidedBy = { ttl: count(ways), answers: 0, hosts: 0, neighbours: 0, undecided: 0 };
-    if (byTtl === "unknown" && !this.#votesAgree()) {
+    if (byTtl === "unknown" && !this.#answers.agree()) {
       const groups = this.#decideByGroups(ways);
       if (groups === "one-way") return { kind: "one-way" };
       if (groups !== "known") return { kind: "unknown", open: groups === "open" };
@@ -332,27 +281,10 @@ export class WayEvidence {
     return flow < this.#place.length && this.#place[flow]! >= 0;
   }
 
-  /** Returns whether hosts that answer each other lean more than delays of one direction explain: the sum of squares is that of as many normal values. */
-  #votesAgree(): boolean {
-    let sum = 0;
-    let asked = 0;
-    for (let c = 0; c < this.#conversations.size; c++) {
-      const n = this.#votes[c]!;
-      if (n === 0) continue;
-      asked++;
-      sum += (2 * this.#above[c]! - n) ** 2 / n;
-    }
-    return asked > 0 && sum > DEPENDENT * unlikelySquares(asked);
-  }
-
   #decideByAnswers(ways: Uint8Array, minVotes: number): void {
     for (let id = 0; id < ways.length; id++) {
       if (ways[id] !== 0 || !this.#placed(id)) continue;
-      const place = this.#place[id]!;
-      const n = this.#votes[place >> 1]!;
-      const lean = 2 * this.#above[place >> 1]! - n;
-      if (n < minVotes || Math.abs(lean) < LEAN * n) continue;
-      ways[id] = lean > 0 === ((place & 1) === 1) ? 1 : 2;
+      ways[id] = this.#answers.wayOf(this.#place[id]!, minVotes);
     }
   }
 
@@ -365,17 +297,8 @@ export class WayEvidence {
       if (ways[id] !== 0 || !this.#placed(id)) continue;
       const place = this.#place[id]!;
       const [same, opposite] = [wayOf.get(place), wayOf.get(place ^ 1)];
-      ways[id] = same ?? (opposite === undefined ? this.#wayOfLast(place) : 3 - opposite);
+      ways[id] = same ?? (opposite === undefined ? this.#answers.wayOfLast(place) : 3 - opposite);
     }
-  }
-
-  /** Decides by which of the last packets of either order has the larger difference (after - before); 0 if there is only one order. */
-  #wayOfLast(place: number): number {
-    const [own, other] = [2 * place, 2 * (place ^ 1)];
-    const last = this.#last;
-    if (!Number.isFinite(last[own]!) || !Number.isFinite(last[other]!)) return 0;
-    const above = last[own + 1]! - last[other + 1]!;
-    return above === 0 ? 0 : above > 0 ? 1 : 2;
   }
 
   #decideByNeighbours(ways: Uint8Array): void {
@@ -385,15 +308,15 @@ export class WayEvidence {
 
   /** Decides flows of hosts with a known side, including flows without matched packets. */
   #decideByHosts(ways: Uint8Array): void {
-    const near = new Int32Array(this.#hosts.size);
-    const all = new Uint32Array(this.#hosts.size);
+    const near = new Int32Array(this.#answers.hosts);
+    const all = new Uint32Array(this.#answers.hosts);
     const open: number[] = [];
     for (let id = 0; id < ways.length; id++) {
       if (ways[id] === 0) {
         open.push(id);
         continue;
       }
-      const [from, to] = this.#hostsOf(id);
+      const [from, to] = this.#answers.hostsOf(id);
       if (from >= near.length || to >= near.length) continue;
       near[from]! += ways[id] === 1 ? 1 : -1;
       near[to]! += ways[id] === 1 ? -1 : 1;
@@ -405,7 +328,7 @@ export class WayEvidence {
         ? Math.sign(near[host]!)
         : 0;
     for (const id of open) {
-      const [from, to] = this.#hostsOf(id);
+      const [from, to] = this.#answers.hostsOf(id);
       const lean = side(from) - side(to);
       if (lean !== 0) ways[id] = lean > 0 ? 1 : 2;
     }
@@ -432,17 +355,6 @@ export function maybeBothWays(matcher: ExactMatcher): boolean {
     seen.add(`${from} ${to}`);
   }
   return false;
-}
-
-/** What the sum of n squared normal values exceeds with a probability of 0.01 (Wilson and Hilferty). */
-function unlikelySquares(n: number): number {
-  const part = 2 / (9 * n);
-  return n * (1 - part + UNLIKELY * Math.sqrt(part)) ** 3;
-}
-
-function grown<T extends Uint32Array | Float64Array>(old: T, fresh: T): T {
-  fresh.set(old);
-  return fresh;
 }
 
 function count(ways: Uint8Array): number {

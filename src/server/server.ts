@@ -60,14 +60,17 @@ async function openParts(
   const { results, events } = service;
   const { onLog } = options;
   const nowNs = options.now ?? (() => BigInt(Date.now()) * 1_000_000n);
-  const alerts = await Alerts.open({
-    ...{ results, events, onLog, nowNs, settings: options.alerts ?? NO_ALERTS },
-    heard: () => service.heard(),
-  });
+  const { latenessNs } = options;
   const isShared = cluster !== null && options.openResults !== undefined;
+  const ownsPaths = () => cluster?.ownsPaths ?? true;
+  const alerts = await Alerts.open({
+    ...{ results, events, onLog, nowNs, latenessNs, settings: options.alerts ?? NO_ALERTS },
+    heard: () => service.heard(),
+    shared: isShared ? { owns: (point) => cluster.hears(point), ownsPaths } : undefined,
+  });
   const network = await NetworkMonitor.open({
-    ...{ results, events, onLog, settings: options.network ?? NO_NETWORK },
-    shared: isShared ? { isOwner: () => cluster.ownsPaths } : undefined,
+    ...{ results, events, onLog, latenessNs, settings: options.network ?? NO_NETWORK },
+    shared: isShared ? { isOwner: ownsPaths } : undefined,
     onChange: (change, incident) => alerts.incident(change, incident),
   });
   if (cluster && !isShared && network.paths.length > 0)

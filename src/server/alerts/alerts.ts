@@ -1,16 +1,22 @@
 /**
  * The collector's alerts: rules over result rows, points and incidents. The start and the end of an alert go to the log, to event listeners, to
  * webhooks and to /metrics, and are stored in the results.
+ *
+ * Rows are judged in the order of their epochs, each segment for itself (shared-rows.ts). In a cluster a worker judges the segments and points whose partitions it has. When it gets one, it begins with the alerts
+ * in the results and the rows since, and comes to the state that the worker before it had.
  */
-import { formatDuration } from "../../base/time.ts";
+import { earlier, formatDuration, later } from "../../base/time.ts";
 import type { CollectedSegment } from "../../collect/collector.ts";
 import { isWhole } from "../../epoch/direction-label.ts";
 import type { ResultsStore } from "../../results/results-store.ts";
+import type { RowsFrom } from "../../results/row-selection.ts";
 import type { SegmentRow } from "../../results/rows.ts";
 import type { Events } from "../events.ts";
 import type { RowFollower } from "../monitor/follower.ts";
 import { incidentJson, incidentLine, type ReportedIncident } from "../monitor/incident-json.ts";
+import type { ReportedChange } from "../monitor/network-monitor.ts";
 import { SegmentChoice } from "../monitor/segment-choice.ts";
+import { gapMsOf, SharedRows } from "../monitor/shared-rows.ts";
 import { type Condition, QUANTITIES } from "./condition.ts";
 import { type RuleSettings, RuleState } from "./rule.ts";
 import { measuredIn } from "./values.ts";
@@ -62,15 +68,36 @@ export interface AlertsOptions {
   /** When each point was last heard from, in ms since 1970. */
   heard: () => ReadonlyMap<string, number>;
   nowNs: () => bigint;
+  /** How long an epoch waits for its other end, ns (default 30 s). */
+  latenessNs?: bigint | undefined;
+  /** Where several workers write to the results: rows are read from there. */
+  shared?: SharedAlerts | undefined;
   onLog?: ((text: string) => void) | undefined;
+}
+
+export interface SharedAlerts {
+  /** Whether this worker has the partition of a point. */
+  owns: (point: string) => boolean;
+  /** Whether this worker reports the incidents. */
+  ownsPaths: () => boolean;
+  /** How often the results are read, ms (default 1000). */
+  readMs?: number;
 }
 
 const MAX_TARGETS = 10_000;
 const REMEMBERED = 1000;
+const READ_MS = 1000;
+/** Rows read of a segment that is new here: as long as the longest rule waits, and this. */
+const FRESH_NS = 30_000_000_000n;
+/** Longest time of rows that are read for an alert that goes on. */
+const MAX_SINCE_NS = 86_400_000_000_000n;
+const FAR_NS = 9_000_000_000_000_000_000n;
 
 interface Target {
   state: RuleState;
   alert: Alert | null;
+  /** The point whose partition it belongs to. */
+  owner: string;
 }
 
 export class Alerts implements RowFollower {
@@ -78,23 +105,35 @@ export class Alerts implements RowFollower {
   #settings: AlertSettings = NO_ALERTS;
   #webhooks: Webhook[] = [];
   readonly #targets = new Map<string, Target>();
-  readonly #choices = new Map<string, SegmentChoice>();
+  #choices = new Map<string, SegmentChoice>();
+  #rows: SharedRows;
+  /** Segments whose rows were read from the results so far. */
+  #known = new Set<string>();
+  /** The last alert of each rule and target, from the results. */
+  #stored = new Map<string, Alert>();
+  /** To be written to the results. */
+  readonly #unwritten = new Map<string, Alert>();
+  #readMs = 0;
   /** Alerts that have begun and not ended, by id. */
   readonly #active = new Map<string, Alert>();
   readonly counts = { began: 0, ended: 0 };
 
   private constructor(options: AlertsOptions) {
     this.#options = options;
+    this.#rows = this.#newRows();
     this.#change(options.settings);
   }
 
   static async open(options: AlertsOptions): Promise<Alerts> {
     const alerts = new Alerts(options);
-    // After a restart, old rows arrive again: an alert that has ended must not begin a second time.
-    for (const { body } of await options.results.alerts.list({ open: false, limit: REMEMBERED }))
-      alerts.#remember(JSON.parse(body) as Alert);
-    for (const { body } of await options.results.alerts.list({ open: true, limit: REMEMBERED }))
-      await alerts.#resume(JSON.parse(body) as Alert);
+    await alerts.#readStored();
+    for (const { body } of await options.results.alerts.list({ open: true, limit: REMEMBERED })) {
+      const alert = JSON.parse(body) as Alert;
+      if (!alerts.#ruleOf(alert)) alerts.#end(alert, options.nowNs());
+      else if (!options.shared) alerts.#active.set(alert.id, alert);
+    }
+    if (!options.shared) await alerts.#readFresh();
+    await alerts.#write();
     return alerts;
   }
 
@@ -118,15 +157,21 @@ export class Alerts implements RowFollower {
       const [name = ""] = JSON.parse(key) as string[];
       if (stays.has(name)) continue;
       this.#targets.delete(key);
-      if (target.alert) await this.#end(target.alert, this.#options.nowNs());
+      if (target.alert) this.#end(target.alert, this.#options.nowNs());
     }
-    for (const alert of this.active)
-      if (!stays.has(alert.name)) await this.#end(alert, this.#options.nowNs());
+    for (const alert of this.active) if (!stays.has(alert.name)) this.#end(alert, this.#options.nowNs());
     const gone = this.#change(settings);
+    await this.#write();
     await Promise.all(gone.map((w) => w.close()));
   }
 
   async take(rows: readonly SegmentRow[]): Promise<void> {
+    if (this.#options.shared || !this.#hasThresholds) return;
+    this.#rows.hold(rows);
+    await this.#judge(this.#rows.release());
+  }
+
+  async #judge(rows: readonly SegmentRow[]): Promise<void> {
     const sorted = SegmentChoice.sort(rows);
     for (const rule of this.#settings.rules) {
       const { condition } = rule;
@@ -134,49 +179,183 @@ export class Alerts implements RowFollower {
       const choice = this.#choiceOf(rule.name);
       for (const row of sorted) {
         if (!isAbout(rule, row.segment) || !choice.accepts(row, rule.estimator ?? undefined, true)) continue;
-        const { from, to, label } = row.segment;
-        const target = isWhole(label, from, to) ? `${from}:${to}` : `${from}:${to}=${label}`;
-        await this.#push(rule, target, measuredIn(row, condition.quantity), row.startNs, row.endNs);
+        const { to } = row.segment;
+        const target = targetOf(row.segment);
+        const measured = measuredIn(row, condition.quantity);
+        this.#push({ rule, target, owner: to }, measured, row.startNs, row.endNs);
       }
+    }
+    await this.#write();
+  }
+
+  async tick(): Promise<void> {
+    const { shared } = this.#options;
+    await this.#write();
+    if (shared) this.#giveUp(shared);
+    await this.#judgeSilent();
+    if (!this.#hasThresholds) return;
+    if (!shared) return await this.#judge(this.#rows.release());
+    if (performance.now() - this.#readMs < (shared.readMs ?? READ_MS)) return;
+    this.#readMs = performance.now();
+    await this.#readFresh();
+    await this.#judge(await this.#rows.next());
+  }
+
+  get #hasThresholds(): boolean {
+    return this.#settings.rules.some(
+      ({ condition }) => condition.kind === "threshold" && condition.quantity !== "silent",
+    );
+  }
+
+  #newRows(): SharedRows {
+    const { results, latenessNs } = this.#options;
+    const gapMs = latenessNs === undefined ? undefined : gapMsOf(latenessNs);
+    const isWanted = (from: string, to: string, label: string, estimator: string) =>
+      this.#isWanted({ from, to, label }, estimator);
+    return new SharedRows({ results, segments: null, isWanted, gapMs, freshNs: FRESH_NS });
+  }
+
+  #isWanted(segment: CollectedSegment, estimator: string): boolean {
+    const { shared } = this.#options;
+    if (shared && !shared.owns(segment.to)) return false;
+    return this.#settings.rules.some(
+      (rule) =>
+        rule.condition.kind === "threshold" &&
+        rule.condition.quantity !== "silent" &&
+        isAbout(rule, segment) &&
+        (rule.estimator ?? estimator) === estimator,
+    );
+  }
+
+  /** Segments that are new here: rows since their alerts began, or since the longest rule may have begun to hold. */
+  async #readFresh(): Promise<void> {
+    const { results } = this.#options;
+    const all = (await results.segments()).filter(
+      (s) => !this.#known.has(JSON.stringify([s.from, s.to, s.label])),
+    );
+    const fresh = all.flatMap(({ from, to, label, estimators, lastNs }) =>
+      estimators
+        .filter((estimator) => this.#isWanted({ from, to, label }, estimator))
+        .map((estimator) => ({ from, to, label, estimator, lastNs })),
+    );
+    if (fresh.length === 0) return;
+    await this.#readStored();
+    const waits =
+      this.#settings.rules.map((r) => later(r.forNs, r.clearAfterNs)).reduce(later, 0n) + FRESH_NS;
+    const rows: SegmentRow[] = [];
+    const spans: RowsFrom[] = [];
+    for (const { lastNs, ...names } of fresh) {
+      const beganNs = this.#activeSince(names);
+      const startNs = lastNs - waits;
+      if (beganNs === null || beganNs >= startNs) spans.push({ ...names, startNs });
+      else
+        rows.push(
+          ...(await results.segmentRows(
+            { ...names, fromNs: later(beganNs, lastNs - MAX_SINCE_NS), toNs: lastNs },
+            0,
+          )),
+        );
+    }
+    spans.sort((a, b) => (a.startNs < b.startNs ? -1 : 1));
+    if (spans.length > 0) rows.push(...(await results.rowsOf(spans, FAR_NS, 0)));
+    for (const { from, to, label } of fresh) this.#known.add(JSON.stringify([from, to, label]));
+    this.#rows.hold(rows);
+  }
+
+  /** When the oldest alert of a segment began that goes on; null: there is none. */
+  #activeSince({ from, to, label }: CollectedSegment): bigint | null {
+    const target = targetOf({ from, to, label });
+    const began = [...this.#stored.values()].flatMap((alert) =>
+      alert.state === "active" && alert.target === target ? [BigInt(alert.beganNs)] : [],
+    );
+    return began.length === 0 ? null : began.reduce(earlier);
+  }
+
+  /** Alerts as the results have them, the newest of each rule and target. */
+  async #readStored(): Promise<void> {
+    const { alerts } = this.#options.results;
+    const ended = await alerts.list({ open: false, limit: REMEMBERED });
+    const active = await alerts.list({ open: true, limit: REMEMBERED });
+    this.#stored = new Map();
+    for (const { body } of [...active, ...ended]) {
+      const alert = JSON.parse(body) as Alert;
+      const key = JSON.stringify([alert.name, alert.target]);
+      // Each list is newest first.
+      if (!this.#stored.has(key)) this.#stored.set(key, alert);
+    }
+  }
+
+  /** Drops what belongs to partitions that another worker has now. */
+  #giveUp({ owns, ownsPaths }: SharedAlerts): void {
+    const gone = new Set<string>();
+    for (const [key, { owner, alert }] of this.#targets) {
+      if (owns(owner)) continue;
+      gone.add(owner);
+      this.#targets.delete(key);
+      if (alert) this.#active.delete(alert.id);
+    }
+    const paths = ownsPaths();
+    for (const { id, incident } of this.active) if (incident !== null && !paths) this.#active.delete(id);
+    this.#rows.forget((_, to) => !owns(to));
+    for (const name of this.#known) {
+      const [, to = ""] = JSON.parse(name) as string[];
+      if (!owns(to)) this.#known.delete(name);
     }
   }
 
   /** Checks the `silent` rules: points that have not been heard from. */
-  async tick(): Promise<void> {
+  async #judgeSilent(): Promise<void> {
     const nowNs = this.#options.nowNs();
-    for (const rule of this.#settings.rules) {
-      const { condition } = rule;
-      if (condition.kind !== "threshold" || condition.quantity !== "silent") continue;
-      for (const [point, heardMs] of this.#options.heard()) {
+    const rules = this.#settings.rules.filter(
+      ({ condition }) => condition.kind === "threshold" && condition.quantity === "silent",
+    );
+    if (rules.length === 0) return;
+    const judged = rules.flatMap((rule) =>
+      [...this.#options.heard()].flatMap(([point, heardMs]) => {
         const { segment } = rule;
-        if (segment && segment.from !== point && segment.to !== point) continue;
-        const silentNs = Number(nowNs) - heardMs * 1e6;
-        await this.#push(rule, point, { value: silentNs, low: silentNs, high: silentNs }, nowNs, nowNs);
-      }
-    }
+        if (segment && segment.from !== point && segment.to !== point) return [];
+        return [{ rule, target: point, owner: point, silentNs: Number(nowNs) - heardMs * 1e6 }];
+      }),
+    );
+    const isNew = ({ rule, target }: (typeof judged)[number]) =>
+      !this.#targets.has(JSON.stringify([rule.name, target]));
+    if (this.#options.shared && judged.some(isNew)) await this.#readStored();
+    for (const { silentNs, ...which } of judged)
+      this.#push(which, { value: silentNs, low: silentNs, high: silentNs }, nowNs, nowNs);
+    await this.#write();
   }
 
   /** Handles an incident that opened, changed or closed. */
-  async incident(change: "opened" | "updated" | "closed", incident: ReportedIncident): Promise<void> {
+  async incident(change: ReportedChange, incident: ReportedIncident): Promise<void> {
     for (const rule of this.#settings.rules) {
       if (rule.condition.kind !== "incident" || (rule.segment && !isOf(rule.segment, incident))) continue;
       const id = `${rule.name}/${incident.id}`;
-      const known = this.#active.get(id);
+      const known = await this.#incidentAlert(id);
+      if (known?.state === "ended") continue;
       if (change === "closed") {
         if (known)
-          await this.#end(
-            { ...known, incident: incidentJson(incident) },
-            incident.closedNs ?? incident.endNs,
-          );
+          this.#end({ ...known, incident: incidentJson(incident) }, incident.closedNs ?? incident.endNs);
       } else if (!known)
-        await this.#begin(rule, {
+        this.#begin(rule, {
           ...{ id, target: incident.id, sinceNs: `${incident.startNs}`, beganNs: `${incident.endNs}` },
           ...{ worst: null, summary: incidentLine(incident), incident: incidentJson(incident) },
         });
     }
+    await this.#write();
+  }
+
+  /** Another worker may have begun it, or ended it. */
+  async #incidentAlert(id: string): Promise<Alert | null> {
+    const own = this.#unwritten.get(id) ?? this.#active.get(id);
+    if (own) return own;
+    const stored = await this.#options.results.alerts.find(id);
+    const alert = stored && (JSON.parse(stored.body) as Alert);
+    if (alert?.state === "active") this.#active.set(id, alert);
+    return alert;
   }
 
   async close(): Promise<void> {
+    await this.#write();
     await Promise.all(this.#webhooks.map((w) => w.close()));
   }
 
@@ -193,49 +372,40 @@ export class Alerts implements RowFollower {
     return [...before];
   }
 
-  #remember({ name, when, target, endedNs }: Alert): void {
-    const rule = this.#settings.rules.find((r) => r.name === name && r.when === when);
-    const settings = rule && thresholdOf(rule);
-    const key = JSON.stringify([name, target]);
-    // The list is newest first, so only the first entry of a target counts.
-    if (!settings || this.#targets.has(key)) return;
-    this.#targets.set(key, { state: new RuleState(settings, BigInt(endedNs ?? 0)), alert: null });
+  #ruleOf({ name, when }: Alert): AlertRule | undefined {
+    return this.#settings.rules.find((r) => r.name === name && r.when === when);
   }
 
-  async #resume(alert: Alert): Promise<void> {
-    const rule = this.#settings.rules.find((r) => r.name === alert.name && r.when === alert.when);
-    if (!rule) return await this.#end(alert, this.#options.nowNs());
-    this.#active.set(alert.id, alert);
-    const settings = thresholdOf(rule);
-    if (!settings) return;
-    const { sinceNs, beganNs, worst } = alert;
-    const active = { sinceNs: BigInt(sinceNs), worst: worst ?? 0 };
-    this.#targets.set(JSON.stringify([rule.name, alert.target]), {
-      state: new RuleState(settings, BigInt(beganNs), active),
-      alert,
-    });
+  /** A target that is judged for the first time goes on from its last alert: one that has ended must not begin a second time. */
+  #newTarget(rule: AlertRule, settings: RuleSettings, target: string, owner: string): Target {
+    const last = this.#stored.get(JSON.stringify([rule.name, target]));
+    if (!last || !this.#ruleOf(last)) return { state: new RuleState(settings), alert: null, owner };
+    if (last.state === "ended")
+      return { state: new RuleState(settings, BigInt(last.endedNs ?? 0)), alert: null, owner };
+    const active = { sinceNs: BigInt(last.sinceNs), worst: last.worst ?? 0 };
+    this.#active.set(last.id, last);
+    return { state: new RuleState(settings, BigInt(last.beganNs), active), alert: last, owner };
   }
 
-  async #push(
-    rule: AlertRule,
-    target: string,
+  #push(
+    { rule, target, owner }: { rule: AlertRule; target: string; owner: string },
     measured: ReturnType<typeof measuredIn>,
     startNs: bigint,
     endNs: bigint,
-  ): Promise<void> {
+  ): void {
     const settings = thresholdOf(rule);
     if (!settings) return;
     const key = JSON.stringify([rule.name, target]);
     let known = this.#targets.get(key);
     if (!known) {
       if (this.#targets.size >= MAX_TARGETS) return;
-      known = { state: new RuleState(settings), alert: null };
+      known = this.#newTarget(rule, settings, target, owner);
       this.#targets.set(key, known);
     }
     const change = known.state.push(measured, startNs, endNs);
     if (!change) return;
     if (change.change === "ended") {
-      if (known.alert) await this.#end({ ...known.alert, worst: change.worst }, change.atNs);
+      if (known.alert) this.#end({ ...known.alert, worst: change.worst }, change.atNs);
       known.alert = null;
       return;
     }
@@ -243,41 +413,50 @@ export class Alerts implements RowFollower {
       QUANTITIES[settings.condition.quantity] === "duration"
         ? formatDuration(change.worst)
         : `${(100 * change.worst).toFixed(2)} %`;
-    known.alert = await this.#begin(rule, {
+    known.alert = this.#begin(rule, {
       ...{ id: `${rule.name}/${target}/${change.sinceNs}`, target, sinceNs: `${change.sinceNs}` },
       ...{ beganNs: `${change.atNs}`, worst: change.worst, incident: null },
       summary: `${target}: ${rule.when} (${value})`,
     });
   }
 
-  async #begin(
+  #begin(
     { name, when, to }: AlertRule,
     more: Pick<Alert, "id" | "target" | "sinceNs" | "beganNs" | "worst" | "summary" | "incident">,
-  ): Promise<Alert> {
+  ): Alert {
     const alert: Alert = { format: "hoptime.alert/1", name, when, state: "active", endedNs: null, ...more };
     this.#active.set(alert.id, alert);
     this.counts.began++;
-    await this.#tell("began", alert, to);
+    this.#tell("began", alert, to);
     return alert;
   }
 
-  async #end(alert: Alert, atNs: bigint): Promise<void> {
+  #end(alert: Alert, atNs: bigint): void {
     this.#active.delete(alert.id);
     this.counts.ended++;
     const to = this.#settings.rules.find((r) => r.name === alert.name)?.to ?? [];
-    await this.#tell("ended", { ...alert, state: "ended", endedNs: `${atNs}` }, to);
+    this.#tell("ended", { ...alert, state: "ended", endedNs: `${atNs}` }, to);
   }
 
-  async #tell(change: "began" | "ended", alert: Alert, to: readonly string[]): Promise<void> {
-    const { id, sinceNs, endedNs } = alert;
+  #tell(change: "began" | "ended", alert: Alert, to: readonly string[]): void {
     this.#options.onLog?.(`alert ${alert.name} ${change}: ${alert.summary}`);
     const changed = { change, ...alert };
     this.#options.events.emit("alert", () => changed);
     for (const webhook of this.#webhooks) if (to.includes(webhook.name)) webhook.send({ change, ...alert });
-    await this.#options.results.alerts.write({
-      ...{ id, startNs: BigInt(sinceNs), closedNs: endedNs === null ? null : BigInt(endedNs) },
-      body: JSON.stringify(alert),
-    });
+    this.#stored.set(JSON.stringify([alert.name, alert.target]), alert);
+    this.#unwritten.set(alert.id, alert);
+  }
+
+  /** What cannot be written waits for the next time. */
+  async #write(): Promise<void> {
+    for (const [id, alert] of this.#unwritten) {
+      const { sinceNs, endedNs } = alert;
+      await this.#options.results.alerts.write({
+        ...{ id, startNs: BigInt(sinceNs), closedNs: endedNs === null ? null : BigInt(endedNs) },
+        body: JSON.stringify(alert),
+      });
+      if (this.#unwritten.get(id) === alert) this.#unwritten.delete(id);
+    }
   }
 
   #choiceOf(name: string): SegmentChoice {
@@ -285,6 +464,10 @@ export class Alerts implements RowFollower {
     this.#choices.set(name, known);
     return known;
   }
+}
+
+function targetOf({ from, to, label }: CollectedSegment): string {
+  return isWhole(label, from, to) ? `${from}:${to}` : `${from}:${to}=${label}`;
 }
 
 function thresholdOf({ condition, clear, forNs, clearAfterNs }: AlertRule): RuleSettings | null {

@@ -37,13 +37,25 @@ export class SegmentChoice {
 
   /**
    * Sorts rows by start, best first: labels A:B, then direction labels, then no label, then other labels; within a label, in the order of the
-   * estimator table.
+   * estimator table; equal ones by name, so that the order does not depend on which was written first.
    */
   static sort(rows: readonly SegmentRow[]): SegmentRow[] {
-    return [...rows].sort((a, b) =>
-      a.startNs === b.startNs ? rankOf(a) - rankOf(b) : a.startNs < b.startNs ? -1 : 1,
+    const ranked = rows.map((row) => ({ row, rank: rankOf(row) }));
+    ranked.sort((a, b) =>
+      a.row.startNs === b.row.startNs
+        ? a.rank - b.rank || byName(a.row.segment, b.row.segment)
+        : a.row.startNs < b.row.startNs
+          ? -1
+          : 1,
     );
+    return ranked.map(({ row }) => row);
   }
+}
+
+function byName(a: SegmentRow["segment"], b: SegmentRow["segment"]): number {
+  for (const part of ["from", "to", "label"] as const)
+    if (a[part] !== b[part]) return a[part] < b[part] ? -1 : 1;
+  return 0;
 }
 
 function rankOf({ segment, estimator }: SegmentRow): number {

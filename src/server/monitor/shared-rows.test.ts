@@ -3,12 +3,10 @@ import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, describe, expect, it } from "vitest";
-import { storeRows } from "../../../tests/support/store-rows.ts";
+import { PATH, pathRow, pathRows, SECOND_NS, SLOW, START_NS } from "../../../tests/support/path-rows.ts";
 import { later } from "../../base/time.ts";
-import { Combination } from "../../collect/combine.ts";
 import { INCIDENT_SETTINGS } from "../../network/incidents/incident.ts";
 import { DuckdbStore } from "../../results/duckdb-store.ts";
-import type { SegmentRow } from "../../results/rows.ts";
 import { Events } from "../events.ts";
 import { NetworkMonitor } from "./network-monitor.ts";
 import { SharedRows } from "./shared-rows.ts";
@@ -16,28 +14,7 @@ import { SharedRows } from "./shared-rows.ts";
 const root = mkdtempSync(join(tmpdir(), "hoptime-shared-rows-"));
 afterAll(() => rmSync(root, { recursive: true, force: true }));
 
-const START_NS = 1_750_000_000_000_000_000n;
-const SECOND_NS = 1_000_000_000n;
-const [template] = storeRows(0, 1).segments;
-const PATH = { name: "north", points: ["A", "B", "C"], estimator: null };
-const SLOW = { first: 60, last: 75 };
-
-function row(from: string, to: string, epoch: number): SegmentRow {
-  const combination = new Combination();
-  const isSlow = from === "B" && epoch >= SLOW.first && epoch < SLOW.last;
-  const meanNs = 1e6 + 2e4 * Math.sin(epoch * (from === "A" ? 1.3 : 1.7)) + (isSlow ? 5e6 : 0);
-  const mean = { valueNs: meanNs, lowNs: meanNs - 1e4, highNs: meanNs + 1e4 };
-  combination.add({ mean, stdev: mean, packets: 500, lost: 0, used: 500 });
-  const startNs = START_NS + BigInt(epoch) * SECOND_NS;
-  return {
-    ...(template as SegmentRow),
-    ...{ segment: { from, to, label: "" }, startNs, endNs: startNs + SECOND_NS, edges: 0 },
-    ...{ sent: 500, received: 500, lost: 0, dropped: null, cutShift: null, state: combination.state() },
-  };
-}
-
-const rows = (from: string, to: string, first: number, last: number) =>
-  Array.from({ length: last - first }, (_, i) => row(from, to, first + i));
+const rows = pathRows;
 
 describe("paths of workers that share their results", () => {
   it("are judged by all segments, and an incident is reported once, with the owner dying in the middle", async () => {
@@ -72,7 +49,7 @@ describe("paths of workers that share their results", () => {
     expect(monitors[1]?.open.length).toBeLessThanOrEqual(1);
     await results.write([...rows("A", "B", 90, 130), ...rows("B", "C", 90, 130)], []);
     await read(1);
-    expect(said).toEqual(["0 opened B:C", "1 closed B:C"]);
+    expect(said).toEqual(["0 opened B:C", "1 again B:C", "1 closed B:C"]);
     const [incident, ...more] = await results.incidents.list({ limit: 10 });
     expect(more).toEqual([]);
     expect(JSON.parse(incident?.body ?? "")).toMatchObject({ state: "closed", paths: ["north"] });
@@ -149,7 +126,7 @@ describe("paths of workers that share their results", () => {
     await results.write(rows("A", "B", 0, 9), []);
     expect(await shared.next()).toEqual([]);
     await results.write(rows("B", "C", 0, 4), []);
-    expect((await shared.next()).map((r) => r.startNs).reduce(later)).toBe(row("A", "B", 3).startNs);
+    expect((await shared.next()).map((r) => r.startNs).reduce(later)).toBe(pathRow("A", "B", 3).startNs);
     nowMs = 999;
     expect(await shared.next()).toEqual([]);
     await results.write(rows("B", "C", 4, 6), []);

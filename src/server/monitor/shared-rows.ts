@@ -1,7 +1,7 @@
 /**
- * Rows that several workers write to one store, read for the paths as they come (docs/decisions/0035). Segments of a path may be worked by different workers, one of them behind: rows are given out only
- * as far as every segment has come, so that an epoch of a path is judged with all of its segments, and in order: after a worker died, the next one writes later epochs before it has made those that
- * were open. A segment that stays away, or an epoch that is left out, is waited for a while, and then missing.
+ * Rows in the order of their epochs, for paths and alerts: what is judged must not depend on which row was written first (docs/decisions/0035). A late end completes an epoch after newer ones; after a
+ * worker died, the next one writes later epochs before it has made those that were open. Segments of a path may be worked by different workers, one of them behind: rows are given out only as far as
+ * every segment has come, so that an epoch of a path is judged with all of its segments. A segment that stays away, or an epoch that is left out, is waited for a while, and then missing.
  */
 import { earlier, later } from "../../base/time.ts";
 import type { ResultsStore } from "../../results/results-store.ts";
@@ -10,8 +10,9 @@ import type { SegmentRow } from "../../results/rows.ts";
 
 /** How long one segment waits for another, ms. */
 const WAIT_MS = 60_000;
-/** How long an epoch that is left out is waited for: longer than a lease and taking over. */
+/** How long an epoch that is left out is waited for: longer than a lease and taking over, and longer than it waits for its other end. */
 const GAP_MS = 30_000;
+const MAX_GAP_MS = 90_000;
 /** After one that never came, those of its series are not waited for: taps that pause often would hold up all paths. */
 const PAUSE_MS = 600_000;
 /** Of what was there before it was read, one that is older than this is not waited for. */
@@ -22,13 +23,20 @@ const FAR_NS = 9_000_000_000_000_000_000n;
 
 export interface SharedRowsOptions {
   results: ResultsStore;
-  /** The paths' segments: an epoch waits for all of them, whether they have rows yet or not. */
-  segments: readonly { from: string; to: string }[];
+  /** The paths' segments: an epoch waits for all of them, whether they have rows yet or not. Null: no segment waits for another. */
+  segments: readonly { from: string; to: string }[] | null;
   /** Is it one of those, or beside them? */
-  isWanted: (from: string, to: string) => boolean;
+  isWanted: (from: string, to: string, label: string, estimator: string) => boolean;
+  /** How much of a segment that is new here is read, ns. */
+  freshNs?: bigint | undefined;
   waitMs?: number | undefined;
   gapMs?: number | undefined;
-  nowMs?: () => number;
+  nowMs?: (() => number) | undefined;
+}
+
+/** How long to wait for an epoch that is left out where epochs wait so long for their other end. */
+export function gapMsOf(latenessNs: bigint): number {
+  return Math.min(MAX_GAP_MS, Math.max(GAP_MS, Number(latenessNs / 1_000_000n) + 15_000));
 }
 
 /** How far the rows of a segment, label and estimator are read. */
@@ -42,6 +50,8 @@ interface Series {
   gapMs: number | null;
   /** Until then no gap is waited for. */
   hastyMs: number;
+  /** Nothing was given out of it yet. */
+  isFresh: boolean;
 }
 
 export class SharedRows {
@@ -62,18 +72,19 @@ export class SharedRows {
 
   /** What has come since, as far as it may be judged; in no order. */
   async next(): Promise<SegmentRow[]> {
-    const { results, isWanted } = this.#options;
+    const { results, isWanted, freshNs = LOOK_NS } = this.#options;
     const spans: RowsFrom[] = [];
     for (const { from, to, label, estimators, firstNs, lastNs } of await results.segments()) {
-      if (!isWanted(from, to)) continue;
       const recentNs = later(firstNs, lastNs - LOOK_NS);
       for (const estimator of estimators) {
+        if (!isWanted(from, to, label, estimator)) continue;
         const names = { from, to, label, estimator };
         const read = this.#read.get(nameOf(names));
         if (read === undefined || lastNs > read.startNs)
           spans.push({
             ...names,
-            startNs: read === undefined ? recentNs : later(read.startNs + 1n, recentNs),
+            startNs:
+              read === undefined ? later(firstNs, lastNs - freshNs) : later(read.startNs + 1n, recentNs),
           });
       }
     }
@@ -82,28 +93,61 @@ export class SharedRows {
     return this.release();
   }
 
+  /** Drops what is known of segments: what they have is read anew. */
+  forget(isGone: (from: string, to: string) => boolean): void {
+    for (const name of this.#read.keys()) {
+      const [from = "", to = ""] = JSON.parse(name) as string[];
+      if (!isGone(from, to)) continue;
+      this.#read.delete(name);
+      this.#newest.delete(keyOfName(name));
+    }
+    this.#held = this.#held.filter(({ segment }) => !isGone(segment.from, segment.to));
+  }
+
   /** Rows that were read otherwise. */
   hold(rows: readonly SegmentRow[]): void {
-    const fresh = new Set<Series>();
     for (const row of [...rows].sort((a, b) => (a.startNs < b.startNs ? -1 : 1))) {
       const { segment, estimator, startNs, endNs } = row;
+      if (!this.#options.isWanted(segment.from, segment.to, segment.label, estimator)) continue;
       const name = nameOf({ ...segment, estimator });
       const known = this.#read.get(name);
       if (known && (startNs <= known.startNs || known.ahead.has(startNs))) continue;
       if (known) known.ahead.set(startNs, endNs);
-      else {
-        const series: Series = { startNs, endNs, ahead: new Map(), gapMs: null, hastyMs: 0 };
-        this.#read.set(name, series);
-        fresh.add(series);
-      }
+      else this.#read.set(name, { startNs, endNs, ahead: new Map(), gapMs: null, hastyMs: 0, isFresh: true });
       this.#silent.delete(keyOf(segment));
       this.#held.push(row);
     }
+  }
+
+  /** What may be judged by now; in no order. */
+  release(): SegmentRow[] {
+    for (const series of this.#read.values()) this.#join(series);
+    if (this.#options.segments === null)
+      return this.#take(
+        ({ segment, estimator, startNs }) =>
+          startNs <= (this.#read.get(nameOf({ ...segment, estimator }))?.startNs ?? 0n),
+      );
+    this.#look();
+    if (this.#held.length === 0) this.#movedMs = this.#nowMs();
+    else if (this.#nowMs() - this.#movedMs >= (this.#options.waitMs ?? WAIT_MS)) this.#giveUp();
+    const untilNs = this.#frontier();
+    const out = this.#take((row) => row.startNs <= untilNs);
+    if (out.length > 0) this.#movedMs = this.#nowMs();
+    return out;
+  }
+
+  #take(isFree: (row: SegmentRow) => boolean): SegmentRow[] {
+    const out = this.#held.filter(isFree);
+    if (out.length > 0) this.#held = this.#held.filter((row) => !isFree(row));
+    return out;
+  }
+
+  /** How far each segment is. */
+  #look(): void {
     this.#newest.clear();
     const gaps = new Map<string, bigint>();
-    for (const [name, series] of this.#read) {
-      this.#join(series, fresh.has(series));
-      const [key, { startNs, gapMs }] = [keyOfName(name), series];
+    for (const [name, { startNs, gapMs }] of this.#read) {
+      const key = keyOfName(name);
       if (gapMs !== null) gaps.set(key, earlier(startNs, gaps.get(key) ?? startNs));
       this.#newest.set(key, later(startNs, this.#newest.get(key) ?? 0n));
     }
@@ -112,9 +156,11 @@ export class SharedRows {
   }
 
   /** As far as no epoch is left out, or is waited for no longer. */
-  #join(series: Series, isFresh: boolean): void {
+  #join(series: Series): void {
+    if (series.ahead.size === 0) return;
     const nowMs = this.#nowMs();
-    const recentNs = isFresh ? [...series.ahead.keys()].reduce(later, 0n) - RECENT_NS : 0n;
+    const recentNs = series.isFresh ? [...series.ahead.keys()].reduce(later, 0n) - RECENT_NS : 0n;
+    series.isFresh = false;
     for (const [startNs, endNs] of [...series.ahead].sort(([a], [b]) => (a < b ? -1 : 1))) {
       // Taps that are started again begin in the middle of an epoch.
       const isLeftOut = 2n * (startNs - series.endNs) > endNs - startNs && startNs > recentNs;
@@ -129,19 +175,9 @@ export class SharedRows {
     }
   }
 
-  release(): SegmentRow[] {
-    if (this.#held.length === 0) this.#movedMs = this.#nowMs();
-    else if (this.#nowMs() - this.#movedMs >= (this.#options.waitMs ?? WAIT_MS)) this.#giveUp();
-    const untilNs = this.#frontier();
-    const out = this.#held.filter((row) => row.startNs <= untilNs);
-    if (out.length > 0) this.#movedMs = this.#nowMs();
-    this.#held = this.#held.filter((row) => row.startNs > untilNs);
-    return out;
-  }
-
   /** By segment: how far it is; 0 before its first row. */
   #reached(): [string, bigint][] {
-    const keys = new Set([...this.#options.segments.map(keyOf), ...this.#newest.keys()]);
+    const keys = new Set([...(this.#options.segments ?? []).map(keyOf), ...this.#newest.keys()]);
     return [...keys].map((key) => [key, this.#newest.get(key) ?? 0n]);
   }
 
