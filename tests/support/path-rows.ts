@@ -1,4 +1,4 @@
-/** Rows of the segments of a path A → B → C, whose second segment is slow for a while: for tests of paths and alerts. */
+/** Rows of the segments of a path A → B → C whose second segment is slow for a while: for tests of paths and alerts. */
 import { Combination } from "../../src/collect/combine.ts";
 import type { SegmentRow } from "../../src/results/rows.ts";
 import { storeRows } from "./store-rows.ts";
