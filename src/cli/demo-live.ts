@@ -5,7 +5,7 @@ import { later } from "../base/time.ts";
 import { INCIDENT_SETTINGS } from "../network/incidents/incident.ts";
 import { observeSimulated, type SimulatedTapsOptions, simulatedPoints } from "../observe/simulated-taps.ts";
 import { SegmentBoard } from "../present/text/segment-board.ts";
-import type { AlertRule } from "../server/alerts/alerts.ts";
+import type { AlertRule } from "../server/alerts/alert.ts";
 import { parseCondition } from "../server/alerts/condition.ts";
 import { startServer } from "../server/server.ts";
 import type { Scenario } from "../simulate/scenario.ts";

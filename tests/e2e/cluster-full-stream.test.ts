@@ -77,6 +77,10 @@ describe.skipIf(NO_NATS)("a stream that is full", () => {
     // What it has of the labelled segment is worked, though copies of the other cannot be made.
     await until(async () => (await rows(LABELLED)) >= 4);
     expect(sink.counts).toMatchObject({ dropped: 0, refused: 0 });
+    const acknowledged = async () =>
+      ((await (await fetch(`${worker?.url}/v1/health`)).json()) as { cluster: { acknowledged: number } })
+        .cluster.acknowledged;
+    await until(async () => (await acknowledged()) >= 8);
     // A record that comes over HTTP is not acknowledged either.
     const headers = { "content-type": BATCH_TYPE };
     const body = new Uint8Array(framed(load.epoch(EPOCHS)));

@@ -2,64 +2,25 @@
  * The collector's alerts: rules over result rows, points and incidents. The start and the end of an alert go to the log, to event listeners, to
  * webhooks and to /metrics, and are stored in the results.
  *
- * Rows are judged in the order of their epochs, each segment for itself (shared-rows.ts). In a cluster a worker judges the segments and points whose partitions it has. When it gets one, it begins with the alerts
+ * Rows are judged in the order of their epochs, each segment for itself (alert-rows.ts). In a cluster a worker judges the segments and points whose partitions it has. When it gets one, it begins with the alerts
  * in the results and the rows since, and comes to the state that the worker before it had.
  */
-import { earlier, formatDuration, later } from "../../base/time.ts";
+import { earlier, formatDuration } from "../../base/time.ts";
 import type { CollectedSegment } from "../../collect/collector.ts";
 import { isWhole } from "../../epoch/direction-label.ts";
 import type { ResultsStore } from "../../results/results-store.ts";
-import type { RowsFrom } from "../../results/row-selection.ts";
 import type { SegmentRow } from "../../results/rows.ts";
 import type { Events } from "../events.ts";
 import type { RowFollower } from "../monitor/follower.ts";
 import { incidentJson, incidentLine, type ReportedIncident } from "../monitor/incident-json.ts";
 import type { ReportedChange } from "../monitor/network-monitor.ts";
 import { SegmentChoice } from "../monitor/segment-choice.ts";
-import { gapMsOf, SharedRows } from "../monitor/shared-rows.ts";
-import { type Condition, QUANTITIES } from "./condition.ts";
+import { type Alert, type AlertRule, type AlertSettings, NO_ALERTS } from "./alert.ts";
+import { AlertRows, isAbout } from "./alert-rows.ts";
+import { QUANTITIES } from "./condition.ts";
 import { type RuleSettings, RuleState } from "./rule.ts";
 import { measuredIn } from "./values.ts";
-import { Webhook, type WebhookCounts, type WebhookOptions } from "./webhook.ts";
-
-export interface AlertRule {
-  name: string;
-  /** The condition as written in the configuration. */
-  when: string;
-  condition: Condition;
-  clear: number | null;
-  segment: CollectedSegment | null;
-  estimator: string | null;
-  forNs: bigint;
-  clearAfterNs: bigint;
-  to: readonly string[];
-}
-
-export interface AlertSettings {
-  rules: readonly AlertRule[];
-  notify: readonly Omit<WebhookOptions, "onLog">[];
-}
-
-export const NO_ALERTS: AlertSettings = { rules: [], notify: [] };
-
-/** An alert as it appears in answers and webhook messages (format hoptime.alert/1). */
-export interface Alert {
-  format: "hoptime.alert/1";
-  id: string;
-  name: string;
-  when: string;
-  state: "active" | "ended";
-  /** `A:B`, a point, or the id of an incident. */
-  target: string;
-  /** When the condition first held, when the alert began and when it ended, in ns since 1970. */
-  sinceNs: string;
-  beganNs: string;
-  endedNs: string | null;
-  /** The worst value so far: a delay in ns or a share from 0 to 1. Null for incidents. */
-  worst: number | null;
-  summary: string;
-  incident: unknown;
-}
+import { Webhook, type WebhookCounts } from "./webhook.ts";
 
 export interface AlertsOptions {
   results: ResultsStore;
@@ -87,11 +48,6 @@ export interface SharedAlerts {
 const MAX_TARGETS = 10_000;
 const REMEMBERED = 1000;
 const READ_MS = 1000;
-/** Rows read of a segment that is new here: as long as the longest rule waits, and this. */
-const FRESH_NS = 30_000_000_000n;
-/** Longest time of rows that are read for an alert that goes on. */
-const MAX_SINCE_NS = 86_400_000_000_000n;
-const FAR_NS = 9_000_000_000_000_000_000n;
 
 interface Target {
   state: RuleState;
@@ -106,9 +62,7 @@ export class Alerts implements RowFollower {
   #webhooks: Webhook[] = [];
   readonly #targets = new Map<string, Target>();
   #choices = new Map<string, SegmentChoice>();
-  #rows: SharedRows;
-  /** Segments whose rows were read from the results so far. */
-  #known = new Set<string>();
+  readonly #rows: AlertRows;
   /** The last alert of each rule and target, from the results. */
   #stored = new Map<string, Alert>();
   /** To be written to the results. */
@@ -120,7 +74,12 @@ export class Alerts implements RowFollower {
 
   private constructor(options: AlertsOptions) {
     this.#options = options;
-    this.#rows = this.#newRows();
+    const { results, latenessNs, shared } = options;
+    this.#rows = new AlertRows({
+      ...{ results, latenessNs, owns: shared?.owns ?? (() => true) },
+      rules: () => this.#settings.rules,
+      activeSince: (segment) => this.#activeSince(segment),
+    });
     this.#change(options.settings);
   }
 
@@ -132,7 +91,7 @@ export class Alerts implements RowFollower {
       if (!alerts.#ruleOf(alert)) alerts.#end(alert, options.nowNs());
       else if (!options.shared) alerts.#active.set(alert.id, alert);
     }
-    if (!options.shared) await alerts.#readFresh();
+    if (!options.shared) await alerts.#rows.readFresh(async () => undefined);
     await alerts.#write();
     return alerts;
   }
@@ -166,7 +125,7 @@ export class Alerts implements RowFollower {
   }
 
   async take(rows: readonly SegmentRow[]): Promise<void> {
-    if (this.#options.shared || !this.#hasThresholds) return;
+    if (this.#options.shared || !this.#rows.areWanted) return;
     this.#rows.hold(rows);
     await this.#judge(this.#rows.release());
   }
@@ -193,73 +152,12 @@ export class Alerts implements RowFollower {
     await this.#write();
     if (shared) this.#giveUp(shared);
     await this.#judgeSilent();
-    if (!this.#hasThresholds) return;
+    if (!this.#rows.areWanted) return;
     if (!shared) return await this.#judge(this.#rows.release());
     if (performance.now() - this.#readMs < (shared.readMs ?? READ_MS)) return;
     this.#readMs = performance.now();
-    await this.#readFresh();
+    await this.#rows.readFresh(() => this.#readStored());
     await this.#judge(await this.#rows.next());
-  }
-
-  get #hasThresholds(): boolean {
-    return this.#settings.rules.some(
-      ({ condition }) => condition.kind === "threshold" && condition.quantity !== "silent",
-    );
-  }
-
-  #newRows(): SharedRows {
-    const { results, latenessNs } = this.#options;
-    const gapMs = latenessNs === undefined ? undefined : gapMsOf(latenessNs);
-    const isWanted = (from: string, to: string, label: string, estimator: string) =>
-      this.#isWanted({ from, to, label }, estimator);
-    return new SharedRows({ results, segments: null, isWanted, gapMs, freshNs: FRESH_NS });
-  }
-
-  #isWanted(segment: CollectedSegment, estimator: string): boolean {
-    const { shared } = this.#options;
-    if (shared && !shared.owns(segment.to)) return false;
-    return this.#settings.rules.some(
-      (rule) =>
-        rule.condition.kind === "threshold" &&
-        rule.condition.quantity !== "silent" &&
-        isAbout(rule, segment) &&
-        (rule.estimator ?? estimator) === estimator,
-    );
-  }
-
-  /** Segments that are new here: rows since their alerts began, or since the longest rule may have begun to hold. */
-  async #readFresh(): Promise<void> {
-    const { results } = this.#options;
-    const all = (await results.segments()).filter(
-      (s) => !this.#known.has(JSON.stringify([s.from, s.to, s.label])),
-    );
-    const fresh = all.flatMap(({ from, to, label, estimators, lastNs }) =>
-      estimators
-        .filter((estimator) => this.#isWanted({ from, to, label }, estimator))
-        .map((estimator) => ({ from, to, label, estimator, lastNs })),
-    );
-    if (fresh.length === 0) return;
-    await this.#readStored();
-    const waits =
-      this.#settings.rules.map((r) => later(r.forNs, r.clearAfterNs)).reduce(later, 0n) + FRESH_NS;
-    const rows: SegmentRow[] = [];
-    const spans: RowsFrom[] = [];
-    for (const { lastNs, ...names } of fresh) {
-      const beganNs = this.#activeSince(names);
-      const startNs = lastNs - waits;
-      if (beganNs === null || beganNs >= startNs) spans.push({ ...names, startNs });
-      else
-        rows.push(
-          ...(await results.segmentRows(
-            { ...names, fromNs: later(beganNs, lastNs - MAX_SINCE_NS), toNs: lastNs },
-            0,
-          )),
-        );
-    }
-    spans.sort((a, b) => (a.startNs < b.startNs ? -1 : 1));
-    if (spans.length > 0) rows.push(...(await results.rowsOf(spans, FAR_NS, 0)));
-    for (const { from, to, label } of fresh) this.#known.add(JSON.stringify([from, to, label]));
-    this.#rows.hold(rows);
   }
 
   /** When the oldest alert of a segment began that goes on; null: there is none. */
@@ -283,6 +181,8 @@ export class Alerts implements RowFollower {
       // Each list is newest first.
       if (!this.#stored.has(key)) this.#stored.set(key, alert);
     }
+    for (const alert of this.#unwritten.values())
+      this.#stored.set(JSON.stringify([alert.name, alert.target]), alert);
   }
 
   /** Drops what belongs to partitions that another worker has now. */
@@ -296,11 +196,7 @@ export class Alerts implements RowFollower {
     }
     const paths = ownsPaths();
     for (const { id, incident } of this.active) if (incident !== null && !paths) this.#active.delete(id);
-    this.#rows.forget((_, to) => !owns(to));
-    for (const name of this.#known) {
-      const [, to = ""] = JSON.parse(name) as string[];
-      if (!owns(to)) this.#known.delete(name);
-    }
+    this.#rows.giveUp();
   }
 
   /** Checks the `silent` rules: points that have not been heard from. */
@@ -478,12 +374,6 @@ function thresholdOf({ condition, clear, forNs, clearAfterNs }: AlertRule): Rule
 function sameRule(a: AlertRule | undefined, b: AlertRule): boolean {
   const text = (r: AlertRule) => JSON.stringify(r, (_, v: unknown) => (typeof v === "bigint" ? `${v}` : v));
   return a !== undefined && text(a) === text(b);
-}
-
-function isAbout({ segment }: AlertRule, { from, to, label }: CollectedSegment): boolean {
-  if (!segment) return true;
-  if (segment.from !== from || segment.to !== to) return false;
-  return segment.label === "" ? isWhole(label, from, to) : label === segment.label;
 }
 
 function isOf({ from, to }: CollectedSegment, { segment, candidates }: ReportedIncident): boolean {

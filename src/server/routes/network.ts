@@ -3,7 +3,7 @@ import Type, { type Static } from "typebox";
 import { invalidValue, UsageError } from "../../base/errors.ts";
 import { parseTime } from "../../base/time.ts";
 import type { HappeningPlace } from "../../results/happenings.ts";
-import type { Alert } from "../alerts/alerts.ts";
+import type { Alert } from "../alerts/alert.ts";
 import { coverageOf } from "../coverage.ts";
 import type { IncidentJson } from "../monitor/incident-json.ts";
 import { LATENCY, NS, orNull } from "./answers.ts";
