@@ -58,7 +58,7 @@ export class SharedRows {
   readonly #options: SharedRowsOptions;
   /** By segment, label and estimator. */
   readonly #read = new Map<string, Series>();
-  /** The same by segment: how far each is. */
+  /** How far each segment is: where its last row ends. */
   readonly #newest = new Map<string, bigint>();
   /** They were waited for; until they come. */
   readonly #silent = new Set<string>();
@@ -131,7 +131,7 @@ export class SharedRows {
     if (this.#held.length === 0) this.#movedMs = this.#nowMs();
     else if (this.#nowMs() - this.#movedMs >= (this.#options.waitMs ?? WAIT_MS)) this.#giveUp();
     const untilNs = this.#frontier();
-    const out = this.#take((row) => row.startNs <= untilNs);
+    const out = this.#take((row) => row.startNs < untilNs);
     if (out.length > 0) this.#movedMs = this.#nowMs();
     return out;
   }
@@ -146,13 +146,13 @@ export class SharedRows {
   #look(): void {
     this.#newest.clear();
     const gaps = new Map<string, bigint>();
-    for (const [name, { startNs, gapMs }] of this.#read) {
+    for (const [name, { endNs, gapMs }] of this.#read) {
       const key = keyOfName(name);
-      if (gapMs !== null) gaps.set(key, earlier(startNs, gaps.get(key) ?? startNs));
-      this.#newest.set(key, later(startNs, this.#newest.get(key) ?? 0n));
+      if (gapMs !== null) gaps.set(key, earlier(endNs, gaps.get(key) ?? endNs));
+      this.#newest.set(key, later(endNs, this.#newest.get(key) ?? 0n));
     }
     // Other estimators of the segment do not go on without it.
-    for (const [key, startNs] of gaps) this.#newest.set(key, startNs);
+    for (const [key, endNs] of gaps) this.#newest.set(key, endNs);
   }
 
   /** As far as no epoch is left out, or is waited for no longer. */
@@ -184,7 +184,7 @@ export class SharedRows {
   /** Those that are behind are not waited for any longer. */
   #giveUp(): void {
     const lastNs = this.#held.map((row) => row.startNs).reduce(later, 0n);
-    for (const [key, ns] of this.#reached()) if (ns < lastNs) this.#silent.add(key);
+    for (const [key, ns] of this.#reached()) if (ns <= lastNs) this.#silent.add(key);
   }
 
   /** Every segment that is waited for has come so far. */
