@@ -3,10 +3,10 @@
  * the same time and flow, the first in the file is the first that was matched.
  */
 import { Kernels } from "../base/kernels.ts";
-import { META_HIGH, type PacketBatch } from "../capture/batch.ts";
 import { compileFilter } from "../capture/filter/filter.ts";
 
 import type { FlowKeySpec } from "../capture/flow/flow-key.ts";
+import { keyHash, rowHash } from "../capture/flow/row-hash.ts";
 import { type CaptureOptions, CaptureReader } from "../capture/reader.ts";
 import { parseCapturePath } from "../capture/source/capture-path.ts";
 
@@ -162,25 +162,4 @@ function isAmong(sorted: Float64Array, value: number): boolean {
     else high = middle;
   }
   return sorted[low] === value;
-}
-
-/** Hashes a key's words, to distinguish flows of one instant; leaves out words that IPv4 does not use. */
-function keyHash(words: ArrayLike<number>, at: number): number {
-  const used = ((words[at + 1] ?? 0) & META_HIGH.ipv6) === 0 ? 4 : 10;
-  let hash = 0x811c_9dc5;
-  for (let w = 0; w < used; w++) hash = mix(hash, words[at + w] ?? 0);
-  return hash >>> 0;
-}
-
-function rowHash({ meta, addrA, addrB, addrC, addrD }: PacketBatch, row: number): number {
-  const ipv6 = (meta[2 * row + 1]! & META_HIGH.ipv6) !== 0;
-  let hash = 0x811c_9dc5;
-  for (const column of ipv6 ? [meta, addrA, addrB, addrC, addrD] : [meta, addrA])
-    hash = mix(mix(hash, column[2 * row]!), column[2 * row + 1]!);
-  return hash >>> 0;
-}
-
-function mix(hash: number, word: number): number {
-  const product = Math.imul(hash ^ word, 0x9e37_79b1);
-  return product ^ (product >>> 15);
 }

@@ -17,12 +17,11 @@ export function lossDoubt(
   const [near, far] = way === "forward" ? ["first", "second"] : ["second", "first"];
   const receiver = way === "forward" ? report.after : report.before;
   const { lost, appeared, matched, sent, received } = segment;
-  if (matched === 0) {
-    return received === 0
-      ? null
-      : `no packet of the ${near} capture was found in the ${far}: addresses or ports are rewritten (NAT), one point sees a tunnel (‘inner’), or the captures are of different traffic or times`;
-  }
+  if (matched === 0 && received === 0) return null;
   if (way === "forward" && report.lossCause !== undefined) return report.lossCause;
+  if (matched === 0) {
+    return `no packet of the ${near} capture was found in the ${far}: addresses or ports are rewritten (NAT), one point sees a tunnel (‘inner’), or the captures are of different traffic or times`;
+  }
   if (Math.min(lost, appeared) > MUCH_UNMATCHED * Math.min(sent, received)) {
     return `${countOf(appeared, "packet")} only in the ${far} capture, and ${formatCount(lost)} missing there: part of the traffic is rewritten on the way (NAT), merged or split (offload), or in a tunnel at one point (‘inner’)`;
   }

@@ -118,6 +118,28 @@ export class PacketLog {
     else this.#lone.set(name, [id]);
   }
 
+  /** Adds the row of an unmatched packet, which can be replaced like the others. */
+  addLone({ side, timeNs, flow, fate }: { side: 0 | 1; timeNs: number; flow: number; fate: number }): void {
+    this.#lone ??= this.#loneRows();
+    const [beforeNs, afterNs] = side === 0 ? [timeNs, Number.NaN] : [Number.NaN, timeNs];
+    const name = `${side},${timeNs},${flow},${fate}`;
+    const same = this.#lone.get(name);
+    if (same) same.push(this.count);
+    else this.#lone.set(name, [this.count]);
+    this.add({ beforeNs, afterNs, flow, fate, packets: 1, frames: null });
+  }
+
+  /** Sets the number of packets on the wire of matched rows: by flow and time at BEFORE. */
+  countMatched(packets: ReadonlyMap<string, number>): void {
+    if (packets.size === 0) return;
+    for (let id = 0; id < this.count; id++) {
+      const fate = this.fate[id];
+      if (fate !== FATE.forward && fate !== FATE.reverse && fate !== FATE.ambiguous) continue;
+      const known = packets.get(`${this.flow[id]},${this.beforeNs[id]}`);
+      if (known !== undefined) this.#wire.set(id, known);
+    }
+  }
+
   add({ beforeNs, afterNs, flow, fate, packets, frames }: ResolvedRow): void {
     this.#makeRoom(1);
     const n = this.count++;

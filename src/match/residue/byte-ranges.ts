@@ -6,13 +6,16 @@
  * rest counts as lost, in packets on the wire.
  */
 import type { LonePacket } from "./collect.ts";
+import { TWICE_NS } from "./copies.ts";
 
 /** Payloads longer than any frame of 1,500 bytes carries must have been merged, unless frames are larger. */
 const ORDINARY_PAYLOAD = 1460;
 const JUMBO_PAYLOAD = 8960;
-
-/** Maximum time between a packet and its copy by a mirror. */
-const TWICE_NS = 1e6;
+const SHORTEST_STEP = 64;
+/** Share of the offsets that are a multiple of the payload on the wire: retransmissions may begin anywhere. */
+const MOST_OFFSETS = 0.9;
+/** Number of lengths or offsets examined. */
+const MAX_LENGTHS = 10_000;
 
 /** A captured packet: its time, and its index among the packets of its flow and side. */
 export interface Sighting {
@@ -24,7 +27,7 @@ export interface Sighting {
 export interface Piece {
   sent: Sighting;
   arrived: Sighting;
-  /** Number of packets on the wire that contained them; 0 for less than half of one. */
+  /** Number of packets on the wire whose last byte is among them. */
   packets: number;
   /** The last byte of one of the packets is included: it gives the delay. */
   last: boolean;
@@ -46,6 +49,8 @@ export interface MergedFlow {
   arrivedTwice: { seen: Sighting; packets: number }[];
   sentTwice: { seen: Sighting; packets: number }[];
   bytes: number;
+  /** Payload of a full packet on the wire. */
+  wirePayload: number;
 }
 
 interface Segment extends Sighting {
@@ -54,17 +59,19 @@ interface Segment extends Sighting {
   /** Position in the stream, unwrapped. */
   from: number;
   to: number;
-  /** Number of its bytes matched with a partner. */
-  met: number;
-  /** Number of its bytes whose packets were counted. */
-  counted: number;
+  /** Its bytes matched with a partner. */
+  met: Range[];
+  /** Payload of its packets on the wire, and their number. */
+  wirePayload: number;
   packets: number;
 }
+
+type Range = [number, number];
 
 interface Overlap {
   from: Segment;
   to: Segment;
-  bytes: number;
+  bytes: Range[];
   last: boolean;
 }
 
@@ -75,26 +82,30 @@ export function matchRanges(
   arrived: readonly LonePacket[],
   windowNs: number,
 ): MergedFlow | null {
-  const wirePayload = payloadOnWire(sent, arrived);
   const origin = sent[0]?.tcp?.sequence ?? 0;
-  const [from, to] = [segmentsOf(sent, origin, wirePayload), segmentsOf(arrived, origin, wirePayload)];
+  const [from, to] = [segmentsOf(sent, origin), segmentsOf(arrived, origin)];
+  const wirePayload = payloadOnWire(from, to, windowNs);
+  for (const s of [...from, ...to]) {
+    s.wirePayload = wirePayload;
+    s.packets = Math.max(1, Math.ceil((s.to - s.from) / wirePayload));
+  }
   const sentTwice = besideEqual(from);
   const once = from.filter((s) => !sentTwice.has(s));
   const overlaps = join(once, to, windowNs);
-  const met = [...from, ...to].some((s) => s.met > 0);
+  const met = [...from, ...to].some((s) => s.met.length > 0);
   if (!met) return null;
   const total = (list: Segment[], pick: (s: Segment) => number) => list.reduce((n, s) => n + pick(s), 0);
   // Segments lost completely also count in packets on the wire.
   const arrivedTwice = copiesIn(to, windowNs);
-  const touched = once.filter((s) => s.met > 0 || s.packets > 1);
-  const reached = to.filter((s) => (s.met > 0 || s.packets > 1) && !arrivedTwice.has(s));
+  const touched = once.filter((s) => s.met.length > 0 || s.packets > 1);
+  const reached = to.filter((s) => (s.met.length > 0 || s.packets > 1) && !arrivedTwice.has(s));
   const matched = Math.max(total(touched, matchedOf), 0);
   return {
     flow,
     pieces: overlaps.map(({ from: s, to: a, bytes, last }) => ({
       sent: s,
       arrived: a,
-      packets: shareOf(s, bytes),
+      packets: endsIn(s, bytes),
       last,
     })),
     matched,
@@ -105,7 +116,8 @@ export function matchRanges(
     arrivals: reached.map((s) => ({ arrived: s, appeared: s.packets - matchedOf(s) })),
     arrivedTwice: [...arrivedTwice].map((s) => ({ seen: s, packets: s.packets })),
     sentTwice: [...sentTwice].map((s) => ({ seen: s, packets: s.packets })),
-    bytes: total(from, (s) => s.met),
+    bytes: total(from, (s) => s.met.reduce((n, [x, y]) => n + y - x, 0)),
+    wirePayload,
   };
 }
 
@@ -123,11 +135,11 @@ function besideEqual(segments: readonly Segment[]): Set<Segment> {
 
 /** Returns segments without any matched byte, all of whose bytes were matched in others around that time. */
 function copiesIn(segments: readonly Segment[], withinNs: number): Set<Segment> {
-  const met = segments.filter((s) => s.met > 0).sort((a, b) => a.from - b.from);
+  const met = segments.filter((s) => s.met.length > 0).sort((a, b) => a.from - b.from);
   const longest = met.reduce((n, s) => Math.max(n, s.to - s.from), 0);
   const copies = new Set<Segment>();
   for (const s of segments) {
-    if (s.met > 0) continue;
+    if (s.met.length > 0) continue;
     let missing: Range[] = [[s.from, s.to]];
     for (let i = firstFrom(met, s.from - longest); missing.length > 0; i++) {
       const other = met[i];
@@ -152,48 +164,84 @@ function firstFrom(byPlace: readonly Segment[], from: number): number {
   return low;
 }
 
-/** Number of packets on the wire for its matched bytes. */
-const matchedOf = (s: Segment) => Math.round((s.packets * s.met) / (s.to - s.from));
+/** Number of packets on the wire with a matched last byte. */
+const matchedOf = (s: Segment) => endsIn(s, s.met);
 
-/** Returns the whole number of packets for `bytes` more of it, such that all its pieces add up to what was matched. */
-function shareOf(s: Segment, bytes: number): number {
-  const before = Math.round((s.packets * s.counted) / (s.to - s.from));
-  s.counted += bytes;
-  return Math.round((s.packets * s.counted) / (s.to - s.from)) - before;
+/** Number of packets of a segment that end in these ranges: all are full but the last one. */
+function endsIn({ from, to, wirePayload, packets }: Segment, ranges: readonly Range[]): number {
+  let ends = 0;
+  for (let k = 1; k <= packets; k++) {
+    const end = Math.min(to, from + k * wirePayload);
+    if (ranges.some(([x, y]) => x < end && end <= y)) ends++;
+  }
+  return ends;
 }
 
 /**
- * Returns the payload of a full packet on the wire: the longest at the point with the shorter ones, if these fit ordinary frames; otherwise the longest seen
- * that a frame carries.
+ * Returns the payload of a full packet on the wire: the longest at the point with the shorter ones, if these fit ordinary frames. If both points merge, segments
+ * begin inside others after a number of full packets; otherwise, the longest seen that a frame carries.
  */
-function payloadOnWire(sent: readonly LonePacket[], arrived: readonly LonePacket[]): number {
-  const longest = (list: readonly LonePacket[]) => list.reduce((n, p) => Math.max(n, p.payload), 0);
+function payloadOnWire(sent: readonly Segment[], arrived: readonly Segment[], windowNs: number): number {
+  const longest = (list: readonly Segment[]) => list.reduce((n, s) => Math.max(n, s.to - s.from), 0);
   const finer = Math.min(longest(sent), longest(arrived));
   if (finer > 0 && finer <= ORDINARY_PAYLOAD) return finer;
-  const lengths = [...sent, ...arrived].map((p) => p.payload).filter((n) => n > 0);
+  const lengths = [...sent, ...arrived].map((s) => s.to - s.from);
   const ordinary = lengths.filter((n) => n <= ORDINARY_PAYLOAD);
-  if (ordinary.length > 0) return Math.max(...ordinary.slice(0, 10_000));
+  const known = Math.max(0, ...ordinary.slice(0, MAX_LENGTHS));
+  const offsets = offsetsInside(sent, arrived, windowNs);
+  if (offsets.length > 0) return commonStep(offsets, known);
+  if (known > 0) return known;
   const jumbo = lengths.filter((n) => n <= JUMBO_PAYLOAD);
   // All are merged: the packet size is unknown.
-  return jumbo.length > 0 ? Math.max(...jumbo.slice(0, 10_000)) : ORDINARY_PAYLOAD - 12;
+  return jumbo.length > 0 ? Math.max(...jumbo.slice(0, MAX_LENGTHS)) : ORDINARY_PAYLOAD - 12;
 }
 
-function segmentsOf(packets: readonly LonePacket[], origin: number, wirePayload: number): Segment[] {
+/** Returns how far inside segments of the other point some begin. */
+function offsetsInside(sent: readonly Segment[], arrived: readonly Segment[], windowNs: number): number[] {
+  const offsets: number[] = [];
+  for (const [outer, inner] of [
+    [sent, arrived],
+    [arrived, sent],
+  ] as const) {
+    const byPlace = [...inner].sort((a, b) => a.from - b.from);
+    for (const s of outer)
+      for (let i = firstFrom(byPlace, s.from + 1); offsets.length < MAX_LENGTHS; i++) {
+        const other = byPlace[i];
+        if (!other || other.from >= s.to) break;
+        if (Math.abs(other.timeNs - s.timeNs) <= windowNs) offsets.push(other.from - s.from);
+      }
+  }
+  return offsets;
+}
+
+/** Returns the longest payload of an ordinary frame that nearly all offsets are a multiple of: `known` if it is one, else the part of a short offset; `known` or
+ * a usual one if there is none. */
+function commonStep(offsets: readonly number[], known: number): number {
+  const isCommon = (step: number) =>
+    offsets.filter((n) => n % step === 0).length >= MOST_OFFSETS * offsets.length;
+  if (known >= SHORTEST_STEP && isCommon(known)) return known;
+  const shortest = [...offsets].sort((a, b) => a - b)[Math.floor((1 - MOST_OFFSETS) * offsets.length)] ?? 0;
+  for (let parts = Math.ceil(shortest / ORDINARY_PAYLOAD); shortest / parts >= SHORTEST_STEP; parts++)
+    if (shortest % parts === 0 && isCommon(shortest / parts)) return shortest / parts;
+  return known > 0 ? known : ORDINARY_PAYLOAD - 12;
+}
+
+function segmentsOf(packets: readonly LonePacket[], origin: number): Segment[] {
   let offset = 0;
   return packets.flatMap((p, number) => {
     if (p.payload <= 0) return [];
-    const packets = Math.max(1, Math.ceil(p.payload / wirePayload));
     // Sequence numbers wrap: take the position closest to the previous segment.
     const from = p.tcp ? offset + ((p.tcp.sequence - origin - offset) | 0) : 0;
     offset = from;
     const place = { from, to: from + p.payload };
-    return [{ timeNs: p.timeNs, number, mark: p.mark, ...place, met: 0, counted: 0, packets }];
+    return [
+      { timeNs: p.timeNs, number, mark: p.mark, ...place, met: [], wirePayload: p.payload, packets: 1 },
+    ];
   });
 }
 
 /** Assigns arriving bytes to their latest earlier transmission. */
 function join(sent: Segment[], arrived: Segment[], windowNs: number): Overlap[] {
-  const taken = new Map<Segment, [number, number][]>();
   const overlaps: Overlap[] = [];
   // In stream order, to find those that overlap; the longest one limits how far back to look.
   const byPlace = [...sent].sort((a, b) => a.from - b.from);
@@ -208,25 +256,21 @@ function join(sent: Segment[], arrived: Segment[], windowNs: number): Overlap[] 
       if (s.to > a.from && Math.abs(a.timeNs - s.timeNs) <= windowNs) overlapping.push(s);
     }
     overlapping.sort((x, y) => y.timeNs - x.timeNs);
-    let missing: [number, number][] = [[a.from, a.to]];
+    let missing: Range[] = [[a.from, a.to]];
     for (const s of overlapping) {
-      const free = subtract([[Math.max(s.from, a.from), Math.min(s.to, a.to)]], taken.get(s) ?? []);
+      const free = subtract([[Math.max(s.from, a.from), Math.min(s.to, a.to)]], s.met);
       const got = intersect(free, missing);
-      const bytes = got.reduce((n, [x, y]) => n + y - x, 0);
-      if (bytes === 0) continue;
-      taken.set(s, [...(taken.get(s) ?? []), ...got]);
+      if (got.length === 0) continue;
       missing = subtract(missing, got);
-      s.met += bytes;
-      a.met += bytes;
+      s.met.push(...got);
+      a.met.push(...got);
       // The last byte of both, or of a shorter segment that ends where the longer one does.
       const last = s.to === a.to && got.some(([, end]) => end === a.to);
-      overlaps.push({ from: s, to: a, bytes, last });
+      overlaps.push({ from: s, to: a, bytes: got, last });
     }
   }
   return overlaps;
 }
-
-type Range = [number, number];
 
 function subtract(ranges: readonly Range[], cut: readonly Range[]): Range[] {
   let left = [...ranges];

@@ -18,10 +18,10 @@ interface Cut {
   ends: boolean;
 }
 
-/** Maximum number of long datagrams tried as owner of pieces, from the last owner on. */
-const MAX_LOOKED_AT = 64;
-/** If this share of the complete runs of pieces begins with the number of a long datagram, the numbers are used. */
-const NUMBERED = 0.9;
+/** Numbers are used if they fit for this share of the pieces, and for this many times those that they fit for by chance. */
+const NUMBERED = 0.8;
+const TIMES_CHANCE = 2;
+const HALF_OF_NUMBERS = 0x8000;
 
 /** Returns null if no datagram was split. */
 export function matchPieces(
@@ -33,12 +33,10 @@ export function matchPieces(
   const atSender = longest(sent) >= longest(arrived);
   const [long, short] = atSender ? [sent, arrived] : [arrived, sent];
   const size = longest(short);
-  const runs = atSender ? runsOf(short, size) : [];
   const cuts =
     byContent(long, short, size, windowNs) ??
-    (runs.length > 0 && areNumbered(long, short, runs, size)
-      ? byNumber(long, short, runs, size, windowNs)
-      : bySum(long, short, windowNs));
+    byNumber(long, short, size, windowNs) ??
+    bySum(long, short, windowNs);
   if (cuts.length === 0) return null;
   const merged: MergedFlow = {
     flow,
@@ -51,6 +49,7 @@ export function matchPieces(
     arrivedTwice: [],
     sentTwice: [],
     bytes: 0,
+    wirePayload: size,
   };
   for (const cut of cuts) addCut(merged, cut, long, short, atSender);
   // Datagrams lost completely also count in packets on the wire.
@@ -92,94 +91,83 @@ function addCut(
     merged.resolved.push({ sent: p, lost: atSender ? pieces - parts.length : 0 });
 }
 
-interface Run {
-  from: number;
-  to: number;
-}
-
-/** Pieces with ascending numbers, up to one shorter than the others. */
-function runsOf(short: readonly LonePacket[], size: number): Run[] {
-  const runs: Run[] = [];
-  let from = 0;
-  for (let i = 0; i < short.length; i++) {
-    const [{ ipid = null, payload = 0 } = {}, next] = [short[i], short[i + 1]];
-    if (ipid === null) return [];
-    const rises = next?.ipid != null && ((next.ipid - ipid) & 0xffff) - 1 < 0x7fff && next.ipid !== ipid;
-    if (payload === size && rises) continue;
-    runs.push({ from, to: i + 1 });
-    from = i + 1;
-  }
-  return runs;
-}
-
-function areNumbered(
-  long: readonly LonePacket[],
-  short: readonly LonePacket[],
-  runs: readonly Run[],
-  size: number,
-): boolean {
-  const numbers = new Set(long.map((p) => p.ipid));
-  const complete = runs.filter(({ from, to }) => {
-    const last = short[to - 1];
-    return to - from > 1 && last !== undefined && last.payload < size;
-  });
-  const tested = complete.length > 0 ? complete : runs.filter(({ from, to }) => to - from > 1);
-  const fit = tested.filter(({ from }) => numbers.has(short[from]?.ipid ?? null));
-  return tested.length > 0 && fit.length >= NUMBERED * tested.length;
-}
-
-/** Assigns each run of pieces to the long datagram whose numbers it continues: preferably to one with the number that it begins with. */
+/**
+ * Assigns each piece to the long datagram whose numbers include its own, and which has a piece of that length there. Identifications repeat: of several, the one
+ * whose delay is closest to that of pieces with one possible datagram. Returns null if pieces are not numbered that way.
+ */
 function byNumber(
   long: readonly LonePacket[],
   short: readonly LonePacket[],
-  runs: readonly Run[],
   size: number,
   windowNs: number,
-): Cut[] {
-  const cuts: Cut[] = [];
-  let next = 0;
-  for (const run of runs) {
-    let found: Cut | null = null;
-    for (let w = next; w < Math.min(long.length, next + MAX_LOOKED_AT); w++) {
-      const whole = long[w];
-      const first = short[run.from];
-      if (!whole || !first || whole.timeNs > first.timeNs + windowNs) break;
-      if (first.timeNs - whole.timeNs > windowNs) continue;
-      const ends = placesIn(whole, short, run, size);
-      if (ends === null) continue;
-      const cut = { whole: w, parts: range(run), pieces: Math.ceil(whole.payload / size), ends };
-      found ??= cut;
-      if (whole.ipid !== first.ipid) continue;
-      found = cut;
-      break;
+): Cut[] | null {
+  const byId = new Map<number, number[]>();
+  for (const [whole, { ipid }] of long.entries())
+    if (ipid !== null) byId.set(ipid, [...(byId.get(ipid) ?? []), whole]);
+  const most = Math.ceil(longest(long) / size);
+  const numbered = { long, byId, size, most, windowNs };
+  const slots = short.map((piece) => slotsOf(piece, numbered));
+  const fitting = slots.filter((list) => list.length > 0).length;
+  // Other numbers show how many would fit by chance.
+  const byChance = short.filter((p) => slotsOf(p, numbered, HALF_OF_NUMBERS).length > 0).length;
+  if (fitting < NUMBERED * short.length || fitting < TIMES_CHANCE * byChance) return null;
+  const delayOf = (place: number, { whole }: Slot) =>
+    (short[place]?.timeNs ?? 0) - (long[whole]?.timeNs ?? 0);
+  const sure = slots.flatMap((list, place) => (list.length === 1 ? list.map((s) => delayOf(place, s)) : []));
+  const usualNs = sure.sort((a, b) => a - b)[sure.length >> 1] ?? 0;
+  const found = new Map<number, { place: number; piece: number }[]>();
+  const taken = new Set<string>();
+  for (const [place, list] of slots.entries()) {
+    const away = (slot: Slot) => Math.abs(delayOf(place, slot) - usualNs);
+    const [slot] = list
+      .filter(({ whole, piece }) => !taken.has(`${whole},${piece}`))
+      .sort((a, b) => away(a) - away(b));
+    if (!slot) continue;
+    taken.add(`${slot.whole},${slot.piece}`);
+    found.set(slot.whole, [...(found.get(slot.whole) ?? []), { place, piece: slot.piece }]);
+  }
+  return cutsOf(found, long, size);
+}
+
+interface Numbered {
+  long: readonly LonePacket[];
+  byId: ReadonlyMap<number, number[]>;
+  size: number;
+  /** Number of pieces of the longest datagram. */
+  most: number;
+  windowNs: number;
+}
+
+/** Returns the positions in long datagrams that have the number, the length and, at the start of one, the first bytes of a piece. */
+function slotsOf(p: LonePacket, { long, byId, size, most, windowNs }: Numbered, shift = 0): Slot[] {
+  if (p.ipid === null) return [];
+  const slots: Slot[] = [];
+  for (let piece = 0; piece < most; piece++)
+    for (const whole of byId.get((p.ipid - piece + shift) & 0xffff) ?? []) {
+      const { payload = 0, timeNs = 0, content = null } = long[whole] ?? {};
+      const length = Math.min(size, payload - piece * size);
+      if (payload <= size || p.payload !== length || Math.abs(p.timeNs - timeNs) > windowNs) continue;
+      if (piece > 0 || beginsAlike(p.content, content)) slots.push({ whole, piece });
     }
-    if (found === null) continue;
-    next = found.whole + 1;
-    cuts.push(found);
-  }
-  return cuts;
+  return slots;
 }
 
-/** Returns whether the last piece of `whole` is in the run; null if the run does not belong to it. */
-function placesIn(
-  { ipid, payload }: LonePacket,
-  short: readonly LonePacket[],
-  { from, to }: Run,
+function cutsOf(
+  found: ReadonlyMap<number, { place: number; piece: number }[]>,
+  long: readonly LonePacket[],
   size: number,
-): boolean | null {
-  if (ipid === null) return null;
-  const pieces = Math.ceil(payload / size);
-  let place = -1;
-  for (const piece of short.slice(from, to)) {
-    const at = ((piece.ipid ?? 0) - ipid) & 0xffff;
-    const length = at === pieces - 1 ? payload - at * size : size;
-    if (at <= place || at >= pieces || piece.payload !== length) return null;
-    place = at;
-  }
-  return place === pieces - 1;
+): Cut[] {
+  return [...found].map(([whole, parts]) => {
+    const pieces = Math.ceil((long[whole]?.payload ?? 0) / size);
+    parts.sort((a, b) => a.piece - b.piece);
+    return {
+      whole,
+      parts: parts.map(({ place }) => place),
+      pieces,
+      ends: parts.at(-1)?.piece === pieces - 1,
+    };
+  });
 }
-
-const range = ({ from, to }: Run) => Array.from({ length: to - from }, (_, i) => from + i);
 
 /** Compares as far as both are known. */
 function beginsAlike(a: Uint8Array | null | undefined, b: Uint8Array | null): boolean {
@@ -226,16 +214,7 @@ function byContent(
     if (!slot) continue;
     found.set(slot.whole, [...(found.get(slot.whole) ?? []), { place, piece: slot.piece }]);
   }
-  return [...found].map(([whole, parts]) => {
-    const pieces = Math.ceil((long[whole]?.payload ?? 0) / size);
-    parts.sort((a, b) => a.piece - b.piece);
-    return {
-      whole,
-      parts: parts.map(({ place }) => place),
-      pieces,
-      ends: parts.at(-1)?.piece === pieces - 1,
-    };
-  });
+  return cutsOf(found, long, size);
 }
 
 /** Matches long datagrams with consecutive pieces whose lengths add up to them. */
@@ -251,7 +230,12 @@ function bySum(long: readonly LonePacket[], short: readonly LonePacket[], window
     while (to < short.length && bytes < whole.payload && (short[to]?.payload ?? 0) <= size)
       bytes += short[to++]?.payload ?? 0;
     if (bytes !== whole.payload || to - from < 2) continue;
-    cuts.push({ whole: w, parts: range({ from, to }), pieces: to - from, ends: true });
+    cuts.push({
+      whole: w,
+      parts: Array.from({ length: to - from }, (_, i) => from + i),
+      pieces: to - from,
+      ends: true,
+    });
     next = to;
   }
   return cuts;

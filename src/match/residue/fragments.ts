@@ -4,7 +4,7 @@
  * repeat, within a second at high packet rates: first fragments show the delay, and of several possible packets a fragment is assigned to the one closest to
  * that delay.
  */
-import { type LonePacket, START_BYTES } from "./collect.ts";
+import { LONGEST_ORDINARY, type LonePacket, START_BYTES, TCP } from "./collect.ts";
 
 /** A packet at one point and its fragments at the other. */
 export interface Fragmented {
@@ -16,12 +16,12 @@ export interface Fragmented {
   complete: boolean;
 }
 
-/** Finds the remaining fragments that are copies of a packet: one list per copy. Inputs in time order. */
+/** Finds the remaining fragments that are copies of others: one list per copy of a packet. Inputs in time order. */
 export function findCopies(
   found: readonly Fragmented[],
   other: readonly LonePacket[],
   windowNs: number,
-): { whole: LonePacket; parts: LonePacket[] }[] {
+): { of: Fragmented; parts: LonePacket[] }[] {
   const nameOf = (p: LonePacket) =>
     `${p.between},${p.identification},${p.fragment?.offset},${p.transportBytes}`;
   const wholes = new Map<string, Fragmented>();
@@ -29,20 +29,21 @@ export function findCopies(
   for (const one of found)
     for (const part of one.parts) {
       taken.add(part);
-      if (one.complete) wholes.set(nameOf(part), one);
+      wholes.set(nameOf(part), one);
     }
   const copies = new Map<Fragmented, LonePacket[][]>();
   for (const p of other) {
     const of = p.fragment && !taken.has(p) ? wholes.get(nameOf(p)) : undefined;
-    const first = of?.parts[0];
-    if (!of || !first || p.timeNs < first.timeNs || p.timeNs - first.timeNs > windowNs) continue;
+    if (!of) continue;
+    const firstNs = of.parts.reduce((n, { timeNs }) => Math.min(n, timeNs), Number.POSITIVE_INFINITY);
+    if (p.timeNs < firstNs || p.timeNs - firstNs > windowNs) continue;
     const rounds = copies.get(of) ?? [];
     copies.set(of, rounds);
     const round = rounds.find((list) => !list.some((q) => nameOf(q) === nameOf(p)));
     if (round) round.push(p);
     else rounds.push([p]);
   }
-  return [...copies].flatMap(([{ whole }, rounds]) => rounds.map((parts) => ({ whole, parts })));
+  return [...copies].flatMap(([of, rounds]) => rounds.map((parts) => ({ of, parts })));
 }
 
 /** A packet that may have been fragmented, and its fragments found so far. */
@@ -122,6 +123,7 @@ function familiesOf(one: readonly LonePacket[], other: readonly LonePacket[]): F
   for (const whole of one) {
     const family = families.get(nameOf(whole));
     if (!family) continue;
+    if (wasSplit(whole, family.parts)) continue;
     const { fragment, identification, timeNs, transportBytes } = whole;
     const from = fragment?.offset ?? 0;
     family.candidates.push({
@@ -135,6 +137,21 @@ function familiesOf(one: readonly LonePacket[], other: readonly LonePacket[]): F
   }
   for (const family of families.values()) family.candidates = ofLongerFragments(family);
   return [...families.values()].filter(({ candidates }) => candidates.length > 0);
+}
+
+/**
+ * A long packet without a fragment that ends where it does: a card split it, and the fragments are of the packets that it was split into. TCP packets of that
+ * length are not fragmented; of others, another last fragment shows it.
+ */
+function wasSplit(
+  { length, proto, fragment, transportBytes }: LonePacket,
+  parts: readonly LonePacket[],
+): boolean {
+  if (fragment || length <= LONGEST_ORDINARY) return false;
+  const ends = parts
+    .filter((p) => !p.fragment?.more)
+    .map((p) => (p.fragment?.offset ?? 0) + p.transportBytes);
+  return (proto === TCP || ends.length > 0) && !ends.includes(transportBytes);
 }
 
 /** If both points have fragments, the side with the longest fragment had its fragments fragmented again. */
