@@ -50,7 +50,7 @@ export interface NetworkMonitorOptions {
   onChange?: ((change: ReportedChange, incident: ReportedIncident) => Promise<void>) | undefined;
 }
 
-/** `again`: an incident that is known opened once more, when its rows were judged again. */
+/** `again`: an incident that is known already, open or closed: the owner before may have died before it reported the last change. */
 export type ReportedChange = IncidentChange["change"] | "again";
 
 export interface SharedResults {
@@ -66,6 +66,8 @@ export const NO_NETWORK: NetworkSettings = { paths: [], incidents: INCIDENT_SETT
 const UPDATE_MS = 5000;
 /** Closed ones that are remembered at a start. */
 const REMEMBERED = 200;
+/** The last closed ones are reported again by whoever begins. */
+const REPORTED_AGAIN = 20;
 /** How often shared results are read, ms; by workers that only answer, less often. */
 const READ_MS = { owner: 1000, other: 5000 };
 const MAX_SEEDED_NS = 86_400_000_000_000n;
@@ -220,6 +222,8 @@ export class NetworkMonitor implements RowFollower {
       this.#open.set(incident.id, { incident, writtenMs: performance.now(), isNewer: false });
       this.#awaited.set(incident.id, incident);
     }
+    const closed = isOwner ? incidents.filter((i) => i.state === "closed").slice(0, REPORTED_AGAIN) : [];
+    this.#reports.push(...closed.map((incident): Report => ({ change: "again", incident })));
     this.#rows.hold(rows);
     await this.#judge(this.#rows.release());
     this.#looks.clear();
