@@ -14,7 +14,6 @@ import type { SegmentRow } from "../../results/rows.ts";
 import type { Events } from "../events.ts";
 import type { RowFollower } from "../monitor/follower.ts";
 import { incidentJson, incidentLine, type ReportedIncident } from "../monitor/incident-json.ts";
-import type { ReportedChange } from "../monitor/network-monitor.ts";
 import { SegmentChoice } from "../monitor/segment-choice.ts";
 import { type Alert, type AlertRule, type AlertSettings, NO_ALERTS } from "./alert.ts";
 import { AlertRows, isAbout } from "./alert-rows.ts";
@@ -222,14 +221,14 @@ export class Alerts implements RowFollower {
     await this.#write();
   }
 
-  /** Handles an incident that opened, changed or closed. */
-  async incident(change: ReportedChange, incident: ReportedIncident): Promise<void> {
+  /** Handles an incident that opened, changed or closed, or is reported again. */
+  async incident(incident: ReportedIncident): Promise<void> {
     for (const rule of this.#settings.rules) {
       if (rule.condition.kind !== "incident" || (rule.segment && !isOf(rule.segment, incident))) continue;
       const id = `${rule.name}/${incident.id}`;
       const known = await this.#incidentAlert(id);
       if (known?.state === "ended") continue;
-      if (change === "closed") {
+      if (incident.state === "closed") {
         if (known)
           this.#end({ ...known, incident: incidentJson(incident) }, incident.closedNs ?? incident.endNs);
       } else if (!known)

@@ -61,7 +61,7 @@ async function start(results: ResultsStore, owns?: () => boolean): Promise<Worke
   const monitor = await NetworkMonitor.open({
     ...{ ...common, settings: SETTINGS },
     shared: owns && { isOwner: owns, readMs: 0 },
-    onChange: (change, incident) => alerts.incident(change, incident),
+    onChange: (_, incident) => alerts.incident(incident),
   });
   return { monitor, alerts };
 }
@@ -190,6 +190,42 @@ describe("incidents and alerts", () => {
     const { incidents, alerts: sent } = await found(results);
     expect(incidents.map((body) => (JSON.parse(body) as IncidentJson).state)).toEqual(["closed"]);
     expect(sent.map((body) => (JSON.parse(body) as Alert).state)).toEqual(["ended", "ended"]);
+    await results.close();
+  });
+
+  it("end together, also where a process died between the two", async () => {
+    const results = await DuckdbStore.open(join(root, "between.duckdb"));
+    const { incidents } = await oneProcess;
+    const incident = JSON.parse(incidents[0] ?? "") as IncidentJson;
+    const { id, startNs, endNs, closedNs } = incident;
+    await results.incidents.write({
+      ...{ id, startNs: BigInt(startNs), closedNs: BigInt(closedNs ?? 0) },
+      body: JSON.stringify(incident),
+    });
+    const alert: Alert = {
+      ...{ format: "hoptime.alert/1", name: "blame", when: "incident", state: "active", endedNs: null },
+      ...{
+        id: `blame/${id}`,
+        target: id,
+        sinceNs: startNs,
+        beganNs: endNs,
+        worst: null,
+        summary: "",
+        incident,
+      },
+    };
+    await results.alerts.write({
+      id: alert.id,
+      startNs: BigInt(startNs),
+      closedNs: null,
+      body: JSON.stringify(alert),
+    });
+    const { monitor, alerts } = await start(results);
+    const [stored] = await results.alerts.list({ limit: 10 });
+    expect(stored?.closedNs).toBe(BigInt(closedNs ?? 0));
+    expect(alerts.active).toEqual([]);
+    await monitor.close();
+    await alerts.close();
     await results.close();
   });
 });

@@ -52,7 +52,7 @@ export interface NetworkMonitorOptions {
   onChange?: ((change: ReportedChange, incident: ReportedIncident) => Promise<void>) | undefined;
 }
 
-/** `again`: a known incident opened once more, when its rows were evaluated again. */
+/** `again`: an incident that is already known, open or closed; the previous owner may have died before it reported the last change. */
 export type ReportedChange = IncidentChange["change"] | "again";
 
 export interface SharedResults {
@@ -68,6 +68,8 @@ export const NO_NETWORK: NetworkSettings = { paths: [], incidents: INCIDENT_SETT
 const UPDATE_MS = 5000;
 /** Number of closed incidents that are read at the start. */
 const REMEMBERED = 200;
+/** Number of the last closed incidents that a new owner reports again. */
+const REPORTED_AGAIN = 20;
 /** How often shared results are read, in ms; less often by workers that only answer. */
 const READ_MS = { owner: 1000, other: 5000 };
 const MAX_SEEDED_NS = 86_400_000_000_000n;
@@ -222,6 +224,8 @@ export class NetworkMonitor implements RowFollower {
       this.#open.set(incident.id, { incident, writtenMs: performance.now(), isNewer: false });
       this.#awaited.set(incident.id, incident);
     }
+    const closed = isOwner ? incidents.filter((i) => i.state === "closed").slice(0, REPORTED_AGAIN) : [];
+    this.#reports.push(...closed.map((incident): Report => ({ change: "again", incident })));
     this.#rows.hold(rows);
     await this.#judge(this.#rows.release());
     this.#looks.clear();

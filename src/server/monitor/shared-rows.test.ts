@@ -10,6 +10,7 @@ import { PATH, pathRow, pathRows, SECOND_NS, SLOW, START_NS } from "../../../tes
 import { later } from "../../base/time.ts";
 import { INCIDENT_SETTINGS } from "../../network/incidents/incident.ts";
 import { DuckdbStore } from "../../results/duckdb-store.ts";
+import type { ResultsStore } from "../../results/results-store.ts";
 import { Events } from "../events.ts";
 import { NetworkMonitor } from "./network-monitor.ts";
 import { SharedRows } from "./shared-rows.ts";
@@ -142,5 +143,26 @@ describe("paths of workers that share their results", () => {
     await results.write([...rows("A", "B", 10, 12), ...rows("B", "C", 6, 11)], []);
     expect(await shared.next()).toHaveLength(6);
     await results.close();
+  });
+
+  it("wait for a segment of longer epochs no longer than they take", () => {
+    const segments = [
+      { from: "A", to: "B" },
+      { from: "B", to: "C" },
+    ];
+    const shared = new SharedRows({ results: {} as ResultsStore, segments, isWanted: () => true });
+    const long = (epoch: number) => {
+      const row = pathRow("B", "C", epoch);
+      return { ...row, endNs: row.startNs + 10n * SECOND_NS };
+    };
+    const released = () =>
+      shared.release().map(({ segment, startNs }) => `${segment.from}${(startNs - START_NS) / SECOND_NS}`);
+    shared.hold(rows("A", "B", 0, 12));
+    shared.hold([long(0)]);
+    expect(released().sort()).toEqual([...Array.from({ length: 10 }, (_, i) => `A${i}`), "B0"].sort());
+    shared.hold(rows("A", "B", 12, 20));
+    expect(released()).toEqual([]);
+    shared.hold([long(10)]);
+    expect(released()).toHaveLength(11);
   });
 });

@@ -61,7 +61,7 @@ export class SharedRows {
   readonly #options: SharedRowsOptions;
   /** By segment, label and estimator. */
   readonly #read = new Map<string, Series>();
-  /** By segment: start of the last epoch before the first gap. */
+  /** By segment: end of the last row before the first gap. */
   readonly #newest = new Map<string, bigint>();
   /** Segments that were waited for in vain, until they have new rows. */
   readonly #silent = new Set<string>();
@@ -134,7 +134,7 @@ export class SharedRows {
     if (this.#held.length === 0) this.#movedMs = this.#nowMs();
     else if (this.#nowMs() - this.#movedMs >= (this.#options.waitMs ?? WAIT_MS)) this.#giveUp();
     const untilNs = this.#frontier();
-    const out = this.#take((row) => row.startNs <= untilNs);
+    const out = this.#take((row) => row.startNs < untilNs);
     if (out.length > 0) this.#movedMs = this.#nowMs();
     return out;
   }
@@ -149,13 +149,13 @@ export class SharedRows {
   #look(): void {
     this.#newest.clear();
     const gaps = new Map<string, bigint>();
-    for (const [name, { startNs, gapMs }] of this.#read) {
+    for (const [name, { endNs, gapMs }] of this.#read) {
       const key = keyOfName(name);
-      if (gapMs !== null) gaps.set(key, earlier(startNs, gaps.get(key) ?? startNs));
-      this.#newest.set(key, later(startNs, this.#newest.get(key) ?? 0n));
+      if (gapMs !== null) gaps.set(key, earlier(endNs, gaps.get(key) ?? endNs));
+      this.#newest.set(key, later(endNs, this.#newest.get(key) ?? 0n));
     }
     // Other estimators of the segment wait for the gap too.
-    for (const [key, startNs] of gaps) this.#newest.set(key, startNs);
+    for (const [key, endNs] of gaps) this.#newest.set(key, endNs);
   }
 
   /** Advances a series to its next gap, or beyond a gap that is no longer waited for. */
@@ -187,7 +187,7 @@ export class SharedRows {
   /** Stops waiting for the segments that are behind. */
   #giveUp(): void {
     const lastNs = this.#held.map((row) => row.startNs).reduce(later, 0n);
-    for (const [key, ns] of this.#reached()) if (ns < lastNs) this.#silent.add(key);
+    for (const [key, ns] of this.#reached()) if (ns <= lastNs) this.#silent.add(key);
   }
 
   /** Returns the time that every segment has reached, without those that are not waited for. */
