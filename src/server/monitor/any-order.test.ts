@@ -1,6 +1,6 @@
 /**
- * Incidents and alerts of workers that die and take over, with rows written in any order, are those of one process that got the rows in order: byte for byte as the results have them. The one process is
- * the oracle for the cluster; what it finds is checked against the scene.
+ * Incidents and alerts of workers that die and take over, with rows written in any order, must equal those of one process that got the rows in order: byte for
+ * byte, as stored in the results. The single process is the oracle for the cluster; its own results are checked against the scene.
  */
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -51,7 +51,7 @@ interface Worker {
   alerts: Alerts;
 }
 
-/** `owns`: whether this worker has all partitions. Left out: one process. */
+/** `owns`: returns whether this worker has all partitions; without it, there is one process. */
 async function start(results: ResultsStore, owns?: () => boolean): Promise<Worker> {
   const common = { results, events: new Events() };
   const alerts = await Alerts.open({
@@ -69,7 +69,7 @@ async function start(results: ResultsStore, owns?: () => boolean): Promise<Worke
 async function found(results: ResultsStore) {
   const bodies = async (table: ResultsStore["incidents"]) =>
     (await table.list({ limit: 100 })).map((h) => h.body);
-  // The incident as it was when the alert was sent may lack flows; answers have it as it is now.
+  // The incident in a sent alert may lack flows; answers contain its current state.
   const alerts = (await bodies(results.alerts)).map((body) =>
     JSON.stringify({ ...(JSON.parse(body) as Alert), incident: null }),
   );
@@ -94,12 +94,12 @@ async function ofOneProcess() {
   return all;
 }
 
-/** Each epoch's rows, some of them up to six epochs late. */
+/** Returns each epoch's rows, some of them up to six epochs late. */
 function disordered(random: Random): SegmentRow[][] {
   const steps: SegmentRow[][] = Array.from({ length: EPOCHS + 6 }, () => []);
   for (let e = 0; e < EPOCHS; e++)
     for (const [from, to] of SEGMENTS) {
-      // The first of each segment say where its series begins.
+      // The first rows of each segment are in order: they show where its series begins.
       const late = e > 3 && random.float() < 0.2 ? Math.floor(random.float() * 6) : 0;
       steps[e + late]?.push(pathRow(from, to, e));
     }
@@ -133,7 +133,7 @@ describe("incidents and alerts", () => {
       for (const rows of disordered(random)) {
         await results.write(rows, []);
         if (random.float() < 0.1) {
-          // It is gone as it stands; the other one has its partitions, and a new one joins.
+          // The worker stops without any clean-up; the other one gets its partitions, and a new one joins.
           [first, second] = [second, await begin()];
           owner = started - 2;
         }
