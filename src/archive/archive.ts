@@ -204,6 +204,6 @@ function checkMarker(directory: string, storage: RecordStorage): string | null {
   if (format === ARCHIVE_FORMAT || format === FORMER_FORMAT) return format;
   throw new UsageError(
     "not-supported",
-    `${directory}: an archive of format '${format}'; this program knows ${ARCHIVE_FORMAT}`,
+    `${directory}: the archive has format '${format}'; this version of hoptime reads ${ARCHIVE_FORMAT}`,
   );
 }

@@ -263,8 +263,8 @@ async function reloaded(
     const after = read();
     const { now, restart } = changes(before, after);
     await server.reload(serverOptions(after));
-    log(`settings read again: ${now.length === 0 ? "nothing changed at once" : `${now.join(", ")} changed`}`);
-    if (restart.length > 0) log(`after a restart only: ${restart.join(", ")}`);
+    log(`settings reloaded: ${now.length === 0 ? "no change applied" : `${now.join(", ")} changed`}`);
+    if (restart.length > 0) log(`restart to apply: ${restart.join(", ")}`);
     // Settings that need a restart keep their old value here, so that the next reload reports them again.
     const kept = Object.fromEntries(restart.map((field) => [field, before[field as keyof Settings]]));
     return { ...after, ...kept };

@@ -130,7 +130,7 @@ function behindText(board: SegmentBoard): string | null {
   const newestNs = board.rows.map((r) => BigInt(r.endNs)).reduce(later, 0n);
   const behindMs = Date.now() - Number(newestNs / 1_000_000n);
   if (newestNs === 0n || behindMs < BEHIND_MS) return null;
-  return `${Math.round(behindMs / 1000)} s behind: this machine is busy with other things`;
+  return `results are ${Math.round(behindMs / 1000)} s late: this machine is overloaded`;
 }
 
 async function show(url: string, flags: LiveDemoFlags, signal: AbortSignal): Promise<void> {

@@ -19,7 +19,7 @@ interface Flags extends LiveDemoFlags {
 export function demoCommand(): Command {
   return new Command("demo")
     .description(
-      "Compares two captures that come with the program, of a Linux router under load before and after its 60 Mbit/s queue, and writes the HTML report.",
+      "Compares two included captures of a Linux router under load, taken before and after its 60 Mbit/s queue, and writes the HTML report.",
     )
     .option("--html <file>", "where to write the report", "hoptime-report.html")
     .option(

@@ -131,12 +131,12 @@ export function adviceText(
   const { twoPoints, withDelays, nearest } = advice;
   const parts = [
     twoPoints
-      ? recommendationText("take", twoPoints, budget, files, spans)
+      ? recommendationText("use", twoPoints, budget, files, spans)
       : noneText(nearest, budget, races.length),
     ...(withDelays
       ? [
           recommendationText(
-            "where the receiver knows each packet's delay, take",
+            "if the receiver knows each packet's delay, use",
             withDelays,
             budget,
             files,
@@ -150,23 +150,23 @@ export function adviceText(
 
 /** Explains why no estimator is recommended, and names the closest one. */
 function noneText(nearest: Nearest | null, budget: Budget | null, races: number): string {
-  const none = colours.bold("none to take");
+  const none = colours.bold("no recommendation");
   if (nearest === null)
-    return `${none}: all of these need each packet's delay, which two points alone do not have`;
+    return `${none}: all of these estimators need each packet's delay, which two points alone do not have`;
   const { estimator, fits, segment, row, worst } = nearest;
   const where = races > 1 ? ` with ${segment}` : "";
   const bits = budget?.kind === "stored" ? row.storedBits : row.wireBits;
   if (!fits)
-    return `${none}: nothing that works from the packets at two points is within the budget; the smallest is ${estimator} with ${budget?.kind === "memory" ? formatBytes(row.memoryBytes) : `${bits.toFixed(2)} bits per packet`}`;
+    return `${none}: no estimator that needs only the packets at two points fits the budget; the smallest is ${estimator} with ${budget?.kind === "memory" ? formatBytes(row.memoryBytes) : `${bits.toFixed(2)} bits per packet`}`;
   const sizes =
     worst &&
     (worst.to === null
       ? `${formatCount(worst.from)} packets and more`
       : `${worst.from} to ${worst.to} packets`);
   const missed = worst
-    ? `; of those of ${sizes}, ${formatCount(worst.answered)} of ${formatCount(worst.flows)}`
+    ? `, but only for ${formatCount(worst.answered)} of the ${formatCount(worst.flows)} flows of ${sizes}`
     : "";
-  return `${none}: nothing answers for nine of ten flows of every size, with nine of ten packets,${budget === null ? "" : " within the budget"} from the packets at two points. ${estimator} comes nearest:${where} it answers for ${formatShare(row.answered)} of the flows, which have ${formatShare(row.answeredPackets)} of the packets${missed}. Allow more, or observe in shorter epochs`;
+  return `${none}: no estimator that needs only the packets at two points answers for nine of ten flows of every size, with nine of ten packets,${budget === null ? "" : " within the budget"}. The closest is ${estimator}:${where} it answers for ${formatShare(row.answered)} of the flows, which have ${formatShare(row.answeredPackets)} of the packets${missed}. ${budget === null ? "Give it more memory" : "Raise the budget"}, or observe in shorter epochs`;
 }
 
 function recommendationText(
@@ -203,8 +203,8 @@ function reason(
   if (!large)
     return `${first}; ${hasFlows ? "none of them answers for flows" : "there are too few flows to judge by"}`;
   const flows = large.from === 1 ? "flows" : `flows of ${formatCount(large.from)} packets and more`;
-  const again = large.again && `; another time up to ${formatShare(large.again.high)}`;
-  return `${first}; ${flows} err by ${formatShare(large.medianError)} (median of ${formatCount(large.flows)}${again ?? ""})`;
+  const again = large.again && `; another run up to ${formatShare(large.again.high)}`;
+  return `${first}; error of ${flows} ${formatShare(large.medianError)} (median of ${formatCount(large.flows)}${again ?? ""})`;
 }
 
 function errorText(error: number): string {
@@ -217,8 +217,8 @@ function oneWay({ packets: [one, other], filters }: TwoWay): string {
 }
 
 function mixedText(file: string, { filters }: TwoWay): string {
-  const what = filters ? "the filter takes one" : "put the networks of one side for NETWORK";
-  return `${file} has packets of both directions, and a segment has one: ${what}`;
+  const what = filters ? "the filter selects one" : "replace NETWORK by the networks of one side";
+  return `${file} contains both directions, and a segment has one: ${what}`;
 }
 
 /** Returns the commands; the sizes were chosen for an epoch as long as the traffic. */

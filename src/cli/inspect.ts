@@ -16,7 +16,7 @@ const RESOLUTIONS: Record<string, string> = { "1e-9 s": "1 ns", "1e-6 s": "1 µs
 export function inspectCommand(): Command {
   return new Command("inspect")
     .description(
-      "Describes a capture: interfaces, link types, time span, flows, timestamp precision, and how well its packets can be told apart.",
+      "Describes a capture: interfaces, link types, time span, flows, timestamp precision, and how well its packets can be identified.",
     )
     .argument(
       "<file>",

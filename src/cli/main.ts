@@ -22,7 +22,7 @@ interface Entry {
 const COMMANDS: readonly Entry[] = [
   {
     name: "demo",
-    summary: "see it work: compare two captures that come with the program",
+    summary: "try hoptime: compare two included captures",
     load: async () => (await import("./demo.ts")).demoCommand(),
   },
   {
@@ -186,7 +186,7 @@ function unknownCommand(name: string, rest: readonly string[]): UsageError {
   if (name.startsWith("-"))
     return new UsageError(
       "bad-option",
-      `${name}: a command comes first`,
+      `${name}: options follow the command`,
       `hoptime COMMAND ${name}; ${lists}`,
     );
   if (existsSync(name)) {

@@ -203,7 +203,9 @@ export function checkQuestionParameters(estimator: Estimator, asked = ""): void 
     throw new UsageError(
       "bad-parameter",
       `${name} was fixed when the points were observed`,
-      `a question may set: ${open.join(", ") || "nothing"}`,
+      open.length > 0
+        ? `queries can set: ${open.join(", ")}`
+        : "queries can set no parameter of this estimator",
       { parameter: estimator.name, value: asked },
     );
   }

@@ -161,7 +161,7 @@ function whyAlone(entry: Pairable, others: readonly Pairable[]): string {
   const over = others[low];
   if (!over || over.epoch.startNs >= endNs) return "no record";
   const span = `${formatTime(over.epoch.startNs)} to ${formatTime(over.epoch.endNs)}`;
-  return `its epochs are cut elsewhere (${span}): observe both points with the same ‘epoch’`;
+  return `the epoch at the other point is ${span}: observe both points with the same ‘epoch’`;
 }
 
 /** A delimiter as seen by one end: between which of its records, in which unbroken run. */

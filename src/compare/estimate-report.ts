@@ -217,7 +217,7 @@ function segmentFields(
   | "notes"
 > {
   const none: NoAnswer = packets
-    ? { reason: "not-supported", text: "it answers for flows, not for the segment" }
+    ? { reason: "not-supported", text: "per-flow estimator, no value for the segment" }
     : { reason: "no-packets", text: "neither capture contains an IP packet" };
   const mean = segment ? segment.mean : none;
   const stdev = segment ? (isNoAnswer(mean) ? mean : segment.stdev) : none;

@@ -42,7 +42,7 @@ export class PacketTimes {
     const known = LAYOUTS[layout];
     if (!known) {
       const expected = oneOf(PACKET_TIME_LAYOUTS);
-      throw new UsageError("bad-option", `there are no timestamps '${layout}'`, `expected ${expected}`);
+      throw new UsageError("bad-option", `unknown timestamps '${layout}'`, `expected ${expected}`);
     }
     this.#kernels = kernels;
     this.#layout = known.number;

@@ -70,7 +70,12 @@ function geometryMismatch(a: RecordHead, b: RecordHead): Mismatch | null {
     ["cover", a.cover, b.cover, again("cover")],
     ["inner", a.inner, b.inner, again("inner")],
     // Reached only if the texts agree and the fingerprint was computed from others.
-    ["fingerprint", a.fingerprint, b.fingerprint, "one of the records was written wrong: observe again"],
+    [
+      "fingerprint",
+      a.fingerprint,
+      b.fingerprint,
+      "one of the two records is corrupt: observe both points again",
+    ],
   ];
   for (const [what, x, y, hint] of checks) {
     if (x === y) continue;

@@ -46,7 +46,7 @@ describe("IPFIX templates", () => {
     expect(records).toEqual([]);
     expect(notes).toEqual([
       "4 data sets of 1 template left out: received before their template",
-      "1 template with fields of no length left out, with their data",
+      "1 template with zero-length fields left out, with their data",
     ]);
   });
 

@@ -304,7 +304,7 @@ describe("exports in a capture", () => {
     await expect(parse(pcap([frame], 96), "short.pcap")).rejects.toThrow(/short\.pcap.*byte 82.*-s 0/);
     await expect(parse(pcap([frame]).slice(0, -5))).rejects.toThrow(/byte 24/);
     const { records, notes } = await parse(pcap([]));
-    expect({ records, notes }).toEqual({ records: [], notes: ["there is no flow export in it"] });
+    expect({ records, notes }).toEqual({ records: [], notes: ["no flow exports found"] });
   });
 });
 

@@ -144,11 +144,11 @@ class Exported {
 
   /** Reads the message at `at`; returns the start of the next one. */
   message(at: number, end: number, exporter: string): number {
-    if (end - at < 2) throw this.#bad.cut(at, `a message of ${end - at} byte`);
+    if (end - at < 2) throw this.#bad.cut(at, `the last message is cut after ${end - at} byte`);
     const version = this.#view.getUint16(at);
     const read = READERS.get(version);
     if (!read) {
-      throw this.#bad.wrong(at, `a message of version ${version}: not NetFlow v5 or v9, nor IPFIX`);
+      throw this.#bad.wrong(at, `message of version ${version}, expected NetFlow v5 or v9, or IPFIX (10)`);
     }
     this.#messages++;
     return read({ view: this.#view, at, limit: end }, this.#sink(exporter), this.#bad);
@@ -170,12 +170,12 @@ class Exported {
       );
     }
     if (this.#unusable > 0)
-      notes.push(`${countOf(this.#unusable, "template")} with fields of no length left out, with their data`);
+      notes.push(`${countOf(this.#unusable, "template")} with zero-length fields left out, with their data`);
     if (this.#incomplete > 0) {
       notes.push(`${countOf(this.#incomplete, "record")} without addresses or packets left out`);
     }
     if (others > 0) notes.push(`${countOf(others, "packet")} of the capture without flow exports`);
-    if (this.#messages === 0) notes.push("there is no flow export in it");
+    if (this.#messages === 0) notes.push("no flow exports found");
     return { records: this.#records, notes };
   }
 

@@ -229,7 +229,7 @@ describe("the command line", () => {
       [DEMO.before, DEMO.after],
       /is a file, not a command; hoptime compare/,
     ],
-    ["an option before the command", ["--json", "compare"], /--json: a command comes first/],
+    ["an option before the command", ["--json", "compare"], /--json: options follow the command/],
     ["a misspelt estimator", ["estimators", "ldaa"], /did you mean lda\?/],
     ["a share above 1", ["compare", "a", "b", "--fail-if", "loss>1"], /expected a share with its unit/],
     ["records in a file", ["observe", DEMO.before, "--point", "A", "--to", text], /is not a directory/],

@@ -57,8 +57,8 @@ it("is read again on SIGHUP: what can change does, what cannot is named, and a m
     expect(await paths()).toEqual(["one"]);
     write("paths: [{name: two, points: [A, B]}]\nplan: {estimators: [lda]}\n", "9s");
     child.kill("SIGHUP");
-    await logged("after a restart only: lateness");
-    expect(log).toContain("settings read again: plan, paths changed");
+    await logged("restart to apply: lateness");
+    expect(log).toContain("settings reloaded: plan, paths changed");
     expect(await paths()).toEqual(["two"]);
     expect(await (await fetch(`${url}/v1/plan`)).json()).toMatchObject({ plan: { estimators: ["lda"] } });
     write("paths: [{name: three}]\n");

@@ -109,7 +109,7 @@ describe.skipIf(why)("a worker that starts before the others", () => {
     clickhouse ??= await ClickhouseServer.start();
     try {
       for (const [args, line] of [
-        [["--nats", other.url], /does not let this client in/],
+        [["--nats", other.url], /authentication failed/],
         [["--clickhouse", `http://nobody@127.0.0.1:${clickhouse.port}/hoptime`], /wrong user or password/],
         [["--clickhouse", `https://127.0.0.1:${port}/hoptime`], /does not speak TLS/],
         [["--clickhouse", `http://127.0.0.1:${port}/hoptime`], /does not answer like ClickHouse/],

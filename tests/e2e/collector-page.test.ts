@@ -163,7 +163,7 @@ describe.skipIf(!hasBrowser)("the page in a browser", () => {
       .split("\n");
     const lowAt = head.split(",").indexOf("low_ns");
     const lows = rows.flatMap((r) => Number(r.split(",")[lowAt]) || []);
-    const said = /the axis begins at the lowest, ([\d.]+)\u202fµs$/.exec(heading)?.[1];
+    const said = /the axis starts at the lowest delay, ([\d.]+)\u202fµs$/.exec(heading)?.[1];
     expect(said).toBe((Math.min(...lows) / 1e3).toPrecision(3));
     await page.selectOption("main select", { label: "r1 → r2" });
     await page.waitForFunction(() => document.querySelector("h1")?.textContent === "r1 → r2");

@@ -34,7 +34,7 @@ test("names the estimator to take for each budget, in words and as JSON", () => 
   const text = evaluate(...words);
   expect(text.stderr).toBe("");
   expect(text.stdout).toMatch(
-    /Equal memory: 64.kB per tap[\s\S]*take lds: of .* within the budget .*\n.*\n {2}hoptime observe demo\/router-in.pcap.gz --point A --estimators lds [\s\S]*Equal bits on the wire: 12 per packet[\s\S]*take lds/,
+    /Equal memory: 64.kB per tap[\s\S]*use lds: of .* within the budget .*\n.*\n {2}hoptime observe demo\/router-in.pcap.gz --point A --estimators lds [\s\S]*Equal bits on the wire: 12 per packet[\s\S]*use lds/,
   );
   const { budgets } = JSON.parse(evaluate(...words, "--json").stdout);
   expect(budgets).toHaveLength(2);
@@ -73,7 +73,7 @@ test("the commands that it prints run, in one epoch, and give what was promised"
   const { stdout } = evaluate(...captures, "--memory", "64kB", "--estimators", "colate,lds");
   const [, name = "", from = "", high = ""] =
     stdout.match(
-      /take (\S+):.*; flows of (\d+) packets and more err by \S+\s% \(median of \d+; another time up to (\S+)\s%\)/,
+      /use (\S+):.*; error of flows of (\d+) packets and more \S+\s% \(median of \d+; another run up to (\S+)\s%\)/,
     ) ?? [];
   const printed = stdout.match(/^ {2}hoptime .*$/gm) ?? [];
   expect(printed.map((line) => line.trim().split(" ")[1])).toEqual(["observe", "observe", "query"]);
@@ -143,7 +143,7 @@ test("gives commands for one direction where a capture has both and nothing sepa
   const both = join(scratch, "both ways.pcap");
   writePcap(both, packets);
   const { stdout } = evaluate(both, "--memory", "32kB", "--estimators", "lds");
-  expect(stdout).toContain(`${both} has packets of both directions, and a segment has one`);
+  expect(stdout).toContain(`${both} contains both directions, and a segment has one`);
   const observed = stdout.match(/^ {2}hoptime observe .*$/gm) ?? [];
   expect(observed).toHaveLength(2);
   for (const line of observed) expect(line).toMatch(/ --filter 'src net [\d./]+'/);

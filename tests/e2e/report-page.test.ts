@@ -335,7 +335,7 @@ describe.skipIf(!hasBrowser)("the page in a browser", () => {
     delete bare.segment.reason;
     const page = await open(bare);
     expect(await page.textContent(".span")).toBe("Neither capture contains a packet.");
-    expect(await page.textContent(".warning")).toContain("monday.pcap holds no packet.");
+    expect(await page.textContent(".warning")).toContain("monday.pcap contains no packets.");
     expect(problems).toEqual([]);
     await page.close();
   });

@@ -201,7 +201,7 @@ function whyNothing(data: PageData): string[] {
   const { before, after, segment } = data;
   const lines = segment.reason && !/seen in both/i.test(segment.reason) ? [segment.reason] : [];
   for (const capture of [before, after]) {
-    if (capture.packets === 0) lines.push(`${baseName(capture.file)} holds no packet.`);
+    if (capture.packets === 0) lines.push(`${baseName(capture.file)} contains no packets.`);
     else if (capture.ipPackets === 0) lines.push(`${baseName(capture.file)} contains no IP packets.`);
   }
   const gap = spanGapNs(before, after);

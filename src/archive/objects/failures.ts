@@ -16,7 +16,7 @@ export function refused(place: ObjectPlace, { status, body }: ObjectAnswer): Err
       "check AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY and the region",
     );
   if (code === "NoSuchBucket" || (status === 404 && code === ""))
-    return new UsageError("bad-option", `${where}: no bucket '${place.bucket}'`, "make it first");
+    return new UsageError("bad-option", `${where}: no bucket '${place.bucket}'`, "create the bucket first");
   if (status === 403)
     return new UsageError(
       "bad-option",

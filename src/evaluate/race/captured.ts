@@ -39,8 +39,8 @@ function requireDelays({ before, after }: CompareOptions, { segment, notes }: Co
   if (!latency)
     throw new UsageError(
       "mismatch",
-      `no packet of ${before} has a delay at ${after}: ${reason ?? "none is in both"}`,
-      "hoptime compare says why",
+      `no delay measured from ${before} to ${after}: ${reason ?? "no packet is in both"}`,
+      "hoptime compare shows why",
     );
   if (latency.meanNs > 0) return;
   throw new UsageError(

@@ -159,7 +159,7 @@ function cutNotes(budget: Budget | null, expected: ExpectedTraffic): string[] {
   const largest = largestMemory(expected);
   if (budget?.kind !== "memory" || budget.bytes <= largest) return [];
   return [
-    `sizes up to ${formatBytes(largest)} were tried: more is of no use to ${countOf(expected.packets, "packet")} in one epoch`,
+    `sizes above ${formatBytes(largest)} were not tried: ${countOf(expected.packets, "packet")} in one epoch need no more`,
   ];
 }
 

@@ -45,11 +45,12 @@ export function wrongClaim(packet: MeasurementStatePacket, points: KnownPoints):
   for (const { kind, from, to } of entries) {
     const [a, b] = [points.routerOf(from), points.routerOf(to)];
     const name = `${from} → ${to}`;
-    if (a === undefined || b === undefined) return `${name}: there is no such point on the map`;
+    if (a === undefined || b === undefined)
+      return `${name}: ${a === undefined ? from : to} is not on the map`;
     if (a !== reporter && b !== reporter) return `${name}: neither end is at ${reporter}`;
     if (kind === "router" && (a !== b || reporterKind !== "m-router"))
-      return `${name}: a segment inside a router is reported by that m-router alone`;
-    if (kind !== "router" && a === b) return `${name}: a link has two routers`;
+      return `${name}: only the m-router itself may report a segment inside it`;
+    if (kind !== "router" && a === b) return `${name}: both ends of a link are at ${a}`;
   }
   return null;
 }

@@ -358,7 +358,7 @@ export class EstimatorQuestion {
   #noAnswer(): string | null {
     if (this.usedStarts.length === 0) return "no-packets: no epoch has a usable record at both points";
     if (!this.estimator.answers.includes("segment"))
-      return "not-supported: it answers for flows, not for the segment";
+      return "not-supported: per-flow estimator, no value for the segment";
     return null;
   }
 

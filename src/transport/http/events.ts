@@ -88,7 +88,8 @@ export async function* readEvents(pieces: AsyncIterable<Uint8Array>): AsyncGener
       rest = rest.slice(end + 2);
       if (event) yield event;
     }
-    if (rest.length > MAX_EVENT_CHARACTERS) throw new Error("an event without end");
+    if (rest.length > MAX_EVENT_CHARACTERS)
+      throw new Error(`an event is longer than ${MAX_EVENT_CHARACTERS} characters`);
   }
 }
 

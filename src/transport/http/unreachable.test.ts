@@ -28,12 +28,12 @@ async function refusal(url: string): Promise<string> {
 
 test("https:// to a server that speaks plain HTTP names the other scheme", async () => {
   const port = await portOf(createServer((_, reply) => reply.end()));
-  expect(await refusal(`https://127.0.0.1:${port}`)).toContain("http:// in place of https://?");
+  expect(await refusal(`https://127.0.0.1:${port}`)).toContain("use http:// instead of https://");
 });
 
 test("http:// to a server that hangs up, as one for TLS does, names the other scheme", async () => {
   const port = await portOf(createRawServer((socket) => socket.once("data", () => socket.destroy())));
-  expect(await refusal(`http://127.0.0.1:${port}`)).toContain("https:// in place of http://?");
+  expect(await refusal(`http://127.0.0.1:${port}`)).toContain("https:// instead of http://");
 });
 
 test("a port where nothing listens asks for the collector", async () => {
@@ -54,7 +54,7 @@ test("what is wrong with a certificate is named with the parameter that helps", 
   expect(of("CERT_HAS_EXPIRED", "certificate has expired")).toContain("renew");
   expect(
     of("ERR_TLS_CERT_ALTNAME_INVALID", "Hostname/IP does not match", { reason: "IP: 10.0.0.1" }),
-  ).toContain("of another host (IP: 10.0.0.1)");
+  ).toContain("for another host (IP: 10.0.0.1)");
   expect(of("ERR_SSL_TLSV13_ALERT_CERTIFICATE_REQUIRED", "tlsv13 alert certificate required")).toContain(
     "‘cert FILE’ and ‘cert-key FILE’",
   );

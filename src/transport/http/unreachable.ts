@@ -14,17 +14,17 @@ const UNKNOWN_AUTHORITY = new Set([
 function mismatch(url: string, cause: unknown): string | null {
   const { code = "", message } = cause as NodeJS.ErrnoException;
   if (UNKNOWN_AUTHORITY.has(code))
-    return `its certificate is of an unknown authority (${message}): give the authority with ‘ca FILE’`;
+    return `its certificate is signed by an unknown authority (${message}): give the authority with ‘ca FILE’`;
   if (code === "CERT_HAS_EXPIRED") return "its certificate has expired: renew it";
   if (code === "ERR_TLS_CERT_ALTNAME_INVALID")
-    return `its certificate is of another host (${(cause as { reason?: string }).reason ?? message})`;
+    return `its certificate is for another host (${(cause as { reason?: string }).reason ?? message})`;
   if (/certificate required|bad certificate/.test(message))
-    return "it asks for a certificate of the client: give ‘cert FILE’ and ‘cert-key FILE’";
+    return "it requires a client certificate: give ‘cert FILE’ and ‘cert-key FILE’";
   // What a TLS client reports for an answer in plain text, depending on the OpenSSL version.
   if (code === "EPROTO" || code.startsWith("ERR_SSL_WRONG_VERSION") || code.startsWith("ERR_SSL_PACKET"))
-    return "it does not speak TLS: http:// in place of https://?";
+    return "it does not speak TLS: use http:// instead of https://";
   if (code === "ECONNRESET" && url.startsWith("http:"))
-    return `it closes the connection (${message}): https:// in place of http://?`;
+    return `it closes the connection (${message}): it may need https:// instead of http://`;
   return null;
 }
 
@@ -32,7 +32,7 @@ function mismatch(url: string, cause: unknown): string | null {
 const ABSENCES: Readonly<Record<string, string>> = {
   ECONNREFUSED: "nothing listens there",
   ENOTFOUND: "unknown host",
-  EAI_AGAIN: "the host's name cannot be resolved now",
+  EAI_AGAIN: "the host name cannot be resolved at the moment",
   EHOSTUNREACH: "the host is unreachable",
   ENETUNREACH: "the network is unreachable",
   ETIMEDOUT: "no answer",

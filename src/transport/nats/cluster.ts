@@ -59,7 +59,7 @@ export async function openCluster(link: NatsLink, settings: ClusterSettings = {}
   const notes = notesOf(config, replicas);
   if (settings.partitions !== undefined && settings.partitions !== partitions)
     notes.push(
-      `the cluster has ${partitions} partitions, not ${settings.partitions}: the number is set when it is made`,
+      `the cluster has ${partitions} partitions, not ${settings.partitions}: the first worker set the number`,
     );
   return {
     partitions,
@@ -129,8 +129,8 @@ function checked(config: StreamConfig, url: string): StreamConfig {
     );
   if (retention !== "limits")
     throw wrong(
-      `removes what was read (retention ${retention})`,
-      "records must stay for questions: make it again with retention limits",
+      `deletes records once they are read (retention ${retention})`,
+      "records must stay for queries: delete the stream and create it with --retention limits",
     );
   return config;
 }
@@ -140,14 +140,14 @@ function notesOf(config: StreamConfig, replicas: number): string[] {
   return [
     ...(num_replicas < replicas
       ? [
-          `the stream ${STREAM} has ${num_replicas === 1 ? "one copy" : `${num_replicas} copies`} of each record, ${replicas} are usual in a cluster (nats stream edit changes that)`,
+          `the stream ${STREAM} has ${num_replicas === 1 ? "one copy" : `${num_replicas} copies`} of each record; ${replicas} are usual in a cluster: nats stream edit ${STREAM} --replicas ${replicas}`,
         ]
       : []),
     ...(storage === "file" ? [] : [`the stream ${STREAM} is in memory: a restart of the servers loses it`]),
     ...(max_bytes > 0
       ? []
       : [
-          `the stream ${STREAM} has no limit of bytes: where its servers' storage is full they take no records; set its max_bytes (nats stream edit ${STREAM})`,
+          `the stream ${STREAM} has no size limit: if the servers' storage fills up, they reject new records. Set one: nats stream edit ${STREAM} --max-bytes SIZE`,
         ]),
     ...(max_msgs_per_subject > 0
       ? [`the stream ${STREAM} keeps ${max_msgs_per_subject} records of each point only`]
@@ -161,7 +161,7 @@ function streamRefused({ url, connection }: NatsLink, replicas: number, cause: E
   const isAway = short && connection.info?.cluster !== undefined;
   return new UsageError(
     isAway ? "store-away" : "no-records",
-    `${url}: the stream ${STREAM} cannot be made (${cause.message})`,
+    `${url}: the stream ${STREAM} cannot be created (${cause.message})`,
     short && replicas > 1
       ? `${replicas} copies need ${replicas} nodes with JetStream that are up and know each other; ‘nats-replicas 1’ for fewer`
       : undefined,
@@ -192,7 +192,7 @@ async function agreePartitions(bucket: KV, partitions: number, url: string): Pro
   }
   throw new UsageError(
     "mismatch",
-    `${url}: the key ${CLUSTER_KEY} of the bucket ${BUCKET} is not that of a hoptime cluster`,
-    "another program has the bucket; give hoptime a NATS account of its own",
+    `${url}: the key ${CLUSTER_KEY} in the bucket ${BUCKET} was not written by hoptime`,
+    "another program uses the bucket: give hoptime its own NATS account",
   );
 }

@@ -87,7 +87,7 @@ export async function connectNats(endpoint: NatsEndpoint, settings: ConnectSetti
     throw new UsageError(
       "no-records",
       `${address.shown}: ${why}`,
-      "give a certificate and its key that the servers' authority has signed",
+      "give a certificate signed by an authority that the servers trust, and its key",
       { cause },
     );
   }
@@ -153,7 +153,7 @@ function fromFile(text: string, core: NatsPackages["core"]): Authenticator {
   if (user && password) return core.usernamePasswordAuthenticator(user, password);
   throw new UsageError(
     "bad-option",
-    "the file of credentials has none that NATS knows",
+    "the credentials file contains no NATS credentials",
     "expected a .creds file, the seed of an nkey (SU…), or USER:PASSWORD on one line",
   );
 }
@@ -168,10 +168,7 @@ export function refusal(url: string, cause: unknown): UsageError {
   const away = (problem: string, hint?: string) =>
     new UsageError("store-away", `${url}: ${problem}`, hint, { cause });
   if (/authorization violation|authentication/i.test(text))
-    return line(
-      "the cluster does not let this client in",
-      "check the user and password, the token, or the file of credentials",
-    );
+    return line("authentication failed", "check the user and password, the token, or the credentials file");
   if (/permissions? violation/i.test(text))
     return line(`not permitted (${error.message})`, "the user needs the subjects that docs/cluster.md lists");
   const hint = "start the servers with JetStream (-js); a cluster needs more than half of its nodes";
@@ -181,7 +178,7 @@ export function refusal(url: string, cause: unknown): UsageError {
   if (/maximum (bytes|messages)[^,]* exceeded|insufficient (storage|resources)|no space left/i.test(text))
     return away(
       `the stream HOPTIME is full (${firstLine(error.message)})`,
-      "give it more room: nats stream edit HOPTIME --max-bytes SIZE",
+      "raise its limit: nats stream edit HOPTIME --max-bytes SIZE",
     );
   if (/certificate|tls|ssl|self.signed/i.test(text))
     return line(

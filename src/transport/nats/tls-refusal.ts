@@ -41,6 +41,6 @@ function alertOf({ message }: Error, hasCertificate: boolean): string | null {
   if (!/alert/i.test(message)) return null;
   const alert = /alert ([a-z ]+)/i.exec(message)?.[1]?.trim() ?? "handshake failure";
   return hasCertificate
-    ? `the servers do not take this client's certificate (${alert})`
-    : `the servers ask for a client certificate (${alert})`;
+    ? `the servers reject this client's certificate (${alert})`
+    : `the servers require a client certificate (${alert})`;
 }

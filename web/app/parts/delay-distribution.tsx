@@ -119,7 +119,7 @@ function Bands({ data, label }: { data: Distribution; label: string }) {
     <div class="charts">
       <h3>
         Delay of packets: p50, p90 and p99, shaded from the minimum to p90
-        {lowNs === null ? "" : `; the axis begins at the minimum, ${delayText(lowNs)}`}
+        {lowNs === null ? "" : `; the axis starts at the minimum, ${delayText(lowNs)}`}
       </h3>
       <Chart
         {...{ fromMs, toMs, times, lines, gaps }}

@@ -45,7 +45,7 @@ const TAILS = 500;
 const NO_TAILS: Tails = new Map();
 
 function tailTitle(tail: FlowTail | undefined): string {
-  if (!tail) return "none of its packets is listed in the records of packets";
+  if (!tail) return "the packet records (maple) list no packet of this flow";
   return `of ${countText(tail.packets)} packets in the records of maple; max ${delayText(tail.maxNs)}`;
 }
 

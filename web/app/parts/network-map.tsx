@@ -227,8 +227,10 @@ const UNUSUAL = 1.5;
 
 function valueText({ meanNs, times }: Shown, brief = false): string {
   if (meanNs === null) return "";
-  return `${delayText(meanNs)}${times === null || (brief && times < UNUSUAL) ? "" : ` (${times.toFixed(times < 10 ? 1 : 0)}×)`}`;
+  return `${delayText(meanNs)}${times === null || (brief && times < UNUSUAL) ? "" : ` (${timesText(times)})`}`;
 }
+
+const timesText = (times: number) => `${times.toFixed(times < 10 ? 1 : 0)}×`;
 
 function MapLink({ own, label }: { own: DrawnLink; label: { x: number; y: number } }) {
   const { link, path, text } = own;
@@ -236,7 +238,7 @@ function MapLink({ own, label }: { own: DrawnLink; label: { x: number; y: number
   if (link.plain) return <path d={path} class="link plain" />;
   const measured = meanNs !== null;
   const words = measured
-    ? `${valueText(own.shown)} ${times === null ? "" : "of its normal"}${lossRate ? `, loss ${shareText(lossRate)}` : ""}`
+    ? `${delayText(meanNs)}${times === null ? "" : `, ${timesText(times)} its normal delay`}${lossRate ? `, loss ${shareText(lossRate)}` : ""}`
     : link.segment
       ? "no answer at this time"
       : "not measured";

@@ -146,7 +146,7 @@ function beginsAt(named: readonly NamedColumn[]): string {
   let low = Number.POSITIVE_INFINITY;
   for (const { column } of named)
     for (const p of column) if (p?.latency) low = Math.min(low, p.latency.lowNs);
-  return Number.isFinite(low) ? `; the axis begins at the lowest, ${delayText(low)}` : "";
+  return Number.isFinite(low) ? `; the axis starts at the lowest delay, ${delayText(low)}` : "";
 }
 
 function lossText(p: SeriesPoint | null | undefined, sure: (p: SeriesPoint) => boolean): string {

@@ -86,7 +86,7 @@ function unpacked(file: File, place: { position: number }): { next: NextPiece; c
 /** Replaces a browser's gzip error by a useful message. */
 function gzipTrouble(why: string): string {
   if (/junk|additional|trailing/i.test(why))
-    return "the gzip file has several parts, of which browsers read the first: unpack it first";
+    return "the gzip file has several members, and browsers read only the first: decompress it before";
   if (/truncated|unexpected end|incomplete/i.test(why)) return "the gzip data end too early: the file is cut";
   return /compress|gzip|header|invalid|corrupt/i.test(why) ? "the gzip data are damaged" : why;
 }
