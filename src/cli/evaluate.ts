@@ -47,7 +47,7 @@ const INJECTED_BITS = 8 * 64;
 export function evaluateCommand(): Command {
   const command = new Command("evaluate")
     .description(
-      "Races all estimators on your own traffic, at equal memory, bits on the wire or bits stored, and recommends one. Shows error by flow size and delay, how often intervals hold, what is answered and exchanged, and CPU time.",
+      "Races all estimators on your own traffic, at equal memory, bits on the wire or bits stored, and recommends one. Shows error by flow size and delay, how often intervals contain the truth, the share of packets answered for, bits exchanged, and CPU time.",
     )
     .argument("[capture]", "capture whose traffic is used: arrival times, sizes and flows")
     .argument("[after]", "capture of the same packets after the segment: the exact match is then the truth")

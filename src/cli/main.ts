@@ -197,7 +197,7 @@ function unknownCommand(name: string, rest: readonly string[]): UsageError {
   const starts = names.filter((n) => n.startsWith(name));
   const near = starts.length > 0 ? starts : [closest(name, names)].filter((n) => n !== undefined);
   const meant = near.length > 0 ? `did you mean ${oneOf(near)}? ` : "";
-  return new UsageError("bad-option", `there is no command '${name}'`, `${meant}${lists}`);
+  return new UsageError("bad-option", `unknown command '${name}'`, `${meant}${lists}`);
 }
 
 /** Prints one line and returns the exit code; the stack is printed only for bugs. */

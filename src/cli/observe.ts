@@ -118,14 +118,14 @@ export function observeCommand(table: readonly Estimator[] = ESTIMATORS): Comman
     )
     .option(
       "--role <end>",
-      `which end of the segment this point is: ${ROLES.join(", ")}`,
+      `end of the segment at which this point is: ${ROLES.join(", ")}`,
       choiceOption("--role", ROLES),
       "both",
     )
     .option("--filter <expr>", "only packets that match this pcap-filter expression; the same at both points")
     .option(
       "--segment <A:B=expr>",
-      "records of these packets from A to B; this point is one of them (repeatable). A:B alone: with two interfaces",
+      "observe these packets as segment A to B; this point is one of the two (repeatable). A:B alone: with two interfaces",
       collect,
     )
     .option("--class <name=expr>", "separate records for this traffic class (repeatable)", collect)

@@ -87,7 +87,7 @@ Examples:
 export function queryCommand(table: readonly Estimator[] = ESTIMATORS): Command {
   const command = new Command("query")
     .description(
-      "Reports delay and loss between two points from their records, with confidence intervals. Without --between: what a point knows about single packets.",
+      "Reports delay and loss between two points from their records, with confidence intervals. Without --between: the delays of single packets, from the records of one point.",
     )
     .argument(
       "<dir>",

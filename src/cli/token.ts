@@ -10,7 +10,7 @@ import { print, printJson, printText, warn } from "./output.ts";
 interface Flags {
   data: string;
   scope: Scope;
-  point: readonly string[];
+  point?: readonly string[];
   name: string;
   json?: boolean;
 }
@@ -58,14 +58,13 @@ export function tokenCommand(): Command {
     )
     .option(
       "--point <name>",
-      "with --scope ingest: the point; repeated, the points of a tap on several interfaces",
-      (name: string, others: readonly string[]) => [...others, name],
-      [],
+      "with --scope ingest: the point (repeatable: the points of a tap on several interfaces)",
+      (name: string, others: readonly string[] = []) => [...others, name],
     )
     .option("--name <text>", "a name for the list of tokens", "")
     .action(async (flags: Flags) => {
       mkdirSync(flags.data, { recursive: true, mode: 0o750 });
-      const { token, info } = await store(flags).add(flags.name, flags.scope, ...flags.point);
+      const { token, info } = await store(flags).add(flags.name, flags.scope, ...(flags.point ?? []));
       await print([`${token}\n`]);
       warn(`hoptime: token ${info.id}, scope ${info.scope}${forPoints(info)}; it is not shown again`);
     });
@@ -100,6 +99,6 @@ const COLUMNS: Column<TokenInfo>[] = [
   { title: "id", align: "left", value: (t) => t.id },
   { title: "scope", align: "left", value: (t) => t.scope },
   { title: "point", align: "left", value: (t) => pointsOf(t).join(", ") },
-  { title: "made", align: "left", value: (t) => t.created.slice(0, 10) },
+  { title: "created", align: "left", value: (t) => t.created.slice(0, 10) },
   { title: "name", align: "left", value: (t) => t.name },
 ];

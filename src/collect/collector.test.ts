@@ -229,7 +229,7 @@ describe("what a collector is given", () => {
     for (const [parameter, given] of cases)
       await expect(collect([], given as never).next(), parameter).rejects.toMatchObject({ parameter });
     const unknown = { segments: SEGMENTS, estimators: ["ldaa"] };
-    await expect(collect([], unknown).next()).rejects.toThrow(/there is no estimator 'ldaa'/);
+    await expect(collect([], unknown).next()).rejects.toThrow(/unknown estimator 'ldaa'/);
   });
 
   it("is known for as long as it waits, however much else is done meanwhile", () => {

@@ -82,7 +82,7 @@ describe("pairing", () => {
     const { pairs, unpaired } = pairRecords([aligned("A", 0)], [aligned("B", 0, 2)]);
     expect(pairs).toEqual([]);
     expect(unpaired).toHaveLength(2);
-    expect(unpaired[0]!.reason).toMatch(/cut elsewhere .*same ‘epoch’/);
+    expect(unpaired[0]!.reason).toMatch(/the epoch at the other point is .*same ‘epoch’/);
   });
 
   it("prefers records of the very role, and uses none of the other role", () => {

@@ -12,8 +12,8 @@ export function findAmong(table: readonly Estimator[], name: string): Estimator 
   const names = table.map((e) => e.name);
   const expected = names.join(", ");
   const near = closest(name, names);
-  const hint = `${near === undefined ? "" : `did you mean ${near}? `}there are: ${expected}`;
-  throw new UsageError("bad-option", `there is no estimator '${name}'`, hint, { value: name, expected });
+  const hint = `${near === undefined ? "" : `did you mean ${near}? `}expected one of ${expected}`;
+  throw new UsageError("bad-option", `unknown estimator '${name}'`, hint, { value: name, expected });
 }
 
 export function parseParameters<P extends ParameterValues>(estimator: Estimator<P>, text = ""): P {
@@ -27,8 +27,8 @@ export function parseParameters<P extends ParameterValues>(estimator: Estimator<
       const names = estimator.parameters.map((s) => s.name);
       const known = names.join(", ");
       const near = closest(name, names);
-      const hint = `${near === undefined ? "" : `did you mean ${near}? `}it has: ${known}`;
-      throw new UsageError("bad-parameter", `there is no parameter '${name}'`, hint, {
+      const hint = `${near === undefined ? "" : `did you mean ${near}? `}expected one of ${known}`;
+      throw new UsageError("bad-parameter", `unknown parameter '${name}'`, hint, {
         parameter: estimator.name,
         value: name,
         expected: known,

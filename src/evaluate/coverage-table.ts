@@ -35,30 +35,30 @@ export function coveragePage(rows: readonly CoverageRow[], { seeds }: { seeds: r
   const estimators = [...new Set(rows.map((r) => r.estimator))].sort();
   return `# How often the truth lies in the interval
 
-Simulated traffic is observed at both ends, sealed into records and asked as \`hoptime query --between\` does, over the whole time. Every case has traffic of its own: 8 s, 10,000 packets/s, 8
+Simulated traffic is observed at both ends, sealed into records and asked as \`hoptime query --between\` does, over the whole time. Each case simulates its own traffic: 8 s, 10,000 packets/s, 8
 epochs. The truth is the mean over **all** packets that arrived, by the clocks of the two points.
 
-Made by \`node scripts/bench.mjs coverage ${seeds.length} --seed ${seeds[0]} --write\`; seeds that nothing was tuned on. \`--rows FILE\` keeps every figure as JSON.
+Made by \`node scripts/bench.mjs coverage ${seeds.length} --seed ${seeds[0]} --write\`. No parameter was tuned on these seeds. \`--rows FILE\` keeps every figure as JSON.
 
 ## Summary
 
-- _Inside_: share of the 95 % intervals that hold the truth. Intervals of lda, lds, colate and rli are statistical and should hold it 93 to 99 % of the time. Those of maple and sds are bounds and should always
-  hold it.
-- _Width_: high less low over the truth; the median over flows, then over cases.
-- _Answered_: share of the packets whose epochs had an answer of that estimator for the flow. The interval is about all packets all the same.
-- _Lowest case_: among those with at least ${ENOUGH} intervals.
+- _Inside_: share of the 95 % intervals that contain the truth. Intervals of lda, lds, colate and rli are statistical and should contain it 93 to 99 % of the time. Those of maple and sds are bounds and should
+  always contain it.
+- _Width_: width of the interval relative to the truth; the median over flows, then over cases.
+- _Answered_: share of the packets whose epochs had an answer of that estimator for the flow. The interval still covers all packets of the flow.
+- _Lowest case_: among cases with at least ${ENOUGH} intervals.
 
 ${table(SUMMARY, pooled(rows))}
 
-Below 93 %, one case at a time, where chance makes so few in at most 2.3 % of such cases (of some ${judgedOf(rows)} that are judged, a few are): ${tooLow(rows)}
+Significantly below 93 % (${judgedOf(rows)} shares, each tested alone; chance puts at most 2.3 % of them here): ${tooLow(rows)}
 
 ${lossText(rows)}
 
 ## Case by case
 
-Inside, and width, by packets of a flow. \`–\`: no such flow, or none with an interval. _Two-way router captures_ go the whole way over files: captures with both directions, observed with a filter for one; sds
-and maple are fed by \`observe --sender\`. _With references_: traffic of its own, for rli, behind queues alone:
-rli assumes that packets near in time are delayed alike. Where every flow has a latency of its own its intervals do not hold (docs/estimators/rli.md); use lds there.
+Inside and width, by packets of a flow. \`–\`: no such flow, or none with an interval. _Two-way router captures_ are files with both directions, observed with a filter for one; sds
+and maple get delays from \`observe --sender\`. _With references_: separate traffic for rli, with queues only:
+rli assumes that packets close in time have similar delays. Where each flow has a latency of its own, its intervals do not hold (docs/estimators/rli.md); use lds there.
 
 ${estimators.map((name) => `### ${name}\n\n${caseTable(rows.filter((r) => r.estimator === name))}`).join("\n\n")}
 `;

@@ -233,7 +233,7 @@ describe("results", () => {
       [`/v1/latency?from=X&to=Y`, 404, "no results of X → Y"],
       [`/v1/latency?${pair}&step=soon`, 400, "not a duration"],
       [`/v1/latency?${pair}&limit=0`, 400, "limit"],
-      [`/v1/latency?${pair}&colour=red`, 400, "there is no parameter 'colour'"],
+      [`/v1/latency?${pair}&colour=red`, 400, "unknown parameter 'colour'"],
       [`/v1/latency?from=X`, 400, "to: missing"],
       [`/v1/latency?${pair}&estimator=maple`, 404, "no results of estimator 'maple'"],
       [`/v1/flow?${pair}&flow=tcp`, 404, "not among the largest flows"],

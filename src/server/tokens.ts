@@ -108,8 +108,7 @@ export class TokenStore {
   async revoke(id: string): Promise<TokenInfo> {
     this.#look();
     const found = this.#tokens.get(id);
-    if (!found)
-      throw new UsageError("bad-option", `there is no token '${id}'`, "hoptime token list shows them");
+    if (!found) throw new UsageError("bad-option", `unknown token '${id}'`, "hoptime token list shows them");
     await this.#change((tokens) => tokens.filter((t) => t.id !== id));
     const { hash: _, ...info } = found;
     return info;

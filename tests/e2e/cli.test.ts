@@ -222,7 +222,7 @@ describe("the command line", () => {
     ],
     ["a bad filter", ["compare", DEMO.before, DEMO.after, "--filter", "tcp prt 80"], /at character 5/],
     ["two standard inputs", ["compare", "-", "-"], /standard input can only be one/],
-    ["an unknown command", ["compere"], /there is no command 'compere'; did you mean compare\?/],
+    ["an unknown command", ["compere"], /unknown command 'compere'; did you mean compare\?/],
     ["the beginning of two commands", ["re"], /did you mean reference or reproduce\?/],
     [
       "a capture instead of a command",
@@ -330,7 +330,7 @@ describe("the command line", () => {
   test.each([
     [
       ["compare", DEMO.before, DEMO.after, "--estimators", "nope"],
-      /there is no estimator 'nope'; there are: lda/,
+      /unknown estimator 'nope'; expected one of lda/,
     ],
     [["compare", DEMO.before, DEMO.after, "--estimators", ","], /--estimators: invalid value/],
     [["compare", DEMO.before, DEMO.after, "--lda", "rows=2"], /add --estimators lda/],

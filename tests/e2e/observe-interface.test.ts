@@ -300,7 +300,7 @@ test.skipIf(missing !== null)(
       ]);
       return `${status} ${stderr}`;
     };
-    expect(fails("iface:nosuch0")).toMatch(/^2 .*nosuch0: there is no such interface/);
+    expect(fails("iface:nosuch0")).toMatch(/^2 .*nosuch0: no such interface/);
     expect(fails("nosuch0")).toMatch(/^2 .*nosuch0: no such file/);
     expect(fails(demo, "--direction", "in")).toMatch(/^2 .*--direction: applies to interfaces/);
     expect(fails("lo", "--timestamps", "hardware")).toMatch(/^2 .*does not timestamp received packets/);

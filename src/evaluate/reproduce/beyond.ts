@@ -58,7 +58,7 @@ const all: Study = {
     const of = (segment: number) => races.slice(segment * MEMORIES.length, (segment + 1) * MEMORIES.length);
     const { packets, flows, list } = entryAt(races, 0);
     const sizes = MEMORIES.map((m) => (m / 1e3).toFixed(0)).join(", ");
-    const setting = `${count(packets)} packets of ${count(flows)} flows in one epoch; taps of ${sizes} kB where an estimator has sizes; one reference and one probe in ${INJECT_EVERY} packets, in the bits of those that use them; the list of flows (${((8 * list.bytes) / packets).toFixed(1)} bits per packet) in nobody's`;
+    const setting = `${count(packets)} packets of ${count(flows)} flows in one epoch; taps of ${sizes} kB where an estimator has sizes; one reference and one probe in ${INJECT_EVERY} packets, in the bits of those that use them; the list of flows (${((8 * list.bytes) / packets).toFixed(1)} bits per packet) is not counted`;
     return beyondFindings(setting, names, [of(0), of(1)]);
   },
 };

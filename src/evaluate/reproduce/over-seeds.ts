@@ -103,12 +103,12 @@ export function levelCells({
     ...[id, what, `${sense} ${write(limit)}`],
     ...[0, sorted.length >> 1, -1].map((i) => write(entryAt(sorted, i))),
     reference === undefined ? "–" : write(reference),
-    `${reached} of ${values.length}${holds ? "" : reached >= REACHED * values.length ? ": median short of the reference" : ": too few"}`,
+    `${reached} of ${values.length}${holds ? "" : reached >= REACHED * values.length ? ": median worse than the reference" : ": below nine in ten"}`,
   ];
 }
 
 export const LEVEL_COLUMNS = [
-  ...["id", "level", "limit", "least", "median", "largest"],
+  ...["id", "level", "limit", "minimum", "median", "maximum"],
   ...["reference", "reached"],
 ] as const;
 
@@ -120,7 +120,7 @@ export function seedsMarkdown(result: OverSeeds, command: string): string {
   return [
     "# Reproduction over seeds",
     "",
-    `Made by \`${command}\` (scale ${scale}, seeds ${seeds.join(", ")}). A level holds where it is reached in nine of ten runs, and where the median is no worse than what the reference simulation gave, if that is given: ${levels.filter((l) => l.holds).length} of ${levels.length} hold.`,
+    `Made by \`${command}\` (scale ${scale}, seeds ${seeds.join(", ")}). A level holds if nine of ten runs reach it and the median is no worse than that of the reference simulation, where there is one: ${levels.filter((l) => l.holds).length} of ${levels.length} hold.`,
     "",
     markdownTable(LEVEL_COLUMNS, levels.map(levelCells)),
     "",

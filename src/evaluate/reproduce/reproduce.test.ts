@@ -35,7 +35,7 @@ describe("the list of studies", () => {
     expect(chooseStudies([])).toHaveLength(STUDIES.length);
     expect(() => chooseStudies(["lda-44"])).toThrow(
       expect.objectContaining({
-        problem: "there is no experiment 'lda-44'",
+        problem: "unknown experiment 'lda-44'",
         hint: expect.stringContaining("lda-4a, lda-4b"),
       }),
     );
@@ -122,7 +122,7 @@ describe("levels over seeds", () => {
       [10, true],
     ]);
     expect(overSeeds(ten(2)).levels[0]).toMatchObject({ reached: 8, holds: false });
-    expect(seedsMarkdown(overSeeds(ten(2)), "hoptime reproduce")).toContain("8 of 10: too few");
+    expect(seedsMarkdown(overSeeds(ten(2)), "hoptime reproduce")).toContain("8 of 10: below nine in ten");
   });
 
   it("are held against the reference simulation by their median", () => {
@@ -142,7 +142,7 @@ describe("levels over seeds", () => {
       );
     expect(with10(0.5).levels).toMatchObject([{ reached: 10, holds: true }]);
     expect(with10(0.3).levels).toMatchObject([{ reached: 10, holds: false }]);
-    expect(seedsMarkdown(with10(0.3), "c")).toContain("10 of 10: median short of the reference");
+    expect(seedsMarkdown(with10(0.3), "c")).toContain("10 of 10: median worse than the reference");
   });
 
   it("name verdicts that hang on the seed", () => {

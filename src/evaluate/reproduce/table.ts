@@ -32,8 +32,8 @@ export function chooseStudies(names: readonly string[], studies: readonly Study[
     if (!studies.some((study) => isNamed(study, name)))
       throw new UsageError(
         "bad-parameter",
-        `there is no experiment '${name}'`,
-        `there are: ${studies.flatMap((study) => study.heads.map((head) => head.id)).join(", ")}`,
+        `unknown experiment '${name}'`,
+        `expected one of ${studies.flatMap((study) => study.heads.map((head) => head.id)).join(", ")}`,
       );
   }
   return studies.filter((study) => names.some((name) => isNamed(study, name)));

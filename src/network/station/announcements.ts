@@ -50,7 +50,8 @@ export function wrongClaim(packet: MeasurementStatePacket, points: KnownPoints):
     if (a !== reporter && b !== reporter) return `${name}: neither end is at ${reporter}`;
     if (kind === "router" && (a !== b || reporterKind !== "m-router"))
       return `${name}: only the m-router itself may report a segment inside it`;
-    if (kind !== "router" && a === b) return `${name}: both ends of a link are at ${a}`;
+    if (kind !== "router" && a === b)
+      return `${name}: a link connects two routers, but both ends are at ${a}`;
   }
   return null;
 }

@@ -195,9 +195,9 @@ describe("what is made up is refused by name", () => {
     const forged: [MspEntry, RegExp][] = [
       [entry("link", "B[eth1]", "C[eth0]"), /neither end is at A/],
       [entry("router", "B[eth0]", "B[eth1]"), /neither end is at A/],
-      [entry("router", "A[eth1]", "B[eth0]"), /inside a router/],
+      [entry("router", "A[eth1]", "B[eth0]"), /only the m-router itself/],
       [entry("link", "A[eth1]", "A[eth2]"), /two routers/],
-      [entry("link", "A[eth9]", "B[eth0]"), /no such point/],
+      [entry("link", "A[eth9]", "B[eth0]"), /A\[eth9\] is not on the map/],
     ];
     for (const [one, why] of forged) {
       expect(announce("A", { entries: [one] })).toBe(false);

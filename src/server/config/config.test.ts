@@ -40,7 +40,7 @@ describe("hoptime.yaml", () => {
       ],
       ["listen: nowhere\n", "hoptime.yaml:1:9: listen: invalid value 'nowhere'"],
       ["segments:\n  - A:B\n  - A\n", "hoptime.yaml:3:5: segments[1]: invalid value 'A'"],
-      ["plan:\n  estimators: [nobody]\n", "hoptime.yaml:1:1: plan: there is no estimator 'nobody'"],
+      ["plan:\n  estimators: [nobody]\n", "hoptime.yaml:1:1: plan: unknown estimator 'nobody'"],
       ["plan:\n  estimators: [lda]\n  epoch: 7s\n", "hoptime.yaml:3:10: plan: epoch: invalid value '7s'"],
       ["paths:\n  - name: x\n", "hoptime.yaml:2:5: paths[0]: a path has either points, or from and to"],
       ["paths:\n  - points: [A, B, A]\n", "hoptime.yaml:2:5: paths[0]: a point is named twice"],

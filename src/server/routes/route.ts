@@ -61,7 +61,7 @@ export function readQuery(schema: TObject | undefined, given: unknown): Record<s
       const known = Object.keys(properties).join(", ");
       throw new UsageError(
         "bad-question",
-        `there is no parameter '${name.slice(0, 64)}'`,
+        `unknown parameter '${name.slice(0, 64)}'`,
         known === "" ? undefined : `parameters: ${known}`,
       );
     }

@@ -101,11 +101,7 @@ export class PacketRing {
   static open(libc: Libc, options: RingOptions): PacketRing {
     const index = libc.indexOf(options.name);
     if (index === 0)
-      throw new UsageError(
-        "no-such-file",
-        `${options.name}: there is no such interface`,
-        "ip -br link lists them",
-      );
+      throw new UsageError("no-such-file", `${options.name}: no such interface`, "ip -br link lists them");
     // Protocol 0: nothing is captured before the ring is set up and its filter attached.
     const fd = libc.socket(AF_PACKET, SOCK_RAW | SOCK_CLOEXEC, 0);
     if (fd < 0) throw refused(options.name, libc.errno());
