@@ -7,25 +7,34 @@ import { Match, Total } from "./match-state";
 import { pieceAt } from "./pieces";
 import { addRow, Repeats, startGroup } from "./repeats";
 import { placeOf } from "./send-order";
-import { COPY, entryOf, EQUALS, filterBit, headOf, Log, logPlace, MATCHED, stateOf } from "./log";
-import { logHas, searchOthers } from "./waiting";
+import { AGAIN, COPY, entryOf, EQUALS, filterBit, headOf, Log, logPlace, MATCHED, stateOf } from "./log";
+import { logHas, logHasOther, searchOthers } from "./waiting";
 
 /** Differences further than this from all that were seen, in widths of what was seen, are odd. */
 const FAR: f64 = 2;
 const FAR_AT_LEAST: f64 = 1000000;
+/** Packets may be late, but not early: where some look alike those are odd nearer to the others. */
+const EARLY: f64 = 0.25;
 /** Before so many pairs nothing is odd, and what is odd so many times is so no more: a clock was set, or packets go the other way, too. */
 const FEW_PAIRS: u32 = 16;
 const MOST_ODD: u32 = 8;
-/** Pairs of calls in which nothing was odd that make up for one that was. */
-const CALM_PAIRS: u32 = 64;
+/** Pairs that make up for one that was odd: behind a clock that was set all are odd, where equal packets come again some are. */
+const CALM_PAIRS: u32 = 4;
+/** A late pair is put off for each of so many packets that look like others. */
+const MET_PER_SLOW: u32 = 4;
 /** Rows of one point that are further apart than a packet and its copy. */
 const TWICE: f64 = 1000000;
+
+/** Too many were odd, as packets go that look like others, and pairs of the call so far that make up for it. */
+function areOdd(m: Match): bool {
+  return m.odd >= MOST_ODD + min<u32>(m.met << 2, m.foundCount / CALM_PAIRS);
+}
 
 function isNear(m: Match, total: Total, sign: f64, send: f64, apart: f64): bool {
   if (total.matched == 0) return false;
   const d = apart - m.offset - m.slope * (send + apart - m.pivot) - pieceAt(m, send, apart, sign > 0);
   const delay = sign > 0 ? d : -d - m.back;
-  return delay >= total.minimum - widthOf(total) && delay <= total.maximum + widthOf(total);
+  return delay >= total.minimum - earlyOf(m, total) && delay <= total.maximum + widthOf(total);
 }
 
 /**
@@ -36,20 +45,45 @@ export function isCertain(m: Match, before: Log, found: u32, digest: u64, time: 
   if (searchOthers != 0 || (load<u32>(found, 20) & (COPY | EQUALS)) != 0) return false;
   if (before.tail != before.next && logHas(before, digest)) return false;
   const apart = load<f64>(found, 8) - time;
-  if (time <= m.expectUntil) return apart >= m.expectLow && apart <= m.expectHigh;
+  if (time <= m.expectUntil) return isExpected(m, apart);
   const forward = changetype<Total>(m.forward);
   const reverse = changetype<Total>(m.reverse);
-  if (forward.matched + reverse.matched < FEW_PAIRS || m.odd >= MOST_ODD) return true;
-  if (isNear(m, forward, 1, time, apart) || isNear(m, reverse, -1, time, apart)) return true;
+  if (forward.matched + reverse.matched < FEW_PAIRS) return true;
+  const direction = directionOf(flowIn(flowSegments(changetype<FlowStats>(m.stats)), load<u32>(found, 16)));
+  if (direction != 2 && isNear(m, forward, 1, time, apart)) return true;
+  if (direction != 1 && isNear(m, reverse, -1, time, apart)) return true;
+  if (isPastEnds(m, direction == 2, time, apart)) return false;
+  if (areOdd(m)) return true;
   m.odd++;
   return false;
+}
+
+/** As an earlier pass has shown it of the first time. */
+function isExpected(m: Match, apart: f64): bool {
+  return apart >= m.expectLow && apart <= m.expectHigh && !(apart > m.gapLow && apart < m.gapHigh);
+}
+
+/** What the timestamps of a packet differ by that takes least of those of its direction; NaN where there are none. */
+function leastApart(m: Match, back: bool, after: f64): f64 {
+  const total = changetype<Total>(back ? m.reverse : m.forward);
+  if (total.matched == 0) return NaN;
+  const line = m.offset + m.slope * (after - m.pivot);
+  return back ? line - m.back - total.minimum : line + total.minimum;
+}
+
+/** The partner of a packet of BEFORE may lie behind the end of AFTER, that of the one it has found before the start of BEFORE: no clock was set. */
+function isPastEnds(m: Match, back: bool, time: f64, apart: f64): bool {
+  const least = leastApart(m, back, time + apart);
+  const most = back ? least : least + (changetype<Total>(m.forward).maximum - changetype<Total>(m.forward).minimum);
+  return ((m.ended & 2) != 0 && m.wentBack1 == 0 && time + least > m.lastSeen1) || (m.wentBack0 == 0 && time + apart - most < m.firstSeen0);
 }
 
 // What differences of a call's rows of AFTER are expected to be; without bounds where pairs are few or the clocks were set.
 export let nearLow: f64 = -Infinity;
 export let nearHigh: f64 = Infinity;
 let opening: bool = false;
-/** What a call's packets from BEFORE take at most, by their timestamps. */
+/** What a call's packets from BEFORE take at least, and at most, by their timestamps; where that is not known NaN, which nothing is less than, and Infinity. */
+let usualLeast: f64 = NaN;
 let usualMost: f64 = Infinity;
 
 /** By all pairs so far; in the first time by what an earlier pass has shown (kernels/match/opening.ts). */
@@ -60,53 +94,73 @@ export function expectNear(m: Match, from: f64, to: f64): void {
   nearHigh = Infinity;
   opening = from <= m.expectUntil;
   if (opening) {
-    nearLow = m.expectLow;
+    // Between two levels of a clock none are expected: each is asked for.
+    nearLow = m.gapHigh > m.gapLow ? Infinity : m.expectLow;
     nearHigh = m.expectHigh;
   }
+  usualLeast = NaN;
   usualMost = Infinity;
-  if (opening || forward.matched + reverse.matched < FEW_PAIRS || m.odd >= MOST_ODD || m.pieceCount != 0) return;
+  if (opening || forward.matched + reverse.matched < FEW_PAIRS || m.pieceCount != 0) return;
   const a = m.offset + m.slope * (from - m.pivot);
   const b = m.offset + m.slope * (to - m.pivot);
-  if (forward.matched >= FEW_PAIRS) usualMost = max<f64>(a, b) + forward.maximum + widthOf(forward);
+  if (forward.matched >= FEW_PAIRS) {
+    usualLeast = min<f64>(a, b) + forward.minimum;
+    usualMost = max<f64>(a, b) + forward.maximum + widthOf(forward);
+  }
+  // Which of them are odd is asked of those that lie just beyond the others.
   if (reverse.matched >= FEW_PAIRS) {
-    nearLow = min<f64>(a, b) - reverse.maximum - m.back - widthOf(reverse);
-    nearHigh = max<f64>(a, b) - reverse.minimum - m.back + widthOf(reverse);
+    nearLow = min<f64>(a, b) - reverse.maximum - m.back - earlyOf(m, reverse);
+    nearHigh = max<f64>(a, b) - reverse.minimum - m.back + earlyOf(m, reverse);
     if (forward.matched == 0) return;
-    nearLow = min<f64>(nearLow, min<f64>(a, b) + forward.minimum - widthOf(forward));
-    nearHigh = max<f64>(nearHigh, max<f64>(a, b) + forward.maximum + widthOf(forward));
-  } else if (to - usualMost > m.lastSeen0) nearHigh = usualMost;
+    nearLow = min<f64>(nearLow, min<f64>(a, b) + forward.minimum - earlyOf(m, forward));
+    nearHigh = max<f64>(nearHigh, max<f64>(a, b) + forward.maximum + earlyOf(m, forward));
+  } else {
+    nearLow = usualLeast - earlyOf(m, forward);
+    nearHigh = usualMost;
+  }
 }
 
 /** How far from what others took a packet is odd. */
 function widthOf(total: Total): f64 {
   return FAR * (total.maximum - total.minimum) + FAR_AT_LEAST;
 }
+/** Or early. */
+function earlyOf(m: Match, total: Total): f64 {
+  return (m.met == 0 ? FAR : EARLY) * (total.maximum - total.minimum) + FAR_AT_LEAST;
+}
 
 /**
- * A packet of AFTER has its partner far from where all others have it: that may be an earlier one that looks the same, where packets go the other way, and where its own
- * partner would be behind the end of BEFORE.
+ * A packet of AFTER has its partner far from where all others have it: that may be an earlier one that looks the same, where packets go the other way, where one like it was sent
+ * since, and where its own partner would be behind the end of BEFORE, or that of the other one before the start of AFTER.
  */
-export function isOdd(m: Match, found: u32, time: f64): bool {
+export function isOdd(m: Match, before: Log, found: u32, time: f64): bool {
   if (m.nat != 0) return false;
+  const sent = load<f64>(found, 8);
+  const back = directionOf(flowIn(flowSegments(changetype<FlowStats>(m.stats)), load<u32>(found, 16))) == 2;
+  if (!opening && isNear(m, changetype<Total>(back ? m.reverse : m.forward), back ? -1 : 1, sent, time - sent)) return false;
+  if (opening && isExpected(m, time - sent)) return false;
+  const again = logHasOther(before, found);
+  if (again) store<u32>(found, load<u32>(found, 20) | AGAIN, 20);
   if (opening) return true;
-  if (m.odd >= MOST_ODD) return false;
-  if (directionOf(flowIn(flowSegments(changetype<FlowStats>(m.stats)), load<u32>(found, 16))) != 2 && !isBehindEnd(m, time)) return false;
+  // The row's own partner may lie behind the end of BEFORE, or that of the one it has found before the start of AFTER.
+  const least = leastApart(m, back, time);
+  if (((m.ended & 1) != 0 && m.wentBack0 == 0 && time - least > m.lastSeen0) || (m.wentBack1 == 0 && sent + least < m.firstSeen1)) return true;
+  if (areOdd(m)) return false;
+  if (!back && !again && !(time - sent < usualLeast)) {
+    // Packets may be late: where few look alike it is that.
+    if (m.slow >= m.met / MET_PER_SLOW) return false;
+    m.slow++;
+    return true;
+  }
   m.odd++;
   return true;
 }
 
-/** A packet from BEFORE that takes what others did was sent when that capture had ended. */
-function isBehindEnd(m: Match, time: f64): bool {
-  return time - usualMost > m.lastSeen0;
-}
-
-/** Pairs of a call in which nothing was odd make up for some that were. */
-export function calmDown(m: Match, odd: u32): void {
-  if (m.odd != odd) m.calm = 0;
-  else if (m.odd > 0) {
-    m.calm += m.foundCount;
-    for (; m.odd > 0 && m.calm >= CALM_PAIRS; m.calm -= CALM_PAIRS) m.odd--;
-  }
+/** The other pairs of a call make up for some that were odd. */
+export function calmDown(m: Match): void {
+  m.calm += m.foundCount;
+  for (; m.odd > 0 && m.calm >= CALM_PAIRS; m.calm -= CALM_PAIRS) m.odd--;
+  if (m.odd == 0) m.calm = 0;
 }
 
 /**

@@ -39,7 +39,7 @@ const MAX_DOUBTED: u32 = 16;
 /** So many copies at least, and of MOST_OF the packets: the capture is mirrored. */
 const LEAST_MIRRORED: f64 = 8;
 /** ns: timestamps of several CPUs go back by less. */
-const SET_BACK: f64 = 1000000;
+export const SET_BACK: f64 = 1000000;
 /** Times that are this near to a clock's last one, as a part of what it was set back by, are from behind the step. */
 const NEAR_FINAL: f64 = 0.05;
 /** Not a fate: to be judged when all pairs are known. */

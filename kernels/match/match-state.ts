@@ -129,6 +129,10 @@ export class Match {
   pieces: u32; //     where a clock was set (kernels/match/pieces.ts), and how many times
   pieceCount: u32;
   calm: u32; //       pairs since the last odd one, less those that made up for one
+  met: u32; //        packets that look like one before them
+  wentBack0: u32; //  1: the clock of either side was set back
+  wentBack1: u32;
+  slow: u32; //       pairs that were put off because others take less by far
   final0: f64; //     the last row of either side: where its clock was set back, not the latest
   final1: f64;
   initial0: f64; //   the first row of either side: where its clock was set back, not the earliest; NaN before it
@@ -140,6 +144,8 @@ export class Match {
   expectUntil: f64; // up to this time differences are expected within these bounds
   expectLow: f64;
   expectHigh: f64;
+  gapLow: f64; //     but not between these
+  gapHigh: f64;
   pieceGuard: f64; // how far from its start a piece may begin
   usual: f64; //      differences without offset, drift and pieces, of either direction
   backUsual: f64;

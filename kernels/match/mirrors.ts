@@ -13,6 +13,8 @@ import { boundsAt, meanApart, TWICE } from "./repeat-fit";
 import { at, loadGroup, n0, n1, rows0, rows1 } from "./repeat-rows";
 import { groupOf, Repeats, rowOf } from "./repeats";
 
+/** A mirror's copy is closer to its packet than the next packet is. */
+const CLOSER: f64 = 0.5;
 /** Packets that are twice, at least, of a mirrored capture. */
 const LEAST_TWICE: f64 = 16;
 /** A capture where this share of the packets is there twice is mirrored. */
@@ -49,13 +51,20 @@ function sourceOf(m: Match): u32 {
   return at(rows1, 0).time - at(rows0, 0).time >= m.threshold ? 0 : 1;
 }
 
-/** Packets of the digest are at one point twice, one beside the other. */
+/** Packets of the digest are at one point twice, one beside the other, and further from the next ones. */
 function isInTwos(side: u32): bool {
   const rows = side == 0 ? rows0 : rows1;
   const n = side == 0 ? n0 : n1;
   if ((n & 1) != 0) return false;
-  for (let i: u32 = 0; i < n; i += 2) if (at(rows, i + 1).time - at(rows, i).time > TWICE) return false;
-  return true;
+  let within: f64 = 0;
+  for (let i: u32 = 0; i < n; i += 2) {
+    const apart = at(rows, i + 1).time - at(rows, i).time;
+    if (apart > TWICE) return false;
+    within += apart;
+  }
+  if (n < 4) return true;
+  const between = at(rows, n - 1).time - at(rows, 0).time - within;
+  return within / <f64>(n >> 1) <= (CLOSER * between) / <f64>((n >> 1) - 1);
 }
 
 // Of digests that are twice where they come from and of which one has arrived, by that side: how many, by how much they took longer from the first on than others did, its square,

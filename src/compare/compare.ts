@@ -26,7 +26,7 @@ import { DEFAULT_EPOCH_NS } from "./epoch-length.ts";
 import { exhausted } from "./exhausted.ts";
 import type { FlowChoice } from "./flows.ts";
 import { explainUnmatched } from "./offload.ts";
-import { expectedOpening } from "./opening.ts";
+import { expectedOpening, shownOpening } from "./opening.ts";
 import { type PassOptions, type PassResult, runPass } from "./pass.ts";
 import {
   type Decision,
@@ -250,6 +250,7 @@ function evidenceOf({ options, wishes }: Run, result: PassResult, plan: PassPlan
     alignment: { kind: "not-sampled" },
     knownWays: () => result.matcher.knownWays(),
     opening: () => expectedOpening(result.matcher, result.originNs, plan.alignNs),
+    shown: () => shownOpening(result.matcher, result.originNs, plan.alignNs),
     verdict: () => {
       verdict ??= diagnose({ observer: result.observer, ...result.quality, mode: wishes.mode, oneClock });
       return verdict;
