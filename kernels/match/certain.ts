@@ -49,10 +49,11 @@ export function isCertain(m: Match, before: Log, found: u32, digest: u64, time: 
   const forward = changetype<Total>(m.forward);
   const reverse = changetype<Total>(m.reverse);
   if (forward.matched + reverse.matched < FEW_PAIRS) return true;
-  const direction = directionOf(flowIn(flowSegments(changetype<FlowStats>(m.stats)), load<u32>(found, 16)));
+  // Where none look alike a look at the flow would only cost time.
+  const direction = m.met == 0 ? 0 : directionOf(flowIn(flowSegments(changetype<FlowStats>(m.stats)), load<u32>(found, 16)));
   if (direction != 2 && isNear(m, forward, 1, time, apart)) return true;
   if (direction != 1 && isNear(m, reverse, -1, time, apart)) return true;
-  if (isPastEnds(m, direction == 2, time, apart)) return false;
+  if (m.met != 0 && isPastEnds(m, direction == 2, time, apart)) return false;
   if (areOdd(m)) return true;
   m.odd++;
   return false;

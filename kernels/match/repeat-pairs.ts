@@ -72,6 +72,8 @@ function isUnlikely(m: Match): bool {
 let unlikely: u32 = 0;
 let unlikelyCount: u32 = 0;
 let unlikelyRoom: u32 = 64;
+/** So many of them on either side are asked whether they agree. */
+const ASKED: u32 = 1024;
 
 /** Rows i of both points. */
 function addUnlikely(i: u32): void {
@@ -126,7 +128,8 @@ function agree(m: Match, i: u32, k: u32): bool {
 function settleUnlikely(m: Match, repeats: bool): void {
   for (let i: u32 = 0; i < unlikelyCount; i++) {
     let agreed = !repeats;
-    for (let k: u32 = 0; k < unlikelyCount && !agreed; k++) agreed = agree(m, i, k);
+    const to = min<u32>(unlikelyCount, i + ASKED);
+    for (let k = i > ASKED ? i - ASKED : 0; k < to && !agreed; k++) agreed = agree(m, i, k);
     unlikelyRow(i, 0).partner = 1 << 2;
     unlikelyRow(i, 1).partner = 1 << 2;
     if (agreed) addPair(unlikelyRow(i, 0), unlikelyRow(i, 1));
