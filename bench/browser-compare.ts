@@ -1,7 +1,8 @@
 /**
- * Comparing in the browser against the library in one thread, on the same generated captures in the same run: seconds of the comparison itself (without the page's or Node's start), best of several taken in
- * turn, and the most memory that the page's process had, its worker included; for a tenth of the captures first, so that it shows whether memory grows with them. The page is the single file, opened from
- * disk. Arguments: packets (default 3e6; 8.5e6 are two captures of 1 GB), flows (default 50,000), runs (default 3). Needs a built dist/ and Chromium.
+ * Compares the comparison in the browser with the library in one thread, on the same generated captures in the same run: duration of the comparison itself
+ * (without the start of the page or of Node), best of several runs in turn, and the maximum memory of the page's process, including its worker. A tenth of the
+ * captures is measured first, to show whether memory grows with them. The page is the single file, opened from disk. Arguments: packets (default 3e6; 8.5e6 are
+ * two captures of 1 GB), flows (default 50,000), runs (default 3). Needs a built dist/ and Chromium.
  *
  *   node scripts/bench.mjs browser-compare [PACKETS] [FLOWS] [RUNS]
  */
@@ -57,7 +58,7 @@ async function inPage(page: Page): Promise<number> {
   return Number(/([\d.]+) s \(/.exec((await page.textContent("#command .lead")) ?? "")?.[1]);
 }
 
-/** The largest that a process which shows pages has been, of those that this one started; null where the system does not say. */
+/** Returns the maximum memory of a renderer process that this process started; null if the system does not provide it. */
 function peakMegabytes(): number | null {
   if (!existsSync("/proc/self/status")) return null;
   const status = new Map<number, string>();
@@ -65,7 +66,7 @@ function peakMegabytes(): number | null {
     try {
       status.set(Number(name), readFileSync(`/proc/${name}/status`, "utf8"));
     } catch {
-      // It has ended.
+      // The process has ended.
     }
   const field = (pid: number, name: string) =>
     Number(new RegExp(`^${name}:\\s+(\\d+)`, "m").exec(status.get(pid) ?? "")?.[1] ?? 0);

@@ -1,6 +1,6 @@
 /**
- * What a worker costs by how many records a second it gets (docs/scaling.md): CPU time of the worker, the broker and ClickHouse at each rate, and from the lowest and the highest rate what a second costs by itself and
- * what each record adds. By these, three workers that share a rate cost that much more than one.
+ * Measures the cost of a worker by records per second (docs/scaling.md): CPU time of the worker, the broker and ClickHouse at each rate. From the lowest and
+ * the highest rate it computes the fixed cost per second and the cost per record, which show how much more three workers cost than one at the same total rate.
  *
  *   node scripts/bench.mjs cluster-rates [--rates 20,130,400] [--seconds 15] [--results duckdb|clickhouse]
  */
@@ -35,7 +35,7 @@ try {
   let next = 0;
   const publish = async (epochs: number) => {
     const records = Array.from({ length: epochs }, () => load.epoch(next++)).flat();
-    // As live taps send them, which say what observing took.
+    // Live taps send the cost of observing in their records.
     await cluster.publish(records.map((r) => ({ ...r, effort: { cpuNs: 1_000_000, queue: 0 } })));
   };
   await cluster.addWorker();

@@ -1,9 +1,11 @@
 /**
- * From what a record costs (bench cluster cost, bench cluster run) to what networks of 100 to 10,000 points need (docs/scaling.md). Records per second are one per point, estimator and epoch.
+ * Computes what networks of 100 to 10,000 points need (docs/scaling.md) from the cost of a record (bench cluster cost, bench cluster run). There is one record
+ * per second, point and estimator with 1 s epochs.
  *
  *   node scripts/bench.mjs cluster-sizing --worker US --brokers US --clickhouse US --bytes BYTES [--epoch 1] [--pps 200] [--share 0.6]
  *
- * --worker, --brokers, --clickhouse: CPU microseconds per record; --bytes: of a record; --pps: packets per second of a point; --share: how busy a processor may be.
+ * --worker, --brokers, --clickhouse: CPU microseconds per record; --bytes: size of a record; --pps: packets per second of a point; --share: maximum utilisation
+ * of a processor.
  */
 import { parseArgs } from "node:util";
 

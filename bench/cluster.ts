@@ -1,15 +1,18 @@
 /**
- * A NATS cluster (docs/cluster.md, docs/scaling.md): LDA records with 1 s epochs, published to a real nats-server, worked by real workers, until every record is acknowledged. All parts share the
- * processors of one machine, so what counts is the CPU time per record of each part, not the rate.
+ * A NATS cluster (docs/cluster.md, docs/scaling.md): LDA records with 1 s epochs are published to a real nats-server and processed by real workers, until every
+ * record is acknowledged. All parts share the processors of one machine, so the result is the CPU time per record of each part, not the rate.
  *
- *   node scripts/bench.mjs cluster cost [--points 10,100,1000] [--workers 1,2,3] [--records 20000]   cost per record by points, then by workers at the most points; after a warm-up of each worker
- *                                       [--pin]   workers on the first processor, all else on the others: processors that share a core are slower when both work, and time on them says nothing of the workers
- *   node scripts/bench.mjs cluster run [--points 1000] [--minutes 10] [--workers 1] [--limit S]       a whole network for so many simulated minutes, as fast as it goes: throughput, lag, memory
- *                                       [--rate 400]   so many records a second, as many workers can follow; without it as fast as it goes
- *   node scripts/bench.mjs cluster lag [--share 0.25] [--seconds 40] [--load 1.4]                     (root) how many records wait when --load times as many come as one worker does, with one worker that gets so much of a processor, after a second joined, and after one was killed
- *   node scripts/bench.mjs cluster join [--records 6000]                                              so many records with one worker, after a second has joined, and after one of the two was killed
+ *   node scripts/bench.mjs cluster cost [--points 10,100,1000] [--workers 1,2,3] [--records 20000] [--pin]
+ *       cost per record by number of points, then by number of workers with the most points, after a warm-up of each worker
+ *       --pin: workers on the first processor, the rest on the others (processors that share a core slow each other down, which would distort the workers' CPU time)
+ *   node scripts/bench.mjs cluster run [--points 1000] [--minutes 10] [--workers 1] [--limit S] [--rate 400]
+ *       a whole network for this many simulated minutes: throughput, lag, memory; --rate: records per second, without it as fast as possible
+ *   node scripts/bench.mjs cluster lag [--share 0.25] [--seconds 40] [--load 1.4]
+ *       (root) records waiting if --load times as many come as one worker can process: with one worker that gets this share of a processor, after a second one joined, and after one was killed
+ *   node scripts/bench.mjs cluster join [--records 6000]
+ *       this many records with one worker, after a second one has joined, and after one of the two was killed
  *
- * --results duckdb|clickhouse (default clickhouse for run and join, where it is installed), --brokers 1|3 (default 1). Progress goes to stderr.
+ * --results duckdb|clickhouse (default clickhouse for run and join, if it is installed), --brokers 1|3 (default 1). Progress goes to stderr.
  */
 import { execFileSync } from "node:child_process";
 import { mkdirSync, mkdtempSync, readFileSync, rmdirSync, rmSync, writeFileSync } from "node:fs";
@@ -28,7 +31,7 @@ const text = { type: "string" } as const;
 const { values: flags, positionals } = given();
 const [what = "cost"] = positionals;
 
-/** One line and exit code 2 where an option is not known. */
+/** Prints one line and exits with code 2 if an option is unknown. */
 function given() {
   try {
     const options = {
@@ -49,15 +52,15 @@ function given() {
   }
 }
 const numbers = (given: string | undefined, others: string) => (given ?? others).split(",").map(Number);
-/** Of the time that epochs are published for, s: what is done by then is reported. */
+/** Limit in s of the time for which epochs are published; the results so far are reported. */
 const limitS = Number(flags.limit ?? Number.POSITIVE_INFINITY);
 const brokers = flags.brokers === "3" ? 3 : 1;
 const root = mkdtempSync(join(tmpdir(), "hoptime-bench-cluster-"));
-/** Records that come in a second; as fast as it goes without it. */
+/** Records per second; without it as fast as possible. */
 const rate = Number(flags.rate ?? Number.POSITIVE_INFINITY);
-/** Of each worker, whose time is spent on compiling and on making folders first. */
+/** Warm-up records per worker, whose time at first goes into compiling and creating directories. */
 const WARM_RECORDS = 6000;
-/** More than this is not published before some of it is worked: what taps would have in their spools. */
+/** Maximum number of records published but not processed; taps would keep more in their spools. */
 const MOST_OPEN = 60_000;
 const PUBLISHED_AT_ONCE = 1000;
 let clusters = 0;
@@ -70,7 +73,7 @@ const start = (clickhouse: boolean) => {
 const inClickhouse = (otherwise: boolean) =>
   flags.results === undefined ? otherwise && CLICKHOUSE_SERVER !== null : flags.results === "clickhouse";
 
-/** Of epochs that end now, as what taps send does. */
+/** Returns epochs that end now, like those that taps send. */
 function loadOf(points: number, seconds: number): Promise<Load> {
   const segments = Array.from({ length: points / 2 }, (_, i) => ({
     from: `s${i}`,
@@ -81,7 +84,7 @@ function loadOf(points: number, seconds: number): Promise<Load> {
   return clusterLoad(segments, ["lda"], startNs);
 }
 
-/** Of live taps: they say what observing took, and are packed as live ones are. */
+/** Returns records like those of live taps: with the cost of observing, and compressed in the same way. */
 function epochs(load: Load, from: number, to: number): EpochRecord[] {
   return Array.from({ length: to - from }, (_, i) => load.epoch(from + i))
     .flat()
@@ -138,7 +141,7 @@ async function through(cluster: RunningCluster, load: Load, from: number, to: nu
   return { seconds: (performance.now() - startedMs) / 1000, most, epochs: done - from };
 }
 
-/** All threads of a process; its children follow. */
+/** Pins all threads of a process; its children inherit this. */
 function pin(pid: number, processors: string): void {
   execFileSync("taskset", ["-a", "-c", "-p", processors, `${pid}`], { stdio: "ignore" });
 }
@@ -207,7 +210,7 @@ async function run(points: number, minutes: number, workers: number): Promise<vo
   }
 }
 
-/** The same number of records with one worker, after a second has joined, and after one of the two was killed under load. */
+/** Processes the same number of records with one worker, after a second one has joined, and after one of the two was killed under load. */
 async function joining(records: number): Promise<void> {
   const cluster = await start(inClickhouse(true));
   const points = 100;
@@ -231,10 +234,10 @@ async function joining(records: number): Promise<void> {
 
 const CONTROL_GROUPS = "/sys/fs/cgroup/cpu";
 const PERIOD_US = 20_000;
-/** What one worker is able to is counted for so long. */
+/** Duration over which the capacity of one worker is measured. */
 const ABLE_MS = 8000;
 
-/** Gives a process a share of a processor, by the kernel's count: a control group with a quota (version 1, as root). It ends with `lift`. */
+/** Limits a process to a share of a processor with a kernel control group (version 1, as root). `lift` removes the limit. */
 function limited(pid: number, share: number): { lift: () => void } {
   const folder = join(CONTROL_GROUPS, `hoptime-bench-${pid}`);
   try {
@@ -242,7 +245,7 @@ function limited(pid: number, share: number): { lift: () => void } {
     writeFileSync(join(folder, "cpu.cfs_period_us"), `${PERIOD_US}`);
     writeFileSync(join(folder, "cpu.cfs_quota_us"), `${Math.round(share * PERIOD_US)}`);
     writeFileSync(join(folder, "cgroup.procs"), `${pid}`);
-    // Whatever else the machine does, it has its share.
+    // Raises the priority, so that the process gets its share despite other load.
     setPriority(pid, -10);
   } catch (error) {
     throw new Error(`lag needs root and the cpu control group (version 1): ${(error as Error).message}`);
@@ -256,7 +259,7 @@ function limited(pid: number, share: number): { lift: () => void } {
   };
 }
 
-/** Records a second that the one worker acknowledges while more wait, after the first `warm`; all are worked when it returns. */
+/** Returns the records per second that one worker acknowledges while more wait, after the first `warm`; when it returns, all are processed. */
 async function ableOf(cluster: RunningCluster, warm: number): Promise<number> {
   const acknowledged = async () => (await cluster.health())[0]?.cluster.acknowledged ?? 0;
   let begin = 0;
@@ -268,10 +271,10 @@ async function ableOf(cluster: RunningCluster, warm: number): Promise<number> {
   return able;
 }
 
-/** Records come `load` times as fast as one slowed worker works them; a second joins; one of them is killed, and no more come. */
+/** Sends `load` times as many records as one throttled worker can process; then a second worker joins; then one of them is killed, and no more records come. */
 async function lagging(share: number, seconds: number, load: number): Promise<void> {
   const cluster = await start(inClickhouse(true));
-  // Segments enough that each worker gets about half of them.
+  // Enough segments that each worker gets about half of them.
   const points = 120;
   const limits: { lift: () => void }[] = [];
   try {
@@ -281,7 +284,7 @@ async function lagging(share: number, seconds: number, load: number): Promise<vo
     await cluster.shared();
     let next = 0;
     const publish = (count: number) => cluster.publish(epochs(records, next, (next += count)));
-    // At first it compiles; enough waits to the end of what is counted.
+    // At first the worker compiles; enough records wait until the end of the measurement.
     await publish(Math.ceil((2 * WARM_RECORDS + ABLE_MS) / points));
     const able = await ableOf(cluster, WARM_RECORDS);
     const come = load * able;
@@ -328,7 +331,7 @@ async function lagging(share: number, seconds: number, load: number): Promise<vo
   }
 }
 
-/** What the busiest worker had to do is how long the records wait where each has a processor of its own. */
+/** The time of the busiest worker is how long the records would wait if each worker had its own processor. */
 async function phase(
   cluster: RunningCluster,
   name: string,

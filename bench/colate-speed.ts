@@ -1,6 +1,6 @@
 /**
- * Speed of COLATE's update against the same work in C (bench/reference/colate.c, gcc -O3), rows already decoded: CPU time, best of several, the two
- * alternating; the cells of both must be equal. And the time of a question: 100,000 flows decoded together over 65,536 counters.
+ * Speed of COLATE's update compared with the same work in C (bench/reference/colate.c, gcc -O3), on decoded rows: CPU time, best of several runs, both programs
+ * in turn; their cells must be equal. Also the time of a query: 100,000 flows decoded together over 65,536 counters.
  *
  *   node scripts/bench.mjs colate-speed [--packets 4e6] [--rounds 9]
  */
@@ -36,7 +36,7 @@ const cpuNs = () => {
   return (user + system) * 1e3;
 };
 
-// 32 batches of rows with flows as traffic has them: large ones and many small.
+// 32 batches of rows with a realistic mix of flows: large ones and many small ones.
 const BATCHES = 32;
 const ROWS = BATCHES * BATCH_ROWS;
 const kernels = new Kernels();

@@ -1,15 +1,16 @@
 /**
- * COLATE against the truth, on the reference traffic (10 s, 400 kpps, heavy-tailed flows): the rows of docs/estimators/colate.md.
+ * COLATE compared with the true delays, on the reference traffic (10 s, 400 kpps, heavy-tailed flows): the rows of docs/estimators/colate.md.
  *
- *   node scripts/bench.mjs colate [accuracy] [seeds] [partial] [literal] [triangle] [calibration] [router]    all where none is named
+ *   node scripts/bench.mjs colate [accuracy] [seeds] [partial] [literal] [triangle] [calibration] [router]    all if none is named
  *
- * accuracy: errors of flows by size, what intervals hold, bits per packet of a record on disk; with the flows known, no loss and loss, through a queue.
- * seeds:    the same geometry over seeds 11 to 15, which nothing was chosen by.
- * partial:  only the flows of 10 packets and more, or 100 and more, are known.
- * literal:  the method as published, on the same packets.
- * triangle: three points that all send to each other (section 6.2), distinguished and not.
- * calibration: how often 95 % intervals hold over twenty seeds, the default geometry.
- * router:   a real router with 5 % loss (HOPTIME_SHARED), over seeds and counters per flow.
+ * accuracy:     errors of flows by size, coverage of the intervals, bits per packet of a record on disk; all flows known, with and without loss, and through a
+ *               queue.
+ * seeds:        the same geometry with seeds 11 to 15, which were not used for tuning.
+ * partial:      only flows of at least 10, or at least 100, packets are known.
+ * literal:      the method as published, on the same packets.
+ * triangle:     three points that all send to each other (section 6.2), with and without one vector per peer.
+ * calibration:  coverage of 95 % intervals over twenty seeds, with the default geometry.
+ * router:       a real router with 5 % loss (HOPTIME_SHARED), over seeds and counters per flow.
  */
 import { existsSync } from "node:fs";
 import { join } from "node:path";
@@ -34,7 +35,7 @@ const wants = (part: string) => parts.length === 0 || parts.includes(part);
 const kernels = new Kernels();
 const percent = (x: number, digits = 2) => (Number.isNaN(x) ? "–" : `${(100 * x).toFixed(digits)} %`);
 
-/** Of the sender's record as the archive would write it. */
+/** Bits per packet of the sender's record as the archive would write it. */
 function bitsOnDisk({ senderPayload, packets }: ColateAccuracy): number {
   const record = numberedRecord(1);
   const counters = { ...record.counters, packets };

@@ -1,14 +1,14 @@
 /**
- * `hoptime compare` on a pair of generated captures against `tcpdump -r F -w /dev/null` over both files: the least that any program
- * does that reads them. Whole commands, run in turn so that a busy machine slows both; best of several. Then the cost per packet from
- * 1e5 to 1e7 packets, within one process and without its start-up.
+ * Compares `hoptime compare` on a pair of generated captures with `tcpdump -r F -w /dev/null` over both files, which is the minimum work of any program that
+ * reads them. Whole commands, run in turn so that other load slows both; best of several runs. Then the cost per packet for 1e5 to 1e7 packets, within one
+ * process and without its start-up.
  *
  *   node scripts/bench.mjs compare [--packets 5e6] [--interleaved 3e6:50000] [--runs 5] [--window 1s] [--shortest 1,20] [--sizes 1e5,1e6,1e7] [--main FILE] [--json]
  *
- * `--interleaved`: packets and flows of the first row: heavy-tailed flows that send all the time, packets in turn, as on real links; here the answers with all
- * flows (--json, --csv) are timed, too. `--shortest`: packets of the shortest flow where bursts are of one flow, one row each: with 1 there is a flow for every
- * five packets, with 20 one for seventy. `none` leaves out what it stands for. `--main`: another build's dist/cli/main.js, for a row beside this one's.
- * Captures are made once, in bench/data. Needs a built dist/ (npm run build), bash and tcpdump.
+ * `--interleaved`: packets and flows of the first row, with heavy-tailed flows whose packets are interleaved, as on real links; here the reports with all flows
+ * (--json, --csv) are timed too. `--shortest`: packets of the shortest flow if each burst belongs to one flow, one row each: with 1 there is a flow per five
+ * packets, with 20 a flow per seventy. `none` omits the rows of an option. `--main`: dist/cli/main.js of another build, for an additional row. The captures are
+ * generated once, in bench/data. Needs a built dist/ (npm run build), bash and tcpdump.
  */
 import { spawnSync } from "node:child_process";
 import { closeSync, existsSync, mkdirSync, openSync, readFileSync, readSync, writeFileSync } from "node:fs";
@@ -43,7 +43,7 @@ interface Pair {
   truth: GeneratedPair;
 }
 
-/** Which captures: so many packets, and how their flows send. */
+/** Kind of captures: number of packets, and how flows send. */
 interface Kind {
   packets: number;
   shortestFlow?: number;
@@ -58,7 +58,7 @@ const kinds: Kind[] = [
   ...list("shortest", "1,20").map((text): Kind => ({ packets, shortestFlow: Number(text) })),
 ];
 
-/** The pair of this kind, made where it is missing, and read once so that both programs find it in the page cache. */
+/** Returns the pair of this kind; it is generated if missing, and read once so that both programs find it in the page cache. */
 function pairOf(kind: Kind): Pair {
   const { packets: n, shortestFlow = 1, interleavedFlows } = kind;
   const sort = interleavedFlows
@@ -93,10 +93,10 @@ interface Run {
   out: string;
 }
 
-/** Without NODE_EXTRA_CA_CERTS: Node parses the certificates it names at every start, whatever the program. */
+/** Without NODE_EXTRA_CA_CERTS, because Node parses these certificates at every start of any program. */
 const { NODE_EXTRA_CA_CERTS: _, ...ENVIRONMENT } = { ...process.env, LC_ALL: "C" } as Record<string, string>;
 
-/** Runs commands one after the other; bash tells their time. */
+/** Runs commands one after the other, timed by bash. */
 function timed(commands: string[][]): Run {
   const script = commands.map((c) => c.map((w) => `'${w.replaceAll("'", "'\\''")}'`).join(" ")).join(" && ");
   const run = spawnSync("bash", ["-c", `TIMEFORMAT='%3R %3U %3S'; time { ${script}; } 2>/dev/null`], {
@@ -121,12 +121,12 @@ if (!existsSync(CLI)) {
 const hasTcpdump = spawnSync("tcpdump", ["--version"]).status === 0;
 if (!hasTcpdump) console.error("tcpdump is not there: nothing to compare with");
 
-/** Tells the peak of its memory when the command is over. */
+/** Prints the peak memory when the command ends. */
 const MEMORY_NOTE = `data:text/javascript,${encodeURIComponent(
   'process.on("exit", () => process.stdout.write("peak KiB " + process.resourceUsage().maxRSS + "\\n"))',
 )}`;
 
-/** What is timed beside tcpdump: name, program, further arguments. */
+/** A program to time besides tcpdump: name, program, additional arguments. */
 interface Subject {
   name: string;
   main: string;
@@ -163,14 +163,14 @@ function whole(kind: Kind) {
       check(run, subject, truth);
       if (subject.main === CLI && subject.args.length === 0)
         peakMb = Math.max(peakMb, (Number(/peak KiB (\d+)/.exec(run.out)?.[1]) * 1024) / 1e6);
-      // Hundreds of megabytes of answers need not be kept.
+      // Drops the output, which may be hundreds of megabytes.
       subject.best = best(subject.best, { ...run, out: "" });
     }
   }
   return { truth, subjects, theirs, peakMb };
 }
 
-/** Throws where the answer is not what the generator knows. */
+/** Throws if the report differs from what the generator knows. */
 function check({ out }: Run, { args: [form] }: Subject, truth: GeneratedPair): void {
   let got: (number | undefined)[];
   if (form === "--json") {
@@ -187,11 +187,11 @@ function check({ out }: Run, { args: [form] }: Subject, truth: GeneratedPair): v
     throw new Error(`wrong answer: ${got}, but ${JSON.stringify(truth)}`);
 }
 
-/** The faster of two. */
+/** Returns the faster of two. */
 const best = (one: Run | null, run: Run) =>
   one && one.wallSeconds <= run.wallSeconds ? minimum(one, run) : minimum(run, one);
 
-/** The first run, with the least CPU time of both: the two minima need not be of one run on a busy machine. */
+/** Returns the first run with the minimum CPU time of both: on a busy machine, the two minima may come from different runs. */
 function minimum(run: Run, other: Run | null): Run {
   return { ...run, cpuSeconds: Math.min(run.cpuSeconds, other?.cpuSeconds ?? Number.POSITIVE_INFINITY) };
 }

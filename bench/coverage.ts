@@ -1,11 +1,11 @@
 /**
- * How often the truth lies in the 95 % interval over a whole question, per estimator and flow-size class, on fresh simulated traffic.
+ * Measures the coverage of 95 % intervals over a whole question, per estimator and flow size class, on new simulated traffic.
  *
  *   node scripts/bench.mjs coverage [seeds] [case] [--seed N] [--estimators lda,lds] [--write] [--rows FILE]
  *   node scripts/bench.mjs coverage [seeds] --seed N --page FILE,FILE
  *
- * `case`: part of a case's name, such as "queue, loss". --write puts the table into docs/coverage.md. Cases may be measured by several processes: --rows keeps
- * what one has measured, --page makes docs/coverage.md of them.
+ * `case`: part of a case's name, such as "queue, loss". --write puts the table into docs/coverage.md. To measure cases in several processes, --rows stores the
+ * results of one process, and --page makes docs/coverage.md from them.
  */
 import { readFileSync, writeFileSync } from "node:fs";
 import { parseArgs } from "node:util";
@@ -37,9 +37,9 @@ for (const one of COVERAGE_CASES) {
   const estimators = one.estimators.filter(
     (e) => !names || e.startsWith("flows") || names.includes(e.split(":")[0] ?? ""),
   );
-  // Traffic with references is for rli alone: of other estimators there is nothing to measure in it.
+  // Traffic with references is only for rli; other estimators are not measured on it.
   if (estimators.every((e) => e.startsWith("flows"))) continue;
-  // Fresh kernels: memory once grown is never given back.
+  // New kernels, because kernel memory never shrinks.
   const found = await measureCoverage(new Kernels(), { ...one, estimators }, { seeds });
   rows.push(...found);
   process.stdout.write(`${coverageTable(found)}\n`);

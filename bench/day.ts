@@ -1,6 +1,7 @@
 /**
- * A day of a collector in minutes: 20 points (ten segments) send what they would send in 24 hours, as fast as it is taken, in order of time and a message per point and minute (or longer), to a real `hoptime collect`; every hour a page asks for
- * the last one. Memory must not grow with the hours; files do. Arguments: hours (default 24), points (default 20), seconds of an epoch (default 10; 1 is what taps do by default, and takes ten times as long), minutes of a message (default 1).
+ * A day of a collector in minutes: 20 points (ten segments) send 24 hours of records as fast as they are accepted, in time order, one message per point and
+ * minute (or longer), to a real `hoptime collect`; every hour a page requests the last hour. Memory must not grow with the hours; files do. Arguments: hours
+ * (default 24), points (default 20), seconds per epoch (default 10; 1 is the default of taps, and takes ten times as long), minutes per message (default 1).
  */
 import { mkdtempSync, readdirSync, readFileSync, rmSync, statSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -32,7 +33,7 @@ const model = new Map(
   [POINTS.from, POINTS.to].map((p) => [p, whole.find((r) => r.point === p && r.epoch.startNs === startNs)]),
 );
 
-/** The day ends with the last whole hour. */
+/** The day ends with the last full hour. */
 const firstNs = (BigInt(Date.now()) / 3_600_000n) * 3600n * SECOND_NS - BigInt(hours) * 3600n * SECOND_NS;
 
 function recordOf(end: "from" | "to", name: string, atNs: bigint): EpochRecord {
@@ -67,7 +68,7 @@ function bytesBelow(folder: string): number {
   return bytes;
 }
 
-/** Resident and CPU seconds, of the process itself. */
+/** Memory (RSS) and CPU seconds of the process itself. */
 function usage(): { rssMb: number; cpuS: number } {
   const rss = Number(/VmRSS:\s+(\d+)/.exec(readFileSync(`/proc/${collector.pid}/status`, "utf8"))?.[1]);
   const fields = readFileSync(`/proc/${collector.pid}/stat`, "utf8").split(") ")[1]?.split(" ") ?? [];
@@ -79,7 +80,7 @@ interface Health {
 }
 const health = async () => (await (await fetch(`${collector.url}/v1/health`)).json()) as Health;
 
-/** Nothing may pile up: the next hour begins when this one is in the results. However busy the machine is, it goes on while more of it comes. */
+/** Waits until this hour is in the results, so that no backlog builds up. On a busy machine it waits as long as there is progress. */
 async function settled(query: string): Promise<void> {
   for (let [n, before] = [0, -1]; n < 120; n++) {
     const response = await fetch(`${collector.url}/v1/latency?${query}`);
@@ -110,7 +111,7 @@ try {
       ]);
       const sender = async () => {
         for (let job = jobs.pop(); job; job = jobs.pop()) {
-          // Not `sent += await …`, which would add to what was sent before the wait: there are two senders.
+          // Not `sent += await …`, which would add to the value before the wait: there are two senders.
           const records = await send(...job, atNs);
           sent += records;
         }

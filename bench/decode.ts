@@ -1,6 +1,6 @@
 /**
- * Decode and digest: our reader against the same work in C (bench/reference/decode.c, built with gcc -O3 when gcc is there), on one file of
- * the generator. Best CPU time of several runs of each, taken in turn so that a busy machine slows both. The digests must be equal.
+ * Compares decoding and digests with the same work in C (bench/reference/decode.c, built with gcc -O3 if gcc is installed), on one generated file. Best CPU
+ * time of several runs of each, in turn so that other load slows both. The digests must be equal.
  *
  *   node scripts/bench.mjs decode [--packets 5e6] [--runs 5]
  */

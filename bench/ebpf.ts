@@ -1,7 +1,8 @@
 /**
- * What sketching a packet costs in the kernel: an empty XDP program, one that only reads the clock, LDA, LDS and both at XDP, beside tcpdump -s 96 and an AF_PACKET tap (hoptime observe without --ebpf), all in one run, in turn.
- * A generator puts live frames (BPF_F_TEST_XDP_LIVE_FRAMES) of 256 flows through a veth pair. "program" is the run time per packet by the kernel's own statistics, which cost the
- * same in every program; CPU is that of the whole machine above an idle one, generator and stack included. Needs root, clang, libbpf and tcpdump.
+ * Measures the cost per packet of sketching in the kernel: an empty XDP program, one that only reads the clock, LDA, LDS, and both at XDP, compared with
+ * tcpdump -s 96 and an AF_PACKET tap (hoptime observe without --ebpf), all in one run, in turn. A generator sends live frames (BPF_F_TEST_XDP_LIVE_FRAMES) of
+ * 256 flows through a veth pair. "program" is the run time per packet from the kernel's own statistics, which cost the same in every program. CPU is that of
+ * the whole machine above an idle one, including generator and network stack. Needs root, clang, libbpf and tcpdump.
  *
  *   node scripts/bench.mjs ebpf [--packets 500000] [--rounds 5]
  */
@@ -41,7 +42,7 @@ function frame(to: Uint8Array): Uint8Array {
   return bytes;
 }
 
-/** Of all CPUs. */
+/** Busy time of all CPUs. */
 function busyNs(): number {
   const [line = ""] = readFileSync("/proc/stat", "utf8").split("\n");
   const [, user = 0, nice = 0, system = 0, , , irq = 0, soft = 0] = line.split(/\s+/).map(Number);
@@ -50,7 +51,7 @@ function busyNs(): number {
 
 interface Contender {
   name: string;
-  /** What is there while packets come; and when they are over, how many of them it saw. */
+  /** Starts it before packets come; `end` stops it and returns the number of packets it saw. */
   start(): Promise<{ program: number | null; end(): Promise<number | null> }>;
 }
 
@@ -173,7 +174,7 @@ async function main(): Promise<void> {
     run("sysctl", "-qw", `net.ipv6.conf.${name}.disable_ipv6=1`);
     run("ip", "link", "set", name, "up");
   }
-  // Frames are taken from an XDP program only by an interface that polls.
+  // An interface accepts frames from an XDP program only if it polls (GRO).
   run("ethtool", "-K", TO, "gro", "on");
   const address = readFileSync(`/sys/class/net/${TO}/address`, "utf8").trim().split(":");
   const bytes = frame(Uint8Array.from(address.map((part) => Number.parseInt(part, 16))));

@@ -1,11 +1,11 @@
 /**
- * Makes a pair of captures, BEFORE and AFTER a queue, at well over a million packets per second: heavy-tailed flows (Pareto 1.1) arrive in
- * bursts at one FIFO queue with a tail-drop limit; a little random loss comes on top. AFTER shows the packets as a router leaves them: other
- * MAC addresses, TTL one less, IP checksum updated. Deterministic: same options, same bytes. Both files are classic pcap, nanoseconds,
- * little-endian, Ethernet, whole packets of ~109 bytes on average unless `snapLength` cuts them.
+ * Generates a pair of captures, BEFORE and AFTER a queue, at well over a million packets per second. Heavy-tailed flows (Pareto 1.1) arrive in bursts at one
+ * FIFO queue with a tail-drop limit, with a little random loss in addition. AFTER contains the packets as a router forwards them: other MAC addresses,
+ * decremented TTL, updated IP checksum. Deterministic: the same options give the same bytes. Both files are classic pcap, nanoseconds, little-endian, Ethernet,
+ * with whole packets of ~109 bytes on average unless `snapLength` cuts them.
  *
- * Flows come in one of two ways. By default a burst is of one flow (3.4 packets of a flow in a row), and new flows follow those that end. With `interleavedFlows`
- * so many flows of heavy-tailed sizes send all the time, and each packet is of any of them, as on real links (1.01 to 1.26 packets of a flow in a row).
+ * By default each burst belongs to one flow (3.4 consecutive packets of a flow), and new flows replace those that end. With `interleavedFlows`, this many flows
+ * of heavy-tailed sizes send all the time, and each packet belongs to any of them, as on real links (1.01 to 1.26 consecutive packets of a flow).
  *
  *   node scripts/bench.mjs generate-captures --packets 5e6 --out bench/data/pair
  */
@@ -21,19 +21,19 @@ export interface GenerateOptions {
   seed?: number;
   /** Mean packets per second at BEFORE. */
   rate?: number;
-  /** Offered load over the queue's drain rate. */
+  /** Offered load relative to the queue's drain rate. */
   utilisation?: number;
-  /** Random loss beside the queue's own. */
+  /** Random loss in addition to that of the queue. */
   loss?: number;
-  /** Tail-drop limit: packets find no place when they would wait longer. */
+  /** Tail-drop limit: packets that would wait longer are dropped. */
   queueLimitNs?: number;
   /** Constant part of the delay. */
   propagationNs?: number;
   /** Flows that send at the same time. */
   activeFlows?: number;
-  /** Packets of the shortest flow: the others' numbers are in proportion. */
+  /** Packets of the shortest flow; the sizes of the others are proportional to it. */
   shortestFlow?: number;
-  /** So many flows that send all the time, packet by packet in turn, instead of bursts; `activeFlows` and `shortestFlow` are not used then. */
+  /** Number of flows that send all the time, with interleaved packets instead of bursts; `activeFlows` and `shortestFlow` are then ignored. */
   interleavedFlows?: number;
   snapLength?: number;
   /** Share of flows that are IPv6, and that carry a VLAN tag at BEFORE. */
@@ -41,13 +41,13 @@ export interface GenerateOptions {
   vlanShare?: number;
 }
 
-/** The truth about the pair, known by construction. */
+/** True values of the pair, known by construction. */
 export interface GeneratedPair {
   sent: number;
   received: number;
   lost: number;
   flows: number;
-  /** Packets of one flow in a row at BEFORE, on average. */
+  /** Mean number of consecutive packets of one flow at BEFORE. */
   meanRun: number;
   meanDelayNs: number;
   minDelayNs: number;
@@ -56,20 +56,20 @@ export interface GeneratedPair {
   afterBytes: number;
 }
 
-/** Goes up when the same options make other bytes or tell more of them: benchmarks that keep files put it in their names. */
+/** Incremented when the same options give other bytes or more results: benchmarks that keep files put it into their names. */
 export const GENERATOR_VERSION = 3;
 
 const START_SECONDS = 1_700_000_000;
 const BUFFER_BYTES = 1 << 20;
-/** Wire sizes and their cumulative shares: mean 109 B. */
+/** Lengths on the wire and their cumulative shares; the mean is 109 B. */
 const SIZES = [66, 90, 150, 222] as const;
 const SHARES = [0.44, 0.64, 0.89, 1] as const;
 const MEAN_SIZE = 66 * 0.44 + 90 * 0.2 + 150 * 0.25 + 222 * 0.11;
-/** A burst goes on with this probability: mean 8 packets, at a tenth of the mean gap. */
+/** Probability that a burst continues: mean 8 packets, at a tenth of the mean gap. */
 const BURST_GOES_ON = 0.875;
 const BURST_SPEED = 0.1;
 
-/** A pcap file written in large pieces. */
+/** Writes a pcap file in large pieces. */
 class PcapSink {
   readonly bytes = Buffer.alloc(BUFFER_BYTES + 4096);
   readonly #fd: number;
@@ -84,7 +84,7 @@ class PcapSink {
     this.bytes.writeUInt32LE(1, 20);
     this.used = 24;
   }
-  /** Starts a record of `captured` bytes; returns where its frame begins. */
+  /** Starts a record of `captured` bytes; returns the offset of its frame. */
   record(timeNs: number, captured: number, wire: number): number {
     if (this.used > BUFFER_BYTES) this.flush();
     const { bytes, used } = this;
@@ -134,10 +134,10 @@ function ipChecksum(b: Uint8Array, at: number): number {
 
 const LINK_BYTES = 14;
 const TAG_BYTES = 4;
-/** Of the sizes of flows. */
+/** Shape of the flow sizes. */
 const PARETO = 1.1;
 
-/** Draws one of n flows, the likelier the larger it is: sizes are of Pareto's distribution (Walker's alias method). */
+/** Draws one of n flows with a probability proportional to its size; sizes have a Pareto distribution (Walker's alias method). */
 function flowDraw(n: number, random: Random): () => number {
   const weights = Float64Array.from({ length: n }, () => (1 - random.float()) ** (-1 / PARETO));
   const mean = weights.reduce((sum, w) => sum + w, 0) / n;
@@ -181,7 +181,7 @@ export function generateCaptures(options: GenerateOptions): GeneratedPair {
   const before = new PcapSink(options.beforeFile, snapLength);
   const after = new PcapSink(options.afterFile, snapLength);
   const nsPerByte = (1e9 / rate / MEAN_SIZE) * utilisation;
-  // Within a burst gaps are short: between bursts they are longer, so that the mean gap is 1/rate.
+  // Gaps within a burst are short, so gaps between bursts are longer to keep the mean gap at 1/rate.
   const meanGapNs = 1e9 / rate;
   const idleGapNs = (meanGapNs - BURST_GOES_ON * BURST_SPEED * meanGapNs) / (1 - BURST_GOES_ON);
 
@@ -208,7 +208,7 @@ export function generateCaptures(options: GenerateOptions): GeneratedPair {
   const draw = interleavedFlows === undefined ? null : flowDraw(interleavedFlows, random);
   if (draw) {
     left.fill(Number.POSITIVE_INFINITY);
-    // The smallest may never have their turn.
+    // The smallest flows may never be drawn.
     flows = 0;
   }
   const seen = new Uint8Array(activeFlows);
@@ -242,12 +242,12 @@ export function generateCaptures(options: GenerateOptions): GeneratedPair {
     const u = random.float();
     const tagged = (kind[current]! & 4) !== 0;
     const v6 = (kind[current]! & 2) !== 0;
-    // The IPv6 header is 20 bytes longer: the same payloads.
+    // The IPv6 header is 20 bytes longer; the payloads are the same.
     const wire = SIZES[u < SHARES[0] ? 0 : u < SHARES[1] ? 1 : u < SHARES[2] ? 2 : 3] + (v6 ? 20 : 0);
     const udp = (kind[current]! & 1) !== 0;
     const link = tagged ? LINK_BYTES + TAG_BYTES : LINK_BYTES;
     const wireBefore = tagged ? wire + TAG_BYTES : wire;
-    // A frame may be longer than what is captured of it: it is built whole, the next record overwrites the rest.
+    // A frame may be longer than its captured part: it is written completely, and the next record overwrites the rest.
     const at = before.record(timeNs, Math.min(wireBefore, snapLength), wireBefore);
     const b = before.bytes;
     put32(b, at, 0x02000000);
@@ -293,7 +293,7 @@ export function generateCaptures(options: GenerateOptions): GeneratedPair {
     }
     sequence[current] = seq + ipLength;
     const frameEnd = at + wireBefore;
-    // The payload is a function of the packet number: two packets never look alike.
+    // The payload depends on the packet number, so no two packets are equal.
     let fill = Math.imul(n + 1, 0x9e3779b1);
     for (; payload + 4 <= frameEnd; payload += 4) {
       put32(b, payload, fill);
@@ -358,5 +358,5 @@ function main(): void {
   console.log(JSON.stringify({ out, ...pair, seconds, mpps: pair.sent / seconds / 1e6 }, null, 2));
 }
 
-// Bundled into another benchmark, this file is not the one that was called.
+// Not if this file is bundled into another benchmark.
 if (/generate-captures\.\w+$/.test(process.argv[1] ?? "")) main();

@@ -1,8 +1,10 @@
 /**
- * How fast a collector takes records: messages of real records through the real HTTP server, to disk and back, and the questions that pages ask. One process serves, this one sends; the server's CPU time is measured, so that
- * the rates are per core whatever else runs here. Argument: a folder to make the data in (default: that for temporary files).
+ * Measures how fast a collector accepts records: messages of real records over the real HTTP server, to disk and back, and the queries that pages make. One
+ * process is the server, this one sends; the server's CPU time is measured, so that the rates are per core, independent of other load. Argument: a directory
+ * for the data (default: the one for temporary files).
  *
- * Where many files were deleted within the last half minute, ext4 looks through all of them for each file that it makes, which took up to 1 ms per record here after a run of the tests: waited for.
+ * If many files were deleted within the last half minute, ext4 searches all of them for each file that it creates, which took up to 1 ms per record after a run
+ * of the tests. The benchmark waits until this is over.
  */
 import { spawn } from "node:child_process";
 import { once } from "node:events";
@@ -76,13 +78,13 @@ async function sendAll(messages: readonly Buffer[]): Promise<void> {
   await Promise.all([sender(), sender()]);
 }
 
-/** Makes files until that is as cheap as it is on a disk at rest; at most a minute. */
+/** Creates files until this is as fast as on an idle disk; at most a minute. */
 async function calm(): Promise<void> {
   const files = join(root, "calm");
   mkdirSync(files);
   for (let round = 0; ; round++) {
     const from = process.cpuUsage();
-    // Names that stay: to delete them would be what is waited for.
+    // The files are kept, because deleting them would slow down the disk again.
     for (let i = 0; i < 200; i++) closeSync(openSync(join(files, `${round}-${i}`), "wx"));
     const { user, system } = process.cpuUsage(from);
     const us = (user + system) / 200;
@@ -98,9 +100,9 @@ async function calm(): Promise<void> {
 interface Traffic {
   ratePps: number;
   flows?: number;
-  /** Points that the records say they are of. */
+  /** Point names in the records. */
   as?: typeof POINTS;
-  /** Different epochs, which come again and again. */
+  /** Number of different epochs, which are repeated. */
   epochs?: number;
 }
 
@@ -122,7 +124,7 @@ async function messagesOf(estimator: string, count: number, perMessage: number, 
   return { messages, records: all.length, bytes: all.reduce((n, r) => n + r.length, 0) };
 }
 
-/** Of records of a segment that nobody watches: stored alone. Else until their rows are written. */
+/** Measures records: for a segment without queries only storing them, otherwise until their rows are written. */
 async function measure(
   name: string,
   estimator: string,
@@ -157,7 +159,7 @@ async function ask(name: string, path: string, init?: RequestInit, times = 200):
   console.log(`${name}: median ${at(0.5)} ms, p99 ${at(0.985)} ms, ${(size / 1e3).toFixed(0)} kB`);
 }
 
-/** How long others wait while records are stored and estimated. */
+/** Measures how long queries wait while records are stored and estimated. */
 async function askWhile(
   name: string,
   path: string,
@@ -187,7 +189,7 @@ async function askWhile(
   console.log(`${name}: median ${at(0.5)} ms, p99 ${at(0.99)} ms, longest ${at(1)} ms of ${ms.length}`);
 }
 
-/** Nothing waits to be estimated or written any more. */
+/** Waits until nothing is left to be estimated or written. */
 async function settled(): Promise<void> {
   for (let quiet = 0, before = ""; quiet < 2; ) {
     const { pairing, records } = (await (await fetch(`${url}/v1/health`)).json()) as {
@@ -201,7 +203,7 @@ async function settled(): Promise<void> {
   }
 }
 
-/** The flow with the most packets. */
+/** Returns the flow with the most packets. */
 async function largest(pair: string): Promise<string> {
   const response = await fetch(`${url}/v1/flows?${pair}&estimator=lds&top=1`);
   const { flows } = (await response.json()) as { flows: { flow: string }[] };
@@ -219,7 +221,7 @@ try {
   const lda = `/v1/latency?${pairOf(POINTS)}&estimator=lda`;
   await ask("latency over an hour of 1 s epochs in steps of a minute", `${lda}&step=1m`);
   await ask("latency over an hour, epoch by epoch", `${lda}&limit=4000`);
-  // As large as they are on a busy link.
+  // Records as large as on a busy link.
   const large = { ratePps: 100_000, flows: 30_000 };
   const ldsLarge = "lds:rows=4,columns=17500";
   await measure("lds, stored", ldsLarge, 200, 8, { ...large, as: UNWATCHED });

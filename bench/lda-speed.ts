@@ -1,6 +1,6 @@
 /**
- * Speed of LDA updates against the same work in C (bench/reference/lda.c, gcc -O3), in one run: rows already decoded, and the whole way from a pcap
- * file to the sketch. CPU time of each, best of several, the two alternating; the cells of both must be equal.
+ * Speed of LDA updates compared with the same work in C (bench/reference/lda.c, gcc -O3), in one run: on decoded rows, and from a pcap file to the sketch. CPU
+ * time of each, best of several runs, both programs in turn; their cells must be equal.
  *
  *   node scripts/bench.mjs lda-speed [--packets 2e6] [--rounds 7]
  */
@@ -59,7 +59,7 @@ const P1 = 0x9e3779b185ebca87n;
 const mixWord = (h: bigint, w: bigint) =>
   (rotl(h ^ ((rotl((w * 0xc2b2ae3d27d4eb4fn) & M, 31n) * P1) & M), 27n) * P1 + 0x85ebca77c2b2ae63n) & M;
 
-/** The reference's checksum of the cells. */
+/** Computes the same checksum of the cells as the reference. */
 function checksum(sealed: SealedEpoch, parameters: LdaParameters): string {
   const rows = decodeRows(sealed, parameters);
   let check = 0n;
@@ -92,7 +92,7 @@ function best(name: string, ours: () => Measured, theirs: () => Measured): void 
   );
 }
 
-// Enough different rows that no branch predictor learns them by heart; all stay in the second-level cache.
+// Enough different rows that a branch predictor cannot learn them; all fit into the L2 cache.
 const BATCHES = 32;
 const kernels = new Kernels();
 const random = new Random("lda speed");

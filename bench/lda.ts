@@ -1,5 +1,5 @@
 /**
- * LDA against the truth, on the paper's synthetic setting: Weibull delays of shape 0.6, mean 0.2 µs, one packet in flight at a time, loss in bursts
+ * LDA compared with the true delays in the paper's synthetic setting: Weibull delays of shape 0.6, mean 0.2 µs, one packet in flight at a time, loss in bursts
  * of 100; two banks of 512 tuned to 0.5 % and 10 %. Mean errors over the runs.
  *
  *   node scripts/bench.mjs lda [--runs 40] [--packets 5e6]

@@ -1,6 +1,6 @@
 /**
- * LDS on the paper's setting, and its update loop against C, without and with its list of the heaviest flows: node scripts/bench.mjs lds [accuracy|speed].
- * Accuracy: 146,000 flows, Pareto 0.8, about 7.9 M packets, flow latencies of 100 or 320 µs with 10 % jitter per packet.
+ * LDS in the paper's setting, and its update loop compared with C, with and without its list of the heaviest flows: node scripts/bench.mjs lds
+ * [accuracy|speed]. Accuracy: 146,000 flows, Pareto 0.8, about 7.9 M packets, flow latencies of 100 or 320 µs with 10 % jitter per packet.
  */
 import { execFileSync } from "node:child_process";
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
@@ -21,9 +21,9 @@ import { eachPacket, makePopulation, shuffledPackets } from "../src/evaluate/flo
 import { ldsAccuracy } from "../src/evaluate/lds-accuracy.ts";
 
 const SEED = 7n;
-/** From a capture: of our program and of C in turn. */
+/** Runs on a capture: of our program and of C in turn. */
 const RUNS = 9;
-/** Packets in a record of kernels/flows/heavy-flows.ts. */
+/** Offset of the packets in a record of kernels/flows/heavy-flows.ts. */
 const PACKETS_WORD = 6;
 const population = makePopulation({ flows: 146_000, shape: 0.8, maxPackets: 154_000, seed: 1 });
 const what = process.argv[2];
@@ -88,7 +88,7 @@ async function speed(text: string): Promise<void> {
     head.set([flow, packet, threshold], 1 + 3 * r);
   }
   const batch = new PacketBatch(kernels);
-  // Keys are the hashes, as in C.
+  // The hashes are the keys, as in C.
   batch.meta.fill(0);
   batch.wireLength.fill(100);
   const heavy = call.heavyFlowsNew(DEFAULT_KEYS) >>> 0;
@@ -105,7 +105,7 @@ async function speed(text: string): Promise<void> {
         batch.flowHash.set(hash.subarray(2 * from, 2 * to));
         batch.addrA.set(hash.subarray(2 * from, 2 * to));
         batch.count = to - from;
-        // CPU time: other processes must not count.
+        // CPU time, so that other processes do not count.
         const start = process.cpuUsage();
         update(to - from);
         const used = process.cpuUsage(start);
@@ -162,7 +162,7 @@ async function speed(text: string): Promise<void> {
   }
 }
 
-/** The reference's checksum of the list, after the last packet. */
+/** Computes the same checksum of the list as the reference, after the last packet. */
 function keysChecksum(kernels: Kernels, heavy: number): string {
   kernels.call.heavyFlowsShed(heavy);
   const count = kernels.call.heavyFlowsCount(heavy) >>> 0;
@@ -174,14 +174,14 @@ function keysChecksum(kernels: Kernels, heavy: number): string {
   return hex(sum);
 }
 
-/** The same of a list that was sealed. */
+/** The same for a sealed list. */
 function sealedKeysChecksum({ count, floor, hash, packets }: HeavyKeys): string {
   let sum = mix(BigInt(floor) ^ BigInt(count));
   for (let i = 0; i < count; i++) sum += mix(mix(wordOf(hash, i)) ^ BigInt(packets[i]!));
   return hex(sum);
 }
 
-/** From a pcap file to the sketch, 5-tuples keyed, without the list of heaviest flows and with it. */
+/** From a pcap file to the sketch, keyed by 5-tuple, with and without the list of heaviest flows. */
 async function pipeline(parameters: LdsParameters, folder: string, program: string, rowsFile: string) {
   const captures = join(folder, "captures");
   const options = ["--packets", "1e6", "--ipv6Share", "0", "--vlanShare", "0", "--out", captures];
@@ -195,7 +195,7 @@ async function pipeline(parameters: LdsParameters, folder: string, program: stri
     for (let run = 0; run < RUNS; run++) {
       const { ns, payload } = await sketchCapture(capture, { ...parameters, keys, digest: "32" });
       best = Math.min(best, ns);
-      // In turn, so that a busy machine slows both.
+      // In turn, so that other load slows both.
       const rest = [rowsFile, rows, columns, k, 1, keys, capture, DEFAULT_COVER, DEFAULT_SEED].map(String);
       const [reference, cells, list] = execFileSync(program, rest, { encoding: "utf8" }).trim().split(" ");
       theirs = Math.min(theirs, Number(reference));
@@ -212,7 +212,7 @@ async function pipeline(parameters: LdsParameters, folder: string, program: stri
   }
 }
 
-/** CPU time from opening the capture to its last packet; the sketch is there before, as in C. */
+/** CPU time from opening the capture to its last packet; the sketch is allocated before, as in C. */
 async function sketchCapture(capture: string, parameters: LdsParameters) {
   const kernels = new Kernels();
   const tap = lds.createTap({ kernels, role: "sender", seed: SEED }, parameters);

@@ -1,6 +1,6 @@
 /**
- * Where a packet's time goes between the ring and the sketches of `hoptime observe IFACE` with lda and lds: ns per packet of each stage, on blocks as the kernel writes them,
- * in memory. Needs no rights and no quiet machine: the best of many rounds is reported. The frames are those of bench/live.ts.
+ * Measures the time per packet of each stage between the ring and the sketches of `hoptime observe IFACE` with lda and lds, on blocks in memory in the kernel's
+ * format. Needs no root and no idle machine: the best of many rounds is reported. The frames are those of bench/live.ts.
  *
  *   node scripts/bench.mjs live-stages [--rounds 40] [--flows 1000] [--blocks 32] [--bytes 100] [--sweep 8] [--rows 2048]
  */
@@ -30,7 +30,7 @@ const BLOCK_BYTES = 1 << 18;
 const EPOCH_NS = 1e9;
 const START_NS = 1_700_000_000_000_000_000n;
 
-/** As bench/reference/send-frames.c makes them. */
+/** As in bench/reference/send-frames.c. */
 function frameOf(n: number): Uint8Array {
   const f = Buffer.alloc(SNAP);
   f.fill(2, 0, 12);
@@ -89,7 +89,7 @@ const tapOf = (name: string, text = "") => {
 const [lda, lds] = [tapOf("lda"), tapOf("lds", "keys=0")];
 const keys = new HeavyKeysTap(kernels, 1024);
 
-/** What others leave of the caches between two looks at the ring. */
+/** Displaces data from the caches, as other work does between two reads of the ring. */
 const elsewhere = new Float64Array(option("sweep", 8) << 17);
 const sweep = () => {
   for (let i = 0; i < elsewhere.length; i += 8) elsewhere[i] = (elsewhere[i] ?? 0) + 1;

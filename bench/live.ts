@@ -1,7 +1,9 @@
 /**
- * What observing an interface costs per packet: `hoptime observe IFACE` with lda and lds, beside `tcpdump -s 96 -w /dev/null`, which only copies, and beside
- * `tcpdump -w - | hoptime observe -`. A veth pair in a network namespace, frames sent at full rate by bench/reference/send-frames.c. The three run in turn, some rounds;
- * CPU time (user and system) is taken from /proc between two instants while packets come, so that start-up is left out; packets are the interface's. Needs root and gcc.
+ * Measures the cost per packet of observing an interface: `hoptime observe IFACE` with lda and lds, compared with `tcpdump -s 96 -w /dev/null`, which only
+ * copies, and with
+ * `tcpdump -w - | hoptime observe -`. The interface is a veth pair in a network namespace; bench/reference/send-frames.c sends frames at full rate. The three run in turn, in several rounds. CPU time
+ * (user and system) comes from /proc between two points in time while packets arrive, so start-up is left out; packets are counted by the interface. Needs root
+ * and gcc.
  *
  *   node scripts/bench.mjs live [--rounds 5] [--seconds 4] [--rate 0] [--flows 1000] [--bytes 100] [--ways tcpdump,observe,pipe] [--warm-up 15]
  */
@@ -17,7 +19,7 @@ const option = (name: string, otherwise: number) => {
 };
 const [rounds, seconds, rate] = [option("rounds", 5), option("seconds", 4), option("rate", 0)];
 const [flows, bytes] = [option("flows", 1000), option("bytes", 100)];
-/** Start-up and compiling are left out: what runs once per epoch is compiled after some ten of them. */
+/** Leaves out start-up and compiling: code that runs once per epoch is compiled after about ten epochs. */
 const WARM_UP_MS = 1000 * option("warm-up", 15);
 const asked = process.argv[process.argv.indexOf("--ways") + 1]?.split(",");
 
@@ -41,7 +43,7 @@ function start(command: string[], stdio: "ignore" | "pipe" | number = "pipe"): C
   return child;
 }
 
-/** `ip netns exec` becomes the command itself: the child's process is the one to look at. CPU time of all its threads, s. */
+/** Returns the CPU seconds of all threads of a process. `ip netns exec` is replaced by the command itself, so the child process is the right one. */
 function cpuSeconds(child: ChildProcess): number {
   const threads = readdirSync(`/proc/${child.pid}/task`);
   const ns = threads.map((id) =>

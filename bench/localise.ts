@@ -1,10 +1,11 @@
 /**
- * How large a spike must be for the localiser to blame the right segment, how often it blames when there is none, and whether its confidence is what it says.
+ * Measures how large a spike must be for the localiser to blame the right segment, how often it blames a segment without a spike, and whether its confidence is
+ * calibrated.
  *
  *   node scripts/bench.mjs localise [runs] [delay|loss|confidence]
  *
- * Six segments, 160 epochs of one second, ordinary noise and loss of src/evaluate/path-noise.ts, spikes of 2 to 13 epochs: of delay in multiples of the
- * segment's ordinary queueing, of loss in percent on top of an ordinary 0.1 %.
+ * Six segments, 160 epochs of one second, ordinary noise and loss of src/evaluate/path-noise.ts, spikes of 2 to 13 epochs: delay in multiples of the segment's
+ * ordinary queueing delay, loss in percent in addition to an ordinary 0.1 %.
  */
 
 import { blameOutcomes, type Judged, OUTCOMES, statedConfidence } from "../src/evaluate/localise-trials.ts";

@@ -1,9 +1,9 @@
 /**
- * A packet asked for with a rough time in an archive of a day of 1 s epochs (86,400 records): node scripts/bench.mjs maple-archive [records]
+ * Measures a query for a packet with an approximate time in an archive of a day of 1 s epochs (86,400 records): node scripts/bench.mjs maple-archive [records]
  *
- * Cold: before each question the page cache is dropped (root: /proc/sys/vm/drop_caches; else each file of the archive is dropped on
- * its own, names of folders stay). What could be done is printed. The library's answer is timed from opening the archive; the command as a whole, with
- * the start of Node.js, if dist/cli/main.js has been built.
+ * Cold: the page cache is dropped before each query (as root: /proc/sys/vm/drop_caches; otherwise each file of the archive separately, while directory entries
+ * stay). What was possible is printed. The library is timed from opening the archive; the whole command, including the start of Node.js, is timed if
+ * dist/cli/main.js has been built.
  */
 import { execFileSync, spawnSync } from "node:child_process";
 import { existsSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
@@ -46,7 +46,7 @@ try {
   rmSync(directory, { recursive: true, force: true });
 }
 
-/** Straight to files: storing them one after the other with all its syncs is not what is measured. */
+/** Writes files directly, because storing records one by one with their syncs is not measured here. */
 async function write(kernels: Kernels): Promise<void> {
   await RecordArchive.create(directory);
   const observer = new PointObserver({
@@ -126,14 +126,14 @@ async function ask(random: Random, cold: boolean): Promise<void> {
   else console.log(`${name}, hoptime query: ${say(command)}; of which Node.js alone: ${say(start)}`);
 }
 
-/** What was done, in words. */
+/** Returns what was dropped, as text. */
 function dropCaches(): string {
   try {
     execFileSync("sync");
     writeFileSync("/proc/sys/vm/drop_caches", "3");
     return "the page cache and the names of files were dropped (drop_caches)";
   } catch {
-    // Every file on its own, as far as dd can; most are not in the cache to begin with.
+    // Drops each file with dd; most are not in the cache anyway.
     const drop = 'find "$1" -type f -exec dd if={} iflag=nocache count=0 status=none \\;';
     const done = spawnSync("sh", ["-c", drop, "sh", directory]).status === 0;
     return done ? "files were dropped one by one (dd), names were not" : "nothing could be dropped";

@@ -1,8 +1,9 @@
 /**
- * MAPLE epoch by epoch on traces of several seeds: node scripts/bench.mjs maple-epochs [SEED...]. Reference traffic, 10 s at 88 %, epochs of 1 s, from the third on.
+ * MAPLE epoch by epoch on traces of several seeds: node scripts/bench.mjs maple-epochs [SEED...]. Reference traffic, 10 s at 88 %, epochs of 1 s, starting with
+ * the third.
  *
- *   mixed against SVBF   median and p90 of the packets' relative errors at 5.2 and 12.8 bit per packet
- *   PBF                  what is left out, with shares of the one epoch two before (the paper) and averaged over epochs; beside it each epoch's load
+ *   mixed against SVBF   median and p90 of the packets' relative errors at 5.2 and 12.8 bits per packet
+ *   PBF                  share left out, with the shares of the epoch two before (the paper) and averaged over epochs; and each epoch's load
  */
 import { Kernels } from "../src/base/kernels.ts";
 import { type EpochErrors, mapleEpochs } from "../src/evaluate/maple-epochs.ts";

@@ -1,8 +1,8 @@
 /**
- * What MAPLE costs and what it yields. Two parts, each on its own by name: node scripts/bench.mjs maple [speed|accuracy|cost CAPTURE...]
+ * Cost and accuracy of MAPLE. Parts can be run separately by name: node scripts/bench.mjs maple [speed|accuracy|cost CAPTURE...]
  *
- *   speed     SVBF against C (bench/reference/svbf.c), the other structures, the ribbon's building and look-up, a tap from batches to payload
- *   cost      bits per packet of records of real captures, by what they serve
+ *   speed     SVBF compared with C (bench/reference/svbf.c), the other structures, building and looking up ribbons, a tap from batches to payload
+ *   cost      bits per packet of records of real captures, by purpose
  *   accuracy  every store on one trace of the reference traffic at 88 %: bits, failures, errors (the table of docs/estimators/maple.md)
  */
 import { execFileSync } from "node:child_process";
@@ -108,7 +108,7 @@ async function speed(): Promise<void> {
   await tapSpeed();
 }
 
-/** A tap fed with simulated batches of known delays, from the first row to the payload. */
+/** A tap with simulated batches of known delays, from the first row to the payload. */
 async function tapSpeed(): Promise<void> {
   const kernels = new Kernels();
   const batches: PacketBatch[] = [];
@@ -159,7 +159,7 @@ async function tapSpeed(): Promise<void> {
   }
 }
 
-/** What records take on real captures: each as one epoch, with delays made up (they do not matter to the bits). */
+/** Size of records of real captures: each capture is one epoch, with artificial delays (they do not affect the size). */
 async function cost(files: readonly string[]): Promise<void> {
   for (const file of files) {
     for (const text of ["", "index=false", "identity=both,index=true"]) {

@@ -1,9 +1,9 @@
 /**
- * Questions over records whose bytes were changed and their checksums repaired.
+ * Queries records whose bytes were changed and whose checksums were corrected.
  *
  *   node scripts/bench.mjs mutations [count] [seed]
  *
- * Prints one line of JSON: mutations, questions, refused, failed, and the largest memory of the process, MB. Exit code 1 where a question failed.
+ * Prints one line of JSON: mutations, questions, refused, failed, and the maximum memory of the process in MB. Exits with 1 if a question failed.
  */
 import { Kernels } from "../src/base/kernels.ts";
 import { askMutated } from "../src/evaluate/mutated-records.ts";

@@ -1,6 +1,7 @@
 /**
- * A whole simulated network through one collector over HTTP, with results in DuckDB and in ClickHouse: 10, 100 and 1,000 points on a ring, LDA with 1 s epochs. CPU time and memory of each part, because the machine's cores are shared.
- * Arguments: seconds of simulated time (default 60), points (default 10,100,1000), stores (default duckdb,clickhouse).
+ * A whole simulated network with one collector over HTTP, with results in DuckDB and in ClickHouse: 10, 100 and 1,000 points on a ring, LDA with 1 s epochs.
+ * Measures CPU time and memory of each part, because they share the machine's cores. Arguments: seconds of simulated time (default 60), points (default
+ * 10,100,1000), stores (default duckdb,clickhouse).
  */
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -12,7 +13,7 @@ import { runHoptime, startCollect } from "../tests/support/collect-process.ts";
 const [seconds = "60", points = "10,100,1000", stores = "duckdb,clickhouse"] = process.argv.slice(2);
 const root = mkdtempSync(join(tmpdir(), "hoptime-bench-network-"));
 
-/** CPU seconds so far, and memory, MB. */
+/** CPU seconds so far, and memory in MB. */
 function usage(pid: number): { cpuS: number; rssMb: number } {
   const fields = readFileSync(`/proc/${pid}/stat`, "utf8").split(") ")[1]?.split(" ") ?? [];
   return { cpuS: (Number(fields[11]) + Number(fields[12])) / 100, rssMb: (Number(fields[21]) * 4096) / 1e6 };
@@ -24,7 +25,7 @@ function ring(count: number): string {
   return file;
 }
 
-/** Until nothing waits to be estimated or written: two looks in a row that show the same. */
+/** Waits until nothing is left to be estimated or written: two consecutive checks with the same result. */
 async function rowsWritten(url: string, name: string): Promise<void> {
   for (let before = -1, same = 0; same < 2; ) {
     await sleep(700);

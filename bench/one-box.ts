@@ -1,7 +1,8 @@
 /**
- * What measuring a way through one box costs per packet, while frames go through a bridge between two veth pairs at full rate: the time that each program of datapath/segment.bpf.c takes, as the
- * kernel counts it (bpf_stats, which themselves cost some 30 ns per program); and the CPU time of a packet's whole way (sender, veth, bridge, veth, receiver) with and without the programs, of
- * the process that sends and of softirqs. CPU time, because the rate on a machine that does other things, too, shows those. In turn, the cheapest of the rounds. Needs root and gcc.
+ * Measures the cost per packet of measuring a path through one host, while frames pass a bridge between two veth pairs at full rate: the run time of each
+ * program of datapath/segment.bpf.c from the kernel's statistics (bpf_stats, which cost about 30 ns per program), and the CPU time of a packet's whole path
+ * (sender, veth, bridge, veth, receiver) with and without the programs, of the sending process and of softirqs. CPU time, because the rate depends on other
+ * load of the machine. In turn; the cheapest of the rounds counts. Needs root and gcc.
  *
  *   node scripts/bench.mjs one-box [--seconds 1] [--rounds 3] [--flows 1000] [--bytes 100]
  */
@@ -48,7 +49,7 @@ for (const [i, port] of [IN, OUT].entries()) {
   ip("-n", host, "link", "set", "e0", "up");
 }
 
-// Source and destination of the frames are the same address, which the bridge would not send back where it came from.
+// Source and destination of the frames have the same address; a bridge that learned it would not forward the frames.
 execFileSync("bridge", ["link", "set", "dev", IN, "learning", "off"]);
 execFileSync("bridge", ["fdb", "replace", "02:02:02:02:02:02", "dev", OUT, "master", "static"]);
 
@@ -62,11 +63,11 @@ function isSoftirq(pid: string): boolean {
   }
 }
 const softirqs = readdirSync("/proc").filter((pid) => /^\d+$/.test(pid) && isSoftirq(pid));
-/** ns on a CPU; softirqs that run on top of a process are its own. */
+/** CPU time in ns. Softirqs that run on top of a process count for the process. */
 const cpuOf = (pids: string[]) =>
   pids.reduce((ns, pid) => ns + Number(readFileSync(`/proc/${pid}/schedstat`, "utf8").split(" ")[0]), 0);
 
-/** CPU ns of a frame that got out of the box. */
+/** Returns the CPU time in ns per frame that left the host. */
 async function costNs(): Promise<number> {
   const args = ["netns", "exec", HOSTS[0] ?? "", sender, "e0", String(flows), "0", String(bytes)];
   const started = spawn("ip", args, { stdio: "ignore" });
@@ -82,7 +83,7 @@ async function costNs(): Promise<number> {
   return cost;
 }
 
-/** What XDP on a veth costs in itself: the kernel copies each packet into a buffer that XDP can work on. */
+/** Measures the cost of XDP on a veth itself: the kernel copies each packet into a buffer for XDP. */
 async function emptyXdpNs(): Promise<number> {
   const empty = await Datapath.load({ what: IN, object: "empty", programs: ["empty_xdp"] });
   const attached = attach(empty.bpf, IN, "xdp", empty.program("empty_xdp"));

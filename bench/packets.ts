@@ -1,6 +1,7 @@
 /**
- * How long a question about packets takes over the network (MAPLE, section 5): an hour of 1 s epochs of a point, a real collector, real HTTP. One packet with its rough time, a thousand, one with a rougher time, and a capture's packets in the wire
- * form; the time to the whole answer, and the collector's CPU time for it, which does not depend on what else runs here. Arguments: packets per second (default 2,000), epochs (default 3,600).
+ * Measures queries for packets over the network (MAPLE, section 5): an hour of 1 s epochs of a point, a real collector, real HTTP. One packet with its
+ * approximate time, a thousand, one with a less precise time, and a capture's packets in the binary format. Reports the time to the complete answer, and the
+ * collector's CPU time for it, which does not depend on other load. Arguments: packets per second (default 2,000), epochs (default 3,600).
  */
 import { mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";

@@ -1,7 +1,8 @@
 /**
- * The collector's page with 1,000 segments, in Chromium: time from the navigation to the first rows of the overview and to their lines over time (and the collector's part of it), and the longest frame while rows come in at
- * 1,000 per second. Rows are written into a real collector's results and told to those who listen; frames are measured by requestAnimationFrame. Beside both stands the time that the page's main thread had on the
- * processor for it (from Chromium's trace): a machine that does other work makes the first numbers longer, not the second. Arguments: segments (default 1,000), seconds (default 25: the page asks for everything anew twice).
+ * The collector's page with 1,000 segments in Chromium: time from the navigation to the first rows of the overview and to their sparklines (and the collector's
+ * share of it), and the longest frame while 1,000 rows per second arrive. Rows are written into a real collector's results and sent as events; frames are
+ * measured by requestAnimationFrame. Each result includes the CPU time of the page's main thread (from Chromium's trace), which does not depend on other load
+ * of the machine. Arguments: segments (default 1,000), seconds (default 25: the page requests everything again twice).
  */
 import { mkdtempSync, rmSync } from "node:fs";
 import { availableParallelism, loadavg, tmpdir } from "node:os";
@@ -15,7 +16,7 @@ import { launchBrowser } from "../tests/support/browser-page.ts";
 
 const segments = Number(process.argv[2] ?? 1000);
 const seconds = Number(process.argv[3] ?? 25);
-/** Looks at the overview; the first after the start has nothing ready. */
+/** Number of loads of the overview; for the first one after the start, nothing is cached. */
 const RUNS = 5;
 const SECOND_NS = 1_000_000_000n;
 const nowNs = BigInt(Math.floor(Date.now() / 1000)) * SECOND_NS;
@@ -36,7 +37,7 @@ function row(segment: number, startNs: bigint, lengthS: bigint): SegmentRow {
   };
 }
 
-/** Notes when the first row, and the first line over time, is on the screen: in the frame after the one that it is drawn in. */
+/** Notes when the first row and the first sparkline are on the screen: in the frame after the one in which they are drawn. */
 const NOTE_FIRST = `window.first_ = {};
   performance.mark("hoptime-begin");
   const looks = { row: "tr.row", line: "tr.row .spark" };
@@ -59,7 +60,7 @@ async function answerMs(query: string): Promise<number> {
   return performance.now() - asked;
 }
 
-/** What the time to the first rows is made of, ms after the navigation. */
+/** Returns the parts of the time to the first rows, in ms after the navigation. */
 async function milestones(page: Page): Promise<string> {
   const list = (await page.evaluate(`(() => {
     const entry = (part) => performance.getEntriesByType("resource").find((e) => e.name.includes(part));
@@ -80,7 +81,7 @@ interface TraceEvent {
   args: { name?: string };
 }
 
-/** Tasks of the page's main thread as Chromium records them: begin and end on the clock, and time on the processor, ms. */
+/** Returns tasks of the page's main thread from Chromium's trace: start and end, and CPU time, in ms. */
 async function traced(page: Page, act: () => Promise<void>) {
   await browser.startTracing(page, { categories: ["__metadata", "toplevel", "blink.user_timing"] });
   await act();
@@ -97,7 +98,7 @@ async function traced(page: Page, act: () => Promise<void>) {
 const data = mkdtempSync(join(tmpdir(), "hoptime-bench-page-"));
 const server = await startServer({ data, listen: "127.0.0.1:0" });
 const { results, events } = server.service;
-// As after an hour of work: minutes were made as they passed, epochs are the newest.
+// Like after an hour of operation: older data is rolled up by minute, and the newest is in epochs.
 for (let minute = 60; minute > 0; minute--) {
   const startNs = nowNs - BigInt(minute) * 60n * SECOND_NS;
   const rows = Array.from({ length: segments }, (_, s) => row(s, startNs, 60n));
@@ -110,7 +111,7 @@ for (let minute = 60; minute > 0; minute--) {
 }
 const browser = await launchBrowser();
 
-/** Rows at 1,000 per second, and the frames meanwhile. */
+/** Sends 1,000 rows per second and measures the frames. */
 async function liveFrames(page: Page): Promise<void> {
   await page.waitForSelector(".live.live");
   let told = 0;

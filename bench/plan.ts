@@ -1,7 +1,7 @@
 /**
- * How long a plan of 1,000 routers takes, and how far greedy is from the best set on small maps.
+ * Measures how long a plan of 1,000 routers takes, and how far the greedy plan is from the optimum on small maps.
  *
- *   node scripts/bench.mjs plan [MAP ...]     with maps: the gap on those, too large ones left out by name
+ *   node scripts/bench.mjs plan [MAP ...]     with maps: the gap on these; maps that are too large are listed
  */
 
 import { grownMap } from "../src/evaluate/grown-map.ts";

@@ -1,7 +1,7 @@
 /**
- * Speed of RLI's update against the same work in C (bench/reference/rli.c, gcc -O3), alternating, CPU time: on the line alone (`line=transmission`), and with backlogs (the default), each
- * against a C program that does the same. Results must be equal to the last bit. For that C may not join a product and a sum into one instruction, which WebAssembly has not; it is timed with and without
- * that, and the faster counts.
+ * Speed of RLI's update compared with the same work in C (bench/reference/rli.c, gcc -O3), in turn, CPU time: with the line only (`line=transmission`), and
+ * with backlogs (the default), each compared with an equivalent C program. Results must be equal to the last bit. For this, C must not use fused multiply-add,
+ * which WebAssembly does not have; it is timed with and without, and the faster time counts.
  */
 import { execFileSync } from "node:child_process";
 import { mkdirSync, writeFileSync } from "node:fs";
@@ -23,7 +23,7 @@ const SEED = 5n;
 
 const LINES = ["transmission", "backlog"] as const;
 
-/** Ratio of the times per packet, ours over C's; the larger of the two lines. */
+/** Returns the ratio of our time per packet to that of C; the larger one of the two lines. */
 export async function rliSpeed(rounds = 7): Promise<number> {
   const kernels = new Kernels();
   const { scenario, drainBps } = await rliScenario(kernels, { utilisation: 0.7, traffic: { durationS: 2 } });
@@ -77,7 +77,7 @@ export async function rliSpeed(rounds = 7): Promise<number> {
   return Math.max(...best.map(({ ours, theirs }) => ours / theirs));
 }
 
-/** As the C program prints its own: packets answered, flows, sum of delays, and two numbers that depend on every flow, whatever their order. */
+/** Returns the results in the C program's format: packets answered, flows, sum of delays, and two numbers that depend on every flow but not on their order. */
 function resultsOf({ counters, total, flows }: RliSketch): string {
   const bits = (of: Float64Array, i = 0) => new BigUint64Array(of.buffer, of.byteOffset + 8 * i, 1)[0]!;
   let errors = [total.squares, total.errors, total.misses].reduce((n, x) => n + bits(Float64Array.of(x)), 0n);
@@ -90,7 +90,7 @@ function resultsOf({ counters, total, flows }: RliSketch): string {
   return all.join(" ");
 }
 
-/** A number that depends on every flow's packets and sum, whatever the order of flows. */
+/** Returns a number that depends on every flow's packets and sum, but not on the order of flows. */
 function weighted(flows: RliSketch["flows"]): bigint {
   let sum = 0n;
   for (let i = 0; i < flows.count; i++) {
@@ -99,7 +99,7 @@ function weighted(flows: RliSketch["flows"]): bigint {
   return BigInt.asUintN(64, sum);
 }
 
-/** Per row, 64 bytes: time f64, delay f64, flow hash u64, meta u64, addrA u64, wire u32, flags u32, 16 bytes 0. */
+/** Per row 64 bytes: time f64, delay f64, flow hash u64, meta u64, addrA u64, wire u32, flags u32, 16 bytes 0. */
 function writeRows(file: string, batches: readonly PacketBatch[]): number {
   const count = batches.reduce((n, b) => n + b.count, 0);
   const bytes = Buffer.alloc(8 + 64 * count);

@@ -1,5 +1,5 @@
 /**
- * RLI and its baselines against the truth (rli-ton, section V; the levels of the reference simulation stand beside). One OC-192 input, one RED queue.
+ * RLI and its baselines compared with the true delays (rli-ton, section V), with the levels of the reference simulation. One OC-192 input, one RED queue.
  *
  *   node scripts/bench.mjs rli [--seconds 10] [--seed 1] [--utilisations 0.2,0.55,0.7,0.88,0.95] [--parts table,order,uncorrelated,interference,time,size,speed]
  */
@@ -32,9 +32,9 @@ const setting = (utilisation: number) => ({
 const percent = (x: number | null | undefined, digits = 1) =>
   x === null || x === undefined ? "-" : (100 * x).toFixed(digits);
 
-/** Reference simulation: adaptive, 1-in-300, 780 us, RLI-L; then the limits of the adaptive scheme over all flows. */
+/** Levels of the reference simulation: adaptive, 1-in-300, 780 us, RLI-L; then the limit of the adaptive scheme over all flows. */
 const LEVELS: Record<number, { levels: string; limit: number }> = {
-  // One link into a faster one: only references make packets wait.
+  // The output link is faster than the input, so packets wait only for references.
   0.2: { levels: "-", limit: 0.01 },
   0.55: { levels: "28 50 49 28 14/12.5", limit: 0.33 },
   0.7: { levels: "24 56 56 29 10/5.7", limit: 0.3 },

@@ -1,5 +1,5 @@
 /**
- * How often the truth lies in the 95 % interval behind a small router whose queue overflows: few flows, hundreds of packets in an epoch, a fifth of them lost.
+ * Measures the coverage of 95 % intervals behind a small router with an overflowing queue: few flows, hundreds of packets per epoch, a fifth of them lost.
  *
  *   node scripts/bench.mjs router [seeds] [case] [--seed N] [--estimators lda,lds] [--show]
  */

@@ -1,7 +1,6 @@
 /**
- * How fast the simulator runs, in M packets/s on one core: best of several runs of 10 s of the reference traffic (400 kpps), by what
- * lies on the path; then, with --long, 60 s (24 M packets) with the memory it took. --levels prints the delays of the reference
- * queue by utilisation.
+ * Speed of the simulator in M packets/s on one core: best of several runs of 10 s of the reference traffic (400 kpps), by the hops on the path. With --long
+ * also 60 s (24 M packets) with its memory. --levels prints the delays of the reference queue by utilisation.
  *
  *   node scripts/bench.mjs simulate [--long] [--levels]
  */

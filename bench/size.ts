@@ -1,5 +1,5 @@
 /**
- * What `hoptime size` claims against what simulated traffic shows.
+ * Compares what `hoptime size` promises with simulated traffic.
  *
  *   node scripts/bench.mjs size [seeds] [--seed N] [--loss 0,0.01]
  */
@@ -16,7 +16,7 @@ const seeds = Array.from({ length: Number(positionals[0] ?? 3) }, (_, i) => firs
 const percent = (x: number | null) => (x === null ? "–" : `${(100 * x).toFixed(2)} %`).padStart(9);
 for (const loss of values.loss.split(",").map(Number)) {
   console.log(`loss ${100 * loss} %: estimator, quantity, claimed, measured, runs or flows`);
-  // Fresh kernels: memory once grown is never given back.
+  // New kernels, because kernel memory never shrinks.
   for (const { estimator, quantity, claimed, measured, count } of await measureClaims(() => new Kernels(), {
     ...{ loss, seeds },
   }))

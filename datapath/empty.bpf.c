@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 OR GPL-2.0
-/* Programs that do nothing, read the clock, or count, at each place: what every program costs, for benchmarks; and what the loader is tested with. */
+/*
+ * Programs that do nothing, read the clock, or count, at each hook. Benchmarks measure with them the cost of any program, and the loader is tested with them.
+ */
 #include <linux/bpf.h>
 #include <bpf/bpf_helpers.h>
 
-/* Constants have a section of their own, so that their bytes are known without the names of fields. */
+/* The constants are in their own section, so that their offsets are known without field names. */
 SEC(".rodata.config") const volatile struct {
 	__u32 add;
 	__u32 pad;
@@ -41,7 +43,7 @@ SEC("xdp.frags") int empty_xdp(struct xdp_md *ctx)
 	return XDP_PASS;
 }
 
-/* What no timestamp is to be had without. */
+/* The minimum cost of a timestamp. */
 SEC("xdp.frags") int clock_xdp(struct xdp_md *ctx)
 {
 	return bpf_ktime_get_ns() == 0 ? XDP_ABORTED : XDP_PASS;
@@ -53,14 +55,14 @@ SEC("xdp.frags") int count_xdp(struct xdp_md *ctx)
 	return XDP_PASS;
 }
 
-/* -1 is TCX_NEXT: the next program, or the stack, decides. */
+/* -1 is TCX_NEXT: the next program or the stack decides. */
 SEC("tc") int count_tc(struct __sk_buff *skb)
 {
 	count();
 	return -1;
 }
 
-/* 0: nothing is kept for the socket. */
+/* 0: no copy is kept for the socket. */
 SEC("socket") int count_socket(struct __sk_buff *skb)
 {
 	count();

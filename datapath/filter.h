@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 OR GPL-2.0 */
 /*
- * A filter expression as steps on a stack of answers, which src/capture/ebpf/kernel-filter.ts compiles: the questions are those of kernels/decode/filter.ts. Steps are constants:
- * the verifier follows the one way through them.
+ * A filter expression as steps on a stack of results, compiled by src/capture/ebpf/kernel-filter.ts; the conditions are those of kernels/decode/filter.ts. The
+ * steps are constants, so the verifier follows only one path through them.
  */
 #ifndef HOPTIME_FILTER_H
 #define HOPTIME_FILTER_H

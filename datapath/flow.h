@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 OR GPL-2.0 */
-/* The flow of a forwarded packet, from its network header on. The commonest (IPv4 without options, TCP or UDP, not a fragment) is read in one piece; everything else by PARSE. */
+/*
+ * Reads the flow of a forwarded packet, starting at its network header. The most common packets (IPv4 without options, TCP or UDP, not a fragment) are read in
+ * one piece; PARSE reads all others.
+ */
 #ifndef HOPTIME_FLOW_H
 #define HOPTIME_FLOW_H
 
@@ -8,7 +11,7 @@
 #define PLAIN_BYTES 24
 #define is_plain_v4(H) ((H)[0] == 0x45 && bpf_ntohs(*(const __u16 *)((H) + 2)) >= PLAIN_BYTES && (*(const __u16 *)((H) + 6) & bpf_htons(0x1fff)) == 0 && ((H)[9] == 6 || (H)[9] == 17))
 
-/* From PLAIN_BYTES bytes that lie at `h`; 0: not plain. */
+/* Reads the flow from PLAIN_BYTES bytes at `h`; returns 0 if the packet is not of this kind. */
 static __always_inline int plain_flow(const __u8 *h, struct flow *f)
 {
 	if (!is_plain_v4(h)) return 0;
@@ -21,7 +24,7 @@ static __always_inline int plain_flow(const __u8 *h, struct flow *f)
 	return 1;
 }
 
-/* The same of kernel memory, by loads that cannot fault. */
+/* The same for kernel memory, with loads that cannot fault. */
 static __always_inline int plain_flow_at(const void *net, struct flow *f)
 {
 	const __u8 *ip = (void *)AS(struct iphdr, net), *ports = (void *)AS(struct udphdr, net + 20);
@@ -36,7 +39,7 @@ static __always_inline int plain_flow_at(const void *net, struct flow *f)
 	return 1;
 }
 
-/* FETCH(offset from the network header, into, bytes) is 0 where it works. */
+/* FETCH(offset from the network header, into, bytes) returns 0 on success. */
 
 #define PARSE(FETCH, F)                                                                                     \
 	({                                                                                                     \

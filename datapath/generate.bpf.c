@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR GPL-2.0
-/* A generator for benchmarks: run on live frames (BPF_F_TEST_XDP_LIVE_FRAMES), it makes each a packet of its own, of one of 256 flows, and sends it out of an interface. */
+/*
+ * A packet generator for benchmarks. Run on live frames (BPF_F_TEST_XDP_LIVE_FRAMES), it turns each frame into a different packet of one of 256 flows and sends
+ * it out of an interface.
+ */
 #include <linux/bpf.h>
 #include <bpf/bpf_helpers.h>
 #include <bpf/bpf_endian.h>
@@ -16,7 +19,7 @@ struct {
 	__type(value, __u32);
 } sent SEC(".maps");
 
-/* Ethernet, IPv4 without options, UDP: identification at 18, source port at 34, payload from 42 on. */
+/* Ethernet, IPv4 without options, UDP: identification at 18, source port at 34, payload from 42. */
 SEC("xdp") int forward(struct xdp_md *ctx)
 {
 	__u8 *data = (void *)(long)ctx->data, *end = (void *)(long)ctx->data_end;

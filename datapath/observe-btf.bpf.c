@@ -1,4 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0 OR GPL-2.0
-/* The programs of observe.bpf.c for kernels that have their types with them (BTF), from 6.2 on: what can be read there need not be asked for by a call. */
+/* The programs of observe.bpf.c for kernels that provide their types (BTF), from 6.2: fields can be read directly instead of by helper calls. */
 #define KERNEL_TYPES
 #include "observe.bpf.c"

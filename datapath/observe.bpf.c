@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR GPL-2.0
 /*
- * Sketches of every packet, in the kernel: LDA, LDS, COLATE and a flow table, at XDP, tc ingress and egress, and a packet socket. Packets are only looked at: no program drops,
- * changes or delays one.
+ * Sketches of every packet, in the kernel: LDA, LDS, COLATE and a flow table, at XDP, tc ingress and egress, and a packet socket. The programs only read
+ * packets: none is dropped, changed or delayed.
  *
- * Each CPU has its own cells, and several sets of them: while one is read, packets go to the next. No locks. Which set a packet belongs to follows from its time (aligned epochs:
- * windows that the other side sets ahead of time), or from the packets themselves (delimited ones).
+ * Each CPU has its own cells, in several sets: while one set is read, packets go to the next. There are no locks. The set of a packet follows from its time
+ * (aligned epochs: user space sets the time windows in advance), or from the packets themselves (delimited epochs).
  */
 #include "observe.h"
 #include "plain.h"
@@ -29,7 +29,7 @@ SEC(".rodata.config") const volatile struct config config = {};
 		__type(value, of);                      \
 	} name SEC(".maps")
 
-/* A section of its own is a map of its own, which lies at a fixed address. */
+/* A separate section becomes a separate map at a fixed address. */
 SEC(".data.control") struct control control = {};
 
 struct seeds {
@@ -58,7 +58,7 @@ static __always_inline __u64 fold(__u64 h)
 {
 	return h ^ (h >> 30);
 }
-/* splitmix64's finaliser, as kernels/sketches/lds.ts has it. */
+/* The finaliser of splitmix64, as in kernels/sketches/lds.ts. */
 static __always_inline __u64 mix(__u64 h)
 {
 	h = fold(h) * 0xbf58476d1ce4e5b9ULL;
@@ -88,7 +88,7 @@ static __always_inline void update_lda(__u32 base, __u64 digest, __s64 time)
 	for (int i = 0; i < MAX_BANKS; i++) {
 		if (i >= config.lda_banks)
 			break;
-		bank += (g - config.lda_from[i]) >> 63; /* 1 where g is smaller; a jump would often be guessed wrong */
+		bank += (g - config.lda_from[i]) >> 63; /* 1 if g is smaller; a branch would often be mispredicted */
 	}
 	add(base + config.lda_at + bank * config.lda_rows + (((h & 0xffffffff) * config.lda_rows) >> 32), digest, time);
 }
@@ -140,7 +140,7 @@ static __always_inline void update_colate(__u32 base, __u32 set, __u64 digest, _
 		n->fullest = fullest;
 }
 
-/* No room: from here on all flows with this hash or a larger one are only counted. Two CPUs may come to it together: the smallest hash counts. */
+/* The table is full: from now on, flows with this hash or a larger one are only counted. If two CPUs do this at the same time, the smaller hash applies. */
 static __always_inline void cut_flows(struct window *w, __u64 hash)
 {
 	for (int i = 0; i < 8; i++) {
@@ -187,7 +187,7 @@ shed:
 	n->shed_bytes += r->wire;
 }
 
-/* Masks the key and hashes it: keyFlows of kernels/decode/digest.ts. */
+/* Masks and hashes the key, as keyFlows in kernels/decode/digest.ts. */
 static __always_inline __u64 key_flow(struct row *r)
 {
 	__u64 h;
@@ -208,7 +208,7 @@ static __always_inline __u64 key_flow(struct row *r)
 	return avalanche(h);
 }
 
-/* Global: verified once. Steps are constants. */
+/* A global function, so that it is verified once. The steps are constants. */
 __attribute__((noinline)) int passes(struct row *r)
 {
 	__u32 stack = 0;
@@ -232,7 +232,7 @@ __attribute__((noinline)) int passes(struct row *r)
 	return stack & 1;
 }
 
-/* The set of a time, by windows that are set ahead; MAX_SETS: none. */
+/* Returns the set of a time by the windows set in advance; MAX_SETS: none. */
 static __always_inline __u32 set_at(struct control *c, __u64 now)
 {
 	__u32 current = c->current;
@@ -245,7 +245,7 @@ static __always_inline __u32 set_at(struct control *c, __u64 now)
 			break;
 		if (now < w->start || now >= w->end)
 			continue;
-		/* Every CPU comes to the same. */
+		/* All CPUs get the same result. */
 		if (i == 1)
 			c->current = set;
 		return set;
@@ -253,7 +253,7 @@ static __always_inline __u32 set_at(struct control *c, __u64 now)
 	return MAX_SETS;
 }
 
-/* A delimiter, or the clock, begins a new epoch, where a set is free. */
+/* Starts a new epoch at a delimiter, or at the time that is due, if a set is free. */
 static __always_inline __u32 set_delimited(struct control *c, __u64 now, __u64 digest, struct counts **n, __u32 cpu)
 {
 	__u64 epoch = c->current, due = c->due;
@@ -288,7 +288,7 @@ static __always_inline struct counts *counts_of(__u32 cpu, __u32 set)
 	return bpf_map_lookup_elem(&counts, &key);
 }
 
-/* A packet of which `r` was made, or the reason why not. */
+/* Adds a packet with its row, or counts the reason why it has none. */
 static __always_inline void observe(struct row *r, int reason, __u32 wire, int merged, __u64 now)
 {
 	__u32 zero = 0, cpu = bpf_get_smp_processor_id(), set, base;
@@ -343,7 +343,7 @@ static __always_inline void observe(struct row *r, int reason, __u32 wire, int m
 		return;
 	}
 	w = &c->window[set & (MAX_SETS - 1)];
-	/* The first of all CPUs decides. */
+	/* The first packet on any CPU sets the base. */
 	if (config.delimited && w->base == 0)
 		__sync_val_compare_and_swap(&w->base, 0, ((now + w->offset) & ~GRID_MASK) - w->offset);
 	time = now - w->base;
@@ -369,19 +369,19 @@ static __always_inline int is_plain_cover(void)
 	return config.cover == PLAIN_COVER && !config.network;
 }
 
-/* More than the digest is needed of a packet. Constants: the verifier leaves out what is not. */
+/* Returns whether more than the digest of a packet is needed. These are constants, so the verifier removes unused code. */
 static __always_inline int is_keyed(void)
 {
 	return config.hashes || config.steps || config.keep_last;
 }
 
-/* The first bytes of the frame that fit and are needed; at least one, or the helper refuses. */
+/* Returns the number of bytes of the frame to copy; the caller passes at least 1, otherwise the helper fails. */
 static __always_inline __u32 copied(__u32 length)
 {
 	return length < config.copy ? length : config.copy;
 }
 
-/* All that there is room for. The verifier is to see the bounds, whatever the compiler knows. */
+/* Limits the copy to the buffer. The asm keeps the bounds check in the code, because the verifier needs it even if the compiler does not. */
 static __always_inline __u64 copied_at_most(__u32 length)
 {
 	__u64 bytes = length;
@@ -390,7 +390,7 @@ static __always_inline __u64 copied_at_most(__u32 length)
 	return bytes < FRAME_BYTES ? bytes : FRAME_BYTES;
 }
 
-/* The helper is a call, which only frames in several buffers need. Where the kernel's types are not known (observe.bpf.o), which those are is not, either. */
+/* The helper is a call that only frames in several buffers need. Without the kernel's types (observe.bpf.o), the program cannot distinguish these frames. */
 static __always_inline __u32 frame_bytes(struct xdp_md *ctx)
 {
 #ifdef KERNEL_TYPES
@@ -411,7 +411,7 @@ SEC("xdp.frags") int observe_xdp(struct xdp_md *ctx)
 	__u64 bytes, now;
 	int reason;
 
-	/* The clock waits until all that is before it is done, but is asked for while that is: the digest is had for less. */
+	/* The clock read waits for the instructions before it, but is issued while they run, so part of the digest's cost is hidden. */
 	if (is_plain_cover() && decode_plain(data, end, &row, config.seed, 0, is_keyed())) {
 		row.flags |= FLAG_INBOUND;
 		observe(&row, OK, wire, wire > control.longest, bpf_ktime_get_ns());
@@ -479,7 +479,7 @@ static __always_inline void observe_skb(struct __sk_buff *skb, int direct, __u32
 	observe(&row, reason, length + tag, merged, now);
 }
 
-/* -1: the next program, or the stack, decides. */
+/* -1: the next program or the stack decides. */
 SEC("tc") int observe_ingress(struct __sk_buff *skb)
 {
 	observe_skb(skb, 1, FLAG_INBOUND);
@@ -492,7 +492,7 @@ SEC("tc") int observe_egress(struct __sk_buff *skb)
 	return -1;
 }
 
-/* 0: nothing is kept for the socket. */
+/* 0: no copy is kept for the socket. */
 SEC("socket") int observe_socket(struct __sk_buff *skb)
 {
 	__u32 sent = skb->pkt_type == 4; /* PACKET_OUTGOING */
@@ -502,5 +502,5 @@ SEC("socket") int observe_socket(struct __sk_buff *skb)
 	return 0;
 }
 
-/* Of the two, the one that bpf_ktime_get_ns asks for. */
+/* bpf_ktime_get_ns requires the GPL, one of the two licences. */
 char _license[] SEC("license") = "GPL";

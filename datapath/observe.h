@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 OR GPL-2.0 */
-/* What src/capture/ebpf/kernel-sketch.ts and the programs of observe.bpf.c share: constants, and memory that both sides see. Layouts are drawn there, too. */
+/* Constants and memory shared by src/capture/ebpf/kernel-sketch.ts and the programs of observe.bpf.c; the layouts are documented there too. */
 #ifndef HOPTIME_OBSERVE_H
 #define HOPTIME_OBSERVE_H
 
@@ -11,21 +11,24 @@
 #define MAX_VECTORS 16
 #define MAX_SETS 8
 
-/* Times are the monotonic clock's, the cheapest to read: it is slewed as the wall clock is, and never set. What is between the two is added when a set is read. */
+/*
+ * Times are from the monotonic clock, which is the cheapest to read: it is slewed like the wall clock, but never stepped. The difference to the wall clock is
+ * added when a set is read.
+ */
 struct config {
-	/* What every packet needs lies together. */
+	/* The fields that every packet needs are adjacent. */
 	__u64 seed;
 	__u64 lda_seed;
 	__u64 lda_limit;
 	__u32 cover;
-	__u32 copy; /* bytes of a frame that are parsed */
+	__u32 copy; /* bytes of a frame to parse */
 	__u32 network; /* frames begin with the IP header */
 	__u32 direction; /* of the socket: 0 both, 1 received, 2 sent */
 	__u32 sets; /* a power of two */
 	__u32 delimited;
-	__u32 below; /* upper halves of digests of delimiters */
+	__u32 below; /* limit for the upper half of a delimiter's digest */
 	__u32 hashes; /* the flow hash is needed */
-	__u32 cells; /* of one set of one CPU */
+	__u32 cells; /* per set and CPU */
 	__u32 lda_at, lda_banks, lda_rows;
 	__u32 lds_at, lds_rows, lds_columns, lds_k;
 	__u32 colate_at, colate_m, colate_vectors, colate_shift;
@@ -41,30 +44,30 @@ struct config {
 	struct step filter[MAX_FILTER];
 };
 
-/* When packets belong to a set; delimited: where it began, and by which packet. */
+/* Time window of a set; with delimiters: its start, and the digest of the packet that started it. */
 struct window {
 	__u64 start;
 	__u64 end;
-	__u64 base; /* times in the set count from here */
+	__u64 base; /* times in the set are relative to this */
 	__u64 id;
 	__u64 flow_cut; /* flows with this hash or a larger one are only counted; 0: none */
-	__u64 offset; /* wall clock - monotonic clock, ns, for all times in the set */
+	__u64 offset; /* wall clock - monotonic clock in ns, for all times in the set */
 	__u64 pad[2];
 };
 
 struct control {
-	__u64 current; /* set in use: aligned its number, delimited that of its epoch */
-	__u64 drained; /* delimited: epochs below it were read */
-	__u64 due; /* delimited: a cut by the clock */
-	__u64 offset; /* wall clock - monotonic clock, ns, now */
-	__u64 longest; /* frame that the interface carries as one; its MTU may change */
+	__u64 current; /* set in use: its number (aligned), or the number of its epoch (delimited) */
+	__u64 drained; /* delimited: epochs below this have been read */
+	__u64 due; /* delimited: time of a cut by the clock */
+	__u64 offset; /* wall clock - monotonic clock in ns, now */
+	__u64 longest; /* longest frame of the interface; its MTU may change */
 	__u64 pad[3];
 	struct window window[MAX_SETS];
 };
 
 /* Per CPU and set. */
 struct counts {
-	__u64 bytes; /* of all frames: packets, and those that were filtered or skipped */
+	__u64 bytes; /* of all frames, including those that were filtered or skipped */
 	__u64 packets;
 	__u64 shorts;
 	__u64 merged;
@@ -73,11 +76,11 @@ struct counts {
 	__u64 last;
 	__u64 skipped[8];
 	__u64 fullest; /* packets in the fullest counter of COLATE */
-	__u64 shed_packets; /* of flows beyond the cut */
+	__u64 shed_packets; /* of flows that are only counted */
 	__u64 shed_bytes;
 	__u64 new_flows;
-	__u64 lost; /* packets of no set: the other side was late; counted in set 0 */
-	__u64 missed; /* delimiters that could not cut, because no set was free */
+	__u64 lost; /* packets without a set, because user space was late; counted in set 0 */
+	__u64 missed; /* delimiters that could not start an epoch, because no set was free */
 	__u64 pad[11];
 };
 
@@ -87,7 +90,7 @@ struct cell {
 };
 
 struct flow_key {
-	__u64 meta, a, b, c, d; /* the set in the upper bits of meta */
+	__u64 meta, a, b, c, d; /* the set is in the upper bits of meta */
 };
 
 struct flow {
@@ -96,7 +99,7 @@ struct flow {
 	__u64 bytes;
 };
 
-/* For tests: what was made of the last packet. */
+/* For tests: the results for the last packet. */
 struct last {
 	struct row row;
 	__u64 flow_hash;

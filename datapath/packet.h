@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 OR GPL-2.0 */
 /*
- * A frame to what hoptime knows of a packet: digest, flow key, flags; or the reason why not. The same bit for bit as kernels/decode/ (which has the definitions, and names
- * them alike), but for frames with MAX_STEPS tags and labels or more,
- * headers past the first FRAME_BYTES, and tunnels, which are not looked into.
+ * Converts a frame to the packet's row (digest, flow key, flags), or to the reason why it has none. The result is identical bit by bit to that of
+ * kernels/decode/ (which contains the definitions, under the same names), except for frames with MAX_STEPS or more tags and labels, headers beyond the first
+ * FRAME_BYTES, and tunnels, which are not decoded.
  *
- * Frames are parsed in a copy of their first bytes: offsets into it are masked, so that the verifier need not follow them. What changes from step to step is kept in memory
- * (struct scratch), where it knows nothing of it: then a step is verified once, and not for each way there. The commonest packets are read where they lie (plain.h).
+ * Frames are parsed in a copy of their first bytes: offsets into it are masked, so that the verifier need not track them. The state of each step is kept in
+ * memory (struct scratch), which the verifier does not track either, so each step is verified once instead of once per path. The most common packets are read
+ * without a copy (plain.h).
  */
 #ifndef HOPTIME_PACKET_H
 #define HOPTIME_PACKET_H
@@ -31,12 +32,12 @@ enum reason { OK, NOT_IP, CUT_LINK, CUT_IP, BAD_IP, UNKNOWN_LINK, TOO_DEEP, REAS
 
 #define MAX_NESTING 16
 #define MAX_STEPS 128
-/* Bytes of a frame that are looked at: a power of two, above the longest cover and the headers before it. */
+/* Bytes of a frame that are read: a power of two, larger than the longest cover plus the headers before it. */
 #define FRAME_BYTES 2048
 #define MAX_WORDS 190
-/* The longest header of IPv4, and what is read of TCP's. */
+/* The longest IPv4 header, and the part of the TCP header that is read. */
 #define IP_BYTES 80
-/* All that a copy has room for: the shortest is 8 bytes long. */
+/* Maximum number of extension headers in a copy: the shortest has 8 bytes. */
 #define MAX_EXTENSIONS (FRAME_BYTES / 8)
 
 #define P1 0x9e3779b185ebca87ULL
@@ -57,13 +58,13 @@ struct row {
 
 struct scratch {
 	__u64 vlan;
-	__u32 end; /* bytes of the frame that are in the copy */
+	__u32 end; /* bytes of the frame in the copy */
 	__u32 ip;
 	/* walk_link */
 	__u32 state, pos, type, nesting, framed, reason;
 	/* walk_extensions */
 	__u32 ext_proto, ext_l4, ext_flags, ext_cut;
-	__u32 deep; /* headers go on past the copy: a longer one would tell more */
+	__u32 deep; /* headers continue beyond the copy: a longer copy would show more */
 	__u32 pad;
 	__u64 ext_fragment;
 	__u8 bytes[FRAME_BYTES + 64];
@@ -83,7 +84,7 @@ static __always_inline struct scratch *scratch_of(void)
 	return bpf_map_lookup_elem(&scratch_map, &key);
 }
 
-/* The compiler must not prove the mask away: the verifier does not know what it knows. */
+/* The asm prevents the compiler from removing the mask, which the verifier needs. */
 static __always_inline void *at(struct scratch *s, __u32 p)
 {
 	__u64 offset = p;
@@ -132,7 +133,9 @@ static __always_inline int has_ports(__u32 proto)
 	return proto == 6 || proto == 17 || proto == 132 || proto == 33 || proto == 136;
 }
 
-/* Words from l4 to lim, the checksum of the protocol masked out; the last one cut with zeros. Global: verified once. */
+/*
+ * Hashes the words from l4 to lim, with the protocol's checksum masked out; the last word is padded with zeros. A global function, so that it is verified once.
+ */
 __attribute__((noinline)) __u64 digest_l4(__u64 h, __u32 proto, __u32 l4, __u32 lim)
 {
 	struct scratch *s = scratch_of();
@@ -224,7 +227,7 @@ static __always_inline void step_type(struct scratch *s, __u32 p, __u32 end)
 	} else if (type == 0x88e7) {
 		go(s, ETHERNET, p + 4);
 	} else if (type == 0xd28b) {
-		/* A timestamp that a switch put in front of the packet's own type. */
+		/* A timestamp that a switch inserted before the packet's own type. */
 		if (p + 14 > end)
 			return end_walk(s, CUT_LINK, 0);
 		if (be16_at(s, p) != 1)
@@ -254,7 +257,7 @@ static __always_inline void step_mpls(struct scratch *s, __u32 p, __u32 end)
 	if (nibble == 4 || nibble == 6)
 		end_walk(s, OK, p);
 	else if (nibble == 0)
-		go(s, ETHERNET, p + 4); /* a pseudowire's control word */
+		go(s, ETHERNET, p + 4); /* control word of a pseudowire */
 	else
 		end_walk(s, NOT_IP, 0);
 }
@@ -323,7 +326,7 @@ static __always_inline void step_ppp(struct scratch *s, __u32 p, __u32 end)
 		end_walk(s, NOT_IP, 0);
 }
 
-/* An Ethernet frame: the reason, and s->ip. s->vlan holds a tag that the card took off, or 0. */
+/* Walks an Ethernet frame; returns the reason, and s->ip. s->vlan is a tag that the network card removed, or 0. */
 __attribute__((noinline)) int walk_link(void)
 {
 	struct scratch *s = scratch_of();
@@ -361,7 +364,7 @@ __attribute__((noinline)) int walk_link(void)
 	return s->reason;
 }
 
-/* IPv6 extension headers of the packet at `ip`, reading nothing at or past `limit`. */
+/* Walks the IPv6 extension headers of the packet at `ip`; reads nothing at or beyond `limit`. */
 __attribute__((noinline)) int walk_extensions(__u32 ip, __u32 limit)
 {
 	struct scratch *s = scratch_of();
@@ -408,12 +411,12 @@ __attribute__((noinline)) int walk_extensions(__u32 ip, __u32 limit)
 		s->ext_l4 = l4 + (proto == 51 ? (length + 2) << 2 : (length + 1) << 3);
 		s->ext_proto = next;
 	}
-	/* More headers than are followed: as a chain that goes on past the limit. */
+	/* More headers than supported: treated like a chain beyond the limit. */
 	s->ext_cut = 1;
 	return 0;
 }
 
-/* `left`: bytes from `ip` on that were on the wire. */
+/* `left`: bytes on the wire, starting at `ip`. */
 __attribute__((noinline)) int row_v4(struct row *r, __u32 left, __u32 cover, __u64 seed)
 {
 	struct scratch *s = scratch_of();
@@ -504,7 +507,7 @@ __attribute__((noinline)) int row_v6(struct row *r, __u32 left, __u32 cover, __u
 	plain = s->ext_cut || (s->ext_flags & FLAG_LATER_FRAGMENT);
 	if (s->ext_l4 < covered)
 		h = digest_l4(h, plain ? 255 : s->ext_proto, s->ext_l4, covered);
-	/* Ports that the digest does not reach are no part of a key either: another point may see none of them. */
+	/* Ports beyond the digest's cover are not part of the key either, because another point may not see them. */
 	reached = !s->ext_cut && s->ext_l4 + 4 <= covered;
 	if (s->ext_cut)
 		walk_extensions(ip, seen);
@@ -542,7 +545,7 @@ __attribute__((noinline)) int row_v6(struct row *r, __u32 left, __u32 cover, __u
 	return OK;
 }
 
-/* The frame in the scratch, of which s->end bytes are there and `wire` were on the wire. `network`: it begins with the IP header. */
+/* Decodes the frame in the scratch memory; s->end bytes are present, `wire` bytes were on the wire. `network`: it begins with the IP header. */
 static __always_inline int decode(struct scratch *s, struct row *r, __u32 wire, __u32 cover, __u64 seed, int network)
 {
 	__u32 version;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 OR GPL-2.0 */
 /*
- * The commonest packets, read where they lie: Ethernet with one tag or none, IPv4 without options or IPv6 without extension headers, TCP or UDP, not a fragment, at least
- * PLAIN_COVER bytes long. Row and digest are those of packet.h; what is not plain is left to it.
+ * Decodes the most common packets without a copy: Ethernet with at most one tag, IPv4 without options or IPv6 without extension headers, TCP or UDP, not a
+ * fragment, at least PLAIN_COVER bytes long. Row and digest are identical to those of packet.h, which decodes all other packets.
  */
 #ifndef HOPTIME_PLAIN_H
 #define HOPTIME_PLAIN_H
@@ -91,7 +91,7 @@ static __always_inline int plain_v6(const __u8 *ip, struct row *r, __u64 seed, _
 	return 1;
 }
 
-/* `vlan`: of a tag that the card took off, or 0. `keyed`: more than the digest is needed. Returns 1 and the row where the frame is plain. */
+/* `vlan`: a tag that the network card removed, or 0. `keyed`: more than the digest is needed. Returns 1 and fills in the row if the frame is of this kind. */
 static __always_inline int decode_plain(const __u8 *frame, const __u8 *end, struct row *r, __u64 seed, __u64 vlan, int keyed)
 {
 	const __u8 *ip = frame + 14;

@@ -1,23 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0 OR GPL-2.0
 /*
- * One box, no second point: how long forwarded packets are inside it, from one interface to another.
+ * Measures on one host, without a second point, how long it takes to forward packets from one interface to another.
  *
- *   segment_xdp   XDP, ingress (where asked for)   now -> XDP metadata
+ *   segment_xdp   XDP, ingress (if requested)      now -> XDP metadata
  *   segment_in    tc, ingress                      that time, or now -> skb->tstamp, as a delivery time on the monotonic clock
  *   segment_out   tc, egress of the output         the packet has reached the output: counted, before the qdisc
- *   segment_left  tp_btf net_dev_start_xmit        it goes to the driver, behind the qdisc: now - skb->tstamp is its delay
+ *   segment_left  tp_btf net_dev_start_xmit        the packet goes to the driver, behind the qdisc: its delay is now - skb->tstamp
  *   segment_tap   socket filter, output            the same place, for kernels that restrict tracing; the time is in skb->mark
- *   segment_lost  tp_btf kfree_skb                it was dropped, with the kernel's reason
+ *   segment_lost  tp_btf kfree_skb                 the packet was dropped, with the kernel's reason
  *
- * A delivery time stays with a packet while it is forwarded or bridged (the kernel clears all other timestamps there), is copied to the
- * parts that a large packet is cut into, and is taken off again where a packet is delivered to this host. It lies in the past, which every
- * queue but etf and taprio takes for "now". The lowest bit of the time says that the packet has reached its output.
+ * A delivery time stays with a packet while it is forwarded or bridged (the kernel clears all other timestamps there). It is copied to the segments
+ * of a large packet, and removed when a packet is delivered to this host. It is in the past, which every queue except etf and taprio treats as "now".
+ * The lowest bit of the time says that the packet has reached its output.
  *
- * Packet sockets see copies without the time: for them segment_out puts its lower half into the mark, after routing and firewall, and only into
+ * Packet sockets see copies without the time. For them, segment_out puts its lower half into the mark, after routing and firewall, and only into
  * marks that are 0. The tracepoint needs no mark.
  *
- * A packet belongs to the epoch in which it arrived, at all places. Sets of maps take turns: that of epoch e is e & 1; user space reads it
- * when all its packets have left or are lost, and opens it for epoch e + 2. What comes for a set that is not open is counted as late.
+ * At all hooks, a packet belongs to the epoch in which it arrived. Sets of maps alternate: the set of epoch e is e & 1. User space reads a set when
+ * all its packets have left or are lost, and opens it for epoch e + 2. Packets whose set is not open are counted as late.
  */
 #include "segment.h"
 #include "flow.h"
@@ -54,7 +54,7 @@ static __always_inline void add_square(__u64 *low, __u64 *high, __u64 ns, __u64 
 
 /* ---- epochs ---- */
 
-/* The set of a stamp's epoch; -1 where it is not open. */
+/* Returns the set of the stamp's epoch; -1 if it is not open. */
 static __always_inline int set_of(__u64 stamp)
 {
 	if (stamp < config.epoch_base) return -1;
@@ -76,7 +76,7 @@ static __always_inline struct group_sums *group_at(int set, __u32 slot)
 	return bpf_map_lookup_elem(&groups, &index);
 }
 
-/* Number + 1 of the slot of a class (place: its DSCP) or a queue (place: CLASSES + its number) of a way; 0: all are given away. */
+/* Returns 1 + the slot of a class (place: its DSCP) or a queue (place: CLASSES + its number) of a path; 0 if all slots are in use. */
 static __always_inline __u32 slot_of(__u32 set, __u32 way, __u32 place)
 {
 	struct slots *s = bpf_map_lookup_elem(&slots, &set);
@@ -144,7 +144,7 @@ SEC("tc") int segment_in(struct __sk_buff *s)
 	return TC_ACT_UNSPEC;
 }
 
-/* The way of a packet between these interfaces; -1: none. */
+/* Returns the path of a packet between these interfaces; -1: none. */
 static __always_inline int way_of(__u32 in, __u32 out)
 {
 	__u32 wanted = 0;
@@ -199,7 +199,7 @@ SEC("tc") int segment_out(struct __sk_buff *s)
 	__u32 n = s->gso_segs ? s->gso_segs : 1, bytes = s->len;
 	if (!is_stamp(stamp, now)) { c->unstamped += n; return TC_ACT_UNSPEC; }
 	if (bpf_skb_set_tstamp(s, stamp | QUEUED, BPF_SKB_TSTAMP_DELIVERY_MONO)) return TC_ACT_UNSPEC;
-	/* Of another hoptime perhaps, which sees the same packets. */
+	/* It may belong to another hoptime that sees the same packets. */
 	stamp &= ~QUEUED;
 	if (config.by_mark) {
 		__u32 mark = s->mark, own = (__u32)stamp | QUEUED;
@@ -212,7 +212,7 @@ SEC("tc") int segment_out(struct __sk_buff *s)
 		s->mark = own;
 	}
 	if (config.keep_packets) {
-		/* At the tracepoint only what lies in one piece can be read. */
+		/* At the tracepoint, only linear data can be read. */
 		bpf_skb_pull_data(s, s->len < SNAP ? s->len : SNAP);
 		put(s, way, stamp, 0, n, c);
 	}
@@ -265,7 +265,7 @@ static __always_inline __u32 segments_of(struct sk_buff *s)
 	return n ? n : 1;
 }
 
-/* Which qdisc it waited in, and what waits there still. Its name is read when it is new. */
+/* Notes which qdisc the packet waited in, and how much still waits there. The name of the qdisc is read when it is new. */
 static __always_inline void see_qdisc(struct group_sums *q, const struct net_device *dev, __u32 number)
 {
 	const void *tx = (const void *)dev->_tx + (__u64)number * bpf_core_type_size(struct netdev_queue);
@@ -308,7 +308,7 @@ static __always_inline void add_left(int set, struct flow *f, struct group_sums 
 	fs->last = delay;
 }
 
-/* Tracepoints see the packets of all namespaces. */
+/* Tracepoints see the packets of all network namespaces. */
 static __always_inline int is_here(const struct net_device *dev)
 {
 	return dev->nd_net.net->ns.inum == config.netns;
@@ -365,7 +365,7 @@ SEC("socket") int segment_tap(struct __sk_buff *s)
 
 /* ---- dropped ---- */
 
-/* Ways of packets that came by an interface. */
+/* Returns the paths of packets that arrived on an interface, as bits. */
 static __always_inline __u32 ways_from(__u32 in)
 {
 	__u32 ways = 0, *upper;
@@ -384,8 +384,8 @@ static __always_inline void add_drop(const struct drop *d, __u64 n)
 }
 
 /*
- * A queue that cuts a large packet into its segments (tbf) and has no room for any of them frees the large one, and then each segment: they are counted as the large one was, and
- * only say why.
+ * Returns whether a dropped packet is a segment of a large one that was counted before. A queue that cuts a large packet into its segments (tbf) and has no
+ * room for any of them frees the large packet and then each segment. The drop was counted with the large packet; the segments only give the reason.
  */
 static __always_inline int is_part(const struct drop *d, __u64 stamp, __u32 n)
 {
@@ -417,7 +417,7 @@ SEC("tp_btf/kfree_skb") int BPF_PROG(segment_lost, struct sk_buff *s, void *loca
 	struct drop d = { .reason = reason < MAX_REASONS ? reason : 0, .place = !(stamp & QUEUED) };
 	int way = way_of(in, out);
 	if (d.place == 1 && way < 0) {
-		/* Where it was dropped it belonged to the input: on its way to another output it is not ours. */
+		/* It was dropped while it belonged to the input interface; on its way to another output it does not belong to a path. */
 		if (!(ways_from(out) & ways)) return 0;
 		way = ways & 1 ? 0 : ways & 2 ? 1 : ways & 4 ? 2 : 3;
 	}

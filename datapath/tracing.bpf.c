@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR GPL-2.0
 /*
- * Does nothing. Where the kernel refuses it, tracing is restricted (lockdown, a sandbox): programs at tracepoints may be refused, too, or not run for
- * every packet, and what must not miss one goes another way.
+ * Does nothing. If the kernel rejects it, tracing is restricted (lockdown, a sandbox): programs at tracepoints may be rejected too, or may not run for every
+ * packet. Functions that must not miss a packet then use another hook.
  */
 #include <linux/bpf.h>
 #include <bpf/bpf_helpers.h>

@@ -1,4 +1,5 @@
-// Runs one benchmark: node scripts/bench.mjs NAME [args]; NAME --help prints what its file says of it. bench/NAME.ts is bundled to dist/bench/NAME.mjs and run there.
+// Runs one benchmark: node scripts/bench.mjs NAME [args]; NAME --help prints the header comment of its file. bench/NAME.ts is bundled to dist/bench/NAME.mjs
+// and run there.
 import { execFileSync, spawnSync } from "node:child_process";
 import { existsSync, readdirSync, readFileSync } from "node:fs";
 import { dirname, join } from "node:path";

@@ -1,11 +1,11 @@
-// The command line as few files of CommonJS: a hundred modules take longer to find than to run, and Node's loader of ES modules takes longer to
-// come up, in each thread, than the one it starts with. Bundled as ES modules first, which can be split by command; then each piece is turned.
+// Builds the command line as a few CommonJS files: finding a hundred modules takes longer than running them, and in each thread Node's loader of ES modules
+// takes longer to start than the CommonJS one. The code is first bundled as ES modules, which can be split by command; then each piece is converted.
 import { chmodSync, existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { basename, join } from "node:path";
 import { build, transform } from "esbuild";
 import { keepCompiled } from "./code-cache.mjs";
 
-/** Commander starts programs for subcommands of its own kind, which we have none of: what it takes to do so is loaded when it is asked for. */
+/** Commander can start programs as subcommands, which hoptime does not use; the module needed for this is loaded only on use. */
 const startsNothing = {
   name: "starts-nothing",
   setup(of) {
@@ -18,7 +18,7 @@ const startsNothing = {
   },
 };
 
-/** Packages of others give up their local names, a quarter of their size; ours keep them, for stack traces. */
+/** Minifies local names in other packages, which saves a quarter of their size. hoptime's own names are kept for stack traces. */
 const shortens = {
   name: "shortens",
   setup(of) {
@@ -42,20 +42,20 @@ export async function bundle(root, entryPoints, options) {
     logLevel: "warning",
     legalComments: "inline",
     plugins: [startsNothing, shortens],
-    // Native, and need not be there.
+    // Native and optional.
     external: ["koffi", "@duckdb/node-api", "@nats-io/transport-node", "@nats-io/jetstream", "@nats-io/kv"],
     ...options,
   });
   return { files: outputFiles, inputs: Object.keys(metafile.inputs) };
 }
 
-/** The licences of the packages that became part of the bundle. */
+/** Returns the licences of the packages in the bundle. */
 export function licences(root, inputs) {
   const folders = inputs.map((input) => /^.*node_modules\/(@[^/]+\/)?[^/]+/.exec(input)?.[0]).filter(Boolean);
   return [...new Set(folders)].sort().map((folder) => {
     const at = join(root, folder);
     const file = readdirSync(at).find((name) => /^licen[cs]e/i.test(name));
-    // Of packages that leave the file out, the text is kept here.
+    // The text is stored here for packages without a licence file.
     const kept = join(root, "scripts", "licences", `${basename(folder)}.txt`);
     if (!file && !existsSync(kept))
       throw new Error(`${folder} has no licence file; put its text into ${kept}`);
@@ -65,7 +65,10 @@ export function licences(root, inputs) {
 
 const HERE = 'const hoptimeFileUrl = require("node:url").pathToFileURL(__filename).href;';
 
-/** What a piece takes from another, as it is when it is loaded: left to the transform, each use of it is a call of two getters, in loops too. Nothing that is exported changes. */
+/**
+ * Reads imported names once, when the piece is loaded. With the default transform, each use is a call of two getters, even in loops. Exports never change, so
+ * this is safe.
+ */
 const takeOnce = (text) =>
   text.replace(
     /^import \{([^}]*)\} from ("\.\/[^"]+");$/gm,
@@ -79,13 +82,13 @@ async function turn({ path, text }) {
     platform: "node",
     target: "node20.19",
     supported: { "dynamic-import": false },
-    // A third less to install and to read; names stay as they are, for stack traces.
+    // Saves a third of the size; names are kept for stack traces.
     minifyWhitespace: true,
     lineLimit: 160,
     ...(asks ? { banner: HERE, define: { "import.meta.url": "hoptimeFileUrl" } } : {}),
     legalComments: "inline",
   });
-  // Pieces are wrapped into a function when they are loaded: the first line is for a shell.
+  // Pieces are wrapped into a function when they are loaded, so the #! line is removed.
   writeFileSync(path, code.replace(/^#!.*\n/, ""));
 }
 
@@ -94,7 +97,7 @@ export async function buildCli(root) {
   rmSync(folder, { recursive: true, force: true });
   mkdirSync(folder, { recursive: true });
   const made = [
-    // The collector's workers share their pieces with the commands; the one of `compare` has to be up soon, so it is one file.
+    // The collector's workers share pieces with the commands. The worker of `compare` has to start fast, so it is one file.
     await bundle(
       root,
       [
@@ -116,7 +119,7 @@ export async function buildCli(root) {
   );
   writeFileSync(join(folder, "LICENCES.txt"), texts.join("\n"));
   writeFileSync(join(folder, "package.json"), '{ "type": "commonjs" }\n');
-  // Programs are loaded with what is compiled of them (src/cli/load.ts).
+  // Programs are loaded with their compiled code (src/cli/load.ts).
   const start = (name) => `require("./load.js").load(require("node:path").join(__dirname, "${name}"));\n`;
   const main = join(folder, "main.js");
   writeFileSync(main, `#!/usr/bin/env node\n${start("program.js")}`);

@@ -1,5 +1,5 @@
-// Builds datapath/*.bpf.c into dist/datapath/*.bpf.o with clang. Where clang or libbpf's headers are missing the rest of hoptime is built all the same: --ebpf then reports what is
-// missing. Objects are the same on every machine (they name kernel structures by BTF), so those of a package serve all.
+// Compiles datapath/*.bpf.c to dist/datapath/*.bpf.o with clang. Without clang or libbpf's headers, the rest of hoptime is still built, and --ebpf reports what
+// is missing. The objects are the same on every machine (they refer to kernel structures by BTF), so those of a package work everywhere.
 import { execFileSync, spawnSync } from "node:child_process";
 import { existsSync, mkdirSync, readdirSync, rmSync } from "node:fs";
 import { basename, join } from "node:path";
@@ -14,7 +14,7 @@ export function buildDatapath(root) {
     return;
   }
   mkdirSync(to, { recursive: true });
-  // Debian keeps asm/ in a folder per architecture, which clang does not look into for the target bpf.
+  // Debian has asm/ in a directory per architecture, which clang does not search for the target bpf.
   const include = spawnSync("gcc", ["-print-multiarch"], { encoding: "utf8" }).stdout?.trim();
   const headers = [include, `${process.arch === "arm64" ? "aarch64" : "x86_64"}-linux-gnu`]
     .filter(Boolean)
@@ -23,7 +23,7 @@ export function buildDatapath(root) {
   for (const name of sources) {
     const out = join(to, `${basename(name, ".c")}.o`);
     rmSync(out, { force: true });
-    // -g: BTF, which maps and constants are found by. The debug sections themselves are not needed.
+    // -g adds BTF, which is needed to find maps and constants. The debug sections are not needed.
     const args = ["-O2", "-g", "-target", "bpf", "-mcpu=v3", "-Wall", "-Werror"];
     for (const folder of headers) args.push("-I", folder);
     const { status, stderr } = spawnSync("clang", [...args, "-c", join(from, name), "-o", out], {
@@ -44,6 +44,6 @@ function stripDebug(file) {
   try {
     execFileSync("llvm-strip", ["-g", file], { stdio: "ignore" });
   } catch {
-    // Only larger.
+    // The file stays larger.
   }
 }

@@ -1,4 +1,5 @@
-// Builds dist/: kernels (AssemblyScript -> one .wasm), eBPF programs (clang, where it is there), the library (tsc, with the packages it uses), the CLI (esbuild), the report page (esbuild).
+// Builds dist/: kernels (AssemblyScript to one .wasm), eBPF programs (clang, if present), the library (tsc, with the packages it uses), the CLI (esbuild), the
+// web pages (esbuild).
 import { execFileSync } from "node:child_process";
 import { createHash } from "node:crypto";
 import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
@@ -15,7 +16,7 @@ const bin = (name) => join(root, "node_modules", ".bin", name);
 const run = (command, args) => execFileSync(command, args, { cwd: root, stdio: ["ignore", 2, 2] });
 const only = process.argv[2];
 const WASM = join(root, "dist", "kernels.wasm");
-/** What the compiled kernels were made of. */
+/** Hashes of the sources of the compiled kernels. */
 const BUILT = join(root, ".cache", "kernels.json");
 
 mkdirSync(join(root, "dist"), { recursive: true });
@@ -28,7 +29,7 @@ if (!only || only === "web") {
   if (existsSync(join(root, "web", "build.mjs"))) run(process.execPath, ["web/build.mjs"]);
 }
 if (!only || only === "library") {
-  // Comments are for readers of the types (and of the source), not for those who install the code.
+  // Comments stay in the type declarations, but not in the code.
   run(bin("tsc"), ["-p", "tsconfig.build.json", "--declaration", "false", "--removeComments"]);
   run(bin("tsc"), ["-p", "tsconfig.build.json", "--emitDeclarationOnly"]);
   await buildCli(root);
@@ -65,7 +66,7 @@ function buildKernels() {
   for (const unused of ["kernels.js", "kernels.d.ts"]) rmSync(join(root, "dist", unused));
 }
 
-/** The compiler takes longer than everything else together: it runs when its sources or itself have changed. */
+/** Compiling the kernels takes longer than everything else together, so it is done only if the sources or the module have changed. */
 function builtBefore() {
   const known = existsSync(BUILT) ? JSON.parse(readFileSync(BUILT, "utf8")) : {};
   return existsSync(WASM) && known.sources === hashOf(kernelSources()) && known.wasm === hashOf([WASM]);

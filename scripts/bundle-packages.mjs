@@ -1,12 +1,12 @@
-// Packages that the library uses become files of its own: dist/packages/NAME.js, bundled, and the imports of dist/ point there. What is installed is
-// hoptime alone, a few kilobytes of each package instead of all of it (docs/decisions/0020-no-dependencies.md). The command line is bundled anyway.
+// Bundles the packages that the library uses into dist/packages/NAME.js and changes the imports of dist/ accordingly. An installation then consists of hoptime
+// alone, with a few kilobytes of each package (docs/decisions/0020-no-dependencies.md). The command line has its own bundle.
 import { mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { builtinModules } from "node:module";
 import { dirname, join, relative } from "node:path";
 import { parseAst } from "rolldown/parseAst";
 import { bundle, licences } from "./build-cli.mjs";
 
-/** The import and export statements of a module that name a package. */
+/** Returns the import and export statements of a module that name a package. */
 function packageImports(code) {
   return parseAst(code).body.filter(
     ({ type, source }) =>
@@ -28,7 +28,7 @@ export async function bundlePackages(root) {
     if (!name.endsWith(".js") || /^(cli|bench|web|packages)[\\/]/.test(name)) continue;
     const path = join(dist, name);
     let code = readFileSync(path, "utf8");
-    // From the last to the first: what is replaced does not move what is still to be.
+    // From last to first, so that a replacement does not move the remaining ones.
     for (const statement of packageImports(code).reverse()) {
       const { value, start, end } = statement.source;
       if (!uses.has(value)) uses.set(value, new Set());
@@ -60,7 +60,7 @@ export async function bundlePackages(root) {
   writeFileSync(join(folder, "LICENCES.txt"), licences(root, inputs).join("\n"));
 }
 
-/** An entry for each package: the names of it that are used. Entries of one package share what they have in common. */
+/** One entry per package, with the names that are used. Entries of one package share code. */
 function entries(root, uses) {
   return {
     name: "uses",

@@ -1,11 +1,11 @@
-// Non-null assertions (`x!`) in src/: allowed only where an array of numbers is indexed, which is what numeric loops do. Everywhere else the type
-// or the code is to say why the value is there. Exits 1 and names each offence. Asks the compiler of the type check for the types.
+// Checks non-null assertions (`x!`) in src/: they are allowed only on elements of number arrays, which numeric loops use. Elsewhere the type or the code must show
+// that the value exists. Exits 1 and lists each offence. The types come from the type checker.
 import { dirname, join, relative } from "node:path";
 import { fileURLToPath } from "node:url";
 import { SyntaxKind } from "typescript/unstable/ast";
 import { API } from "typescript/unstable/sync";
 
-/** Arrays whose elements are numbers, as the compiler writes their types: typed arrays, lists and tuples of numbers. */
+/** Number arrays, as the compiler prints their types: typed arrays, arrays and tuples of numbers. */
 const NUMBERS = [
   /^(Big)?(Uint|Int|Float)\d+(Clamped)?Array(<\w+>)?$/,
   /^(NonShared)?Buffer(<\w+>)?$/,
@@ -19,7 +19,7 @@ const api = new API({ cwd: root });
 const config = join(root, "tsconfig.json");
 const project = api.updateSnapshot({ openProjects: [config] }).getProject(config);
 
-/** Each assertion below a node, innermost last. */
+/** Returns each assertion below a node, innermost last. */
 function* assertionsOf(node) {
   if (node.kind === SyntaxKind.NonNullExpression) yield node;
   const children = [];
@@ -30,7 +30,7 @@ function* assertionsOf(node) {
 function isNumbers(type) {
   if (type === undefined) return false;
   const array = project.checker.getNonNullableType(type) ?? type;
-  // An alias is written by its own name: what it stands for is its symbol's.
+  // An alias is printed by its own name; its symbol has the real type.
   const written =
     array.getAliasSymbol() === undefined ? project.checker.typeToString(array) : array.getSymbol()?.name;
   const names = (written ?? "").split(" | ");

@@ -1,5 +1,5 @@
-// The size of functions: none in src/ over 80 lines or a cyclomatic complexity of 25, none in kernels/ with more than 8 parameters. A function that
-// is better whole says why in a comment right above it, or first in its body: `// long: …`. Exits 1 and names each offence; `--list` only names them.
+// Checks the size of functions: at most 80 lines and a cyclomatic complexity of 25 in src/, at most 8 parameters in kernels/. A function that is better in one
+// piece gives the reason in a comment directly above it, or first in its body: `// long: …`. Exits 1 and lists each offence; with `--list` it only lists them.
 import { readdirSync, readFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
@@ -24,7 +24,7 @@ const BRANCHES = new Set([
 ]);
 const LOGICAL_ASSIGNMENTS = new Set(["&&=", "||=", "??="]);
 
-/** Each child node of a node, whatever kind it is. */
+/** Returns the child nodes of a node of any kind. */
 function* children(node) {
   for (const value of Object.values(node))
     for (const child of Array.isArray(value) ? value : [value])
@@ -37,7 +37,7 @@ function branches(node) {
   return node.type === "AssignmentExpression" && LOGICAL_ASSIGNMENTS.has(node.operator) ? 1 : 0;
 }
 
-/** McCabe's number: one more than the branches of the function, those of functions inside it not counted. */
+/** McCabe's complexity: the number of branches plus one, without nested functions. */
 function complexity(node) {
   let count = 1;
   const visit = (inner) => {
@@ -50,7 +50,7 @@ function complexity(node) {
 }
 
 function* functionsOf(node, parent) {
-  // A signature without a body (an overload) has nothing to measure.
+  // A signature without a body (an overload) is skipped.
   if (FUNCTIONS.has(node.type) && node.body)
     yield { node, outer: parent, name: node.id?.name ?? nameIn(parent) ?? "an unnamed function" };
   for (const child of children(node)) yield* functionsOf(child, node);
@@ -61,7 +61,7 @@ function nameIn(parent) {
   return key?.name ?? key?.property?.name ?? key?.value;
 }
 
-/** A reason is a comment in the block right above the function, or before the first statement of its body. */
+/** A reason is a comment directly above the function, or before the first statement of its body. */
 function hasReason(lines, first, last) {
   for (let i = first - 2; i >= 0 && /^\s*(\/\/|\/?\*|@|export\b)/.test(lines[i]); i--)
     if (/\/\/ long: \S/.test(lines[i])) return true;
@@ -71,7 +71,7 @@ function hasReason(lines, first, last) {
 }
 
 function parse(text, file) {
-  // AssemblyScript's decorators of plain functions are none of TypeScript's.
+  // TypeScript does not allow AssemblyScript's decorators on plain functions, so they are blanked.
   const source = file.startsWith("kernels")
     ? text.replace(/^(\s*)@\w+/gm, (all) => " ".repeat(all.length))
     : text;

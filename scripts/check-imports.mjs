@@ -1,9 +1,9 @@
-// The import rule of the house. Exits 1 and names each offence.
-//  - A room may import from rooms left of it, never back; types count as much as values.
-//  - No circle of files that need each other to load; types may point back within a room.
-//  - Packages are used where PACKAGES says, and named in full;
-//    Only the command line loads parts of itself when it needs them (import()); packages that need not be there are loaded so.
-//  - Nothing imports the public index; tests and benches reach outside of src/ only for tests/support.
+// Checks the import rules. Exits 1 and lists each offence.
+// - A room may import only from rooms to its left; this includes types.
+// - Files must not need each other in a circle to load; types may refer back within a room.
+// - Packages are used only as PACKAGES allows, and imported by name. Only the command line loads its own parts on demand (import()); optional packages are
+//   loaded in the same way.
+// - Nothing imports the public index; outside of src/, tests and benches import only from tests/support.
 import { readdirSync, readFileSync } from "node:fs";
 import { builtinModules } from "node:module";
 import { dirname, join, relative, resolve, sep } from "node:path";
@@ -12,7 +12,7 @@ import { parseAst } from "rolldown/parseAst";
 
 const root = dirname(dirname(fileURLToPath(import.meta.url)));
 const src = join(root, "src");
-// The rooms from left to right; rooms of one step do not import each other, except as ALSO says.
+// The rooms from left to right. Rooms of the same step do not import each other, except as in ALSO.
 const line = [
   "base",
   ["capture", "flow-records"],
@@ -30,9 +30,9 @@ const line = [
   ["evaluate", "server"],
   ["cli", "index.ts"],
 ];
-// NetFlow and IPFIX come in captures; a path is localised from captures by comparing them hop by hop; what waits to be sent is on disk as records are.
+// NetFlow and IPFIX come in captures; localising on captures compares them hop by hop; records waiting to be sent are stored on disk like other records.
 const ALSO = { "flow-records": ["capture"], network: ["compare"], transport: ["archive"] };
-/** Which rooms may use which packages. */
+/** Packages that each room may use. */
 const PACKAGES = {
   typebox: ["base", "simulate", "network", "query", "server"],
   saxes: ["network"],
@@ -46,7 +46,7 @@ const PACKAGES = {
   "@nats-io/kv": ["transport", "server"],
   "hyparquet-writer": ["present", "cli", "query", "results", "collect"],
 };
-/** Packages that need not be there: loaded when they are asked for, by these rooms. */
+/** Optional packages, which these rooms load on demand. */
 const OPTIONAL = {
   koffi: ["capture"],
   "@duckdb/node-api": ["results"],
@@ -54,7 +54,7 @@ const OPTIONAL = {
   "@nats-io/jetstream": ["transport"],
   "@nats-io/kv": ["transport"],
 };
-/** Rooms that load parts when they are asked for. */
+/** Rooms that load parts of themselves on demand. */
 const LOADS_LATE = new Set(["cli"]);
 
 const allowed = new Map();
@@ -65,7 +65,7 @@ for (const step of line) {
   seen.push(...rooms);
 }
 
-/** What a file imports: the specifier, whether only types are taken, whether it is loaded late. */
+/** Returns the imports of a file: specifier, types only or not, loaded on demand or not. */
 function importsOf(text, file) {
   const found = [];
   const visit = (node) => {
@@ -92,7 +92,7 @@ const files = readdirSync(src, { recursive: true })
   .map((f) => String(f).split(sep).join("/"))
   .filter((f) => f.endsWith(".ts"));
 const offences = [];
-/** By file of src/: the files that must be loaded before it. */
+/** The files that must be loaded before a file of src/. */
 const needs = new Map();
 for (const file of files) {
   const room = file.split("/")[0];
@@ -142,7 +142,7 @@ function checkFile(file, room, { spec, types, late, isTest }, loaded, offence) {
   else if (!allowed.get(room)?.has(targetRoom)) offence(`'${room}' may not import '${targetRoom}' (${spec})`);
 }
 
-/** Circles among files that need each other to load, each once. */
+/** Returns each circle of files that need each other to load. */
 function circles() {
   const state = new Map();
   const found = [];

@@ -1,4 +1,4 @@
-// Everything that is checked without running the product: packages, formatting and lint, types, the import rule, the size of functions, non-null assertions.
+// All checks that do not run the product: packages, formatting and lint, types, import rules, function size, non-null assertions.
 import { execFileSync } from "node:child_process";
 import { existsSync, readFileSync } from "node:fs";
 import { dirname, join } from "node:path";

@@ -1,5 +1,5 @@
-// Keeps what the engine compiles of the command line, for src/cli/load.ts: when it compares two captures, in two threads, as large captures are (the demo's packets,
-// several times over, make some); and of the pieces that this does not take, when other commands look at the demo's packets, or print their help.
+// Stores the engine's compiled code of the command line for src/cli/load.ts. It is collected while the program compares two captures in two threads, as for
+// large captures (the demo's packets, repeated); the remaining pieces come from other commands on the demo's packets, or from their help.
 import { execFileSync } from "node:child_process";
 import {
   existsSync,
@@ -15,9 +15,9 @@ import { join } from "node:path";
 import { gunzipSync } from "node:zlib";
 
 const PCAP_HEAD_BYTES = 24;
-/** Both together are read in a second thread (src/match/feed-thread.ts). */
+/** Captures with this total size are read in a second thread (src/match/feed-thread.ts). */
 const CAPTURE_BYTES = 9 << 20;
-/** Where one processor is all there is, there is no second thread. */
+/** With a single processor there is no second thread. */
 const THREADS = availableParallelism() > 1 ? ["program", "feed-program"] : ["program"];
 
 export function keepCompiled(root) {
@@ -43,7 +43,7 @@ export function keepCompiled(root) {
       ["localise", join(root, "demo", "chain.json"), "--help"],
       ...["collect", "top", "simulate", "evaluate", "size", "export"].map((command) => [command, "--help"]),
     ];
-    /** The pieces of each thread, by name: a piece is taken from the first run that has it. */
+    /** Pieces of each thread by name; each is taken from the first run that has it. */
     const pieces = new Map(THREADS.map((thread) => [thread, new Map()]));
     runs.forEach((run, i) => {
       const target = join(scratch, `run${i}`);

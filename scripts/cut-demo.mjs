@@ -1,4 +1,4 @@
-// Cuts the demo's captures out of the two-point router capture: the packets of a time range, nanosecond pcap, gzip.
+// Cuts the demo's captures from the two-point router capture: the packets of a time range, as nanosecond pcap, gzip.
 // usage: node scripts/cut-demo.mjs IN.pcap OUT.pcap.gz FROM_NS TO_NS
 import { readFileSync, writeFileSync } from "node:fs";
 import { gunzipSync, gzipSync } from "node:zlib";

@@ -1,7 +1,8 @@
-// Does the program always end? Runs a command thousands of times, several at once so that the machine is loaded, and counts the runs that are still there
-// when none of their threads has done or wanted anything for a while (nodejs/node#54918). Linux.
+// Tests that the program always ends. Runs a command thousands of times, several at once to load the machine, and counts the runs that still exist when all
+// their threads have been idle for a while (nodejs/node#54918). Linux only.
 //
-// Without ARGUMENTS it runs what people run, in turn: mostly compare, also with a page, with estimators, on captures of a tenth, and records made and asked.
+// Without ARGUMENTS it runs typical commands in turn: mostly compare, also with a page, with estimators and on shortened captures, and writing and querying
+// records.
 //
 //   node scripts/exit-runs.mjs [--runs 2000] [--at-once 6] [--wait 20] [--main dist/cli/main.js] [-- ARGUMENTS]
 import { spawn, spawnSync } from "node:child_process";
@@ -22,7 +23,7 @@ const { values, positionals } = parseArgs({
     main: { type: "string", default: join(root, "dist", "cli", "main.js") },
   },
 });
-/** What the time that a run took may add to the length of what it prints. */
+/** Maximum difference in output length, due to the printed run time. */
 const TIME_BYTES = 8;
 const demo = (name) => join(root, "demo", name);
 const scratch = mkdtempSync(join(tmpdir(), "hoptime-exit-"));
@@ -31,7 +32,7 @@ const runs = Number(values.runs);
 let [started, hung, failed] = [0, 0, 0];
 const begin = Date.now();
 
-/** The first tenth of a capture. */
+/** Writes the first tenth of a capture. */
 function tenthOf(name) {
   const bytes = gunzipSync(readFileSync(demo(name)));
   let end = 24;
@@ -41,7 +42,7 @@ function tenthOf(name) {
   return file;
 }
 
-/** What is run in turn; each as often as it stands here. `RUN` in an argument becomes the number of the run. */
+/** The commands that are run in turn, each as often as it is listed. `RUN` in an argument is replaced by the number of the run. */
 function everyday() {
   const names = ["router-in.pcap.gz", "router-out.pcap.gz"];
   const whole = names.map(demo);
@@ -86,7 +87,7 @@ function everyday() {
   ];
 }
 
-/** Processor time that a process has taken, in ticks; null where the system does not tell. */
+/** Returns the processor time of a process in ticks; null if the system does not provide it. */
 function ticks(pid) {
   try {
     const fields = readFileSync(`/proc/${pid}/stat`, "utf8").split(") ")[1].split(" ");
@@ -106,7 +107,7 @@ function one() {
     child.stdout.on("data", (piece) => {
       got += piece.length;
     });
-    // A loaded machine may give a process no time for long. One that hangs gets its turn, and takes none of it.
+    // On a loaded machine a process may wait long for a processor. A hanging one would get it, but not use it.
     let before = ticks(child.pid);
     let idle = 0;
     const timer = setInterval(() => {
@@ -123,7 +124,7 @@ function one() {
       if (signal === null) {
         if (code !== 0) failed++;
         command.ended = (command.ended ?? 0) + 1;
-        // Every run of a command prints the same, but for the time it took: one that is cut short would show here.
+        // All runs of a command print the same, except for the run time, so this shows truncated output.
         if (command.bytes === 0) command.bytes = got;
         else if (Math.abs(command.bytes - got) > TIME_BYTES)
           console.log(`${command.name}: ${got} bytes printed, not ${command.bytes}`);
@@ -135,7 +136,7 @@ function one() {
   });
 }
 
-/** None of its threads waits for a processor. */
+/** Returns whether all threads of a process are asleep, not waiting for a processor. */
 function sleeps(pid) {
   try {
     return readdirSync(`/proc/${pid}/task`).every(
@@ -161,7 +162,7 @@ function tell() {
   process.exit(hung + failed > 0 ? 1 : 0);
 }
 
-// Interrupted, it tells of the runs so far.
+// Prints the result so far if interrupted.
 process.on("SIGINT", tell).on("SIGTERM", tell);
 await Promise.all(Array.from({ length: Number(values["at-once"]) }, lane));
 tell();

@@ -1,4 +1,5 @@
-// Preloaded into the program (node --require) when its compiled pieces are made (code-cache.mjs), in each of its threads: writes them to a folder, a file each.
+// Preloaded (node --require) into each thread of the program when its compiled code is collected (code-cache.mjs): writes the pieces to a directory, one file
+// each.
 const { join } = require("node:path");
 const { existsSync, mkdirSync, renameSync, writeFileSync } = require("node:fs");
 const { availableParallelism } = require("node:os");
@@ -8,7 +9,7 @@ const v8 = require("node:v8");
 const { HOPTIME_PROGRAM_FOLDER: program, HOPTIME_COMPILED_FOLDER: target } = process.env;
 const folderOf = (main) => join(target, main ? "program" : "feed-program");
 const PATIENCE_MS = 10_000;
-// Compiled pieces are only good for the flags they were made with: those that a program starts with.
+// Compiled code is valid only for the same flags, so the program must not change them here.
 v8.setFlagsFromString = () => {};
 const { kept } = require(join(program, "load.js"));
 kept.scripts = new Map();
@@ -20,7 +21,7 @@ process.on("exit", () => {
   renameSync(made, folder);
 });
 if (isMainThread && process.env.HOPTIME_COMPILED_THREADS === "2" && availableParallelism() > 1) {
-  // The program does not wait for its thread to end; here what it leaves is wanted.
+  // The program does not wait for its second thread to end, but here the output of that thread is needed.
   const { exit } = process;
   process.exit = (code) => {
     const started = Date.now();

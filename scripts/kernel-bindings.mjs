@@ -1,5 +1,5 @@
-// Writes src/base/kernel-exports.ts, the types of what the compiled kernels export, from the declarations that asc makes with the module.
-// The file is committed: types are checked without a build.
+// Writes src/base/kernel-exports.ts, the types of the kernels' exports, from the declarations that asc generates. The file is committed, so that types can be
+// checked without a build.
 import { existsSync, readFileSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
@@ -11,7 +11,7 @@ export function kernelExports(declarations) {
   const functions = [];
   const pattern = /\/\*\*\n\s+\* (kernels\/\S+)\n[\s\S]*?\*\/\s+export function (\w+)\((.*)\): (.+);/g;
   for (const [, path, name, parameters, result] of declarations.matchAll(pattern)) {
-    // A class of the kernels is an address to us.
+    // A class of the kernels is an address in TypeScript.
     const plain = (text) => text.replace(/__(?:Record|Internref)\w*(?:<[^>]*>)?(?: \| null)?/g, "number");
     functions.push({ file: dirname(path), line: `  ${name}(${plain(parameters)}): ${plain(result)};` });
   }
@@ -29,7 +29,7 @@ ${lines.join("\n")}
 `;
 }
 
-/** Writes the file where it differs, so that a build touches nothing that is up to date. */
+/** Writes the file only if it differs, so that up-to-date files are not touched. */
 export function writeKernelExports(declarationFile) {
   const text = kernelExports(readFileSync(declarationFile, "utf8"));
   if (!existsSync(target) || readFileSync(target, "utf8") !== text) writeFileSync(target, text);

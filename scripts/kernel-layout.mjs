@@ -1,6 +1,5 @@
-// Writes src/base/kernel-layout.ts: where the fields of the kernels' records lie, and the kernels' exported constants. The compiler itself is
-// asked: a small module that exports every offset and constant is compiled beside the kernels and run. The file is committed: types are checked
-// without a build.
+// Writes src/base/kernel-layout.ts: the field offsets of the kernels' records, and the kernels' exported constants. They come from the compiler: a small module
+// that exports every offset and constant is compiled with the kernels and run. The file is committed, so that types can be checked without a build.
 import { execFileSync } from "node:child_process";
 import { existsSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
@@ -8,14 +7,14 @@ import { fileURLToPath } from "node:url";
 
 const root = dirname(dirname(fileURLToPath(import.meta.url)));
 const target = join(root, "src", "base", "kernel-layout.ts");
-/** Beside the kernels, so that its imports are theirs; removed when it has been compiled. */
+/** In the kernels' directory, so that its imports are theirs; removed after compilation. */
 const probe = join(root, "kernels", "layout-probe.ts");
 
 const RECORD = /@unmanaged\s+export class (\w+) \{([\s\S]*?)\n\}/g;
 const FIELD = /^ {2}(\w+): [\w.]+;/gm;
 const CONSTANT = /^export const ([A-Z][A-Z0-9_]*): ([uif]\d+) =/gm;
 
-/** Exported records and constants of every kernel file. */
+/** Returns the exported records and constants of every kernel file. */
 function declared() {
   const files = [];
   for (const folder of readdirSync(join(root, "kernels"), { withFileTypes: true })) {
@@ -71,7 +70,7 @@ function compiled(asc, text) {
   }
 }
 
-/** Unsigned constants come out of the module as signed numbers. */
+/** Unsigned constants are signed numbers when they come from the module. */
 function literal(type, value) {
   if (type === "u64") return `${BigInt.asUintN(64, value)}n`;
   if (type === "i64") return `${value}n`;
@@ -97,7 +96,7 @@ ${lines.join("\n").trimEnd()}
 `;
 }
 
-/** Writes the file where it differs, so that a build touches nothing that is up to date. */
+/** Writes the file only if it differs, so that up-to-date files are not touched. */
 export function writeKernelLayout(asc) {
   const files = declared();
   const text = layoutText(files, compiled(asc, probeText(files)));

@@ -1,5 +1,6 @@
-// Makes docs/reproduction.md, its figures and the table in README.md anew: node scripts/reproduction-docs.mjs [--map FILE] [DIR [SEEDS]].
-// DIR: a finished run of `hoptime reproduce all`; left out, it is run, with Rocketfuel's 1239.weights.intra as FILE on the paper's own network. SEEDS: one of `hoptime reproduce … --seeds N`, for docs/reproduction-seeds.md.
+// Makes docs/reproduction.md, its figures and the table in README.md: node scripts/reproduction-docs.mjs [--map FILE] [DIR [SEEDS]]. DIR: a finished run of
+// `hoptime reproduce all`; without DIR it is run here, with FILE as the map (Rocketfuel's 1239.weights.intra is the paper's network). SEEDS: a finished run of
+// `hoptime reproduce … --seeds N`, for docs/reproduction-seeds.md.
 import { execFileSync } from "node:child_process";
 import {
   copyFileSync,
@@ -36,7 +37,7 @@ for (const name of readdirSync(join(from, "figures")))
 const page = readFileSync(join(from, "reproduction.md"), "utf8").replaceAll("](figures/", "](reproduction/");
 writeFileSync(join(root, "docs", "reproduction.md"), page);
 
-// One finding per paper in the README: the level that the others rest on. Claims and numbers are in docs/reproduction.md.
+// One finding per paper for the README: its main result. Claims and numbers are in docs/reproduction.md.
 const HEADLINE = ["lda-6", "mplane-9", "lds-10", "rli-7", "maple-6", "colate-6"];
 const { findings, seed, scale } = JSON.parse(readFileSync(join(from, "reproduction.json"), "utf8"));
 const rows = HEADLINE.map((id) => {
@@ -61,7 +62,7 @@ writeFileSync(
   `${readme.slice(0, at[0] + start.length)}\n\n${table}\n\n${readme.slice(at[1])}`,
 );
 if (seeds) copyFileSync(join(seeds, "seeds.md"), join(root, "docs", "reproduction-seeds.md"));
-// Tables as the formatter has them.
+// The formatter formats the tables.
 const written = ["README.md", "docs/reproduction.md", ...(seeds ? ["docs/reproduction-seeds.md"] : [])];
 execFileSync(join(root, "node_modules/.bin/biome"), ["format", "--write", ...written], {
   cwd: root,

@@ -1,4 +1,5 @@
-// Pictures of the pages for docs/, from `hoptime demo --live` and the demo captures: node scripts/screenshots.mjs [FOLDER]. Needs a build and Chromium ($CHROMIUM names another one).
+// Takes screenshots of the pages for docs/ from `hoptime demo --live` and the demo captures: node scripts/screenshots.mjs [FOLDER]. Needs a build and Chromium
+// ($CHROMIUM: path of another one).
 import { spawn } from "node:child_process";
 import { mkdirSync } from "node:fs";
 import { dirname, join } from "node:path";
@@ -8,7 +9,7 @@ import { chromium } from "playwright-core";
 
 const root = dirname(dirname(fileURLToPath(import.meta.url)));
 const folder = process.argv[2] ?? join(root, "docs/images");
-/** Name, place, whether dark, and how wide and high; those that show the incident first. */
+/** Name, route, dark or not, width and height; those that show the incident come first. */
 const PICTURES = [
   ["overview", "#/overview?last=5m", false, 1200, 640],
   ["map", "#/map?last=5m", true, 1200, 780],
@@ -19,11 +20,11 @@ const PICTURES = [
   ["packets", "#/packets/r2/r3?last=5m", false, 1200, 420],
   ["taps", "#/taps?last=5m", false, 1200, 640],
 ];
-/** So long after the page shows the incident: it lasts some seconds only. */
+/** Delay after the page shows the incident, which lasts only some seconds. */
 const AFTER_MS = 1500;
 const LONGEST_MS = 180_000;
 
-/** The page at a place, when it has its data. */
+/** Returns the page at a route, when its data is loaded. */
 async function opened(browser, url, [, hash, dark, width, height]) {
   const page = await browser.newPage({
     viewport: { width, height },
@@ -43,7 +44,7 @@ async function take(page, name) {
   console.error(`page-${name}.png`);
 }
 
-/** The screen that compares in the browser, with the demo captures. */
+/** Takes the screen that compares the demo captures in the browser. */
 async function compared(browser, url) {
   const page = await browser.newPage({ viewport: { width: 1200, height: 820 } });
   await page.goto(`${url}/#/compare`);
@@ -79,7 +80,7 @@ try {
     });
     lines.on("close", () => reject(new Error("the demo ended at once")));
   });
-  // The pages that show the incident wait for it.
+  // Waits until the page shows the incident.
   const [first, ...later] = PICTURES;
   const page = await opened(browser, url, first);
   await page.waitForSelector(".incident.open", { timeout: LONGEST_MS }).then(
@@ -92,7 +93,7 @@ try {
   for (const picture of later) {
     const [name] = picture;
     const page = await opened(browser, url, picture);
-    // Charts draw when they know their width; taps have rates from the second look on.
+    // Charts are drawn when they know their width; taps have rates from their second update.
     await page.waitForTimeout(name === "taps" ? 12_000 : AFTER_MS);
     await take(page, name);
   }

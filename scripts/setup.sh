@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Sourced by ./hoptime and ./test: installs npm packages and builds what is missing or out of date. Talks on stderr only.
+# Sourced by ./hoptime and ./test: installs npm packages and builds what is missing or outdated. Prints only on stderr.
 set -euo pipefail
 HOPTIME_ROOT="$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)"
 
@@ -27,7 +27,7 @@ build_product() {
   fi
 }
 
-# System packages are only installed for the tests, and only where root and apt exist. PROGRAM:PACKAGE, or /PATH:PACKAGE.
+# Installs system packages, only for the tests and only as root with apt. PROGRAM:PACKAGE, or /PATH:PACKAGE.
 system_packages() {
   local missing=() pair
   for pair in "$@"; do

@@ -1,4 +1,4 @@
-// Runs the checks and the test suites, and closes with the one line that counts them.
+// Runs the checks and the test suites; the last line counts the results.
 import { execFileSync, spawnSync } from "node:child_process";
 import { mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -31,7 +31,7 @@ try {
   passed = result.numPassedTests;
   failed += result.numFailedTests;
   skipped = result.numPendingTests + (result.numTodoTests ?? 0);
-  // A file that fails to load has no tests to count, and is a failure all the same.
+  // A file that fails to load has no tests to count, but is a failure.
   failed += result.testResults.filter((f) => f.status === "failed" && f.assertionResults.length === 0).length;
   for (const file of result.testResults) summarise(file);
 } catch {
@@ -43,7 +43,7 @@ rmSync(scratch, { recursive: true, force: true });
 console.log(`${passed} passed, ${failed} failed${skipped > 0 ? `, ${skipped} skipped` : ""}`);
 process.exit(failed > 0 || passed === 0 ? 1 : 0);
 
-/** The names of what failed, last: the end of a log is what people see first. */
+/** Prints the names of the failed tests last, because readers look at the end of a log first. */
 function summarise({ name, status, message, assertionResults }) {
   const path = relative(root, name);
   if (status === "failed" && assertionResults.length === 0)

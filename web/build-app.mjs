@@ -1,4 +1,4 @@
-// Builds the page of `hoptime collect` into dist/web/app: index.html, and files whose names carry a hash of their content.
+// Builds the page of `hoptime collect` into dist/web/app: index.html, and files with a hash of their content in their names.
 import { createHash } from "node:crypto";
 import { mkdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";

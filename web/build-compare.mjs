@@ -1,5 +1,6 @@
-// Builds dist/web/compare/index.html: comparing two captures in the browser, one file that can be hosted anywhere or opened from disk. Pages from disk may neither load a worker
-// nor fetch kernels: both stand in the page. The code is that of src/, with twins (web/compare/platform) for the few files that reach for Node.
+// Builds dist/web/compare/index.html, which compares two captures in the browser: one file that can be hosted anywhere or opened from disk. A page from disk
+// may not load a worker or fetch kernels, so both are embedded. The code is that of src/, with replacements (web/compare/platform) for the few files that need
+// Node.
 import { createHash } from "node:crypto";
 import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join, relative } from "node:path";
@@ -15,7 +16,7 @@ const TWINS = {
 };
 const TARGET = ["chrome100", "firefox113", "safari16.4"];
 
-/** Puts the twins in place; nothing else of Node is to be found. */
+/** Resolves imports to the replacements; any other Node module is an error. */
 export function twins(root) {
   const twin = (name) => ({ path: join(root, "web/compare/platform", `${TWINS[name]}.ts`) });
   return {
@@ -63,7 +64,7 @@ export async function buildCompare(root) {
   const parts = {
     POLICY: `default-src 'none'; script-src ${hash(code)} 'wasm-unsafe-eval'; worker-src blob:; style-src ${hash(style)}; img-src data:; base-uri 'none'; form-action 'none'`,
     STYLE: style,
-    // Packed: a third of its size.
+    // Compressed to a third of its size.
     WORKER: gzipSync(worker, { level: 9 }).toString("base64"),
     SCRIPT: code,
     LICENCE: `The charts are drawn with uPlot (github.com/leeoniya/uPlot):\n\n${readFileSync(join(root, "node_modules/uplot/LICENSE"), "utf8").trim()}`,

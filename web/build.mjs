@@ -1,8 +1,8 @@
-// Builds the shells of all HTML reports, with marks (<!--HOPTIME:NAME-->) where src/present/html puts one report:
+// Builds the shells of all HTML reports, with marks (<!--HOPTIME:NAME-->) where src/present/html inserts a report:
 //   dist/web/report.html  the page of `hoptime compare`, script and style inlined
 //   dist/web/static.html  reports without script: `localise` and `plan`
-// and the collector's page (build-app.mjs) and the page that compares in the browser (build-compare.mjs).
-// The content security policy names the hashes of exactly this script and style, and allows nothing else: no request, no other script.
+// It also builds the collector's page (build-app.mjs) and the page that compares in the browser (build-compare.mjs).
+// The content security policy contains the hashes of exactly this script and style, and forbids all requests and other scripts.
 import { createHash } from "node:crypto";
 import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
@@ -38,7 +38,7 @@ const [script, style, staticStyle] = await Promise.all([
 ]);
 const text = (result) => result.outputFiles[0].text.trim();
 const hash = (content) => `'sha256-${createHash("sha256").update(content).digest("base64")}'`;
-// A bundle with "</script" in a string would end its own element.
+// "</script" in a string would end the script element.
 const code = text(script).replace(/<\/(script)/gi, "<\\/$1");
 const css = text(style);
 const licence = readFileSync(join(root, "node_modules/uplot/LICENSE"), "utf8").trim();

@@ -1,9 +1,9 @@
-// The limit that COLATE's update kernel is measured against: the same work in C, with the same hashes, so that the cells come out equal.
+// The reference for COLATE's update kernel: the same work in C with the same hashes, so that the cells are equal.
 //
 //   colate ROWS.bin N M VECTORS MULTIPLIER UNIT SLOTS.bin REPEATS
 //
-// ROWS.bin: f64 times, then u64 digests, then u64 flow hashes. SLOTS.bin: u64 upper edges of the vectors, then M x VECTORS slots of
-// {u64 seed, u32 first cell, u32 cells}. Prints: packets, CPU nanoseconds, checksum of the cells, packets in the fullest.
+// ROWS.bin: f64 times, then u64 digests, then u64 flow hashes. SLOTS.bin: u64 upper edges of the vectors, then M x VECTORS slots of {u64 seed, u32 first cell,
+// u32 cells}. Prints: packets, CPU nanoseconds, checksum of the cells, packets in the fullest cell.
 #include <math.h>
 #include <stdint.h>
 #include <stdio.h>

@@ -1,7 +1,7 @@
-// The reference of bench/decode.ts: the same work in C. Walks a classic pcap (this host's byte order, Ethernet) read in chunks of
-// 256 KiB, decodes each frame into the same columns (batches of 2,048 rows) and computes the same digest. Frames that the fast lane of
-// the kernel does not take (anything but IPv4 without options behind plain Ethernet) are counted, not decoded: the benchmark file has none.
-// Prints packets, rows, the xor of all digests and the CPU seconds of the best of several runs.
+// The reference for bench/decode.ts: the same work in C. Reads a classic pcap (host byte order, Ethernet) in chunks of 256 KiB, decodes each frame into the
+// same columns (batches of 2,048 rows) and computes the same digest. Frames outside the kernel's fast path (anything but IPv4 without options in plain
+// Ethernet) are counted but not decoded; the benchmark's file has none. Prints packets, rows, the xor of all digests, and the CPU seconds of the best of
+// several runs.
 //
 //   gcc -O3 -march=native -o decode decode.c && ./decode FILE [runs]
 
@@ -80,7 +80,7 @@ static inline uint64_t digest_l4(uint64_t h, uint32_t proto, const uint8_t *l4, 
   return p < lim ? mix_word(h, load64(p) & ((1ULL << ((lim - p) << 3)) - 1)) : h;
 }
 
-/** One row; 0 when the frame is not for the fast lane. */
+/** Decodes one row; returns 0 if the frame is outside the fast path. */
 static inline int decode(const uint8_t *p, const uint8_t *end, uint32_t wire, double time, const uint8_t *base) {
   if ((load32(p + 12) & 0xffffff) != 0x450008 || p + 34 > end) return 0;
   const uint8_t *ip = p + 14;
@@ -164,7 +164,7 @@ static void run(const char *path) {
       if (!decode(p + 16, p + 16 + captured, wire, (double)(at - origin), chunk)) skipped++;
       p += 16 + captured;
     }
-    // Rows point into the chunk: they are used before it moves.
+    // Rows point into the chunk, so they are used before it is moved.
     finish_batch();
     have = limit - p;
     memmove(chunk, p, have);

@@ -1,6 +1,6 @@
-// The limit that the LDA kernels are measured against: the same work in C, with the same hashes, so that the cells come out equal.
+// The reference for the LDA kernels: the same work in C with the same hashes, so that the cells are equal.
 //
-//   lda update ROWS.bin BANKS ROWS SEED LIMIT T0 T1 T2 REPEATS   rows already decoded: f64 times, then u64 digests
+//   lda update ROWS.bin BANKS ROWS SEED LIMIT T0 T1 T2 REPEATS   decoded rows: f64 times, then u64 digests
 //   lda pipeline FILE.pcap BANKS ROWS SEED LIMIT T0 T1 T2 COVER DIGEST_SEED   pcap, Ethernet, IPv4 without options, little-endian ns
 //
 // Prints: packets, CPU nanoseconds, checksum of the cells.

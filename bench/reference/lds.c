@@ -1,8 +1,9 @@
-// The update loop of LDS in C, to judge kernels/sketches/lds.ts by: same hashes, same cells, batches of 2,048 rows in cache.
-//   lds FILE ROWS COLUMNS K RUNS: FILE holds u64 packets, per row {flow seed, packet seed, threshold} u64, then the columns time f64, digest u64, flow hash u64.
-//   lds FILE ROWS COLUMNS K RUNS KEYS: the same with the list of the heaviest flows (kernels/flows/heavy-flows.ts); prints a checksum of the list. Keys are the hashes.
-//   lds FILE ROWS COLUMNS K RUNS KEYS CAPTURE COVER SEED: the rows from FILE, packets from a pcap file (Ethernet, IPv4 without options, little-endian ns), with the list (KEYS 0: without).
-// Prints the best run's ns per packet and a checksum of the cells, from a capture one of the list besides. Cells and list are there and cleared before the clock runs.
+// The reference for kernels/sketches/lds.ts: the update loop of LDS in C with the same hashes and cells, in batches of 2,048 rows in cache.
+//   lds FILE ROWS COLUMNS K RUNS: FILE contains u64 packets, per row {flow seed, packet seed, threshold} u64, then the columns time f64, digest u64, flow hash u64.
+//   lds FILE ROWS COLUMNS K RUNS KEYS: with the list of the heaviest flows (kernels/flows/heavy-flows.ts); prints a checksum of the list. The hashes are the keys.
+//   lds FILE ROWS COLUMNS K RUNS KEYS CAPTURE COVER SEED: rows from FILE, packets from a pcap file (Ethernet, IPv4 without options, little-endian ns), with the list (KEYS 0: without).
+// Prints the best run's ns per packet and a checksum of the cells; with a capture also one of the list. Cells and list are allocated and cleared before the
+// clock starts.
 #include <fcntl.h>
 #include <math.h>
 #include <stdint.h>
@@ -63,7 +64,7 @@ static void update(cell *cells, const row *rows, int R, uint64_t C, uint64_t K, 
   }
 }
 
-/* The heaviest flows, as kernels/flows/heavy-flows.ts keeps them. */
+/* The list of the heaviest flows, as in kernels/flows/heavy-flows.ts. */
 typedef struct { uint64_t hash, meta, a, b, c, d, packets, bytes, missed; } flow;
 typedef struct { flow *records; uint64_t *index, floor; uint32_t count, max, mask; } heavy;
 #define TAG 0xffffffff00000000ull
@@ -130,21 +131,21 @@ static void heavy_update(heavy *l, const uint64_t *hash, const uint64_t *meta, c
   }
 }
 
-/* In any order. */
+/* Does not depend on the order. */
 static uint64_t heavy_checksum(const heavy *l) {
   uint64_t sum = mix(l->floor ^ l->count);
   for (uint32_t i = 0; i < l->count; i++) sum += mix(mix(l->records[i].hash) ^ l->records[i].packets);
   return sum;
 }
 
-/* The 5-tuple as kernels/decode/digest.ts has it; TCP and UDP have ports. */
+/* The 5-tuple as in kernels/decode/digest.ts; TCP and UDP have ports. */
 static inline uint64_t flow_meta(const uint8_t *ip) {
   uint64_t meta = (uint64_t)ip[9] << 32;
   if (ip[9] == 6 || ip[9] == 17) meta |= 1ull << 60 | (uint64_t)be16(ip + 20) << 16 | be16(ip + 22);
   return meta;
 }
 
-/* Packets are gathered in batches too: rows one after the other are faster in C as well. */
+/* Packets are collected in batches, because consecutive rows are faster in C too. */
 static uint64_t pipeline(cell *cells, heavy *keys, const row *rows, int R, uint64_t C, uint64_t K, const char *file, uint32_t cover,
                          uint64_t seed) {
   static double t[BATCH];

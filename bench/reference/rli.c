@@ -1,10 +1,11 @@
-// The limit that RLI's kernel is measured against: the same work in C. Rows are columns of batches of 2,048, as the kernel has them; a growing table of flows
-// with open addressing and whole keys, records in segments, an interpolation buffer, counters per flow with the errors that references tell. What a line knows beforehand
-// (`backlog` or not) is known when this is compiled: `trains` is a constant wherever it is looked at.
+// The reference for RLI's kernel: the same work in C. Rows are columns of batches of 2,048, as in the kernel. There is a growing flow table with open
+// addressing and full keys, records in segments, an interpolation buffer, and counters per flow with the errors estimated from references. The kind of line
+// (`backlog` or not) is known at compile time: `trains` is a constant wherever it is used.
 //
-//   rli ROWS.bin NS_PER_BYTE BUFFER transmission|backlog     (IPv4 rows; bench/rli-speed.ts draws the file)
+//   rli ROWS.bin NS_PER_BYTE BUFFER transmission|backlog     (IPv4 rows; bench/rli-speed.ts writes the file)
 //
-// Prints: CPU nanoseconds, packets answered, flows, sum of delays, checksum over flows of delays and packets, checksum over flows and the whole of all bits of their errors.
+// Prints: CPU nanoseconds, packets answered, flows, sum of delays, checksum over flows of delays and packets, checksum over flows and the total of all bits of
+// their errors.
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -45,7 +46,7 @@ typedef struct {
   uint32_t wire[ROWS], flags[ROWS];
 } Batch;
 
-// What two references show of the packets between them.
+// What two references show about the packets between them.
 typedef struct {
   double time, delay, slope, per_byte, began, backlog, growth, share, doubt, left_delay, since, ratio, base;
   double drag, minimum, miss, miss_squared, place;
@@ -100,7 +101,7 @@ static uint32_t find(uint64_t hash, uint64_t meta, uint64_t addr) {
   return id;
 }
 
-// The delay of a packet in the gap, in whole ns; how far it is off, and what of that is alike in all packets of its flow.
+// Returns the delay of a packet in the gap in whole ns, with its error and the part of the error that all packets of its flow share.
 ALWAYS double delay_of(const Gap *g, double at, double own, double backlog, double *off, double *alike) {
   *off = g->miss;
   *alike = 0;
@@ -176,7 +177,7 @@ ALWAYS void flush(const Gap *between, uint32_t wire, const int trains) {
   held = 0;
 }
 
-// `g` has its line: what follows from that, from the packets' number and from the backlogs.
+// `g` has its line; computes what follows from it, from the number of packets and from the backlogs.
 ALWAYS void fill(Gap *g, double missed, uint32_t wire, double share, const int trains) {
   g->drag = (double)wire * ns_per_byte;
   double minimum = g->drag * g->drag / (held ? held : 1);
@@ -194,7 +195,7 @@ ALWAYS void fill(Gap *g, double missed, uint32_t wire, double share, const int t
   g->left_delay = have_left ? left_whole - (double)left_wire * ns_per_byte : g->delay;
 }
 
-// How far the line is off, by what its neighbours would have predicted for the left reference.
+// Estimates the error of the line from what the neighbours of the left reference would have predicted for it.
 ALWAYS double missed_by(double time, double whole, double backlog, double share, double weight, double level_share) {
   if (!have_left) return whole * whole;
   double delay = whole - share * backlog, left = left_delay - share * left_backlog, second = before_delay - share * before_backlog;
@@ -213,7 +214,7 @@ ALWAYS double missed_by(double time, double whole, double backlog, double share,
   return (0.5 * (now + previous) + level_share * level) * (0.5 / (min_of(4, max_of(1, ratio)) - 0.55));
 }
 
-// The reference at hand lies between two gaps: how far it is from the nearer of its neighbours.
+// The current reference is between two gaps: learns its distance from the nearer neighbour.
 static void learn_near(double apart, double between) {
   if (gaps > 0) {
     double weight = gaps == 1 ? 1 : 0.03125;
@@ -295,7 +296,7 @@ ALWAYS void arrived(double arrival, double whole, uint32_t wire, double backlog,
   bytes_since = 0;
 }
 
-// No reference came behind what waits: the left one answers alone.
+// No reference followed the waiting packets, so only the left one is used.
 ALWAYS void spill(const int trains) {
   if (!held) return;
   if (!have_left) {
@@ -386,7 +387,7 @@ int main(int argc, char **argv) {
   clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &end);
   if (trains) spill(1);
   else spill(0);
-  // As src/estimators/rli/tap.ts reads them out: what is alike in all packets is squared and added.
+  // As src/estimators/rli/tap.ts reads them: the error that all packets share is squared and added.
   uint64_t check = 0, errors = bits_of(squares) + bits_of(error + doubt * doubt) + bits_of(misses + doubt * doubt / (answered ? answered : 1));
   for (uint32_t id = 0; id < count; id++) {
     Flow *f = flow_at(id);
@@ -395,7 +396,7 @@ int main(int argc, char **argv) {
     uint64_t bits = bits_of(f->squares) + bits_of(f->errors + alike) + 3 * bits_of(f->misses + alike / (f->packets ? f->packets : 1));
     errors += bits * (uint32_t)f->hash + f->gaps + (uint64_t)f->excess + 3 * (uint64_t)f->idle;
   }
-  // What the program keeps besides is used, so that no compiler leaves it out.
+  // Prints the other state too, so that the compiler does not remove it.
   fprintf(stderr, "%u %u %u %u %g %g %g %g %lld %lld\n", hurried, busy_gaps, one_sided, unanswered, busy_bytes, busy_time, drag_sum, spread_squares, (long long)excess_sum, (long long)idle_sum);
   printf("%lld %u %u %lld %llu %llu\n", (long long)(end.tv_sec - start.tv_sec) * 1000000000ll + (end.tv_nsec - start.tv_nsec), answered, count,
          (long long)sum, (unsigned long long)check, (unsigned long long)errors);

@@ -1,5 +1,5 @@
-// Sends UDP frames on an interface as fast as it takes them, or at a rate, until SIGTERM: send-frames IFACE FLOWS RATE(0: full) BYTES
-// Each packet has an identity of its own (a counter in its payload and IP identification). Prints how many were sent.
+// Sends UDP frames on an interface as fast as it accepts them, or at a rate, until SIGTERM: send-frames IFACE FLOWS RATE(0: full) BYTES Each packet is unique
+// (a counter in its payload and IP identification). Prints the number of packets sent.
 #define _GNU_SOURCE
 #include <arpa/inet.h>
 #include <linux/if_packet.h>
@@ -63,7 +63,7 @@ int main(int argc, char **argv) {
       *(uint16_t *)(f + 34) = htons((uint16_t)(1024 + flow % 50));
       *(uint16_t *)(f + 36) = htons(9000);
       memcpy(f + 42, &n, sizeof n);
-      // Bridges look at the checksum of the header.
+      // Bridges check the header checksum.
       *(uint16_t *)(f + 24) = 0;
       uint32_t sum = 0;
       for (int at = 14; at < 34; at += 2) sum += *(uint16_t *)(f + at);

@@ -1,5 +1,7 @@
-/* SVBF insert and look-up as C has them: the limit that kernels/maple/svbf.ts is measured against (bench/maple.ts compiles and runs this).
- * usage: svbf PACKETS BITS_PER_PACKET HASHES GROUPS ROUNDS; prints the best insert and look-up rates in packets per second, and the share of Multi-Match. */
+/*
+ * SVBF insert and look-up in C: the reference for kernels/maple/svbf.ts (bench/maple.ts compiles and runs this).
+ * usage: svbf PACKETS BITS_PER_PACKET HASHES GROUPS ROUNDS; prints the best insert and look-up rates in packets per second, and the share of Multi-Match.
+ */
 #define _POSIX_C_SOURCE 199309L
 #include <stdint.h>
 #include <stdio.h>

@@ -1,5 +1,5 @@
-// Whether a partner that was found at once is the partner: an equal packet, sent before or after it, may be meant. A pair whose difference of timestamps
-// is far from what others have shown is put off until all are known (kernels/match/repeats.ts).
+// Decides whether a partner found at once is the right one: an identical packet, sent earlier or later, may be the true partner. A pair whose difference of
+// timestamps is far from the others is deferred until all are known (kernels/match/repeats.ts).
 
 import { Batch } from "../decode/batch";
 import { directionOf, flowIn, flowSegments, FlowStats } from "../flows/flow-records";
@@ -10,22 +10,22 @@ import { placeOf } from "./send-order";
 import { AGAIN, COPY, entryOf, EQUALS, filterBit, headOf, Log, logPlace, MATCHED, stateOf } from "./log";
 import { logHas, logHasOther, searchOthers } from "./waiting";
 
-/** Differences further than this from all that were seen, in widths of what was seen, are odd. */
+/** Differences further than this from all seen so far, in widths of their range, are odd. */
 const FAR: f64 = 2;
 const FAR_AT_LEAST: f64 = 1000000;
-/** Packets may be late, but not early: where some look alike those are odd nearer to the others. */
+/** The same for packets that are early, which packets are not, if some packets look alike. */
 const EARLY: f64 = 0.25;
-/** Before so many pairs nothing is odd, and what is odd so many times is so no more: a clock was set, or packets go the other way, too. */
+/** Before this many pairs nothing is odd; and after MOST_ODD odd pairs nothing is odd any more: a clock was set, or packets go the other way, too. */
 const FEW_PAIRS: u32 = 16;
 const MOST_ODD: u32 = 8;
-/** Pairs that make up for one that was odd: behind a clock that was set all are odd, where equal packets come again some are. */
+/** This many other pairs cancel one odd pair: after a clock was set all pairs are odd, with repeated packets a few are. */
 const CALM_PAIRS: u32 = 4;
-/** A late pair is put off for each of so many packets that look like others. */
+/** One late pair is put off per this many packets that look like others. */
 const MET_PER_SLOW: u32 = 4;
-/** Rows of one point that are further apart than a packet and its copy. */
+/** Rows of one point further apart than this are not a packet and its copy. */
 const TWICE: f64 = 1000000;
 
-/** Too many were odd, as packets go that look like others, and pairs of the call so far that make up for it. */
+/** Returns whether there were too many odd pairs for the number of repeated packets and of other pairs in the call so far. */
 function areOdd(m: Match): bool {
   return m.odd >= MOST_ODD + min<u32>(m.met << 2, m.foundCount / CALM_PAIRS);
 }
@@ -38,8 +38,8 @@ function isNear(m: Match, total: Total, sign: f64, send: f64, apart: f64): bool 
 }
 
 /**
- * A packet of BEFORE has its partner among those that arrived before it by their timestamps. That may be an earlier one that looks the same: it is certain where
- * there is no other one, and the difference is one that occurs.
+ * A packet of BEFORE has its partner among those that arrived before it by their timestamps. That partner may belong to an earlier identical packet: it is
+ * certain only if there is no other one, and the difference is a usual one.
  */
 export function isCertain(m: Match, before: Log, found: u32, digest: u64, time: f64): bool {
   if (searchOthers != 0 || (load<u32>(found, 20) & (COPY | EQUALS)) != 0) return false;
@@ -49,7 +49,7 @@ export function isCertain(m: Match, before: Log, found: u32, digest: u64, time: 
   const forward = changetype<Total>(m.forward);
   const reverse = changetype<Total>(m.reverse);
   if (forward.matched + reverse.matched < FEW_PAIRS) return true;
-  // Where none look alike a look at the flow would only cost time.
+  // Without repeated packets, reading the flow would only cost time.
   const direction = m.met == 0 ? 0 : directionOf(flowIn(flowSegments(changetype<FlowStats>(m.stats)), load<u32>(found, 16)));
   if (direction != 2 && isNear(m, forward, 1, time, apart)) return true;
   if (direction != 1 && isNear(m, reverse, -1, time, apart)) return true;
@@ -59,12 +59,12 @@ export function isCertain(m: Match, before: Log, found: u32, digest: u64, time: 
   return false;
 }
 
-/** As an earlier pass has shown it of the first time. */
+/** Returns whether an earlier pass expects this difference for the first pairs. */
 function isExpected(m: Match, apart: f64): bool {
   return apart >= m.expectLow && apart <= m.expectHigh && !(apart > m.gapLow && apart < m.gapHigh);
 }
 
-/** What the timestamps of a packet differ by that takes least of those of its direction; NaN where there are none. */
+/** Difference of the timestamps of the fastest packet of a direction so far; NaN without pairs. */
 function leastApart(m: Match, back: bool, after: f64): f64 {
   const total = changetype<Total>(back ? m.reverse : m.forward);
   if (total.matched == 0) return NaN;
@@ -72,22 +72,22 @@ function leastApart(m: Match, back: bool, after: f64): f64 {
   return back ? line - m.back - total.minimum : line + total.minimum;
 }
 
-/** The partner of a packet of BEFORE may lie behind the end of AFTER, that of the one it has found before the start of BEFORE: no clock was set. */
+/** Returns whether the packet's own partner may be after the end of AFTER, or that of the packet it found before the start of BEFORE: then no clock was set. */
 function isPastEnds(m: Match, back: bool, time: f64, apart: f64): bool {
   const least = leastApart(m, back, time + apart);
   const most = back ? least : least + (changetype<Total>(m.forward).maximum - changetype<Total>(m.forward).minimum);
   return ((m.ended & 2) != 0 && m.wentBack1 == 0 && time + least > m.lastSeen1) || (m.wentBack0 == 0 && time + apart - most < m.firstSeen0);
 }
 
-// What differences of a call's rows of AFTER are expected to be; without bounds where pairs are few or the clocks were set.
+// Expected differences for a call's rows of AFTER; unbounded if there are few pairs or the clocks were set.
 export let nearLow: f64 = -Infinity;
 export let nearHigh: f64 = Infinity;
 let opening: bool = false;
-/** What a call's packets from BEFORE take at least, and at most, by their timestamps; where that is not known NaN, which nothing is less than, and Infinity. */
+/** Minimum and maximum delay, by timestamps, of a call's packets from BEFORE; NaN and Infinity if unknown. */
 let usualLeast: f64 = NaN;
 let usualMost: f64 = Infinity;
 
-/** By all pairs so far; in the first time by what an earlier pass has shown (kernels/match/opening.ts). */
+/** Derived from all pairs so far; for the first pairs from the expectation of an earlier pass (kernels/match/opening.ts). */
 export function expectNear(m: Match, from: f64, to: f64): void {
   const forward = changetype<Total>(m.forward);
   const reverse = changetype<Total>(m.reverse);
@@ -95,7 +95,7 @@ export function expectNear(m: Match, from: f64, to: f64): void {
   nearHigh = Infinity;
   opening = from <= m.expectUntil;
   if (opening) {
-    // Between two levels of a clock none are expected: each is asked for.
+    // No differences are expected between two levels of a clock: each one is checked.
     nearLow = m.gapHigh > m.gapLow ? Infinity : m.expectLow;
     nearHigh = m.expectHigh;
   }
@@ -108,7 +108,7 @@ export function expectNear(m: Match, from: f64, to: f64): void {
     usualLeast = min<f64>(a, b) + forward.minimum;
     usualMost = max<f64>(a, b) + forward.maximum + widthOf(forward);
   }
-  // Which of them are odd is asked of those that lie just beyond the others.
+  // A first limit: isOdd decides.
   if (reverse.matched >= FEW_PAIRS) {
     nearLow = min<f64>(a, b) - reverse.maximum - m.back - earlyOf(m, reverse);
     nearHigh = max<f64>(a, b) - reverse.minimum - m.back + earlyOf(m, reverse);
@@ -121,18 +121,18 @@ export function expectNear(m: Match, from: f64, to: f64): void {
   }
 }
 
-/** How far from what others took a packet is odd. */
+/** A packet at least this far from the delays of the others is odd. */
 function widthOf(total: Total): f64 {
   return FAR * (total.maximum - total.minimum) + FAR_AT_LEAST;
 }
-/** Or early. */
+/** The same for early packets. */
 function earlyOf(m: Match, total: Total): f64 {
   return (m.met == 0 ? FAR : EARLY) * (total.maximum - total.minimum) + FAR_AT_LEAST;
 }
 
 /**
- * A packet of AFTER has its partner far from where all others have it: that may be an earlier one that looks the same, where packets go the other way, where one like it was sent
- * since, and where its own partner would be behind the end of BEFORE, or that of the other one before the start of AFTER.
+ * The partner of an AFTER packet is far from where all others are: it may belong to an earlier identical packet, if packets go the other way, if an identical one
+ * was sent since, or if its own partner would be after the end of BEFORE, or that of the packet it found before the start of AFTER.
  */
 export function isOdd(m: Match, before: Log, found: u32, time: f64): bool {
   if (m.nat != 0) return false;
@@ -143,12 +143,12 @@ export function isOdd(m: Match, before: Log, found: u32, time: f64): bool {
   const again = logHasOther(before, found);
   if (again) store<u32>(found, load<u32>(found, 20) | AGAIN, 20);
   if (opening) return true;
-  // The row's own partner may lie behind the end of BEFORE, or that of the one it has found before the start of AFTER.
+  // The row's own partner may be after the end of BEFORE, or that of the packet it found before the start of AFTER.
   const least = leastApart(m, back, time);
   if (((m.ended & 1) != 0 && m.wentBack0 == 0 && time - least > m.lastSeen0) || (m.wentBack1 == 0 && sent + least < m.firstSeen1)) return true;
   if (areOdd(m)) return false;
   if (!back && !again && !(time - sent < usualLeast)) {
-    // Packets may be late: where few look alike it is that.
+    // Packets may be late; with few repeated packets, this one is.
     if (m.slow >= m.met / MET_PER_SLOW) return false;
     m.slow++;
     return true;
@@ -157,7 +157,7 @@ export function isOdd(m: Match, before: Log, found: u32, time: f64): bool {
   return true;
 }
 
-/** The other pairs of a call make up for some that were odd. */
+/** The other pairs of a call cancel odd ones. */
 export function calmDown(m: Match): void {
   m.calm += m.foundCount;
   for (; m.odd > 0 && m.calm >= CALM_PAIRS; m.calm -= CALM_PAIRS) m.odd--;
@@ -165,8 +165,8 @@ export function calmDown(m: Match): void {
 }
 
 /**
- * A row finds no partner but such as have their own already, taken in this call by rows further away than copies are: any of them may be meant. All that
- * were taken in this call are put off; returns their group, or 0 where there is nothing to be put off.
+ * A row finds only partners that were taken in this call, by rows further away than copies are: any of these rows may be the true one. All that were taken in
+ * this call are deferred; returns their group, or 0 if there is nothing to defer.
  */
 export function regret(m: Match, batch: Batch, side: u32, digest: u64, time: f64, shift: f64): u32 {
   const other = changetype<Log>(side == 0 ? m.after : m.before);
@@ -188,7 +188,7 @@ export function regret(m: Match, batch: Batch, side: u32, digest: u64, time: f64
       m.regretted++;
       if (side == 1) flowIn(flowSegments(changetype<FlowStats>(m.stats)), flowId).received++;
       addRow(repeats, group, side, taken, flowId, stateOf(load<u32>(batch.flags + (row << 2))), placeOf(own.place + row));
-      // The entry stays matched for what concerns the log.
+      // For the log, the entry stays matched.
       addRow(repeats, group, 1 - side, load<f64>(e, 8), flowId, load<u32>(e, 20) & 0xffff & ~MATCHED, placeOf(logPlace(other, <u32>link)));
     }
     link = load<u64>(e, 24);
@@ -196,7 +196,10 @@ export function regret(m: Match, batch: Batch, side: u32, digest: u64, time: f64
   return group;
 }
 
-/** Entries with this digest were taken in this call, and by rows further away than a packet and its copy. Copies of packets where they come from are counted. */
+/**
+ * Returns whether entries with this digest were taken in this call, by rows further away than a packet and its copy. Copies of packets at their source are
+ * counted.
+ */
 function isUnlikeCopy(m: Match, batch: Batch, other: Log, side: u32, digest: u64, time: f64, shift: f64): bool {
   const live = other.next - other.tail;
   const bit = filterBit(digest);
@@ -207,7 +210,7 @@ function isUnlikeCopy(m: Match, batch: Batch, other: Log, side: u32, digest: u64
     const taken = takenAt(m, batch, e, digest, shift);
     if (abs<f64>(taken - time) <= TWICE) {
       let direction = directionOf(flowIn(flowSegments(changetype<FlowStats>(m.stats)), load<u32>(e, 16)));
-      // The first pairs of a flow are counted at the end of the call.
+      // The direction of a flow is set at the end of the call that has its first pairs.
       if (direction == 0) direction = (side == 1 ? taken - load<f64>(e, 8) : load<f64>(e, 8) - taken) >= m.threshold ? 1 : 2;
       if (side == 0 && direction == 1) m.copied0++;
       else if (side == 1 && direction == 2) m.copied1++;
@@ -219,7 +222,7 @@ function isUnlikeCopy(m: Match, batch: Batch, other: Log, side: u32, digest: u64
   return any;
 }
 
-/** The time of the row that an entry with this digest was taken by in this call; NaN where it was not. */
+/** Returns the time of the row that took an entry with this digest in this call; NaN if none did. */
 function takenAt(m: Match, batch: Batch, e: u32, digest: u64, shift: f64): f64 {
   if (load<u64>(e) != digest) return NaN;
   const k = <u32>load<u16>(e, 22);
@@ -228,7 +231,7 @@ function takenAt(m: Match, batch: Batch, e: u32, digest: u64, shift: f64): f64 {
   return load<f64>(batch.time + (load<u32>(f, 8) << 3)) + shift;
 }
 
-/** Partners that were put off after all leave the list. */
+/** Removes partners that were deferred afterwards from the list. */
 export function forgetRegretted(m: Match): void {
   if (m.regretted == 0) return;
   let n: u32 = 0;

@@ -1,7 +1,7 @@
-// What packets took in the course of the captures, by blocks of pairs found one after the other: repeated packets are paired by it
-// (kernels/match/repeat-pairs.ts). Blocks hold a number of pairs, not a time: they depend on the captures alone, not on the length of intervals.
+// Delays over the course of the captures, by blocks of consecutive pairs: repeated packets are paired by them (kernels/match/repeat-pairs.ts). Blocks contain a
+// number of pairs, not a time span: they depend on the captures only, not on the length of intervals.
 
-/** Pairs of a block, at first; when there are MOST_BLOCKS, two of them become one. */
+/** Initial number of pairs per block; at MOST_BLOCKS, blocks are merged in twos. */
 const FIRST_SIZE: u32 = 256;
 const MOST_BLOCKS: u32 = 4096;
 
@@ -9,21 +9,21 @@ const MOST_BLOCKS: u32 = 4096;
 export class DelayBlock {
   matched: u32;
   pad: u32;
-  from: f64; //     time at BEFORE of its first pair, never before that of the block before it
-  first: f64; //    sums are taken around the first delay
+  from: f64; //     time at BEFORE of its first pair, never before that of the previous block
+  first: f64; //    sums are relative to the first delay
   sum: f64;
   squares: f64;
   minimum: f64;
   maximum: f64;
-  low: f64; //      delays lie from low to high, and, where they are of two kinds (a clock was set), from otherLow to otherHigh, NaN otherwise
+  low: f64; //      delays are between low and high and, if they are of two kinds (a clock was set), between otherLow and otherHigh, else NaN
   high: f64;
   otherLow: f64;
   otherHigh: f64;
 }
-/** Delays that are further from others than so many widths of them, and so many ns, are of another kind. */
+/** Delays further from the others than this many widths, and this many ns, are of another kind. */
 const APART: f64 = 2;
 const APART_AT_LEAST: f64 = 1000000;
-/** Fewer pairs do not show how long packets take. */
+/** Fewer pairs do not show the usual delay. */
 const ENOUGH: u32 = 8;
 const BLOCK_BYTES: u32 = offsetof<DelayBlock>();
 
@@ -66,7 +66,7 @@ function halve(b: DelayBlocks): void {
     one.sum += two.sum + n * apart;
     one.minimum = min<f64>(one.minimum, two.minimum);
     one.maximum = max<f64>(one.maximum, two.maximum);
-    // Blocks that were put together do not know of kinds any more.
+    // Merged blocks no longer distinguish kinds.
     one.low = one.minimum;
     one.high = one.maximum;
     one.otherLow = NaN;
@@ -99,7 +99,7 @@ function begin(b: DelayBlocks, send: f64, delay: f64): void {
   b.count++;
 }
 
-/** A delay outside what the block knows as the first kind. */
+/** Adds a delay outside the range of the first kind. */
 function widen(block: DelayBlock, delay: f64): void {
   if (delay >= block.otherLow && delay <= block.otherHigh) return;
   const toFirst = delay < block.low ? block.low - delay : delay - block.high;
@@ -119,7 +119,7 @@ function widen(block: DelayBlock, delay: f64): void {
   block.high = max<f64>(block.high, delay);
 }
 
-/** Delays around that time are of two kinds (a clock was set), and this one is of neither: the range of both says nothing of it. */
+/** Returns whether delays around that time are of two kinds (a clock was set), and this one is of neither: then the range of both says nothing about it. */
 export function isOfNoKind(p: u32, time: f64, delay: f64): bool {
   const own = delayBlockAt(p, time);
   if (own == 0 || changetype<DelayBlock>(own).matched < ENOUGH) return false;
@@ -139,7 +139,7 @@ function isAmong(low: f64, high: f64, delay: f64): bool {
   return delay >= low - width && delay <= high + width;
 }
 
-/** Takes n pairs of one direction, in the order in which they were found: times at BEFORE, and delays. */
+/** Adds n pairs of one direction, in the order in which they were found: times at BEFORE, and delays. */
 export function delayBlocksTake(p: u32, sends: usize, delays: usize, n: u32): void {
   const b = changetype<DelayBlocks>(p);
   for (let i: u32 = 0; i < n; ) {
@@ -168,7 +168,7 @@ export function delayBlocksTake(p: u32, sends: usize, delays: usize, n: u32): vo
   }
 }
 
-/** Takes n pairs that were put off, and that no other packet looks like: each into the block of its time. */
+/** Adds n deferred pairs of packets without identical others: each to the block of its time. */
 export function delayBlocksAdd(p: u32, sends: usize, delays: usize, n: u32): void {
   for (let i: u32 = 0; i < n; i++) {
     const delay = load<f64>(delays + (i << 3));
@@ -188,11 +188,11 @@ export function delayBlocksAdd(p: u32, sends: usize, delays: usize, n: u32): voi
   }
 }
 
-/** The smallest and largest delay of the block that was asked for last, and of those beside it: a packet near their border is of either. */
+/** Minimum and maximum delay of the block requested last and its neighbours: a packet near their border may be in either. */
 export let aroundMinimum: f64 = 0;
 export let aroundMaximum: f64 = 0;
 
-/** The block of packets that were at BEFORE at `time`; 0 without pairs. */
+/** Returns the block of packets that passed BEFORE at `time`; 0 without pairs. */
 export function delayBlockAt(p: u32, time: f64): usize {
   const b = changetype<DelayBlocks>(p);
   if (b.count == 0) return 0;

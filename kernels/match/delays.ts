@@ -1,13 +1,14 @@
-// Fills the delay column of a point's rows from the capture of the sender: the same packets by digest within a window on either side (a clock may be behind), first in,
-// first out among equals (the log of waiting.ts), but for those that did not arrive: TCP sends a lost segment again, which may look the same, and the one that arrives is the one whose
-// delay is that of the packets around it. The owner is src/delays/sender-delays.ts.
+// Fills the delay column of a point's rows from the capture of the sender: the same packets by digest within a window on either side (a clock may be behind),
+// equal ones first in, first out (the log of waiting.ts), except those that did not arrive: TCP retransmits a lost segment, possibly identical, and the one
+// that arrives is the one whose delay is close to those around it. The owner is src/delays/sender-delays.ts.
 //
-// A capture may hold packets of the other direction too: they were at this point first. What the sign of a difference shows is the clocks', so it is not asked. Instead:
+// A capture may also contain packets of the other direction: they passed this point first. The sign of a difference depends on the clocks, so it is not used.
+// Instead:
 //
-//   1. The time to live: a packet that has crossed a router on its way here has less left than at the sender, one that goes there has more here.
-//   2. Where it is the same at both (no router between): hosts that answer each other. At the same time their packets differ by a round trip, whatever the clocks do: the
-//      larger difference is the way here. Each pair of hosts is decided by itself; others by the middle between the two ways of late, which follows a drifting clock.
-//   3. Where nothing goes both ways: all packets come from the sender, and a negative difference is the clock's.
+//   1. The TTL: a packet that crossed a router on its way here has a lower TTL than at the sender, one that goes there has a higher TTL here.
+//   2. If it is the same at both (no router in between): hosts that answer each other. At the same time their packets differ by a round trip, whatever the clocks do: the
+//      larger difference is the way here. Each pair of hosts is decided separately; others by the middle between recent differences of both ways, which follows a drift.
+//   3. If nothing goes both ways: all packets come from the sender, and a negative difference comes from the clocks.
 
 import { Batch, META_IPV6 } from "../decode/batch";
 import { avalanche, mixWord } from "../decode/digest";
@@ -15,19 +16,19 @@ import { EqualQueues, isQueued, queueAdd, queueLeave, queueNext, queueSearch, qu
 import { entryOf, EQUALS, Log, logAdapt, logFree, logNew, logPassed, MATCHED } from "./log";
 import { logAdd, logNext, logSearch, logTake } from "./waiting";
 
-/** log2 of the pairs of hosts that are watched at once; a newer pair takes an older one's place. */
+/** log2 of the number of host pairs tracked at once; a newer pair replaces an older one. */
 const PAIR_BITS: u32 = 13;
-/** key u64 | per way: difference f64, when it was seen f64. The way is 0 from the smaller address to the larger. */
+/** key u64 | per way: difference f64, time seen f64. Way 0 is from the smaller address to the larger. */
 const PAIR_BYTES: u32 = 40;
-/** Answers that must agree on which way is which before other packets are judged by them, and how many of them may disagree. */
+/** Minimum number of answers that agree on the directions before other packets are judged by them, and the share that may disagree. */
 const AGREED: f64 = 8;
 const DISAGREED: f64 = 0.05;
-/** ns: answers further apart are not compared (a clock may have moved), and the middle is that of the last two such times. */
+/** ns: answers further apart are not compared (a clock may have moved), and the middle is that of the last two periods of this length. */
 const NEAR: f64 = 0.25e9;
 /** Past answers count less with each new one. */
 const FADE: f64 = 1 - 1.0 / 1024;
 
-// What the time to live says of a row, in plane 0 of `select`.
+// What the TTL shows about a row, in plane 0 of `select`.
 const UNKNOWN: u8 = 0;
 const HERE: u8 = 1;
 const THERE: u8 = 2;
@@ -41,31 +42,31 @@ class Delays {
   unmatched: u32;
   reversed: u32; //  packets of the other direction
   window: f64;
-  now: f64; //       latest time that two rows in turn have reached: one wild timestamp does not move it
-  last: f64; //      time of the row before
-  minimum: f64; //     differences below are the other direction's, where the owner knows; NaN: to be found out
+  now: f64; //       latest time that two consecutive rows have reached: a single outlier does not move it
+  last: f64; //      time of the previous row
+  minimum: f64; //     smaller differences belong to the other direction, if the owner knows; NaN: to be determined
   pairs: u32;
-  lost: u32; //      sent, and not found at the receiver within the window
-  agreed: f64; //    answers whose pair had the same way before, fading, and those whose pair had not
+  lost: u32; //      sent, but not found at the receiver within the window
+  agreed: f64; //    answers whose pair had the same way before, with decay, and those whose pair had the opposite
   disagreed: f64;
-  // the smallest difference of the way here and the largest of the other, of answers since `turn` and in the time before
+  // smallest difference of the way here and largest of the other way, of answers since `turn` and in the period before
   turn: f64;
   here: f64;
   there: f64;
   hereBefore: f64;
   thereBefore: f64;
-  floor: f64; //     smallest difference of packets without an equal since `floorTurn`, and in the time before
+  floor: f64; //     smallest difference of packets without an equal since `floorTurn`, and in the period before
   floorBefore: f64;
   floorTurn: f64;
-  recent: f64; //    difference of the last packet without an equal, and when it came; NaN: none yet
+  recent: f64; //    difference of the last packet without an equal, and its time; NaN: none yet
   recentAt: f64;
-  jitter: f64; //    by how much it differs from one to the next, smoothed as in RFC 3550
+  jitter: f64; //    change of this difference from one packet to the next, smoothed as in RFC 3550
 }
 
-/** ns, and times the jitter: as far as this from the packet before, a difference may be its own. */
+/** ns, and multiples of the jitter: within this distance from the previous packet's, a difference may be its own. */
 const LEAST_APART: f64 = 1e5;
 const JITTERS: f64 = 8;
-/** Equals that are looked at for one packet. */
+/** Maximum number of equal packets tried for one packet. */
 const MOST_TRIES: u32 = 64;
 
 export function delaysNew(window: f64, minimum: f64): usize {
@@ -100,12 +101,12 @@ export function delaysFree(p: usize): void {
   heap.free(p);
 }
 
-/** Rows behind one that is far ahead: where one of them is not, it is an outlier. */
+/** Number of rows examined after one that is far ahead: if one of them is not ahead, it is an outlier. */
 const LOOK_BEHIND: u32 = 8;
-/** ns: the last row of a batch alone ends no longer pause. */
+/** ns: the last row of a batch alone does not end a longer pause. */
 const MAX_PAUSE: f64 = 3600e9;
 
-/** Row i is more than a window above `until`, and no packet around it is: waiting for its time would keep all others from their partners. */
+/** Returns whether row i is more than a window above `until` and no packet around it is: waiting for its time would keep all others from their partners. */
 function isOutlier(batch: Batch, i: u32, until: f64, window: f64): bool {
   const time = load<f64>(batch.time + (i << 3));
   if (!(time > until + window)) return false;
@@ -116,7 +117,7 @@ function isOutlier(batch: Batch, i: u32, until: f64, window: f64): bool {
   return false;
 }
 
-/** Rows of the sender from `from` on, as long as their time + shift is not above `until`, without outliers; returns the first row not taken. */
+/** Adds rows of the sender from `from` on, while their time + shift is not above `until`, without outliers; returns the first row not taken. */
 export function delaysSent(p: usize, b: usize, from: u32, until: f64, shift: f64): u32 {
   const d = changetype<Delays>(p);
   const log = changetype<Log>(d.log);
@@ -136,7 +137,7 @@ export function delaysSent(p: usize, b: usize, from: u32, until: f64, shift: f64
   return i;
 }
 
-/** Packets sent before `until` are not waited for any more; those that were not found at the receiver are lost. */
+/** Removes packets sent before `until`; those that were not found at the receiver are lost. */
 function expire(d: Delays, until: f64): void {
   const log = changetype<Log>(d.log);
   while (log.tail != log.next) {
@@ -150,12 +151,12 @@ function expire(d: Delays, until: f64): void {
   logPassed(log);
 }
 
-/** The same, for a receiver that is silent: time passes there too. */
+/** The same for a silent receiver: time passes there, too. */
 export function delaysExpire(p: usize, until: f64): void {
   expire(changetype<Delays>(p), until);
 }
 
-/** The delay of every row of the receiver, NaN where no packet was sent, or where it goes the other way. */
+/** Sets the delay of every row of the receiver, NaN if the packet was not sent or goes the other way. */
 export function delaysFill(p: usize, b: usize, shift: f64): void {
   const d = changetype<Delays>(p);
   const log = changetype<Log>(d.log);
@@ -180,7 +181,7 @@ export function delaysFill(p: usize, b: usize, shift: f64): void {
       delay = time - load<f64>(found, 8);
       if (known) {
         way = delay < d.minimum ? THERE : HERE;
-        // It waits on for a packet of its own direction.
+        // The entry keeps waiting for a packet of its own direction.
         if (way == THERE) store<u32>(found, load<u32>(found, 20) & ~MATCHED, 20);
       } else {
         const sent = (load<u32>(found, 20) >> 8) & 0xff;
@@ -200,7 +201,7 @@ export function delaysFill(p: usize, b: usize, shift: f64): void {
   logAdapt(log);
 }
 
-/** The oldest unmatched packet with this digest within the window that may be the one, or 0. It is matched from now on. */
+/** Returns the oldest unmatched packet with this digest within the window that may be the right one, or 0, and marks it as matched. */
 // @ts-ignore: decorator
 @inline
 function search(d: Delays, log: Log, digest: u64, time: f64): u32 {
@@ -214,7 +215,9 @@ function search(d: Delays, log: Log, digest: u64, time: f64): u32 {
   return e;
 }
 
-/** Of packet `n` and its equals behind it: the first whose difference is like those around; where none is, the nearest, if it is clearly nearer than that of `n`. */
+/**
+ * Chooses among packet `n` and its later equals: the first with a difference close to those around; otherwise the closest, if it is clearly closer than `n`.
+ */
 function arrived(d: Delays, log: Log, n: u32, time: f64): u32 {
   const near = max<f64>(LEAST_APART, JITTERS * d.jitter);
   const first = abs<f64>(time - load<f64>(entryOf(log, n), 8) - d.recent);
@@ -234,8 +237,8 @@ function arrived(d: Delays, log: Log, n: u32, time: f64): u32 {
 }
 
 /**
- * Packets that repeat (heartbeats) have partners before and behind them: one that would come out below what packets without an equal show belongs to the next of them, and its own
- * is not there.
+ * Repeated packets (heartbeats) have equals before and after them: if the difference is below that of packets without an equal, the row belongs to a later one,
+ * and its own partner is missing.
  */
 // @ts-ignore: decorator
 @inline
@@ -260,7 +263,7 @@ function believed(d: Delays, found: u32, time: f64): bool {
   return false;
 }
 
-/** Which rows keep their difference as a delay. What the batch's own answers show is known by now. */
+/** Decides which rows keep their difference as a delay, after the batch's own answers are known. */
 function settle(d: Delays, batch: Batch, shift: f64): void {
   const n = batch.count;
   const middle = middleOf(d);
@@ -278,7 +281,7 @@ function settle(d: Delays, batch: Batch, shift: f64): void {
   }
 }
 
-/** Which of a pair's two directions a row takes, by its addresses alone: 0 from the smaller to the larger. */
+/** Returns the way of a row within its host pair, by addresses alone: 0 from the smaller to the larger. */
 // @ts-ignore: decorator
 @inline
 function wayIn(batch: Batch, i: u32): u32 {
@@ -295,14 +298,14 @@ function wayIn(batch: Batch, i: u32): u32 {
 function pairKey(batch: Batch, i: u32): u64 {
   const o = i << 3;
   const a = load<u64>(batch.addrA + o);
-  // Sums: the same whichever address comes first. Never 0, which is an empty place.
+  // Sums, which do not depend on the order of the addresses. Never 0, which marks an empty place.
   if ((load<u64>(batch.meta + o) & META_IPV6) == 0) return avalanche(avalanche(a >> 32) + avalanche(a & 0xffffffff)) | 1;
   const source = mixWord(a, load<u64>(batch.addrB + o));
   const destination = mixWord(load<u64>(batch.addrC + o), load<u64>(batch.addrD + o));
   return avalanche(avalanche(source) + avalanche(destination)) | 1;
 }
 
-/** A packet between two hosts: where the other way was seen near in time, which of the two is which. */
+/** Records a packet between two hosts: if the other way was seen at nearly the same time, compares the two. */
 function answered(d: Delays, batch: Batch, i: u32, time: f64, difference: f64): void {
   const key = pairKey(batch, i);
   const pair = d.pairs + <u32>(key >> (64 - PAIR_BITS)) * PAIR_BYTES;
@@ -324,7 +327,7 @@ function answered(d: Delays, batch: Batch, i: u32, time: f64, difference: f64): 
   const there = min<f64>(difference, back);
   d.agreed *= FADE;
   d.disagreed *= FADE;
-  // The same way must come out as with the packet before.
+  // The result must agree with that of the previous packet.
   if (time - was <= NEAR) {
     if ((before > back) == (difference > back)) d.agreed += 1;
     else d.disagreed += 1;
@@ -340,7 +343,7 @@ function answered(d: Delays, batch: Batch, i: u32, time: f64, difference: f64): 
   d.there = max<f64>(d.there, there);
 }
 
-/** What lies between the two ways; NaN where nothing goes both ways, or the two are not distinguishable. */
+/** Returns the middle between the two ways; NaN if nothing goes both ways, or the two cannot be distinguished. */
 function middleOf(d: Delays): f64 {
   if (d.agreed < AGREED || d.disagreed > DISAGREED * d.agreed) return NaN;
   const here = min<f64>(d.here, d.hereBefore);
@@ -359,7 +362,7 @@ function wayOf(d: Delays, batch: Batch, i: u32, time: f64, difference: f64, midd
   return difference >= middle ? HERE : THERE;
 }
 
-/** 0 matched, 1 unmatched, 2 reversed, 3 packets of the sender that wait. */
+/** 0 matched, 1 unmatched, 2 reversed, 3 lost, else waiting packets of the sender. */
 export function delaysCount(p: usize, what: u32): u32 {
   const d = changetype<Delays>(p);
   if (what == 0) return d.matched;

@@ -1,31 +1,31 @@
-// What packets took near the ends of the captures: the pairs that show whether a packet without a partner could have been seen at the other point
-// (kernels/match/judge.ts). Kept per direction: those of the first time, thinned evenly, and the last ones. Which pairs are kept depends on the
-// captures alone, not on how they are cut into calls, nor on the length of intervals.
+// Delays near the ends of the captures: pairs that show whether a packet without a partner could have been seen at the other point (kernels/match/judge.ts).
+// Kept per direction: those of the first window, thinned evenly, and the last ones. The selection depends on the captures only, not on how they are divided
+// into calls, nor on the length of intervals.
 //
 //   pair: time at BEFORE f64 | difference of the timestamps (after - before) f64
 
-/** Pairs of either end. */
+/** Maximum number of pairs at either end. */
 const ROOM: u32 = 4096;
 const PAIR: u32 = 16;
-/** Of the last pairs every one is kept up to so many matched packets, then one in LAST_STEP: in arrival order these are of all delays. */
+/** Up to this many pairs every one of the last is kept, then one in LAST_STEP: in arrival order these have all kinds of delays. */
 const FEW: u32 = 32768;
 const LAST_STEP: u32 = 16;
-/** An end is judged by so many pairs around it. */
+/** Number of pairs by which an end is judged. */
 export const NEAR: u32 = 64;
-/** Fewer do not show how long packets take. */
+/** Fewer pairs do not show the usual delay. */
 export const ENOUGH: u32 = 8;
-/** ns: timestamps of most captures are in microseconds, and there are two. */
+/** ns: most captures have microsecond timestamps, and there are two. */
 export const RESOLUTION: f64 = 2000;
 
 @unmanaged
 export class EdgeSample {
   first: u32; //      address of pairs
   firstCount: u32;
-  firstStep: u32; //  one in so many is kept
-  firstSkip: u32; //  pairs until the next one that is kept
-  firstUntil: f64; // pairs sent later are not of the first time; NaN before the first pair
+  firstStep: u32; //  one in this many is kept
+  firstSkip: u32; //  pairs to skip until the next one is kept
+  firstUntil: f64; // pairs sent later are not in the first window; NaN before the first pair
   last: u32; //       address of a ring of pairs
-  lastCount: u32; //  written so far
+  lastCount: u32; //  number written so far
   lastSkip: u32;
   seen: u32; //       pairs so far
   pad: u32;
@@ -56,7 +56,7 @@ function put(at: u32, send: f64, difference: f64): void {
   store<f64>(at, difference, 8);
 }
 
-/** Takes n pairs, in the order in which they were found; `window`: how long the first time is. */
+/** Adds n pairs, in the order in which they were found; `window`: length of the first window. */
 export function edgeSampleTake(p: u32, sends: usize, differences: usize, n: u32, window: f64): void {
   if (n == 0) return;
   const s = changetype<EdgeSample>(p);
@@ -73,7 +73,7 @@ export function edgeSampleTake(p: u32, sends: usize, differences: usize, n: u32,
   s.seen += n;
 }
 
-/** Takes n pairs that were put off and that no other packet looks like: those that belong to the last ones. */
+/** Takes n pairs that were put off, of packets that are not repeated: those that belong to the last ones. */
 export function edgeSampleAdd(p: u32, sends: usize, differences: usize, n: u32): void {
   const s = changetype<EdgeSample>(p);
   for (let i: u32 = 0; i < n; i += s.seen < FEW ? 1 : LAST_STEP) {
@@ -104,8 +104,8 @@ function takeFirst(s: EdgeSample, sends: usize, differences: usize, n: u32): voi
 }
 
 /**
- * Differences of the pairs nearest to `time` at BEFORE, or at AFTER (`arrival`), ascending, into `out` (room for NEAR); returns how many. `tail`: of the last time, else of the first: where
- * a clock was set close to the end, those beyond that are left out.
+ * Writes the differences of the pairs closest to `time` at BEFORE, or at AFTER (`arrival`), ascending, to `out` (room for NEAR); returns how many. `tail`:
+ * judge the end of the captures, else the start: if a clock was set close to it, pairs beyond that step are left out.
  */
 export function edgeSampleNear(p: u32, time: f64, arrival: bool, tail: bool, out: usize): u32 {
   const s = changetype<EdgeSample>(p);
@@ -115,7 +115,7 @@ export function edgeSampleNear(p: u32, time: f64, arrival: bool, tail: bool, out
   place = 0;
   let n: u32 = 0;
   for (let i: u32 = 0; i < s.firstCount; i++) n = keepNear(s.first + i * PAIR, time, arrival, out, apart, n);
-  // Where few pairs were seen the last ones are among the first.
+  // With few pairs the last ones are among the first.
   const last = min<u32>(ROOM, s.lastCount);
   const others = s.firstStep == 1 ? min<u32>(last, s.seen - s.firstCount) : last;
   for (let i = s.lastCount - others; i != s.lastCount; i++) n = keepNear(s.last + (i & (ROOM - 1)) * PAIR, time, arrival, out, apart, n);
@@ -127,16 +127,16 @@ export function edgeSampleNear(p: u32, time: f64, arrival: bool, tail: bool, out
   return n;
 }
 
-/** Times at BEFORE of the pairs that are kept, and their places in the order in which pairs were found. */
+/** Times at BEFORE of the kept pairs, and their positions in the order in which pairs were found. */
 let sends: usize = 0;
 let places: usize = 0;
-/** Place of the pair at hand. */
+/** Position of the current pair. */
 let place: u32 = 0;
-/** Differences on either side of a clock's step are further apart than so many of their widths, and so many ns. */
+/** Differences on the two sides of a clock step are further apart than this many widths, and this many ns. */
 const APART: f64 = 4;
 const APART_AT_LEAST: f64 = 1000000;
 
-/** Puts the pairs in order of time from the end at hand, and looks for a place where all differences behind it are far from all before it; returns how many are before it. */
+/** Sorts the pairs by time from this end, and finds a place where all later differences are far from all earlier ones; returns how many are before it. */
 function cutAtStep(out: usize, n: u32, tail: bool): u32 {
   for (let i: u32 = 1; i < n; i++) {
     const send = load<f64>(sends + (i << 3));
@@ -172,15 +172,15 @@ function cutAtStep(out: usize, n: u32, tail: bool): u32 {
 }
 
 /**
- * The first i pairs and the others were found by turns: packets of two classes, of which one takes longer by far and was therefore sent earlier. Those before
- * a clock's step were all found before those behind it, but for a few.
+ * Returns whether the first i pairs and the others were found alternately: packets of two classes, one with a much longer delay and therefore sent earlier.
+ * Pairs before a clock step, in contrast, were all found before those after it, except for a few.
  */
 function alternate(n: u32, i: u32): bool {
   let turns: u32 = 0;
   let last: u32 = 0;
   let at: i64 = -1;
   for (let seen: u32 = 0; seen < n; seen++) {
-    // The next one in the order in which they were found: there are few.
+    // The next one in the order in which they were found; there are few.
     let next: u32 = 0;
     let nextAt: i64 = i64.MAX_VALUE;
     for (let k: u32 = 0; k < n; k++) {
@@ -198,7 +198,7 @@ function alternate(n: u32, i: u32): bool {
   return turns >= ENOUGH;
 }
 
-/** Of NEAR kept ones the furthest makes way, as the first of a heap by how far they are apart. */
+/** Keeps the NEAR closest pairs in a heap; the furthest is on top and is replaced. */
 function keepNear(pair: u32, time: f64, arrival: bool, out: usize, apart: usize, n: u32): u32 {
   const difference = load<f64>(pair, 8);
   const distance = abs<f64>(load<f64>(pair) + (arrival ? difference : 0) - time);
@@ -230,7 +230,7 @@ function moveKept(apart: usize, out: usize, from: u32, to: u32): void {
   store<f64>(sends + (to << 3), load<f64>(sends + (from << 3)));
   store<u32>(places + (to << 2), load<u32>(places + (from << 2)));
 }
-/** Makes room for one that is `distance` apart in place of the furthest; returns where. */
+/** Makes room for a pair at `distance` in place of the furthest; returns its position. */
 function sink(apart: usize, out: usize, n: u32, distance: f64): u32 {
   let i: u32 = 0;
   while ((i << 1) + 1 < n) {
@@ -243,7 +243,7 @@ function sink(apart: usize, out: usize, n: u32, distance: f64): u32 {
   return i;
 }
 
-/** They are few. */
+/** Insertion sort: there are few values. */
 function sort(values: usize, n: u32): void {
   for (let i: u32 = 1; i < n; i++) {
     const value = load<f64>(values + (i << 3));

@@ -1,19 +1,19 @@
-// The buckets of a lower envelope (src/clock/envelope.ts) while points are added: as long as they lie within the buckets there are, or these can be
-// extended. Where it takes wider ones the TypeScript side makes them, which is rare.
+// Adds points to the buckets of a lower envelope (src/clock/envelope.ts), as long as they are within the existing buckets or these can be extended. Wider
+// buckets are made by the TypeScript side, which is rare.
 
 export const MAX_BUCKETS: u32 = 4096;
 
-/** Behind it: times, values and counts of MAX_BUCKETS each (f64); bucket b is at b mod MAX_BUCKETS. */
+/** Followed by times, values and counts of MAX_BUCKETS each (f64); bucket b is at b mod MAX_BUCKETS. */
 @unmanaged
 export class EnvelopeBuckets {
-  low: f64; //   numbers of the first and the last bucket; the last is below the first where there is none
+  low: f64; //   numbers of the first and the last bucket; the last is below the first if there are none
   high: f64;
   width: f64; // ns
   slope: f64; // along which the lowest point is judged
 }
 export const BUCKETS_BYTES: u32 = offsetof<EnvelopeBuckets>() + 3 * 8 * MAX_BUCKETS;
 
-/** Takes points {time, value, how many}; returns how many were taken: the next one, if any, takes wider buckets. */
+/** Adds points {time, value, count}; returns how many were added: the next one, if any, needs wider buckets. */
 export function envelopeAdd(p: usize, points: usize, n: u32): u32 {
   const e = changetype<EnvelopeBuckets>(p);
   const times = p + offsetof<EnvelopeBuckets>();

@@ -1,5 +1,5 @@
-// Packets of a log (kernels/match/waiting.ts) that look the same, as a queue for each digest: the oldest that waits is found at once, and not at the end of a chain of all of
-// them. An entry's `flow`, which its owner does not use otherwise, is the number of the next one with its digest, or 0.
+// Identical packets of a log (kernels/match/waiting.ts) in a queue per digest: finds the oldest waiting one at once, not at the end of a chain of all of them.
+// An entry's `flow`, which its owner does not use otherwise, is the number of the next entry with its digest, or 0.
 //
 //   slot: digest u64 | first u32: oldest entry that may wait, or 0 | last u32: newest entry
 
@@ -28,7 +28,7 @@ export function queuesFree(p: u32): void {
   heap.free(p);
 }
 
-/** The digest's slot, or a free one: its `last` is 0. */
+/** Returns the digest's slot, or a free one, whose `last` is 0. */
 function slotOf(q: EqualQueues, digest: u64): u32 {
   const mask: u32 = (1 << q.bits) - 1;
   let j = <u32>(digest >> 20) & mask;
@@ -36,7 +36,7 @@ function slotOf(q: EqualQueues, digest: u64): u32 {
   return q.slots + (j << 4);
 }
 
-/** Queues whose packets have all left are forgotten; where most are in use there is twice the room. */
+/** Drops queues whose packets have all left; doubles the room if most are in use. */
 function rebuild(q: EqualQueues): void {
   const old = q.slots;
   const end = old + (16 << q.bits);
@@ -61,7 +61,7 @@ function isLive(log: Log, n: u32): bool {
   return n - log.tail < log.next - log.tail;
 }
 
-/** Number of the newest entry before `n` in the chain `link` with this digest, or 0. */
+/** Returns the number of the newest entry with this digest in the chain from `link` on, or 0. */
 function newestOf(log: Log, link: u64, digest: u64): u32 {
   const bit = filterBit(digest);
   let at = link;
@@ -73,7 +73,7 @@ function newestOf(log: Log, link: u64, digest: u64): u32 {
   return 0;
 }
 
-/** Entry `e`, the newest of the log, was added and has equals. */
+/** Queues entry `e`, the newest of the log, which has equals. */
 export function queueAdd(q: EqualQueues, log: Log, e: u32): void {
   const digest = load<u64>(e);
   const n = log.next - 1;
@@ -85,7 +85,7 @@ export function queueAdd(q: EqualQueues, log: Log, e: u32): void {
     q.count++;
   }
   if (previous != 0) {
-    // One that came when all before it had their partners is not in the queue yet.
+    // An entry that was added when all before it had their partners is not in the queue yet.
     if (last != previous) {
       if (last != 0 && isLive(log, last)) store<u32>(entryOf(log, last), previous, 16);
       if (load<u32>(slot, 8) == 0) store<u32>(slot, previous, 8);
@@ -103,13 +103,13 @@ export function queueLeave(q: EqualQueues, e: u32, n: u32): void {
   if (load<u32>(slot, 12) != 0 && load<u32>(slot, 8) == n) store<u32>(slot, load<u32>(e, 16), 8);
 }
 
-/** The log's newest entry with this digest has, or had, equals: they are to be looked for here. */
+/** Returns whether the log's newest entry with this digest has, or had, equals: then the queue must be searched. */
 export function isQueued(log: Log, digest: u64): bool {
   const n = newestOf(log, load<u64>(headOf(log, digest)), digest);
   return n != 0 && (load<u32>(entryOf(log, n), 20) & EQUALS) != 0;
 }
 
-/** The number of the oldest unmatched entry with this digest within the window, or 0. */
+/** Returns the number of the oldest unmatched entry with this digest within the window, or 0. */
 export function queueSearch(q: EqualQueues, log: Log, digest: u64, time: f64, window: f64): u32 {
   const slot = slotOf(q, digest);
   let n = load<u32>(slot, 12) == 0 ? 0 : load<u32>(slot, 8);
@@ -126,7 +126,7 @@ export function queueSearch(q: EqualQueues, log: Log, digest: u64, time: f64, wi
   return 0;
 }
 
-/** The number of the oldest unmatched entry behind entry `n` in its queue that is within the window, or 0. */
+/** Returns the number of the oldest unmatched entry after entry `n` in its queue that is within the window, or 0. */
 export function queueNext(log: Log, n: u32, time: f64, window: f64): u32 {
   let next = load<u32>(entryOf(log, n), 16);
   while (next != 0) {

@@ -1,12 +1,12 @@
-// What became of each packet, one after the other, for those who want every packet and not only sums (src/match/packet-log.ts). Nothing is written
-// unless somebody asks: Match.fates is 0 then. The owner takes the records away after each call.
+// Outcome of each packet, one after the other, for users that want every packet and not only sums (src/match/packet-log.ts). Written only on request: otherwise
+// Match.fates is 0. The owner takes the records after each call.
 
 import { Match, PAIR_DELAY, PAIR_RAW } from "./match-state";
 
-/** One packet, or the two sightings of it. */
+/** One packet, or both sightings of it. */
 @unmanaged
 export class Fate {
-  send: f64; //    time at BEFORE on the matcher's axis; NaN where it was not seen there
+  send: f64; //    time at BEFORE on the matcher's axis; NaN if it was not seen there
   arrive: f64; //  the same at AFTER
   delay: f64; //   corrected, in its own direction; NaN without a partner
   flow: u32;
@@ -23,15 +23,15 @@ export class Fates {
 
 export const FATE_FORWARD: u32 = 1; //     seen at both points, from BEFORE to AFTER
 export const FATE_REVERSE: u32 = 2; //     the other way
-export const FATE_ONLY_BEFORE: u32 = 3; // the other capture was running: lost, or, the other way, it appeared
+export const FATE_ONLY_BEFORE: u32 = 3; // the other capture was running: lost, or appeared in the reverse direction
 export const FATE_ONLY_AFTER: u32 = 4;
 export const FATE_DUPLICATE: u32 = 5;
-export const FATE_HEAD_BEFORE: u32 = 6; // the other capture had not begun, or had ended
+export const FATE_HEAD_BEFORE: u32 = 6; // the other capture had not started, or had ended
 export const FATE_TAIL_BEFORE: u32 = 7;
 export const FATE_HEAD_AFTER: u32 = 8;
 export const FATE_TAIL_AFTER: u32 = 9;
 export const FATE_LINK_LOCAL: u32 = 10; // without a partner, but it never leaves its link
-export const FATE_MIRRORED: u32 = 11; //  the same packet once more where it comes from
+export const FATE_MIRRORED: u32 = 11; //  the same packet again at its source
 export const FATE_AMBIGUOUS: u32 = 12; // seen at both points, but it may be one of several: no delay
 
 const FIRST_ROOM: u32 = 4096;
@@ -45,7 +45,7 @@ function nextFate(m: Match): Fate {
   return changetype<Fate>(<usize>fates.records + fates.count++ * FATE_BYTES);
 }
 
-/** The last n pairs of a direction, all of one flow. */
+/** Records the last n pairs of a direction, all of one flow. */
 export function notePairs(m: Match, flow: u32, forward: bool, n: u32): void {
   const pairs = forward ? m.pairs : m.backPairs;
   let q = pairs + (((forward ? m.pairCount : m.backPairCount) - n) << 3);
@@ -59,7 +59,7 @@ export function notePairs(m: Match, flow: u32, forward: bool, n: u32): void {
   }
 }
 
-/** A packet of one side without a partner. */
+/** Records a packet of one side without a partner. */
 export function noteAlone(m: Match, side: u32, time: f64, flow: u32, kind: u32): void {
   const fate = nextFate(m);
   fate.send = side == 0 ? time : NaN;
@@ -69,7 +69,7 @@ export function noteAlone(m: Match, side: u32, time: f64, flow: u32, kind: u32):
   fate.kind = kind;
 }
 
-/** Two packets of which one may be the other. */
+/** Records two packets that may be the same. */
 export function noteAmbiguous(m: Match, send: f64, arrive: f64, flow: u32): void {
   const fate = nextFate(m);
   fate.send = send;
@@ -79,7 +79,7 @@ export function noteAmbiguous(m: Match, send: f64, arrive: f64, flow: u32): void
   fate.kind = FATE_AMBIGUOUS;
 }
 
-/** From now on every packet is noted. */
+/** Starts recording every packet. */
 export function matchNoteFates(p: usize): void {
   const m = changetype<Match>(p);
   const at = heap.alloc(offsetof<Fates>());
@@ -90,12 +90,12 @@ export function matchNoteFates(p: usize): void {
   m.fates = <u32>at;
 }
 
-/** Address of the records noted so far; they are forgotten with the next call that takes rows, when `matchFateCount` has been asked. */
+/** Returns the address of the records so far. */
 export function matchFates(p: usize): usize {
   return changetype<Fates>(changetype<Match>(p).fates).records;
 }
 
-/** How many there are; the next ones are written over them. */
+/** Returns the number of records and resets it; later records overwrite them. */
 export function matchTakeFates(p: usize): u32 {
   const fates = changetype<Fates>(changetype<Match>(p).fates);
   const count = fates.count;

@@ -1,4 +1,4 @@
-// Intervals of send time: records of those that hold packets, found by a hash table; the delays of the current one are counted apart.
+// Intervals of send time: records of those with packets, found by a hash table; the delays of the current one are counted separately.
 
 import { Cells, cellsAddMany } from "../sketches/cells";
 import { HISTOGRAM, HISTOGRAM_MIDDLE, Interval, INTERVAL_BYTES, Match, TOTAL_BYTES } from "./match-state";
@@ -21,7 +21,7 @@ function intervalsGrow(m: Match): void {
   }
 }
 
-/** The table's place for the record of interval `index`. */
+/** Returns the table slot for the record of interval `index`. */
 function intervalSlot(m: Match, index: f64): u32 {
   const mask = (m.intervalRoom << 1) - 1;
   let at = <u32>((reinterpret<u64>(index) * 0x9e3779b97f4a7c15) >> 32) & mask;
@@ -33,7 +33,7 @@ function intervalSlot(m: Match, index: f64): u32 {
   return m.intervalSlots + (at << 2);
 }
 
-/** The interval record of a send time; times before the first one count there. */
+/** Returns the interval record of a send time; times before the first interval count there. */
 export function intervalAt(m: Match, time: f64): u32 {
   const index = max<f64>(0, Math.floor((time - m.epochStart) / m.epoch));
   let slot = intervalSlot(m, index);
@@ -50,7 +50,7 @@ export function intervalAt(m: Match, time: f64): u32 {
 }
 
 export const NO_INTERVAL: u32 = 0xffffffff;
-/** The same where there is one; otherwise NO_INTERVAL. */
+/** Returns the existing record of a send time, or NO_INTERVAL. */
 export function intervalKnown(m: Match, time: f64): u32 {
   return load<u32>(intervalSlot(m, max<f64>(0, Math.floor((time - m.epochStart) / m.epoch)))) - 1;
 }
@@ -64,14 +64,14 @@ function intervalFind(m: Match, time: f64): u32 {
   return i;
 }
 
-/** The same for forward pairs: the current interval, if it is that, or else it becomes that. */
+/** The same for forward pairs: if it is not the current interval, it becomes that. */
 // @ts-ignore: decorator
 @inline
 export function intervalOf(m: Match, time: f64): u32 {
   return time >= m.intervalFrom && time < m.intervalTo ? m.interval : intervalFind(m, time);
 }
 
-/** Puts what is counted of the current interval where it belongs. */
+/** Moves the counts of the current interval to the cells and the total. */
 export function settleRecent(m: Match): void {
   const total = m.forward + TOTAL_BYTES + (HISTOGRAM_MIDDLE << 2);
   const recent = m.recent + (HISTOGRAM_MIDDLE << 2);

@@ -1,7 +1,7 @@
-// What became of a packet without a partner: lost, appeared, a copy, or one that the other capture cannot have seen. Where its partner lies within
-// the other capture whatever it took, and where it lies outside of it, that is known at once. Packets near the ends are put off until all pairs are
-// known and then judged by what packets of their flow, and those around them (kernels/match/edge-sample.ts), took: a packet is put down to the ends of
-// the other capture where that is likelier than loss. Where either could be it is counted as undecided, too.
+// Classifies packets without a partner: lost, appeared, a copy, or one that the other capture cannot have seen. If its partner would be within the other
+// capture with any possible delay, or outside of it, that is known at once. Packets near the ends are deferred until all pairs are known, and then judged by
+// the delays of their flow and of packets around them (kernels/match/edge-sample.ts): a packet is attributed to the ends of the other capture if that is
+// likelier than loss. If both are possible it also counts as undecided.
 
 import { directionOf, faultsOf, Flow, FlowFaults, flowIn, flowSegments, FlowStats, moreOf } from "../flows/flow-records";
 import { recordIn, Table, tableAdd } from "../flows/tables";
@@ -29,32 +29,32 @@ class Deferred {
 }
 export const DEFERRED_BYTES: u32 = 24;
 const AFTER_SIDE: u32 = 0x80000000;
-/** No packet is further from the others, in widths of what they take. */
+/** Maximum distance of a packet from the others, in widths of their delays. */
 const FURTHEST: f64 = 2;
-/** A packet whose verdict is wrong with at least this probability is undecided. */
+/** A packet whose classification is wrong with at least this probability is undecided. */
 const DOUBTFUL: f64 = 0.01;
-/** Of the others so many are undecided, the most doubtful ones, that more are wrong with at most this probability; up to MAX_DOUBTED. */
+/** In addition the most doubtful others are undecided, up to MAX_DOUBTED, so that further wrong ones have at most this probability. */
 const ANY_WRONG: f64 = 0.001;
 const MAX_DOUBTED: u32 = 16;
-/** So many copies at least, and of MOST_OF the packets: the capture is mirrored. */
+/** More than this many copies, and more than MOST_OF of the packets: the capture is mirrored. */
 const LEAST_MIRRORED: f64 = 8;
 /** ns: timestamps of several CPUs go back by less. */
 export const SET_BACK: f64 = 1000000;
-/** Times that are this near to a clock's last one, as a part of what it was set back by, are from behind the step. */
+/** Times this close to a clock's last one, as a share of its backward step, are from after the step. */
 const NEAR_FINAL: f64 = 0.05;
 /** Not a fate: to be judged when all pairs are known. */
 const FATE_LATER: u32 = 0xffffffff;
 
-// How likely the difference of a packet's two timestamps (after - before) is below x, and above it.
+// Probability that the difference of a packet's two timestamps (after - before) is below x, and above it.
 let below: f64 = 0;
 let above: f64 = 0;
 
-// Differences of pairs at the ends of the captures, by direction, side and end: NEAR f64 each, ascending, and how many.
+// Differences of pairs at the ends of the captures, by direction, side and end: NEAR f64 each, ascending, and their number.
 const VIEWS: u32 = 8;
 let views: usize = 0;
 const viewCounts = new StaticArray<u32>(8);
 
-/** When a capture began, by its clock. Where that was set back later it may show earlier times behind that. */
+/** Returns when a capture began, by its clock. If that was set back later, earlier times may follow. */
 function headOf(first: f64, initial: f64, last: f64): f64 {
   return initial - first > SET_BACK && initial <= last ? initial : first;
 }
@@ -66,8 +66,8 @@ function headAfter(m: Match): f64 {
 }
 
 /**
- * What packets without a partner at one side are judged by at an end: the pairs around that end of the other capture. Those that it just saw, or
- * saw last, are of all delays; around the packet itself there are only such as were seen.
+ * Collects the pairs by which packets without a partner at one side are judged at an end: those around that end of the other capture. Pairs at an end have all
+ * kinds of delays; around the packet itself there are only pairs that were seen.
  */
 function makeViews(m: Match): void {
   if (views == 0) views = heap.alloc((VIEWS * NEAR) << 3);
@@ -79,7 +79,7 @@ function makeViews(m: Match): void {
   }
 }
 
-/** Ranks below x of n ascending values. */
+/** Returns the number of values below x, of n ascending values. */
 function rank(values: usize, n: u32, x: f64): u32 {
   let low: u32 = 0;
   let high = n;
@@ -92,8 +92,8 @@ function rank(values: usize, n: u32, x: f64): u32 {
 }
 
 /**
- * By n differences from `low` to `high`, of which so many are below x. One in n or so lies beyond them, ever fewer further out: queueing falls off
- * about exponentially, and then the width is about ln n times what it falls off by.
+ * Estimates the probabilities from n differences between `low` and `high`, `count` of them below x. About one in n is beyond this range, fewer and fewer
+ * further out: queueing delays fall off roughly exponentially, so the width is about ln n times their decay constant.
  */
 function chances(n: f64, count: f64, low: f64, high: f64, x: f64): void {
   const width = high - low + RESOLUTION;
@@ -103,14 +103,14 @@ function chances(n: f64, count: f64, low: f64, high: f64, x: f64): void {
   above = x < low ? 1 - rest : x > high ? rest : (n - count + 0.5) / (n + 1);
 }
 
-/** What the difference x of a packet that was at BEFORE at `send` is more than its delay. */
+/** What the clock correction subtracts from the difference x of a packet that passed BEFORE at `send`. */
 // @ts-ignore: decorator
 @inline
 function correctionAt(m: Match, send: f64, x: f64, reverse: bool): f64 {
   return m.offset + m.slope * (send + x - m.pivot) + pieceAt(m, send, x, !reverse);
 }
 
-/** By all of a direction, or of a flow. */
+/** Estimates from the delays of a whole direction, or of a flow. */
 function chancesWithin(m: Match, send: f64, reverse: bool, matched: u32, minimum: f64, maximum: f64, x: f64): void {
   const shift = correctionAt(m, send, x, reverse);
   const low = reverse ? shift - m.back - maximum : shift + minimum;
@@ -119,7 +119,7 @@ function chancesWithin(m: Match, send: f64, reverse: bool, matched: u32, minimum
   chances(n, x <= low ? 0 : x > high ? n : n / 2, low, high, x);
 }
 
-/** By the pairs at that end. Without any, packets are taken to take no time. */
+/** Estimates from the pairs at that end. Without any, the delay is assumed to be 0. */
 function chancesAt(m: Match, view: u32, send: f64, x: f64): void {
   const reverse = (view & 4) != 0;
   const total = changetype<Total>(reverse ? m.reverse : m.forward);
@@ -131,14 +131,14 @@ function chancesAt(m: Match, view: u32, send: f64, x: f64): void {
     const values = views + ((view * NEAR) << 3);
     chances(<f64>n, <f64>rank(values, n, x), load<f64>(values), load<f64>(values + ((n - 1) << 3)), x);
   } else {
-    // Few pairs, or such as were settled at the end (kernels/match/repeat-pairs.ts).
+    // Few pairs, or pairs settled at the end (kernels/match/repeat-pairs.ts).
     chancesWithin(m, send, reverse, total.matched, total.minimum, total.maximum, x);
   }
 }
 
 /**
- * By both the pairs at that end and the packets of its flow: what either rules out is. Where they contradict each other the flow has a way of its own. (Its
- * range alone would not do: a clock that was set makes it wide.)
+ * Estimates from both the pairs at that end and the packets of its flow: what either excludes is excluded. If they contradict each other, the flow has a path
+ * of its own. (Its range alone would not suffice: a clock step makes it wide.)
  */
 function chancesOf(m: Match, flow: Flow, view: u32, send: f64, x: f64): void {
   chancesAt(m, view, send, x);
@@ -154,7 +154,7 @@ function chancesOf(m: Match, flow: Flow, view: u32, send: f64, x: f64): void {
   above = most;
 }
 
-// How likely the partner of a packet lies before the first time of the other capture, and behind the last one; and how likely it does not.
+// Probability that the partner of a packet is before the start of the other capture, and after its end; and that it is not.
 let atHead: f64 = 0;
 let notAtHead: f64 = 0;
 let atTail: f64 = 0;
@@ -172,7 +172,7 @@ function placePartner(m: Match, flow: Flow, side: u32, time: f64, reverse: bool)
   notAtTail = side == 0 ? below : above;
 }
 
-/** Of a flow that never matched, in captures that hold both directions: it may go either way, as likely as not. */
+/** For a flow that never matched, in captures with both directions: it may go either way, with equal probability. */
 function placeEither(m: Match, flow: Flow, side: u32, time: f64): void {
   placePartner(m, flow, side, time, false);
   if (changetype<Total>(m.reverse).matched == 0) return;
@@ -195,19 +195,19 @@ function place(m: Match, flow: Flow, side: u32, time: f64): void {
   else placePartner(m, flow, side, time, direction == 2);
 }
 
-/** 1: a packet near an end could be lost as well as outside the other capture. */
+/** 1: a packet near an end may be lost or outside the other capture. */
 let undecided: u32 = 0;
 
-/** How likely the less likely of two explanations is. */
+/** Relative probability of the less likely of two explanations. */
 function doubtOf(a: f64, b: f64): f64 {
   return min<f64>(a, b) / max<f64>(a + b, f64.MIN_VALUE);
 }
 
-// Of either side: the doubt from which on packets are undecided.
+// Per side: the doubt from which on packets are undecided.
 let doubtedFrom0: f64 = DOUBTFUL;
 let doubtedFrom1: f64 = DOUBTFUL;
 
-/** Doubts of packets that are decided, the largest first, and their sum: so many of their verdicts are wrong on average. */
+/** Doubts of decided packets, the largest first, and their sum: the expected number of wrong classifications. */
 const doubts = new StaticArray<f64>(16);
 let doubtSum: f64 = 0;
 
@@ -220,7 +220,7 @@ function noteDoubt(doubt: f64): void {
   doubts[i] = doubt;
 }
 
-/** Packets of one side near the ends: how doubtful they are on their own, and together. */
+/** Computes for packets of one side near the ends how doubtful they are individually, and together. */
 function findDoubted(m: Match, side: u32, odds: f64): f64 {
   doubts.fill(0);
   doubtSum = 0;
@@ -233,7 +233,7 @@ function findDoubted(m: Match, side: u32, odds: f64): f64 {
     place(m, flow, side, deferred.time);
     noteDoubt(max<f64>(doubtOf(atHead, odds * notAtHead), doubtOf(atTail, odds * notAtTail)));
   }
-  // Few of many that are unlikely: Poisson.
+  // Few of many improbable events: Poisson.
   let term = Math.exp(-doubtSum);
   let rest = 1 - term;
   let k: u32 = 0;
@@ -242,8 +242,8 @@ function findDoubted(m: Match, side: u32, odds: f64): f64 {
 }
 
 /**
- * The clock of the other capture was set back and shows later times before that than at its end: such a time is no end of the capture where packets that
- * were seen later arrived there, too.
+ * The clock of the other capture was set back and shows later times before that than at its end: such a time is not the end of the capture if packets seen
+ * later arrived there, too.
  */
 function wentOn(m: Match, flow: Flow, side: u32, time: f64): bool {
   const back = side == 0 ? m.lastSeen1 - m.final1 : m.lastSeen0 - m.final0;
@@ -252,7 +252,7 @@ function wentOn(m: Match, flow: Flow, side: u32, time: f64): bool {
   return total.matched > 0 && time < (side == 0 ? total.lastSend : total.lastArrive);
 }
 
-/** The same at the other end: it began with later times than it shows behind that, and packets that were seen earlier arrived there, too. */
+/** The same at the other end: the capture began with later times than it shows after the step, and packets seen earlier arrived there, too. */
 function hadBegun(m: Match, flow: Flow, side: u32, time: f64): bool {
   const back = side == 0 ? m.initial1 - m.firstSeen1 : m.initial0 - m.firstSeen0;
   if (back < SET_BACK) return false;
@@ -261,8 +261,8 @@ function hadBegun(m: Match, flow: Flow, side: u32, time: f64): bool {
 }
 
 /**
- * Its own clock was set back and shows its time only before that, while the last pairs that the other capture saw are from behind it: the packet is not
- * one of the last.
+ * Its own clock was set back and shows its time only before that, while the last pairs of the other capture are from after the step: the packet is not one of
+ * the last.
  */
 function wasBefore(m: Match, flow: Flow, side: u32, time: f64): bool {
   const final = side == 0 ? m.final0 : m.final1;
@@ -273,14 +273,14 @@ function wasBefore(m: Match, flow: Flow, side: u32, time: f64): bool {
   if (n < ENOUGH) return false;
   const least = load<f64>(views + ((view * NEAR) << 3));
   const most = load<f64>(views + ((view * NEAR + n - 1) << 3));
-  // What this point's clock showed when the other one saw its last packets.
+  // What this point's clock showed when the other point saw its last packets.
   const end = side == 0 ? m.lastSeen1 - least : m.lastSeen0 + most;
   return end <= final + (most - least) + NEAR_FINAL * back;
 }
 
 /**
- * The same at the other end: its own clock was set back and shows its time only behind that, while the first pairs that the other capture saw are from before it: the packet is not one of the
- * first.
+ * The same at the other end: its own clock was set back and shows its time only after that, while the first pairs of the other capture are from before the
+ * step: the packet is not one of the first.
  */
 function isBehind(m: Match, flow: Flow, side: u32, time: f64): bool {
   const initial = side == 0 ? m.initial0 : m.initial1;
@@ -291,12 +291,12 @@ function isBehind(m: Match, flow: Flow, side: u32, time: f64): bool {
   if (n < ENOUGH) return false;
   const least = load<f64>(views + ((view * NEAR) << 3));
   const most = load<f64>(views + ((view * NEAR + n - 1) << 3));
-  // What this point's clock showed when the other one saw its first packets.
+  // What this point's clock showed when the other point saw its first packets.
   const start = side == 0 ? headAfter(m) - most : headBefore(m) + least;
   return start >= initial - (most - least) - NEAR_FINAL * back;
 }
 
-/** FATE_* of a packet near an end of the other capture, when all pairs are known. `odds` of loss. */
+/** FATE_* of a packet near an end of the other capture, when all pairs are known. `odds`: odds of loss. */
 function fateNearEnds(m: Match, flow: Flow, side: u32, time: f64, odds: f64): u32 {
   place(m, flow, side, time);
   const doubt = max<f64>(doubtOf(atHead, odds * notAtHead), doubtOf(atTail, odds * notAtTail));
@@ -312,13 +312,13 @@ function fateNearEnds(m: Match, flow: Flow, side: u32, time: f64, odds: f64): u3
   return side == 0 ? FATE_ONLY_BEFORE : FATE_ONLY_AFTER;
 }
 
-/** FATE_* of a packet of one side, seen at `time`, that has no partner; FATE_LATER where the pairs to come are needed. */
+/** FATE_* of a packet of one side, seen at `time`, without a partner; FATE_LATER if later pairs are needed. */
 function fateOf(m: Match, flow: Flow, side: u32, time: f64, state: u32): u32 {
   if ((state & LINK_LOCAL) != 0) return FATE_LINK_LOCAL;
-  // Copies are where packets arrive: at AFTER, the other way at BEFORE.
+  // Copies at the destination are duplicates: at AFTER, in the reverse direction at BEFORE.
   if ((state & COPY) != 0 && (side == 1) != (directionOf(flow) == 2)) return FATE_DUPLICATE;
   const alone = side == 0 ? FATE_ONLY_BEFORE : FATE_ONLY_AFTER;
-  // Timestamps outside what can be believed of their own capture are outliers: they are not at its ends.
+  // Timestamps outside the credible range of their own capture are outliers, and not at its ends.
   if (side == 0 ? time < m.firstSeen0 || time > m.lastSeen0 : time < m.firstSeen1 || time > m.lastSeen1) return alone;
   // A partner is never further away than the window.
   const first = side == 0 ? m.firstSeen1 : m.firstSeen0;
@@ -330,12 +330,12 @@ function fateOf(m: Match, flow: Flow, side: u32, time: f64, state: u32): u32 {
   return FATE_LATER;
 }
 
-/** One more of a packet that has its partner, where it comes from: sent again, or mirrored. */
+/** Returns whether it is another copy, at its source, of a packet with a partner: retransmitted, or mirrored. */
 function isSourceCopy(flow: Flow, side: u32, state: u32): bool {
   return (state & COPY) != 0 && (side == 1) == (directionOf(flow) == 2);
 }
 
-/** Adds it to what is known of its flow. */
+/** Adds a classified packet to the counts of its flow. */
 function countAlone(faults: FlowFaults, fate: u32): void {
   if (fate == FATE_ONLY_BEFORE) faults.lost++;
   else if (fate == FATE_ONLY_AFTER) faults.appeared++;
@@ -348,17 +348,17 @@ function countAlone(faults: FlowFaults, fate: u32): void {
   else faults.linkLocal++;
 }
 
-/** No packet of its flow had a partner when it was judged: it may turn out to go the other way. */
+/** Returns EARLY if no packet of its flow had a partner so far: the flow may turn out to go the other way. */
 function earlyIn(flow: Flow): u32 {
   return directionOf(flow) == 0 ? EARLY : 0;
 }
 
-/** Judges a packet of one side, seen at `time`, that has no partner. */
+/** Judges a packet of one side, seen at `time`, without a partner. */
 export function judge(m: Match, side: u32, time: f64, flowId: u32, state: u32, digest: u64): void {
   if (m.nat != 0 && side == 1) flowId = nameBefore(m, flowId);
   const flow = flowIn(flowSegments(changetype<FlowStats>(m.stats)), flowId);
   const fate = fateOf(m, flow, side, time, state);
-  // Whether most packets are twice is known at the end.
+  // Whether most packets occur twice is known only at the end.
   if (fate != FATE_LATER && !isSourceCopy(flow, side, state)) {
     if (fate == FATE_ONLY_AFTER || fate == FATE_ONLY_BEFORE) keepAlone(m, side, time, flowId, fate | earlyIn(flow), <u32>digest);
     settle(m, side, time, flowId, fate);
@@ -371,7 +371,7 @@ export function judge(m: Match, side: u32, time: f64, flowId: u32, state: u32, d
   deferred.state = state | (side == 1 ? AFTER_SIDE : 0);
 }
 
-/** Sides of those near the ends that are lost, or appeared, for certain: they show how likely loss is in captures that are all ends. */
+/** Counts packets near the ends that are certainly lost or appeared, per side: they show the loss in captures that consist only of ends. */
 function countCertain(m: Match): void {
   const table = changetype<Table>(m.deferred);
   certainBefore = m.onlyBefore;
@@ -393,7 +393,7 @@ let certainAfter: f64 = 0;
 let mirrored: bool = false;
 let mirroredBack: bool = false;
 
-/** Copies where packets come from are no loss where the repeated packets have shown a mirror, or where nearly every packet has one. */
+/** Copies at the source are not lost if the repeated packets have shown a mirror, or if nearly every packet has one. */
 function judgeMirrors(m: Match): void {
   const table = changetype<Table>(m.deferred);
   let forward: f64 = 0;
@@ -410,7 +410,7 @@ function judgeMirrors(m: Match): void {
   mirroredBack = isMirrored(1) || (back > LEAST_MIRRORED && back > MOST_OF * <f64>changetype<Total>(m.reverse).matched);
 }
 
-/** Judges those near the ends, when all pairs are known. */
+/** Judges packets near the ends, when all pairs are known. */
 export function judgeDeferred(m: Match): void {
   const stats = changetype<FlowStats>(m.stats);
   const table = changetype<Table>(m.deferred);
@@ -419,7 +419,7 @@ export function judgeDeferred(m: Match): void {
   judgeMirrors(m);
   countCertain(m);
   const matched = <f64>(changetype<Total>(m.forward).matched + changetype<Total>(m.reverse).matched) + 1;
-  // Odds of loss, at most even ones.
+  // Odds of loss, at most 1.
   const oddsBefore = min<f64>(1, (certainBefore + 1) / matched);
   const oddsAfter = min<f64>(1, (certainAfter + 1) / matched);
   doubtedFrom0 = findDoubted(m, 0, oddsBefore);
@@ -435,14 +435,14 @@ export function judgeDeferred(m: Match): void {
       fate = fateNearEnds(m, flow, side, deferred.time, side == 0 ? oddsBefore : oddsAfter);
       if (undecided != 0) faultsOf(stats, flow).undecided++;
     }
-    // Of those at the ends, too: a part of what was merged or cut on the way lies beyond the end sooner than the whole.
+    // Also keep those at the ends: part of a packet that was merged or split on the way may be beyond the end before the whole is.
     if (fate != FATE_DUPLICATE && fate != FATE_LINK_LOCAL && fate != FATE_MIRRORED) keepAlone(m, side, deferred.time, deferred.flow, fate | earlyIn(flow) | (undecided != 0 ? DOUBTED : 0), deferred.mark);
     settle(m, side, deferred.time, deferred.flow, fate);
   }
   table.count = 0;
 }
 
-/** Counts a packet that has been judged. */
+/** Counts a classified packet. */
 function settle(m: Match, side: u32, time: f64, flowId: u32, fate: u32): void {
   const stats = changetype<FlowStats>(m.stats);
   const flow = flowIn(flowSegments(stats), flowId);
@@ -451,7 +451,7 @@ function settle(m: Match, side: u32, time: f64, flowId: u32, fate: u32): void {
   if (fate == FATE_ONLY_AFTER) m.onlyAfter++;
   if (fate != FATE_ONLY_BEFORE) return;
   m.onlyBefore++;
-  // A packet of the other direction that was never seen before is not lost here: it appeared.
+  // A packet of the other direction seen only here is not lost: it appeared.
   if (directionOf(flow) == 2) return;
   const latest = max<f64>(m.now, max<f64>(m.lastSeen0, m.lastSeen1));
   const interval = intervalAt(m, min<f64>(time, latest));

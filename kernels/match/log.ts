@@ -3,7 +3,7 @@
 //   entry: digest u64 | time f64 | flow u32 | state u32 | link to the previous entry in the slot u64
 //   link:  number u32 | bits of the digests in the chain from there on u16 | of those not passed when it was made u16; 0 at the end of a chain
 //   state: bit 1 matched, bit 2 copy of a matched packet, bit 3 there is or was another one with this digest, bit 4 matched,
-//          and this is where the packet arrived, bit 5 it does not leave its link, bit 6 others with its digest have their partners, bits 8-15 TTL, bits 16-31 of a matched one: its number among the
+//          and this is where the packet arrived, bit 5 it does not leave its link, bit 6 another one with this digest was matched, bits 8-15 TTL, bits 16-31 of a matched one: its number among the
 //          partners found in that call (kernels/match/match.ts)
 
 import { FLAG_LINK_LOCAL } from "../decode/batch";
@@ -15,10 +15,10 @@ export const ARRIVED: u32 = 16;
 export const LINK_LOCAL: u32 = 32;
 export const AGAIN: u32 = 64;
 export const ENTRY: u32 = 32;
-/** Behind the entries of a segment: the place of each among all rows of its side, waiting or not, u32. */
+/** After the entries of a segment: the position of each among all rows of its side, waiting or not, u32. */
 const PLACE: u32 = 4;
 
-/** What the log keeps of a row's flags. */
+/** The part of a row's flags that the log keeps. */
 // @ts-ignore: decorator
 @inline
 export function stateOf(flags: u32): u32 {
@@ -29,34 +29,34 @@ export function stateOf(flags: u32): u32 {
 const SEGMENT_BITS: u32 = 12;
 export const SEGMENT: u32 = 1 << SEGMENT_BITS;
 const FIRST_SEGMENTS: u32 = 16;
-/** Slots that stay in the cache whatever the rate. */
+/** This number of slots stays in the cache at any rate. */
 export const SMALL_BITS: u32 = 14;
-/** Words of the orphans' filter: 32 bits of the present, 32 of the past. */
+/** Words of the orphans' filter: 32 bits for the current period, 32 for the previous one. */
 export const ORPHAN_WORDS: u32 = 1 << 13;
 export const ORPHAN_BYTES: u32 = ORPHAN_WORDS << 3;
-/** More steps along chains per row than this, and there are too few slots. */
+/** More steps along chains per row than this mean too few slots. */
 const MANY_STEPS: u32 = 2;
 
-/** Live are [tail, next). Segment s holds the entries from s * SEGMENT on and is where entry (s & mask) of the table points to. */
+/** Entries [tail, next) are live. Segment s contains the entries from s * SEGMENT on; entry (s & mask) of the table points to it. */
 @unmanaged
 export class Log {
   table: u32;
   mask: u32;
   oldest: u32; // segments [oldest, newest] are in the table
   newest: u32;
-  spare: u32; //  segments to be used again: each begins with the address of the next
-  made: u32; //   all segments
+  spare: u32; //  segments to be reused: each begins with the address of the next
+  made: u32; //   number of all segments
   tail: u32;
   next: u32;
   heads: u32; // link to the newest entry of each hash slot
   bits: u32; //  log2 of the slots
   expected: u32; // number of the entry after the last partner
   passed: u32; // number after the latest partner so far: unmatched entries before it are orphans
-  orphans: u32; // filter of orphans' digests, two bits each
-  pastEnd: u32; // the past ones are all below this number
-  steps: u32; // along chains since the last logAdapt
-  rows: u32; //  taken since then
-  place: u32; // rows of the side before those of this call, less the number of the call's first one
+  orphans: u32; // filter of the orphans' digests, two bits each
+  pastEnd: u32; // the orphans of the previous period are all below this number
+  steps: u32; // steps along chains since the last logAdapt
+  rows: u32; //  rows taken since then
+  place: u32; // rows of the side before those of this call, minus the index of the call's first one
   taken: u32; // rows of the side
 }
 
@@ -117,7 +117,7 @@ export function entryOf(log: Log, n: u32): u32 {
   return load<u32>(log.table + (((n >> SEGMENT_BITS) & log.mask) << 2)) + (n & (SEGMENT - 1)) * ENTRY;
 }
 
-/** Where the place of entry n is. */
+/** Returns the address of the position of entry n. */
 // @ts-ignore: decorator
 @inline
 export function placeAt(log: Log, n: u32): u32 {
@@ -129,14 +129,14 @@ export function logPlace(log: Log, n: u32): u32 {
   return load<u32>(placeAt(log, n));
 }
 
-/** The digest's bit among those of all entries of a chain; 16 bits up the one among those not passed. */
+/** The digest's bit among those of all entries of a chain; 16 bits higher, the one among those not passed. */
 // @ts-ignore: decorator
 @inline
 export function filterBit(digest: u64): u64 {
   return <u64>1 << (32 + (digest & 15));
 }
 
-/** One more segment, for the entries from the next one on. */
+/** Adds a segment for the entries from the next one on. */
 export function logGrow(log: Log): void {
   const s = log.next >> SEGMENT_BITS;
   if (s - log.oldest > log.mask) {
@@ -157,9 +157,9 @@ export function logGrow(log: Log): void {
   log.newest = s;
 }
 
-/** The tail has moved on: segments behind it are free. */
+/** Call after the tail has advanced: frees the segments before it. */
 export function logPassed(log: Log): void {
-  // What has left the log counts as passed: links are followed down to there, and behind the tail their segments are used again.
+  // Entries that left the log count as passed: links are followed only down to that number, and the segments before the tail are reused.
   if (<i32>(log.passed - log.tail) < 0) log.passed = log.tail;
   const s = log.tail >> SEGMENT_BITS;
   for (; log.oldest != s && log.oldest != log.newest; log.oldest++) {
@@ -169,7 +169,7 @@ export function logPassed(log: Log): void {
   }
 }
 
-/** Makes more slots where searches walked far along the chains since the last call, up to two per entry. */
+/** Adds slots if searches walked far along the chains since the last call, up to two per entry. */
 export function logAdapt(log: Log): void {
   const live = log.next - log.tail;
   if (log.steps > MANY_STEPS * log.rows && (<u32>1 << log.bits) < live << 1) {
@@ -178,7 +178,7 @@ export function logAdapt(log: Log): void {
     log.heads = 0;
     log.heads = <u32>heap.alloc(8 << log.bits);
     memory.fill(log.heads, 0, 8 << log.bits);
-    // The chains are made anew, oldest first; which entries have equals is known.
+    // The chains are rebuilt, oldest first; which entries have equals is known already.
     for (let n = log.tail; n != log.next; n++) {
       const e = entryOf(log, n);
       const digest = load<u64>(e);

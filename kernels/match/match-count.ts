@@ -1,5 +1,5 @@
-// What the pairs of one call add up to: flows (kernels/match/match-flows.ts), totals of either direction, intervals, order of arrival. Each loop has
-// few values to keep in registers and few places in memory to miss.
+// Adds the pairs of one call to flows (kernels/match/match-flows.ts), totals of either direction, intervals, and order of arrival. Each loop keeps few values
+// in registers and touches few places in memory.
 
 import { Batch } from "../decode/batch";
 import { bucketOf } from "../sketches/cells";
@@ -13,7 +13,7 @@ import {
 import { openingTake } from "./opening";
 
 function extentOf(m: Match, order: u32): u32 {
-  // RFC 4737: from the earliest arrival that had overtaken it. Newest-so-far packets have growing orders: bisect among the last ones.
+  // RFC 4737: counted from the earliest arrival that had overtaken it. The orders of newest-so-far packets ascend: bisect among the last ones.
   const n = m.recordCount;
   let low: u32 = n > RECORDS ? n - RECORDS : 0;
   let high: u32 = n;
@@ -26,7 +26,7 @@ function extentOf(m: Match, order: u32): u32 {
   return m.arrivals - load<u32>(m.records + ((low & (RECORDS - 1)) << 3), 4);
 }
 
-/** A record's sums, {first, sum, squares, minimum, maximum} from `p` on, begin with this delay. */
+/** Initialises a record's sums, {first, sum, squares, minimum, maximum} from `p` on, with this delay. */
 function beginSums(p: usize, first: f64): void {
   store<f64>(p, first);
   store<f64>(p, 0, 8);
@@ -36,8 +36,8 @@ function beginSums(p: usize, first: f64): void {
 }
 
 /**
- * The third loop: totals of one direction, and for the forward one the intervals and the histogram. Sums are taken delay by delay: how rows
- * are cut into calls does not show in their last digits.
+ * The third loop: totals of one direction, and for the forward one the intervals and the histogram. Sums are added delay by delay, so how rows are divided into
+ * calls does not show in their last digits.
  */
 function countTotal(m: Match, total: Total, pairs: u32, n: u32, forward: bool): void {
   if (n == 0) return;
@@ -59,7 +59,7 @@ function countTotal(m: Match, total: Total, pairs: u32, n: u32, forward: bool): 
     const at = forward ? intervalOf(m, load<f64>(pairs + (i << 3))) : 0;
     const from = forward ? m.intervalFrom : -Infinity;
     const to = forward ? m.intervalTo : Infinity;
-    // Pairs of the other direction have no interval: record 0 is read for them, and left as it is.
+    // Pairs of the other direction have no interval: record 0 is read for them, and left unchanged.
     const interval = changetype<Interval>(m.intervals + at * INTERVAL_BYTES);
     if (forward && interval.matched == 0) beginSums(changetype<usize>(interval) + offsetof<Interval>("first"), load<f64>(delays + (i << 3)));
     const first = interval.first;
@@ -110,7 +110,7 @@ function countTotal(m: Match, total: Total, pairs: u32, n: u32, forward: bool): 
   total.lastArrive = lastArrive;
 }
 
-/** The order of arrival of forward pairs that AFTER's packets completed. */
+/** Counts the order of arrival of forward pairs that AFTER's packets completed. */
 function countOrder(m: Match): void {
   const orders = m.pairs + m.rows * PAIR_ORDER;
   const total = changetype<Total>(m.forward);
@@ -138,7 +138,7 @@ function countOrder(m: Match): void {
   m.recordCount = recordCount;
 }
 
-/** Everything about the partners that the first loop found. */
+/** Counts the partners that the first loop found. */
 export function countPairs(m: Match, batch: Batch, side: u32, shift: f64): void {
   if (m.foundCount == 0) return;
   if (m.settling == 0 && m.opened < OPENING_PAIRS) openingTake(m, batch, side, shift);

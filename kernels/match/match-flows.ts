@@ -1,5 +1,4 @@
-// The second loop over the partners of one call (kernels/match/match.ts): what is known of their flows is brought up to date, and their pairs are left
-// in columns, by direction.
+// The second loop over the partners of one call (kernels/match/match.ts): updates their flows, and leaves their pairs in columns, by direction.
 
 import { Batch } from "../decode/batch";
 import { TOUCHED_AT_ONCE } from "../flows/flow-index";
@@ -41,7 +40,7 @@ export function countFlows(m: Match, batch: Batch, side: u32, shift: f64): void 
     k = writePairs(m, batch, side, shift, k, forward);
     const n = k - from;
     if (m.pieceCount != 0) correctPieces(m, forward, n);
-    // Where a packet comes in the order of sending: by the entry that waited there, or by the row itself.
+    // A packet's position in the order of sending is that of the entry that waited at the sending side, or of the row itself.
     const waited = forward == (side == 1);
     countDelays(m, stats, flow, forward, from, n, waited);
     if (m.fates != 0) notePairs(m, id, forward, n);
@@ -54,7 +53,7 @@ export function countFlows(m: Match, batch: Batch, side: u32, shift: f64): void 
   }
 }
 
-/** A forward flow has a list of its delays, and partner k is not followed by another one of it. */
+/** Returns whether it is a forward flow with a list of its delays, and partner k is not followed by another one of the same flow. */
 // @ts-ignore: decorator
 @inline
 function isUsual(m: Match, flow: Flow, k: u32): bool {
@@ -64,8 +63,8 @@ function isUsual(m: Match, flow: Flow, k: u32): bool {
 }
 
 /**
- * What writePairs and countDelays do, in one go for one such partner that AFTER's packet has found: on links with many flows nearly all are. False, and
- * nothing is done, where it came late.
+ * Does what writePairs and countDelays do, in one step, for one such partner found by AFTER's packet: nearly all are on links with many flows. Returns false,
+ * and does nothing, if it came late.
  */
 // @ts-ignore: decorator
 @inline
@@ -121,7 +120,7 @@ function countOne(m: Match, stats: FlowStats, flow: Flow, batch: Batch, shift: f
   return true;
 }
 
-/** The partners from number k on that are of one flow, one after the other, as pairs of their direction; returns the first that is not. */
+/** Writes consecutive partners of one flow, from k on, as pairs of their direction; returns the first that is not. */
 // @ts-ignore: decorator
 @inline
 function writePairs(m: Match, batch: Batch, side: u32, shift: f64, k: u32, forward: bool): u32 {
@@ -139,7 +138,7 @@ function writePairs(m: Match, batch: Batch, side: u32, shift: f64, k: u32, forwa
   let f = m.found + (k << 4);
   let e = load<u32>(f);
   const id = load<u32>(e, 16);
-  // The TTL of the row is AFTER's, or BEFORE's.
+  // The row's TTL is AFTER's if the row is of AFTER, else BEFORE's.
   const lowerBit: u32 = side == 1 ? 30 : 31;
   const back = m.back;
   const base = forward ? m.base : -m.base;
@@ -151,7 +150,7 @@ function writePairs(m: Match, batch: Batch, side: u32, shift: f64, k: u32, forwa
     const entryTime = load<f64>(e, 8);
     const send = side == 1 ? entryTime : rowTime;
     const raw = side == 1 ? rowTime - entryTime : entryTime - rowTime;
-    // The clock that is corrected is AFTER's: by what it showed.
+    // The corrected clock is AFTER's: the correction is a function of its time.
     const d = raw - offset - slope * (send + raw - pivot);
     // A reverse packet's delay is counted in its own direction.
     const delay = forward ? d : -d - back;
@@ -181,7 +180,7 @@ function writePairs(m: Match, batch: Batch, side: u32, shift: f64, k: u32, forwa
   return k;
 }
 
-/** Adds the last n pairs of a direction, all of one flow, partners `from` on, to what is known of it. `waited`: they did where they were sent. */
+/** Adds the last n pairs of a direction, all of one flow, partners `from` on, to the flow. `waited`: their entries waited at the sending side. */
 // @ts-ignore: decorator
 @inline
 function countDelays(m: Match, stats: FlowStats, flow: Flow, forward: bool, from: u32, n: u32, waited: bool): void {
@@ -220,7 +219,7 @@ function countDelays(m: Match, stats: FlowStats, flow: Flow, forward: bool, from
   }
   for (; q < end; q += 8, h += 4, f += 16) {
     const delay = load<f64>(q);
-    // Without places they are in order among themselves: only where there are no others they are.
+    // Without positions they are ordered only among themselves: that suffices if the flow has no other pairs.
     const order = unplaced ? UNPLACED : settling ? load<u32>(f) : placeOf(load<u32>(f));
     const placed = !unplaced || matched == 0 || next == UNPLACED;
     const late = matched > 0 && <i32>(order - next) < 0;
@@ -238,11 +237,11 @@ function countDelays(m: Match, stats: FlowStats, flow: Flow, forward: bool, from
         more = moreOf(flow);
         sum = last - first;
         squares = sum * sum;
-        // The second delay's step is added below where it is of this call.
+        // The second delay's step is added below if it is of this call.
         more.jitter = flow.matched < 2 || more.apart > 0 ? 0 : abs<f64>(sum);
         more.negative = (first < 0 ? 1 : 0) + (last < 0 ? 1 : 0);
       } else if (matched >= 3) {
-        // Up to three follow from minimum, maximum and sum; from the fourth on they need buckets.
+        // Up to three delays follow from minimum, maximum and sum; from the fourth on they need buckets.
         if (matched == 3) {
           listAdd(stats, more, id, bucketOf(minimum - base));
           listAdd(stats, more, id, bucketOf(maximum - base));
@@ -261,7 +260,7 @@ function countDelays(m: Match, stats: FlowStats, flow: Flow, forward: bool, from
         last = delay;
         next = order;
       } else if (matched == 1) {
-        // The last one is the newest as sent; without a place it is only the other of the two.
+        // `last` is the newest in send order; without a position it is only the other of the two.
         if (placed) {
           jitter += abs<f64>(delay - last);
           first = delay;
@@ -297,7 +296,7 @@ function countDelays(m: Match, stats: FlowStats, flow: Flow, forward: bool, from
   flow.matched = matched;
 }
 
-/** Partners [from, to) that waited where they had arrived: copies of them may be behind them. */
+/** Marks partners [from, to) that waited at their destination: copies of them may follow. */
 function markArrived(m: Match, from: u32, to: u32): void {
   for (let k = from; k < to; k++) {
     const e = load<u32>(m.found + (k << 4));
@@ -305,7 +304,7 @@ function markArrived(m: Match, from: u32, to: u32): void {
   }
 }
 
-/** Leaves the orders of the partners [from, to), all of one flow, beside the pairs. */
+/** Writes the positions of the partners [from, to), all of one flow, next to the pairs. */
 // @ts-ignore: decorator
 @inline
 function keepOrders(m: Match, from: u32, to: u32): void {

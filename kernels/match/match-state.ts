@@ -1,4 +1,4 @@
-// What the matcher (kernels/match/match.ts) knows beside its flows: totals of either direction, intervals of send time, and the pairs of one call.
+// State of the matcher (kernels/match/match.ts) apart from its flows: totals of either direction, intervals of send time, and the pairs of one call.
 
 import { delayBlocksFree, delayBlocksNew } from "./delay-blocks";
 import { edgeSampleFree, edgeSampleNew } from "./edge-sample";
@@ -16,7 +16,7 @@ export class Total {
   extentMax: u32;
   pad: u32;
   extentSum: f64;
-  first: f64; //      sums are taken around the first delay, so they neither overflow nor cancel
+  first: f64; //      sums are relative to the first delay, so they neither overflow nor cancel
   sum: f64; //        of (d - first)
   squares: f64; //    of (d - first)^2
   minimum: f64;
@@ -34,10 +34,10 @@ export class Total {
 }
 export const TOTAL_BYTES: u32 = offsetof<Total>();
 export const HISTOGRAM: u32 = 16384;
-/** Place of bucket 0 in it. */
+/** Index of bucket 0 in it. */
 export const HISTOGRAM_MIDDLE: u32 = 8192;
 
-/** One interval of send time; there are only those that hold packets. */
+/** One interval of send time; only intervals with packets have a record. */
 @unmanaged
 export class Interval {
   matched: u32;
@@ -47,26 +47,26 @@ export class Interval {
   squares: f64;
   minimum: f64;
   maximum: f64;
-  index: f64; //      which one it is, from 0 on
-  ambiguous: u32; //  matched ones whose delay is not known
+  index: f64; //      number of the interval, from 0 on
+  ambiguous: u32; //  matched packets with unknown delay
   pad: u32;
 }
 export const INTERVAL_BYTES: u32 = offsetof<Interval>();
 
-/** Settings (window, epoch, epochStart, threshold, offset, slope, pivot, slack, now: a time before the first packet) are set by src/match/matcher.ts. */
+/** src/match/matcher.ts writes the settings: window, epoch, epochStart, threshold, offset, slope, pivot, slack, now (a time before the first packet). */
 @unmanaged
 export class Match {
   before: u32; //     Log of packets seen at BEFORE
-  after: u32; //      Log of packets seen at AFTER that found no partner
+  after: u32; //      Log of packets seen at AFTER without a partner
   stats: u32; //      FlowStats
   intervalCells: u32;
   intervals: u32; //  address of the interval records
   intervalCount: u32; // records in use
   intervalRoom: u32;
-  interval: u32; //   the last one asked for, and its time
+  interval: u32; //   the last one requested, and its time
   forward: u32; //    Total
   reverse: u32; //    Total
-  found: u32; //      partners found in this call: {entry u32, its place u32, row u32, the row's place u32}
+  found: u32; //      partners found in this call: {entry u32, its position u32, row u32, the row's position u32}
   foundCount: u32;
   pairs: u32; //      forward pairs of the last call, in columns of `rows`: see PAIR_*
   pairCount: u32;
@@ -80,7 +80,7 @@ export class Match {
   nextOrder: u32;
   ambiguous: u32;
   recent: u32; //     dense histogram of the current interval's forward delays, not yet in the cells and the total
-  recentLow: i32; //  buckets in use, from and to
+  recentLow: i32; //  range of buckets in use
   recentHigh: i32;
   intervalFrom: f64;
   intervalTo: f64;
@@ -92,68 +92,68 @@ export class Match {
   epochStart: f64; // time of the first interval's start
   slope: f64; //      clock correction: d - offset - slope * (time at AFTER - pivot)
   offset: f64;
-  back: f64; //       taken off delays of the other direction
+  back: f64; //       subtracted from delays of the other direction
   pivot: f64;
   ended: u32; //      bit 0: BEFORE has ended, bit 1: AFTER has
   touched: u32;
-  searches: u32; //   of the last call for AFTER
-  intervalSlots: u32; // hash table over 2 * intervalRoom: number of the record + 1, or 0
+  searches: u32; //   number of searches in the last call for AFTER
+  intervalSlots: u32; // hash table over 2 * intervalRoom: index of the record + 1, or 0
   firstSeen0: f64; // first and latest row of either side
   firstSeen1: f64;
   lastSeen0: f64;
   lastSeen1: f64;
-  fates: u32; //      Fates, where every packet is to be noted (kernels/match/fates.ts); otherwise 0
-  onlyBefore: f64; // judged to be lost, appeared
+  fates: u32; //      Fates if every packet is recorded (kernels/match/fates.ts), else 0
+  onlyBefore: f64; // classified as lost, appeared
   onlyAfter: f64;
   seen0: f64; //      rows of BEFORE
-  copied0: f64; //    rows of it beside a packet that comes from there and has its partner
+  copied0: f64; //    its rows that are copies, at the source, of a packet with a partner
   copied1: f64; //    the same of AFTER
   repeats: u32; //    Repeats
-  nat: u32; //        1: keys differ at the two points; flows are named by BEFORE's
-  mapped: u32; //     by number of a flow: number + 1 of the same flow as AFTER names it
+  nat: u32; //        1: keys differ at the two points; flows are named by their key at BEFORE
+  mapped: u32; //     by flow id: 1 + id of the same flow under AFTER's key
   mappedRoom: u32;
-  named: u32; //      by number of a flow as AFTER names it: number + 1 of it as BEFORE does
+  named: u32; //      by flow id under AFTER's key: 1 + its id under BEFORE's key
   namedRoom: u32;
   alone: u32; //      Table of packets without a partner (kernels/match/residue.ts)
-  odd: u32; //        pairs lately that were put off because their difference is far from all others
-  settling: u32; //   pairs are counted that were not found in the order of arrival: SETTLED or PLACES_UNKNOWN; otherwise 0
-  repeated0: u32; //  rows of either side that look like another one
+  odd: u32; //        recent pairs deferred because their difference is far from all others
+  settling: u32; //   SETTLED or PLACES_UNKNOWN while pairs are counted that were not found in arrival order, else 0
+  repeated0: u32; //  rows of either side that are identical to another one
   repeated1: u32;
   deferred: u32; //   Table of packets near the ends that are judged when all pairs are known (kernels/match/judge.ts)
   sample: u32; //     EdgeSample of forward pairs, and of the others
   backSample: u32;
   blocks: u32; //     DelayBlocks of forward pairs, and of the others
   backBlocks: u32;
-  ring: u32; //       the last pairs, for those that are late (kernels/match/send-order.ts)
+  ring: u32; //       the last pairs, for late ones (kernels/match/send-order.ts)
   ringNext: u32;
-  pieces: u32; //     where a clock was set (kernels/match/pieces.ts), and how many times
+  pieces: u32; //     clock steps (kernels/match/pieces.ts), and their number
   pieceCount: u32;
-  calm: u32; //       pairs since the last odd one, less those that made up for one
-  met: u32; //        packets that look like one before them
-  wentBack0: u32; //  1: the clock of either side was set back
-  wentBack1: u32;
-  slow: u32; //       pairs that were put off because others take less by far
-  final0: f64; //     the last row of either side: where its clock was set back, not the latest
+  calm: u32; //       pairs since the last odd one, minus those that cancelled one
+  met: u32; //        packets identical to an earlier one
+  wentBack0: u32; //  1: the clock of BEFORE was set back
+  wentBack1: u32; //  the same for AFTER
+  slow: u32; //       late pairs that were put off
+  final0: f64; //     the last row of either side: not the latest if its clock was set back
   final1: f64;
-  initial0: f64; //   the first row of either side: where its clock was set back, not the earliest; NaN before it
+  initial0: f64; //   the first row of either side: not the earliest if its clock was set back; NaN before it
   initial1: f64;
   opening: u32; //    the first pairs (kernels/match/opening.ts)
   opened: u32;
   openingLooks: u32;
-  regretted: u32; //  partners of this call that were put off after all (kernels/match/certain.ts)
+  regretted: u32; //  partners of this call that were deferred afterwards (kernels/match/certain.ts)
   expectUntil: f64; // up to this time differences are expected within these bounds
   expectLow: f64;
   expectHigh: f64;
-  gapLow: f64; //     but not between these
+  gapLow: f64; //     but not within this range
   gapHigh: f64;
-  pieceGuard: f64; // how far from its start a piece may begin
-  usual: f64; //      differences without offset, drift and pieces, of either direction
+  pieceGuard: f64; // uncertainty of the time at which a piece begins
+  usual: f64; //      usual differences without offset, drift and pieces, per direction
   backUsual: f64;
-  base: f64; //       delays from BEFORE to AFTER are this and what their buckets say, those of the other direction as much less: the clocks are apart by more than packets take
-  late: u32; //       Table of pairs of repeated packets that no other could be meant by (kernels/match/repeat-settled.ts)
+  base: f64; //       base of the buckets, if the clocks differ by more than any delay: a forward delay is base + bucket value, a reverse one bucket value - base
+  late: u32; //       Table of unambiguous pairs of repeated packets (kernels/match/repeat-settled.ts)
 }
 
-/** Pairs of repeated packets, with their places in the order of sending; and pairs without. */
+/** Pairs of repeated packets with their positions in the order of sending; and pairs without. */
 export const SETTLED: u32 = 1;
 export const PLACES_UNKNOWN: u32 = 2;
 
@@ -162,8 +162,8 @@ export const PAIR_SEND: u32 = 0; //    f64, time at BEFORE
 export const PAIR_RAW: u32 = 8; //     f64, difference of the timestamps
 export const PAIR_DELAY: u32 = 16; //  f64, corrected, in its own direction
 export const PAIR_BUCKET: u32 = 24; // i32
-export const PAIR_ORDER: u32 = 28; //  u32, place of the packet at BEFORE
-export const PAIR_FLOW: u32 = 32; //   u32, the flow's number | how its time to live changed << 30: 1 lower at AFTER, 2 higher
+export const PAIR_ORDER: u32 = 28; //  u32, position of the packet at BEFORE
+export const PAIR_FLOW: u32 = 32; //   u32, the flow's id | change of its TTL << 30: 1 lower at AFTER, 2 higher
 export const PAIR_BYTES: u32 = 36;
 
 export const OPENING_PAIRS: u32 = 512;
@@ -228,7 +228,7 @@ export function matchNew(stats: usize, intervalCells: usize, rows: u32): usize {
   return p;
 }
 
-/** Bytes of kernel memory the waiting packets take. */
+/** Bytes of kernel memory used for waiting packets. */
 export function matchTableBytes(p: usize): f64 {
   const m = changetype<Match>(p);
   return logBytes(m.before) + logBytes(m.after) + <f64>rowCount(changetype<Repeats>(m.repeats)) * ROW;

@@ -1,11 +1,11 @@
-// Exact matching of two streams of packets by digest within a time window; equal ones are put off (kernels/match/repeats.ts); with
-// everything that is known of each flow, each interval and each direction. The owner is src/match/matcher.ts.
+// Exact matching of two streams of packets by digest within a time window; identical packets are deferred (kernels/match/repeats.ts). Keeps results per flow,
+// interval and direction. The owner is src/match/matcher.ts.
 //
-// Packets wait in a log per side (kernels/match/waiting.ts); at its tail they are judged: lost, appeared, or outside the other capture's time.
-// Memory: rate x window entries of 32 bytes, and what kernels/flows/flow-records.ts keeps of each flow.
+// Packets wait in a log per side (kernels/match/waiting.ts); at its tail they are classified: lost, appeared, or outside the other capture's time. Memory: rate
+// x window entries of 32 bytes, and the records per flow of kernels/flows/flow-records.ts.
 //
-// A call takes some thousand rows through three loops: find the partners, bring the flows up to date, add up totals and intervals
-// (the last two in kernels/match/match-count.ts).
+// A call processes some thousand rows in three loops: find the partners, update the flows, add up totals and intervals (the last two in
+// kernels/match/match-count.ts).
 
 import { Batch } from "../decode/batch";
 import { flowOfRow, flowOfRun, likelyFlowOfRun, TOUCHED_AT_ONCE, touchRuns } from "../flows/flow-index";
@@ -24,14 +24,14 @@ import { placeOf } from "./send-order";
 import { ARRIVED, COPY, entryOf, EQUALS, Log, logAdapt, logPassed, logPlace, MATCHED, stateOf } from "./log";
 import { logAdd, logHas, logMarkCopies, logNext, logSearch, logTouch, logTouchNear, searchMatched, searchNumber, searchOthers } from "./waiting";
 
-/** Rows after which the logs see whether they have enough slots. */
+/** Rows after which the logs check whether they have enough slots. */
 const ADAPT_ROWS: u32 = 8192;
-/** Rows after which a timestamp that is ahead is known to be an outlier: twice as many as are read before it is decided (src/capture/timestamp-trust.ts). */
+/** Rows after which a timestamp that is ahead is known to be an outlier: twice as many as are read before that is decided (src/capture/timestamp-trust.ts). */
 const OUTLIER_ROWS: u32 = 2048;
 
 /**
- * Lets entries that are older than `until` leave the log of one side; the unmatched ones are judged. With them go those that are further ahead than the
- * window, at once where the clock was set back, else when so many have come after them that they are the outliers.
+ * Removes entries older than `until` from the log of one side, and judges the unmatched ones. Entries further ahead than the window are removed, too: at once
+ * if the clock was set back, otherwise when enough packets followed to show that they are outliers.
  */
 function retire(m: Match, log: Log, side: u32, until: f64, back: bool): void {
   const ahead = m.now + m.window;
@@ -51,7 +51,7 @@ function retire(m: Match, log: Log, side: u32, until: f64, back: bool): void {
   logPassed(log);
 }
 
-/** A partner was found for a row. */
+/** Records the partner found for a row. */
 // @ts-ignore: decorator
 @inline
 function take(m: Match, entry: u32, row: u32, other: Log, own: Log): void {
@@ -59,15 +59,15 @@ function take(m: Match, entry: u32, row: u32, other: Log, own: Log): void {
   const f = m.found + (k << 4);
   store<u32>(f, entry);
   store<u16>(entry, <u16>k, 22);
-  // Places among the rows of a side tell the order of sending.
+  // Positions among the rows of a side give the order of sending.
   store<u32>(f, logPlace(other, searchNumber), 4);
   store<u32>(f, row, 8);
   store<u32>(f, own.place + row, 12);
 }
 
 /**
- * The first loop, for rows [from, to) of BEFORE: `runs` are their keys (kernels/flows/key-runs.ts), `shift` is added to their times. Partners are left
- * in `found`.
+ * The first loop, for rows [from, to) of BEFORE: `runs` are their keys (kernels/flows/key-runs.ts), `shift` is added to their times. Writes partners to
+ * `found`.
  */
 function takeBefore(m: Match, batch: Batch, runs: usize, runCount: u32, from: u32, shift: f64): void {
   const before = changetype<Log>(m.before);
@@ -126,14 +126,14 @@ function takeBefore(m: Match, batch: Batch, runs: usize, runCount: u32, from: u3
   }
 }
 
-/** Rows of a call: of so many runs, or each with a key. */
+/** Returns the number of rows of a call, with keys as runs or one per row. */
 // @ts-ignore: decorator
 @inline
 function rowsOf(runs: usize, runCount: u32): u32 {
   return (runCount & KEY_PER_ROW) != 0 ? runCount & ~KEY_PER_ROW : load<u32>(runAt(runs, runCount - 1));
 }
 
-/** The same for AFTER. A packet that finds its partner is of the partner's flow: only the others are looked up. */
+/** The same for AFTER. A packet with a partner is of the partner's flow: only the others are looked up. */
 function takeAfter(m: Match, batch: Batch, runs: usize, runCount: u32, from: u32, shift: f64): void {
   const before = changetype<Log>(m.before);
   const after = changetype<Log>(m.after);
@@ -146,14 +146,14 @@ function takeAfter(m: Match, batch: Batch, runs: usize, runCount: u32, from: u32
   const capacity = batch.capacity;
   const to = from + rowsOf(runs, runCount);
   const perRow = (runCount & KEY_PER_ROW) != 0;
-  // Where packets come in order the slots are not needed.
+  // If packets come in order the slots are not needed.
   if (m.searches > (to - from) >> 4) m.touched = logTouch(before, digests + (from << 3), to - from);
   let searches: u32 = 0;
   let run: u32 = 0;
   for (let i = from; i < to; i++) {
     const time = load<f64>(times + (i << 3)) + shift;
     const digest = load<u64>(digests + (i << 3));
-    // Those that are repeated no longer wait in the log: it does not find them.
+    // Repeated packets do not wait in the log: this search does not find them.
     let found = logNext(before, digest, time, window);
     let group: u32 = 0;
     if (found == 0) {
@@ -198,8 +198,8 @@ function takeAfter(m: Match, batch: Batch, runs: usize, runCount: u32, from: u32
 }
 
 /**
- * Takes the rows of a batch of one side from `from` on, with their keys in `runs`; `shift` is added to their times. AFTER's rows may have a key each,
- * but not where keys differ at the two points.
+ * Processes the rows of a batch of one side from `from` on, with their keys in `runs`; `shift` is added to their times. AFTER's rows may have a key each,
+ * unless keys differ at the two points.
  */
 export function matchRows(p: usize, b: usize, runs: usize, runCount: u32, side: u32, from: u32, shift: f64): void {
   const m = changetype<Match>(p);
@@ -247,7 +247,7 @@ export function matchRows(p: usize, b: usize, runs: usize, runCount: u32, side: 
     logAdapt(before);
     logAdapt(after);
   }
-  // The clock was set back by far: waiting until it shows that time again would keep packets for ever.
+  // The clock was set back by far: waiting until it shows that time again would keep packets too long.
   const back = maximum < m.now - 4 * m.window;
   m.now = back ? maximum : max<f64>(m.now, maximum);
   retire(m, before, 0, m.now - m.window - m.slack, back);
@@ -255,7 +255,7 @@ export function matchRows(p: usize, b: usize, runs: usize, runCount: u32, side: 
   if (rowCount(changetype<Repeats>(m.repeats)) > MOST_ROWS) settleRepeats(m);
 }
 
-/** Both captures have ended: everything that still waits is judged. */
+/** Both captures have ended: judges everything that still waits. */
 export function matchFinish(p: usize): void {
   const m = changetype<Match>(p);
   m.ended = 3;
@@ -266,7 +266,7 @@ export function matchFinish(p: usize): void {
   settleRecent(m);
 }
 
-/** `last`: the side's last time; -Infinity where it had none. */
+/** `last`: the side's last time; -Infinity if it has none. */
 export function matchEnd(p: usize, side: u32, last: f64): void {
   const m = changetype<Match>(p);
   m.ended |= side == 0 ? 1 : 2;
@@ -274,21 +274,21 @@ export function matchEnd(p: usize, side: u32, last: f64): void {
   else m.lastSeen1 = max<f64>(m.lastSeen1, last);
 }
 
-/** Before the first rows: buckets of delays are of what they are above `base` (below it in the other direction). */
+/** Call before the first rows: buckets count delays relative to `base` (its negative in the other direction). */
 export function matchBase(p: usize, base: f64): void {
   const m = changetype<Match>(p);
   m.base = base;
   changetype<FlowStats>(m.stats).base = base;
 }
 
-// What the TypeScript side reads: addresses and counts.
+// Addresses and counts for the TypeScript side.
 export function matchPairs(p: usize, direction: u32): usize {
   return direction == 1 ? changetype<Match>(p).pairs : changetype<Match>(p).backPairs;
 }
 export function matchPairCount(p: usize, direction: u32): u32 {
   return direction == 1 ? changetype<Match>(p).pairCount : changetype<Match>(p).backPairCount;
 }
-/** direction 1: before -> after; 2: the other. */
+/** direction 1: BEFORE to AFTER; 2: the other. */
 export function matchTotal(p: usize, direction: u32): usize {
   const m = changetype<Match>(p);
   settleRecent(m);

@@ -1,9 +1,9 @@
-// Mirror ports: a capture has packets twice, one beside the other, where they come from. Nobody has sent them twice, so a copy without a partner is no loss. Some
-// mirrors give every packet twice (what comes in and what goes out), some only those of one port or VLAN.
+// Mirror ports: a capture contains packets twice, right behind each other, at their source. They were sent only once, so a copy without a partner is not lost.
+// Some mirrors copy every packet (what comes in and what goes out), some only those of one port or VLAN.
 //
-// Test, whatever the share: packets that were sent twice arrive twice but for loss; of packets that a mirror has doubled one arrives, as of all others. Where what arrives took,
-// from the second on, as long as others did, and longer from the first on, the first ones were lost and sent again: no mirror. A capture that has nearly every packet
-// twice is mirrored, also where the other one is.
+// Test, whatever the share of copies: a packet that was sent twice arrives twice unless lost; of a packet that a mirror copied one arrives, as of all others.
+// If the delay of the arriving one is usual counted from the second copy, and longer from the first, then the first was lost and retransmitted: no mirror. A
+// capture with nearly every packet twice is mirrored, even if the other one is, too.
 
 import { directionOf, Flow, flowIn, flowSegments, faultsOf, FlowStats } from "../flows/flow-records";
 import { FATE_DUPLICATE, FATE_MIRRORED, noteAlone } from "./fates";
@@ -13,28 +13,28 @@ import { boundsAt, meanApart, TWICE } from "./repeat-fit";
 import { at, loadGroup, n0, n1, rows0, rows1 } from "./repeat-rows";
 import { groupOf, Repeats, rowOf } from "./repeats";
 
-/** A mirror's copy is closer to its packet than the next packet is. */
+/** The distance of a mirror's copy from its packet is at most this share of the distance to the next packet. */
 const CLOSER: f64 = 0.5;
-/** Packets that are twice, at least, of a mirrored capture. */
+/** Minimum number of doubled packets in a mirrored capture. */
 const LEAST_TWICE: f64 = 16;
-/** A capture where this share of the packets is there twice is mirrored. */
+/** A capture with this share of packets twice is mirrored. */
 export const MOST_OF: f64 = 0.8;
-/** Of packets that are twice, the share that arrives once is above this, and above so many times what loss makes of packets that were sent twice. */
+/** For a mirror, the share of doubled packets that arrive once must exceed this, and TIMES_LOSS times what loss explains for packets that were sent twice. */
 const LEAST_ONCE: f64 = 0.1;
 const TIMES_LOSS: f64 = 3;
-/** However high the loss. */
+/** Sufficient share, however high the loss. */
 const SURELY_ONCE: f64 = 0.95;
-/** Standard errors that the lateness of packets sent again is apart from none. */
+/** Minimum lateness of retransmitted packets, in standard errors. */
 const ERRORS: f64 = 4;
-/** Fewer packets do not show how many are lost. */
+/** Fewer packets do not show the loss. */
 const FEW: f64 = 64;
-/** In place of a partner: a copy, which is none of the packets that are paired or judged. */
+/** Stored as partner: a mirror's copy, which is neither paired nor judged. */
 const MIRRORED: u32 = 0xffffffff;
 
-/** Bit 0: of packets that come from BEFORE, BEFORE has copies; bit 1: the same of AFTER. */
+/** Bit 0: BEFORE has copies of packets sent from its side; bit 1: the same for AFTER. */
 let sides: u32 = 0;
 
-/** Copies of packets where they come from are a mirror's. */
+/** Returns whether copies at the source are a mirror's. */
 export function isMirrored(side: u32): bool {
   return ((sides >> side) & 1) != 0;
 }
@@ -43,7 +43,7 @@ function flowOf(m: Match): Flow {
   return flowIn(flowSegments(changetype<FlowStats>(m.stats)), at(n0 > 0 ? rows0 : rows1, 0).flow);
 }
 
-/** The side that the digest's packets come from; of flows of which every packet is there twice none was paired yet, and their first difference tells. */
+/** Returns the side where the digest's packets are sent; if every packet of a flow occurs twice none was paired yet, and the first difference decides. */
 function sourceOf(m: Match): u32 {
   const direction = directionOf(flowOf(m));
   if (direction != 0) return direction == 2 ? 1 : 0;
@@ -51,7 +51,7 @@ function sourceOf(m: Match): u32 {
   return at(rows1, 0).time - at(rows0, 0).time >= m.threshold ? 0 : 1;
 }
 
-/** Packets of the digest are at one point twice, one beside the other, and further from the next ones. */
+/** Returns whether the digest's packets at one point come in twos, right behind each other and further from the next ones. */
 function isInTwos(side: u32): bool {
   const rows = side == 0 ? rows0 : rows1;
   const n = side == 0 ? n0 : n1;
@@ -67,13 +67,13 @@ function isInTwos(side: u32): bool {
   return within / <f64>(n >> 1) <= (CLOSER * between) / <f64>((n >> 1) - 1);
 }
 
-// Of digests that are twice where they come from and of which one has arrived, by that side: how many, by how much they took longer from the first on than others did, its square,
-// and how far the two are apart.
+// Digests that occur twice at the source and arrived once, by source side: their number, the excess delay counted from the first copy, its square, and the
+// distance of the two copies.
 const once = new StaticArray<f64>(2);
 const late = new StaticArray<f64>(2);
 const lateSquares = new StaticArray<f64>(2);
 const gaps = new StaticArray<f64>(2);
-// Those of which several have arrived, or none.
+// Those that arrived several times, or not at all.
 const more = new StaticArray<f64>(2);
 const gone = new StaticArray<f64>(2);
 
@@ -90,7 +90,7 @@ function countOnce(m: Match, source: u32): void {
   gaps[source] += at(rows, 1).time - at(rows, 0).time;
 }
 
-/** It is the second that arrived, as far as their number shows it. */
+/** Returns whether the second copy is the one that arrived, as far as their number shows it. */
 function areSentAgain(source: u32): bool {
   const n = once[source];
   if (n == 0) return false;
@@ -100,16 +100,16 @@ function areSentAgain(source: u32): bool {
   return mean > half && half > ERRORS * error;
 }
 
-/** The share that arrives once of packets that were sent twice, by the loss of the others; of `all` that are twice, `gone` did not arrive. */
+/** Returns the share that arrives once of packets sent twice, from the loss of the others; of `all` doubled packets, `gone` did not arrive. */
 function onceByLoss(m: Match, source: u32, gone: f64, all: f64): f64 {
   const matched = <f64>changetype<Total>(source == 1 ? m.reverse : m.forward).matched;
   const alone = source == 1 ? m.onlyAfter : m.onlyBefore;
-  // Of packets sent twice both are lost.
+  // Of packets sent twice, both are lost.
   const loss = matched + alone < FEW ? Math.sqrt(gone / all) : alone / (matched + alone);
   return (2 * loss) / (1 + loss);
 }
 
-/** Before anything is paired: which sides have copies of a mirror. */
+/** Finds which sides have copies of a mirror, before anything is paired. */
 export function findMirrors(m: Match, r: Repeats): void {
   for (let source: u32 = 0; source < 2; source++) {
     once[source] = 0;
@@ -151,13 +151,13 @@ export function findMirrors(m: Match, r: Repeats): void {
   }
 }
 
-/** No more than a packet and its copy lie beside each other: else which of them are copies cannot be known. */
+/** Returns whether at most a packet and its copy are right behind each other: otherwise which of them are copies is unknown. */
 function isClear(rows: u32, n: u32): bool {
   for (let i: u32 = 2; i < n; i++) if (at(rows, i).time - at(rows, i - 2).time <= TWICE) return false;
   return true;
 }
 
-/** Takes a mirror's copies at one side out of what is paired and judged. */
+/** Hides a mirror's copies at one side from pairing and judging. */
 function hideCopies(side: u32): void {
   const rows = side == 0 ? rows0 : rows1;
   const n = side == 0 ? n0 : n1;
@@ -168,7 +168,7 @@ function hideCopies(side: u32): void {
   }
 }
 
-/** Where packets come from; where that is not known yet, at either side. */
+/** Hides copies at the source; if the source is not known yet, at both sides. */
 export function hideMirrored(m: Match, r: Repeats): void {
   if (sides == 0) return;
   for (let number: u32 = 1; number <= r.count; number++) {
@@ -180,7 +180,7 @@ export function hideMirrored(m: Match, r: Repeats): void {
   }
 }
 
-/** When the others are paired: copies where packets come from are the mirror's, copies where they arrive are duplicates. */
+/** Counts copies after the others were paired: at the source they are the mirror's, at the destination duplicates. */
 export function countMirrored(m: Match, r: Repeats): void {
   if (sides == 0) return;
   for (let number: u32 = 1; number <= r.count; number++) {

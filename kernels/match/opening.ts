@@ -1,16 +1,16 @@
-// The first pairs: they are taken before anything shows how long packets take, so there may be false ones among them (a packet, and an equal one that
-// was sent before or after it). A pair is marked where a packet like it is met again; what that means is decided by src/compare/opening.ts, and another
-// pass over the captures expects differences of the timestamps as the others have shown them.
+// The first pairs: they are found before the usual delay is known, so some may be false (a packet, and an identical one sent earlier or later). A pair is
+// marked if an identical packet is seen again; src/compare/opening.ts decides what that means, and another pass over the captures expects the differences that
+// the others showed.
 //
 //   pair: digest u64 | time at BEFORE f64 | difference of the timestamps (after - before) f64 | met again u32 | flow u32
 
 import { Batch } from "../decode/batch";
 import { Match, OPENING_PAIR, OPENING_PAIRS } from "./match-state";
 
-/** Packets that are looked for among them at most: copies may be many. */
+/** Maximum number of searches among them: copies may be many. */
 const MAX_LOOKS: u32 = 4096;
 
-/** The partners found in a call. */
+/** Records the partners found in a call. */
 export function openingTake(m: Match, batch: Batch, side: u32, shift: f64): void {
   const n = min<u32>(m.foundCount, OPENING_PAIRS - m.opened);
   for (let k: u32 = 0; k < n; k++) {
@@ -26,7 +26,7 @@ export function openingTake(m: Match, batch: Batch, side: u32, shift: f64): void
   }
 }
 
-/** A packet like one that has its partner. */
+/** Marks pairs of packets identical to this one. */
 export function openingMeet(m: Match, digest: u64): void {
   if (m.openingLooks == MAX_LOOKS) return;
   m.openingLooks++;

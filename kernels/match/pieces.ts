@@ -1,6 +1,6 @@
-// A clock that was set: from some time on, more or less is taken off the differences. Pieces are by time at BEFORE, which goes on where AFTER's clock
-// goes back. Where a piece begins is known as near as the envelope of the differences shows (src/clock/steps.ts): around it a packet is of the piece that
-// makes its delay the more usual one.
+// Clock steps: from some time on a different value is subtracted from the differences. Pieces are by time at BEFORE, which advances even if AFTER's clock goes
+// back. The start of a piece is known only as precisely as the envelope of the differences shows (src/clock/steps.ts): near it a packet belongs to the piece
+// that makes its delay the more usual one.
 //
 //   piece: from f64 | more than before the first piece f64
 
@@ -9,7 +9,7 @@ import { Match, PAIR_BUCKET, PAIR_DELAY, PAIR_RAW } from "./match-state";
 
 const PIECE: u32 = 16;
 
-/** The last n pairs of a direction lose what the clock was set by. */
+/** Subtracts the clock steps from the last n pairs of a direction. */
 export function correctPieces(m: Match, forward: bool, n: u32): void {
   const pairs = forward ? m.pairs : m.backPairs;
   const rows = m.rows;
@@ -24,7 +24,7 @@ export function correctPieces(m: Match, forward: bool, n: u32): void {
   }
 }
 
-/** Of a packet that was at BEFORE at `send`: its piece, or that and the one before it. */
+/** For a packet that passed BEFORE at `send`: its piece, or that and the previous one. */
 let pieceOwn: f64 = 0;
 let pieceBefore: f64 = 0;
 
@@ -33,7 +33,7 @@ function findPieces(m: Match, send: f64): void {
   let from: f64 = 0;
   while (k > 0) {
     from = load<f64>(m.pieces + (k - 1) * PIECE);
-    // Pieces that may have begun: the first one behind the packet that is not far from it is looked at, too.
+    // Pieces that may have begun: includes the first one after the packet if it is not far away.
     if (from <= send + m.pieceGuard) break;
     k--;
   }
@@ -41,7 +41,7 @@ function findPieces(m: Match, send: f64): void {
   pieceBefore = k == 0 || send - from > m.pieceGuard ? pieceOwn : k > 1 ? load<f64>(m.pieces + (k - 2) * PIECE, 8) : 0;
 }
 
-/** What may be taken off a difference of a packet that was at BEFORE at `send`, besides the line: at least, or at most. */
+/** Bounds of what may be subtracted from the difference of a packet that passed BEFORE at `send`, in addition to the line. */
 export function pieceAtLeast(m: Match, send: f64): f64 {
   findPieces(m, send);
   return min<f64>(pieceOwn, pieceBefore);
@@ -51,7 +51,7 @@ export function pieceAtMost(m: Match, send: f64): f64 {
   return max<f64>(pieceOwn, pieceBefore);
 }
 
-/** What is taken off a difference of a packet that was at BEFORE at `send`, besides the line. */
+/** Returns what is subtracted from the difference of a packet that passed BEFORE at `send`, in addition to the line. */
 export function pieceAt(m: Match, send: f64, raw: f64, forward: bool): f64 {
   if (m.pieceCount == 0) return 0;
   findPieces(m, send);
@@ -61,7 +61,7 @@ export function pieceAt(m: Match, send: f64, raw: f64, forward: bool): f64 {
   return abs<f64>(d - pieceOwn - usual) < abs<f64>(d - pieceBefore - usual) ? pieceOwn : pieceBefore;
 }
 
-/** When the piece of a packet that was at BEFORE at `send` ends; Infinity for the last one. */
+/** Returns when the piece of a packet that passed BEFORE at `send` ends; Infinity for the last one. */
 export function pieceEnd(m: Match, send: f64): f64 {
   for (let k: u32 = 0; k < m.pieceCount; k++) {
     const from = load<f64>(m.pieces + k * PIECE);
@@ -70,7 +70,7 @@ export function pieceEnd(m: Match, send: f64): f64 {
   return Infinity;
 }
 
-/** Room for n pieces, which the owner writes. */
+/** Allocates n pieces, which the owner writes. */
 export function matchPieces(p: usize, n: u32): usize {
   const m = changetype<Match>(p);
   m.pieces = <u32>heap.alloc(max<u32>(1, n) * PIECE);

@@ -1,5 +1,5 @@
-// Which rows of a repeated digest are one packet: in order, and only where the difference of their times fits what packets around them took
-// (kernels/match/delay-blocks.ts). First within what is usual there, then, among those that are left, within what occurs, then further out. Linear in the
+// Decides which rows of a repeated digest are one packet: in order, and only if the difference of their times fits the delays around them
+// (kernels/match/delay-blocks.ts). First within the usual range, then, among the remaining ones, within the range that occurs, then further out. Linear in the
 // rows of a digest.
 
 import { Flow, moreOf } from "../flows/flow-records";
@@ -9,38 +9,38 @@ import { pieceAtLeast, pieceAtMost, pieceEnd } from "./pieces";
 import { at, n0, n1, rows0, rows1 } from "./repeat-rows";
 import { Repeat } from "./repeats";
 
-/** Fewer pairs do not show how long packets take. */
+/** Fewer pairs do not show the usual delay. */
 const ENOUGH: u32 = 8;
-// How well a pair fits: within what is usual around it, within what occurs, or further out than anything else.
+// How well a pair fits: within the usual range around it, within the range that occurs, or further out than anything else.
 const FAR_OUT: u32 = 0;
 const OCCURS: u32 = 1;
 const USUAL: u32 = 2;
-/** How far the next packets lie beyond those that were seen, as a share of their width by their number. */
+/** Expected excess of later packets beyond the range seen, as a share of its width divided by the number of packets. */
 const BEYOND: f64 = 4;
-/** A packet's partner is no further from what others took than so many widths of it, and so many ns. */
+/** Maximum distance of a packet's partner from the delays of the others, in widths and in ns. */
 const FAR: f64 = 2;
 const FAR_AT_LEAST: f64 = 1000000;
 /** Most captures have microsecond timestamps. */
 const RESOLUTION: f64 = 2000;
-/** Partners whose delays differ by less than this part of them are as good as one. */
+/** Partners whose delays differ by less than this share are equivalent. */
 const ALIKE: f64 = 0.02;
-/** So many neighbours that would do make a pair ambiguous, however alike; and so many are looked at. */
+/** This many possible neighbours make a pair ambiguous, however alike; at most LOOKED_AT are examined. */
 const NEIGHBOURS: u32 = 8;
 const LOOKED_AT: u32 = 32;
-/** Two rows of one point that are one packet seen twice there. */
+/** Maximum time between two rows of one point that are one packet seen twice there. */
 export const TWICE: f64 = 1000000;
 
-// What a packet sent at a time may take, as differences of the timestamps (after - before).
+// Possible delays of a packet sent at a time, as differences of the timestamps (after - before).
 let usualLow: f64 = 0;
 let usualHigh: f64 = 0;
 export let low: f64 = 0;
 export let high: f64 = 0;
 export let farLow: f64 = 0;
 export let farHigh: f64 = 0;
-/** What packets around that time took on average. */
+/** Mean difference of packets around that time. */
 export let meanApart: f64 = 0;
 
-/** Sets the bounds for a packet of `flow` that was sent at `time`, in a direction that has pairs. */
+/** Sets the bounds for a packet of `flow` that was sent at `time`, in a direction with pairs. */
 export function boundsAt(m: Match, flow: Flow, reverse: bool, time: f64): void {
   const total = changetype<Total>(reverse ? m.reverse : m.forward);
   let count: f64 = <f64>total.matched;
@@ -60,13 +60,13 @@ export function boundsAt(m: Match, flow: Flow, reverse: bool, time: f64): void {
   const far = FAR * (most - least) + FAR_AT_LEAST;
   const furthestLeast = least - far;
   const furthestMost = most + far;
-  // Of so many, some lie beyond what was seen.
+  // Among this many packets, some are beyond the range seen.
   const beyond = (BEYOND * (most - least)) / count;
   const spread = 3 * Math.sqrt(max<f64>(0, squares)) + RESOLUTION;
   let usualLeast = max<f64>(least - beyond, mean - spread) - RESOLUTION;
   let usualMost = min<f64>(most + beyond, mean + spread) + RESOLUTION;
   if (flow.matched >= ENOUGH) {
-    // Its own packets say more, as far as they agree with those around.
+    // The flow's own packets say more, as far as they agree with those around.
     const more = moreOf(flow);
     const width = (more.maximum - more.minimum) / 2 + RESOLUTION;
     const from = max<f64>(least, more.minimum - width);
@@ -83,7 +83,7 @@ export function boundsAt(m: Match, flow: Flow, reverse: bool, time: f64): void {
     }
   }
   const width = (most - least) / 2 + RESOLUTION;
-  // The line is by time at AFTER, which the difference itself is a part of.
+  // The line is by time at AFTER, which depends on the difference itself.
   const base = m.offset + m.slope * (time - m.pivot) - (reverse ? m.back : 0);
   const from = (base + pieceAtLeast(m, time)) / (1 - m.slope);
   const to = (base + pieceAtMost(m, time)) / (1 - m.slope);
@@ -96,10 +96,10 @@ export function boundsAt(m: Match, flow: Flow, reverse: bool, time: f64): void {
   usualHigh = reverse ? to - usualLeast : to + usualMost;
 }
 
-/** Pairs rows of the digest that have no partner, in order; returns how many pairs that makes. */
+/** Pairs unpaired rows of the digest, in order; returns the number of pairs. */
 function pairInOrder(m: Match, flow: Flow, reverse: bool, fit: u32): u32 {
   let pairs: u32 = 0;
-  // Behind a clock that was set back rows of AFTER come before those they were sent after: each time between two steps has an order of its own.
+  // After a backward clock step rows of AFTER come before those they were sent after: the time between two steps has an order of its own.
   for (let from: u32 = 0; from < n0; ) {
     const until = pieceEnd(m, at(rows0, from).time);
     let to = from + 1;
@@ -127,7 +127,7 @@ function pairBetween(m: Match, flow: Flow, reverse: bool, fit: u32, from: u32, t
     const b = at(rows0, i);
     const least = fit == USUAL ? usualLow : fit == OCCURS ? low : farLow;
     if (a.time - b.time < least) continue;
-    // Numbers of rows of the digest, and how well they fit.
+    // Indices of rows of the digest, and how well they fit.
     b.partner = ((j + 1) << 2) | fit;
     a.partner = ((i + 1) << 2) | fit;
     i++;
@@ -147,7 +147,7 @@ export function pairAll(m: Match, flow: Flow, reverse: bool): u32 {
   return usual + others + pairInOrder(m, flow, reverse, FAR_OUT);
 }
 
-/** Where nothing else shows how long packets take: first in, first out, within the window. */
+/** Without other evidence of the delay: first in, first out, within the window. */
 export function pairFirstIn(m: Match): void {
   let i: u32 = 0;
   for (let j: u32 = 0; j < n1; j++) {
@@ -161,7 +161,7 @@ export function pairFirstIn(m: Match): void {
   }
 }
 
-// What pairs of a capture of nothing but equal packets take that are paired first in, first out, by direction.
+// Captures of nothing but identical packets: range of the delays if they are paired first in, first out, per direction.
 const shownLeast = new StaticArray<f64>(2);
 const shownMost = new StaticArray<f64>(2);
 
@@ -176,7 +176,7 @@ function wayOf(m: Match, apart: f64): u32 {
   return apart >= m.threshold ? 0 : 1;
 }
 
-/** Of the digest's packets, where as many arrived as were sent. */
+/** Adds the digest's packets, if as many arrived as were sent. */
 export function showFirstIn(m: Match): void {
   if (n0 != n1) return;
   pairFirstIn(m);
@@ -191,7 +191,7 @@ export function showFirstIn(m: Match): void {
   unpair();
 }
 
-/** In such a capture another row could as well be the partner, unless equal packets are further apart than what they take differs by. */
+/** Returns whether, in such a capture, another row could be the partner: unless identical packets are further apart than their delays differ. */
 export function rivalsFirstIn(m: Match, i: u32, j: u32): bool {
   if (n0 != n1) return true;
   const apart = at(rows1, j).time - at(rows0, i).time;
@@ -208,8 +208,8 @@ export function rivalsFirstIn(m: Match, i: u32, j: u32): bool {
 }
 
 /**
- * Another row could as well be the partner: at a difference that fits as well, or at one that fits less well where it has no partner itself, and unlike the
- * one that was taken.
+ * Returns whether another row could equally be the partner: with a difference that fits as well, or with one that fits less well if it has no partner itself
+ * and differs from the one that was taken.
  */
 export function rivals(m: Match, flow: Flow, reverse: bool, i: u32, j: u32): bool {
   const b = at(rows0, i);
@@ -223,7 +223,7 @@ export function rivals(m: Match, flow: Flow, reverse: bool, i: u32, j: u32): boo
     if (isOfNoKind(reverse ? m.backBlocks : m.blocks, b.time, reverse ? -d - m.back : d)) return true;
   }
   boundsAt(m, flow, reverse, b.time);
-  // Differences include what the clocks are apart: what packets take differs by no more than it does.
+  // Differences include the clock offset: delays vary by no more than their range.
   const alike = ALIKE * min<f64>(abs<f64>(apart), high - low) + RESOLUTION / 2;
   if (fit == OCCURS) {
     usualLow = low;
@@ -236,8 +236,8 @@ export function rivals(m: Match, flow: Flow, reverse: bool, i: u32, j: u32): boo
   );
 }
 /**
- * Among the neighbours of row `own`, whose partner is `mate` of the other point. Where packets arrive, those without a partner that come behind it by no more than `copies` are
- * copies of it: the first is the packet.
+ * Searches the neighbours of row `own`, whose partner is `mate` of the other point. At the destination, unpaired rows that follow within `copies` are copies:
+ * the first is the packet.
  */
 function rivalOf(rows: u32, others: u32, n: u32, own: u32, mate: u32, sign: f64, alike: f64, copies: f64): bool {
   const time = at(others, mate).time;
@@ -263,11 +263,11 @@ function rivalOf(rows: u32, others: u32, n: u32, own: u32, mate: u32, sign: f64,
 // @ts-ignore: decorator
 @inline
 function isRival(row: Repeat, apart: f64): bool {
-  // One that is paired further out than usual may have its partner exchanged.
+  // A row paired further out than usual may be swapped with this one.
   return row.partner == 0 || (row.partner & 3) != USUAL || (apart >= usualLow && apart <= usualHigh);
 }
 
-/** With the partners of `own` and row k exchanged, `own` has another delay, which is as likely as that of k is now. */
+/** With the partners of `own` and row k swapped, `own` has another delay, which is as likely as that of k is now. */
 function isUnlike(rows: u32, others: u32, k: u32, own: u32, sign: f64, apart: f64, alike: f64): bool {
   const partner = at(rows, k).partner;
   if (partner == 0) return false;

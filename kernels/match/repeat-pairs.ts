@@ -1,8 +1,8 @@
-// Pairs among equal packets (kernels/match/repeats.ts), when the others have shown how long packets take: in order, and only where the
-// difference of their times fits what packets of that flow or interval took. First within what is usual there, then, among those that are left, within
-// what occurs. A pair that has a rival is ambiguous: it is counted, but its delay is not.
+// Pairs identical packets (kernels/match/repeats.ts) after the others have shown the usual delay: in order, and only if the difference of their times fits the
+// packets of that flow or interval. First within the usual range, then, among the remaining ones, within the range that occurs. A pair with a rival is
+// ambiguous: it is counted, but without its delay.
 //
-// Linear in the packets of a digest, but for putting them in order.
+// Linear in the packets of a digest, except for sorting them.
 
 import { directionOf, faultsOf, Flow, flowIn, flowSegments, FlowStats, statsCount } from "../flows/flow-records";
 import { noteAmbiguous } from "./fates";
@@ -21,7 +21,7 @@ import { AGAIN, COPY } from "./log";
 /** Fewer pairs do not show that one is too early. */
 const FEW: u32 = 16;
 
-/** A pair whose delay is not known for certain: matched, but no more. */
+/** Counts a pair whose delay is uncertain: as matched, but without its delay. */
 function countAmbiguous(m: Match, flow: Flow, b: Repeat, a: Repeat): void {
   const apart = a.time - b.time;
   if (m.nat != 0) rename(m, <u32>changetype<usize>(a), b.flow);
@@ -33,12 +33,12 @@ function countAmbiguous(m: Match, flow: Flow, b: Repeat, a: Repeat): void {
   changetype<Interval>(m.intervals + intervalAt(m, b.time) * INTERVAL_BYTES).ambiguous++;
 }
 
-/** Others with the digest found their partners at once. */
+/** Returns whether other packets with the digest were matched immediately. */
 function wasMet(): bool {
   return (n0 > 0 && (at(rows0, 0).state & AGAIN) != 0) || (n1 > 0 && (at(rows1, 0).state & AGAIN) != 0);
 }
 
-/** One at either point, or with its copies where it arrives: no other can be meant. */
+/** Returns whether there is one at each point, possibly with copies at the destination: then no other partner is possible. */
 function isAlone(m: Match): bool {
   if (wasMet()) return false;
   if (n0 == 0 || n1 == 0 || abs<f64>(at(rows1, 0).time - at(rows0, 0).time) > m.window) return false;
@@ -47,14 +47,14 @@ function isAlone(m: Match): bool {
   return back ? at(rows0, n0 - 1).time - at(rows0, 0).time <= TWICE : at(rows1, n1 - 1).time - at(rows1, 0).time <= TWICE;
 }
 
-/** Not only put off because its difference is odd, and no copies. */
+/** Returns whether the digest really occurs again: not only deferred because of an odd difference, and not only copies. */
 function comesAgain(): bool {
   return wasMet() || (n0 > 1 && at(rows0, n0 - 1).time - at(rows0, 0).time > TWICE) || (n1 > 1 && at(rows1, n1 - 1).time - at(rows1, 0).time > TWICE);
 }
 
 /**
- * Earlier by far than others took, which packets are not. Or later by far, where the packet that arrived may have been sent behind the end of the other capture if it took what others
- * did, or the one that was sent may have arrived before the other capture began: it may be another one than the one that was sent.
+ * Returns whether the pair is much earlier than the others, which packets are not; or much later, if with a usual delay the packet that arrived may have been sent
+ * after the end of the other capture, or the one that was sent may have arrived before the other capture began: then it may be a different packet than the one sent.
  */
 function isUnlikely(m: Match): bool {
   const flow = flowIn(flowSegments(changetype<FlowStats>(m.stats)), at(rows0, 0).flow);
@@ -68,11 +68,11 @@ function isUnlikely(m: Match): bool {
   return apart < farLow || (apart > farHigh && (arrived - low > m.lastSeen0 || sent + low < m.firstSeen1));
 }
 
-// Pairs that are unlikely: {row of BEFORE, row of AFTER, how far the differences of two packets may be apart f64}.
+// Unlikely pairs: {row of BEFORE, row of AFTER, maximum distance of the differences of two packets f64}.
 let unlikely: u32 = 0;
 let unlikelyCount: u32 = 0;
 let unlikelyRoom: u32 = 64;
-/** So many of them on either side are asked whether they agree. */
+/** Number of unlikely pairs on either side that are compared. */
 const ASKED: u32 = 1024;
 
 /** Rows i of both points. */
@@ -92,7 +92,7 @@ function unlikelyRow(i: u32, side: u32): Repeat {
   return changetype<Repeat>(<usize>load<u32>(unlikely + (i << 4) + (side << 2)));
 }
 
-/** Behind all other pairs at both points, or before them, but where the clock of a point was set back there. */
+/** Returns whether the pair is after all others at both points, or before them; a point whose clock was set back does not show it. */
 function isOutside(m: Match, i: u32): bool {
   const before = unlikelyRow(i, 0).time;
   const after = unlikelyRow(i, 1).time;
@@ -102,7 +102,7 @@ function isOutside(m: Match, i: u32): bool {
   return last || first;
 }
 
-// A bit for each flow: some of its packets come again.
+// One bit per flow: it has repeated packets.
 let again: u32 = 0;
 
 // @ts-ignore: decorator
@@ -114,7 +114,7 @@ function noteAgain(flow: u32): void {
   store<u8>(again + (flow >> 3), <u8>(<u32>load<u8>(again + (flow >> 3)) | (<u32>1 << (flow & 7))));
 }
 
-/** Packet pairs i and k show the same step of a clock: those of a flow with packets that come again at a steady pace agree, too, but lie among others. */
+/** Returns whether pairs i and k show the same clock step. Pairs of repeated packets at a steady pace agree, too, but lie among other pairs. */
 function agree(m: Match, i: u32, k: u32): bool {
   const apart = unlikelyRow(i, 1).time - unlikelyRow(i, 0).time;
   if (i == k || abs<f64>(unlikelyRow(k, 1).time - unlikelyRow(k, 0).time - apart) > load<f64>(unlikely + (i << 4), 8)) return false;
@@ -122,8 +122,8 @@ function agree(m: Match, i: u32, k: u32): bool {
 }
 
 /**
- * Where two of them agree a clock was set, and they are pairs. A single one, where packets come again, may be of two equal packets that were both seen at one point
- * only.
+ * If two of them agree a clock was set, and they are pairs. A single one, if packets occur again, may be of two identical packets that were each seen at one
+ * point only.
  */
 function settleUnlikely(m: Match, repeats: bool): void {
   for (let i: u32 = 0; i < unlikelyCount; i++) {
@@ -137,7 +137,7 @@ function settleUnlikely(m: Match, repeats: bool): void {
   }
 }
 
-/** At most two at either point, one beside the other: which of them it is matters little. */
+/** At most two at either point, right behind each other: which of them it is matters little. */
 function isTwin(m: Match): bool {
   if (n0 == 0 || n1 == 0 || n0 > 2 || n1 > 2) return false;
   if (n0 == 2 && at(rows0, 1).time - at(rows0, 0).time > TWICE) return false;
@@ -145,7 +145,7 @@ function isTwin(m: Match): bool {
   return abs<f64>(at(rows1, 0).time - at(rows0, 0).time) <= m.window;
 }
 
-/** The first with the first, the second with the second. */
+/** Pairs the first with the first, the second with the second. */
 function pairTwins(): void {
   for (let i: u32 = 0; i < min<u32>(n0, n1); i++) {
     at(rows0, i).partner = (i + 1) << 2;
@@ -154,7 +154,7 @@ function pairTwins(): void {
   }
 }
 
-/** Where there are no others: what equal packets take, first in, first out. */
+/** Without distinct packets: delays of identical packets paired first in, first out. */
 function showAll(m: Match, r: Repeats): void {
   forgetShown();
   for (let number: u32 = 1; number <= r.count; number++) {
@@ -163,7 +163,7 @@ function showAll(m: Match, r: Repeats): void {
   }
 }
 
-/** First the unambiguous ones, then, where nothing else shows how long packets take, the nearly unambiguous ones, then the others. */
+/** First the unambiguous ones; then, without other evidence of the delay, the nearly unambiguous ones; then the others. */
 function settleGroups(m: Match, r: Repeats, phase: u32): void {
   const unknown = changetype<Total>(m.forward).matched + changetype<Total>(m.reverse).matched == 0;
   if (phase == 1 && !unknown) return;
@@ -193,7 +193,7 @@ function settleGroups(m: Match, r: Repeats, phase: u32): void {
   countSettled(m, phase == 0);
 }
 
-/** How well the digest's pairs fit, together: one as others take counts as much as two that occur, or four further out than all others. */
+/** Returns how well the digest's pairs fit together: a usual one counts as much as two that occur, or four further out than all others. */
 function fitOfAll(): u32 {
   let sum: u32 = 0;
   for (let i: u32 = 0; i < n0; i++) {
@@ -203,7 +203,7 @@ function fitOfAll(): u32 {
   return sum;
 }
 
-/** Where routers take from the time to live, it is lower where packets arrive: 1 from BEFORE to AFTER, 2 back, 0 where it does not show. */
+/** If routers decrement the TTL, it is lower where packets arrive: 1 from BEFORE to AFTER, 2 back, 0 if it does not show. */
 function wayByTtl(m: Match): u32 {
   const forward = changetype<Total>(m.forward);
   const reverse = changetype<Total>(m.reverse);
@@ -252,12 +252,12 @@ function settleGroup(m: Match): void {
   }
 }
 
-/** The digest's packets come from AFTER. */
+/** Returns whether the digest's packets come from AFTER. */
 function comesBack(m: Match): bool {
   return directionOf(flowIn(flowSegments(changetype<FlowStats>(m.stats)), at(n0 > 0 ? rows0 : rows1, 0).flow)) == 2;
 }
 
-/** An arrival without a partner is a copy where a packet that has one can have made it. */
+/** Marks an arrival without a partner as a copy if it can be a copy of a packet with one. */
 function markCopies(m: Match): void {
   const flow = flowIn(flowSegments(changetype<FlowStats>(m.stats)), at(n0 > 0 ? rows0 : rows1, 0).flow);
   const back = directionOf(flow) == 2;
@@ -267,9 +267,9 @@ function markCopies(m: Match): void {
   const sent = back ? n1 : n0;
   const known = changetype<Total>(back ? m.reverse : m.forward).matched > 0;
   let i: u32 = 0;
-  // The last one that has a partner and was sent before it, by what a packet takes at least.
+  // The last packet with a partner that was sent before it, given the minimum delay.
   let latest: f64 = NaN;
-  // And the last arrival that has one: what comes right behind it is a copy, whatever a clock did to their bounds.
+  // The last arrival with a partner: a row right behind it is a copy, whatever a clock step did to the bounds.
   let arrived: f64 = -Infinity;
   for (let j: u32 = 0; j < n; j++) {
     const a = at(arrivals, j);
@@ -281,7 +281,7 @@ function markCopies(m: Match): void {
       a.state |= COPY;
       continue;
     }
-    // Bounds are by time at BEFORE, where packets that come back arrive.
+    // Bounds are by time at BEFORE, where reverse packets arrive.
     if (known && back) boundsAt(m, flow, true, a.time);
     for (; i < sent; i++) {
       const b = at(sends, i);
@@ -297,15 +297,15 @@ function markCopies(m: Match): void {
 }
 
 /**
- * Rows of both points that fit nothing, between two pairs or at an end, and as many here as there: rather than lost and new they are packets of a time in which a clock showed
- * something else that nothing else has shown. They are counted as matched, and ambiguous.
+ * Pairs rows of both points that fit nothing, between two pairs or at an end, if there are equally many on both sides: rather than lost and new they are
+ * packets of a time in which a clock showed something that no other packet has shown. They count as matched, and ambiguous.
  */
 function pairLeft(m: Match): void {
   if (n0 == 0 || n1 == 0) return;
   const flow = flowIn(flowSegments(changetype<FlowStats>(m.stats)), at(rows0, 0).flow);
   let j: u32 = 0;
   for (let i: u32 = 0; i < n0; ) {
-    // The next gap: rows of BEFORE without a partner from i on, and those of AFTER up to the partner of the row behind them.
+    // The next gap: rows of BEFORE without a partner from i on, and those of AFTER up to the partner of the row after them.
     let end = i;
     while (end < n0 && at(rows0, end).partner == 0) end++;
     const to = end < n0 ? (at(rows0, end).partner >> 2) - 1 : n1;

@@ -1,9 +1,9 @@
-// The rows of one repeated digest (kernels/match/repeats.ts), by side and in order of time.
+// The rows of one repeated digest (kernels/match/repeats.ts), by side and in time order.
 
 import { Group, Repeat, Repeats, rowOf } from "./repeats";
 
 let room: u32 = 0;
-// Addresses of the rows of the digest at hand.
+// Addresses of the rows of the current digest.
 export let rows0: u32 = 0;
 export let rows1: u32 = 0;
 export let n0: u32 = 0;
@@ -68,7 +68,7 @@ function sink(rows: u32, from: u32, n: u32): void {
   }
 }
 
-/** What is freed is forgotten before more is asked for: where there is none, nothing is freed twice. */
+/** Clears the addresses when freeing, before anything else is allocated: if that fails, nothing is freed twice. */
 export function freeRows(): void {
   heap.free(rows0);
   heap.free(rows1);

@@ -1,4 +1,4 @@
-// Pairs of repeated packets that are certain: they are counted in the order of sending, which jitter follows, through the loops that others go through.
+// Unambiguous pairs of repeated packets: counted in the order of sending, which jitter follows, by the same loops as other pairs.
 
 import { Batch } from "../decode/batch";
 import { directionOf, flowIn, flowSegments, FlowStats } from "../flows/flow-records";
@@ -24,15 +24,15 @@ export function addPair(b: Repeat, a: Repeat): void {
   settledCount++;
 }
 
-/** Whether pair i is of a flow of the other direction. */
+/** Returns whether pair i is of a flow of the other direction. */
 function isBack(m: Match, i: u32): bool {
   const b = changetype<Repeat>(<usize>load<u32>(settled + (i << 3)));
   const direction = directionOf(flowIn(flowSegments(changetype<FlowStats>(m.stats)), b.flow));
-  // A flow without pairs so far gets its direction by the first of them.
+  // A flow without pairs so far gets its direction from the first of them.
   if (direction == 0) return changetype<Repeat>(<usize>load<u32>(settled + (i << 3), 4)).time - b.time < m.threshold;
   return direction == 2;
 }
-/** When it was sent. */
+/** Returns the send time of pair i. */
 function sentAt(m: Match, i: u32): f64 {
   const b = changetype<Repeat>(<usize>load<u32>(settled + (i << 3)));
   return isBack(m, i) ? changetype<Repeat>(<usize>load<u32>(settled + (i << 3), 4)).time : b.time;
@@ -85,7 +85,7 @@ export function endSettled(): void {
   settledRoom = 0;
 }
 
-/** Some thousand at a time; `alone`: no other packet looks like them. */
+/** Counts some thousand at a time; `alone`: no other packet is identical to them. */
 export function countSettled(m: Match, alone: bool): void {
   sortSettled(m);
   const batch = changetype<Batch>(<usize>chunk);
@@ -120,17 +120,17 @@ function flushChunk(m: Match, alone: bool): void {
   m.backPairCount = 0;
 }
 
-/** A pair that was found when all packets were there. */
+/** A pair found after all packets were read. */
 @unmanaged
 class Late {
   send: f64;
   raw: f64;
   flow: u32;
-  direction: u32; // and ALONE where no other packet looks the same
+  direction: u32; // plus ALONE if no other packet is identical
 }
 const ALONE: u32 = 4;
 const LATE_BYTES: u32 = 24;
-/** More show nothing new of the clocks. */
+/** More pairs show nothing new about the clocks. */
 const MOST_LATE: u32 = 1 << 20;
 
 function keepLate(m: Match, pairs: u32, n: u32, direction: u32): void {
@@ -147,7 +147,9 @@ export function matchLateCount(p: usize): u32 {
   return changetype<Table>(changetype<Match>(p).late).count;
 }
 
-/** Puts late pairs from number `from` on, all or those that are alone, where those of the last call are; returns the number of the first that had no room. */
+/**
+ * Writes late pairs from index `from` on, all or those marked ALONE, to the columns of the last call's pairs; returns the index of the first one without room.
+ */
 export function matchTakeLate(p: usize, from: u32, all: u32): u32 {
   const m = changetype<Match>(p);
   const late = changetype<Table>(m.late);

@@ -1,12 +1,12 @@
-// Packets that look like another one within the window (heartbeats, keep-alives, retried questions, an identification that wrapped, mirrored
-// captures). First in, first out would run away behind the first lost or doubled one, so from the moment that a second one waits its digest is
-// repeated: its packets no longer go through the logs but are kept here, by digest, side and time, until the others have shown how long packets take
-// (kernels/match/repeat-pairs.ts). Memory: 32 bytes per packet.
+// Packets identical to another one within the window (heartbeats, keep-alives, retried queries, an identification that wrapped, mirrored captures). First in,
+// first out would go wrong after the first lost or doubled one, so from the moment when a second one waits its digest is repeated: its packets no longer go
+// through the logs but are kept here, by digest, side and time, until the others have shown the usual delay (kernels/match/repeat-pairs.ts). Memory: 32 bytes
+// per packet.
 //
 //   row:   next u32 | partner u32 | time f64 | flow u32 | state u32   (time, flow and state as in an entry of a log: kernels/match/waiting.ts) |
-//          place in the order of its side u32 (kernels/match/send-order.ts)
+// position in the order of its side u32 (kernels/match/send-order.ts)
 //   group: digest u64 | first, last and number of rows at BEFORE u32 each | the same at AFTER
-//   next, partner, first, last: number of a row + 1, or 0
+// next, partner, first, last: index of a row + 1, or 0
 
 import { recordIn, Table, tableAdd, tableNew, tableFree } from "../flows/tables";
 import { placeOf } from "./send-order";
@@ -14,12 +14,12 @@ import { entryOf, headOf, filterBit, Log, logPlace, MATCHED } from "./log";
 
 @unmanaged
 export class Repeats {
-  count: u32; //  groups; 0 in ordinary traffic: nothing else is looked at then
+  count: u32; //  number of groups; 0 in ordinary traffic: then nothing else is read
   rows: u32; //   Table
   groups: u32; // Table
-  slots: u32; //  hash table: number of a group + 1
+  slots: u32; //  hash table: index of a group + 1
   bits: u32; //   log2 of the slots
-  filter: u32; // a bit for each of the digests, by some of their bits
+  filter: u32; // a bit per digest, selected by some of its bits
 }
 
 @unmanaged
@@ -48,7 +48,7 @@ export const ROW: u32 = 32;
 const GROUP: u32 = 32;
 const FILTER_BITS: u32 = 18;
 const FIRST_BITS: u32 = 10;
-/** Rows that are kept at most: then they are settled, and others can follow. */
+/** Maximum number of rows: then they are settled, and others can follow. */
 export const MOST_ROWS: u32 = 1 << 25;
 
 export function repeatsNew(): u32 {
@@ -99,7 +99,7 @@ function slotOf(r: Repeats, digest: u64): u32 {
   return r.slots + (j << 2);
 }
 
-/** The number of the digest's group, or 0. */
+/** Returns the number of the digest's group, or 0. */
 // @ts-ignore: decorator
 @inline
 export function repeated(r: Repeats, digest: u64): u32 {
@@ -151,7 +151,7 @@ export function addRow(r: Repeats, number: u32, side: u32, time: f64, flow: u32,
   }
 }
 
-/** The digest is repeated from now on; those of its packets that wait in the logs go into its group. Returns the group's number. */
+/** Declares a digest repeated; its packets waiting in the logs move to its group. Returns the group's number. */
 export function startGroup(r: Repeats, before: Log, after: Log, digest: u64): u32 {
   const number = addGroup(r, digest);
   moveWaiting(r, number, before, 0, digest);
@@ -159,7 +159,7 @@ export function startGroup(r: Repeats, before: Log, after: Log, digest: u64): u3
   return number;
 }
 
-/** Newest first, as they are chained: groups are put in order of time before they are looked at. */
+/** Newest first, as they are chained: groups are sorted by time before use. */
 function moveWaiting(r: Repeats, number: u32, log: Log, side: u32, digest: u64): void {
   const live = log.next - log.tail;
   const bit = filterBit(digest);
@@ -169,14 +169,14 @@ function moveWaiting(r: Repeats, number: u32, log: Log, side: u32, digest: u64):
     const state = load<u32>(e, 20);
     if (load<u64>(e) == digest && (state & MATCHED) == 0) {
       addRow(r, number, side, load<f64>(e, 8), load<u32>(e, 16), state, placeOf(logPlace(log, <u32>link)));
-      // It has left the log for what concerns the log.
+      // For the log, it has left.
       store<u32>(e, state | MATCHED, 20);
     }
     link = load<u64>(e, 24);
   }
 }
 
-/** Forgets the rows, not which digests are repeated. */
+/** Clears the rows, but not the set of repeated digests. */
 export function clearRows(r: Repeats): void {
   changetype<Table>(r.rows).count = 0;
   for (let number: u32 = 1; number <= r.count; number++) {

@@ -1,5 +1,5 @@
-// Packets that found no partner, although the other capture was running or near its ends: kept for a second look at what the way does to packets (merging, cutting,
-// rewriting: src/match/residue.ts), and the pairs that this look finds.
+// Packets without a partner although the other capture was running, or near its ends: kept for a second look at what happens to packets on the way (merging,
+// splitting, rewriting: src/match/residue/), and the pairs found by it.
 
 import { Batch } from "../decode/batch";
 import { directionOf, flowIn, flowSegments, FlowStats } from "../flows/flow-records";
@@ -11,17 +11,17 @@ import { Interval, INTERVAL_BYTES, Match, PLACES_UNKNOWN } from "./match-state";
 
 @unmanaged
 export class Alone {
-  time: f64; // on the matcher's axis
+  time: f64; // on the matcher's time axis
   flow: u32;
   side: u32;
-  fate: u32; // FATE_*, and DOUBTED where it could be another, EARLY where its flow had no direction yet
-  mark: u32; // the low half of its digest: others of its flow may bear the same time
+  fate: u32; // FATE_*, with DOUBTED if it could be another, EARLY if its flow had no direction yet
+  mark: u32; // low half of its digest: other packets of its flow may have the same time
 }
 export const ALONE_BYTES: u32 = 24;
 export const DOUBTED: u32 = 0x100;
 export const EARLY: u32 = 0x200;
 export const FATE: u32 = 0xff;
-/** So many are kept: 96 MB. */
+/** Maximum number kept: 96 MB. */
 export const MAX_ALONE: u32 = 1 << 22;
 
 export function keepAlone(m: Match, side: u32, time: f64, flow: u32, fate: u32, mark: u32): void {
@@ -34,14 +34,14 @@ export function keepAlone(m: Match, side: u32, time: f64, flow: u32, fate: u32, 
   alone.mark = mark;
 }
 
-/** Packets without a partner that no end of a capture explains. */
+/** Returns the number of packets without a partner that no end of a capture explains. */
 export function matchOnlyCount(p: usize): f64 {
   return changetype<Match>(p).onlyBefore + changetype<Match>(p).onlyAfter;
 }
 export function matchAloneCount(p: usize): u32 {
   return changetype<Table>(changetype<Match>(p).alone).count;
 }
-/** Whether there are such of both sides that no end of a capture explains. */
+/** Returns whether both sides have such packets that no end of a capture explains. */
 export function matchAloneBoth(p: usize): u32 {
   const alone = changetype<Table>(changetype<Match>(p).alone);
   let sides: u32 = 0;
@@ -52,12 +52,12 @@ export function matchAloneBoth(p: usize): u32 {
   }
   return sides == 3 ? 1 : 0;
 }
-/** Address of one of them. */
+/** Returns the address of one of them. */
 export function matchAlone(p: usize, number: u32): usize {
   return <usize>recordIn(changetype<Table>(changetype<Match>(p).alone).segments, number, ALONE_BYTES);
 }
 
-/** A packet of a flow that was seen at both points after all. */
+/** Adds a pair that was found after the matching. */
 export function matchAdd(p: usize, flow: u32, before: f64, after: f64): void {
   const m = changetype<Match>(p);
   const entry = heap.alloc(32);
@@ -88,7 +88,7 @@ export function matchAdd(p: usize, flow: u32, before: f64, after: f64): void {
   heap.free(entry);
 }
 
-/** Packets that were counted as lost before their flow turned out to come from AFTER were not sent at BEFORE: intervals are of those that were. */
+/** Packets counted as lost before their flow turned out to come from AFTER were not sent at BEFORE; intervals count packets sent there. */
 export function matchCorrectEarly(p: usize): void {
   const m = changetype<Match>(p);
   const table = changetype<Table>(m.alone);
@@ -101,7 +101,7 @@ export function matchCorrectEarly(p: usize): void {
   }
 }
 
-/** So many packets more of those sent at `time` were seen at both points, without a delay of their own. */
+/** Counts packets sent at `time` as seen at both points, without a delay of their own. */
 export function matchWithout(p: usize, time: f64, packets: i32): void {
   const m = changetype<Match>(p);
   settleRecent(m);
@@ -109,7 +109,7 @@ export function matchWithout(p: usize, time: f64, packets: i32): void {
   interval.ambiguous = max<i32>(0, <i32>interval.ambiguous + packets);
 }
 
-/** `change` more packets, or fewer, are lost of those sent at `time`. */
+/** Changes the number of lost packets among those sent at `time`. */
 export function matchLost(p: usize, time: f64, change: i32): void {
   const m = changetype<Match>(p);
   const at = intervalKnown(m, time);

@@ -1,14 +1,14 @@
-// Jitter in the order of sending (RFC 3393: the difference of the delays of consecutive packets of a flow, as sent). Packets mostly arrive as they
-// were sent, and then it is a sum along the way. One that arrives late was sent between two that are counted already: their difference is replaced by
-// its own two. To find them the last pairs are kept, each with the one of its flow before it.
+// Jitter in the order of sending (RFC 3393: the difference of the delays of consecutive packets of a flow, as sent). Packets mostly arrive as they were sent,
+// and then it is a running sum. A late one was sent between two that are already counted: their difference is replaced by its own two. To find them the last
+// pairs are kept, each with a link to the previous one of its flow.
 //
 //   pair: link u32 | order u32 | delay f64
-//   link: number of the flow's pair before it (31 bits). Of a flow's first three pairs: FIRST | which one << 29 | the flow's number, as most flows
-//         have no room yet to say which was their last
-//   order: four times the place in the order of sending, and LATE where one that was sent later had arrived, LEFT_OUT where it is not in the sum
+//   link: number of the flow's previous pair (31 bits). For a flow's first three pairs: FIRST | which one << 29 | the flow's id, because most flows have
+//         no room yet to store which was their last
+//   order: four times the position in the order of sending, with LATE if one that was sent later had arrived, LEFT_OUT if it is not in the sum
 //
-// A packet that comes after more than 131,072 others has left what is kept: it is left out of the jitter, as though lost. So is one that 2,048 of its own
-// flow would have to be looked at for: repeated packets (kernels/match/repeat-settled.ts) come when all others are there, and each would look at all of them.
+// A packet that comes after more than 131,072 others is beyond the kept pairs: it is left out of the jitter, as if lost. So is one for which more than 2,048 of
+// its own flow would have to be examined: repeated packets (kernels/match/repeat-settled.ts) come after all others, and each would examine all of them.
 
 export const RING: u32 = 1 << 17;
 const PAIR: u32 = 16;
@@ -18,10 +18,10 @@ export const LATE: u32 = 1;
 const LEFT_OUT: u32 = 2;
 const FLAGS: u32 = LATE | LEFT_OUT;
 const MOST_STEPS: u32 = 2048;
-/** In place of a flow's next order: the places of its pairs are not known, but they came in order (kernels/match/residue.ts). */
+/** Stored as a flow's next order: the positions of its pairs are unknown, but they came in order (kernels/match/residue.ts). */
 export const UNPLACED: u32 = 1;
 
-/** Place in the order of a side, by the number of a row there: room for LATE, and none is UNPLACED. */
+/** Position in the order of a side, from the index of a row there: leaves room for LATE, and never equals UNPLACED. */
 // @ts-ignore: decorator
 @inline
 export function placeOf(number: u32): u32 {
@@ -38,7 +38,7 @@ function pairAt(ring: u32, number: u32): u32 {
   return ring + (number & (RING - 1)) * PAIR;
 }
 
-/** Keeps pair `number` of flow `id`, the flow's pair `nth` from 0 on; `before`: the number of the one before it. */
+/** Keeps pair `number` of flow `id`, the flow's pair `nth` from 0 on; `before`: the number of the previous one. */
 // @ts-ignore: decorator
 @inline
 export function ringPut(ring: u32, number: u32, id: u32, nth: u32, before: u32, order: u32, delay: f64): void {
@@ -48,7 +48,7 @@ export function ringPut(ring: u32, number: u32, id: u32, nth: u32, before: u32, 
   store<f64>(p, delay, 8);
 }
 
-/** Number of the flow's pair before pair `number`; the same where there is none; RING before it where it is not kept any more. */
+/** Returns the number of the flow's pair before pair `number`; `number` itself if there is none; number - RING if it is no longer kept. */
 function pairBefore(ring: u32, number: u32, newest: u32): u32 {
   const link = load<u32>(pairAt(ring, number));
   if ((link & FIRST) == 0) {
@@ -64,7 +64,7 @@ function pairBefore(ring: u32, number: u32, newest: u32): u32 {
   return number - RING;
 }
 
-/** What pair `number`, which is late, changes the sum of the differences of its flow by; NaN where that is not known any more. */
+/** Returns by how much the late pair `number` changes the sum of differences of its flow; NaN if that is no longer known. */
 export function lateStep(ring: u32, number: u32): f64 {
   const step = stepOf(ring, number);
   if (isNaN(step)) store<u32>(pairAt(ring, number), load<u32>(pairAt(ring, number), 4) | LEFT_OUT, 4);
@@ -86,14 +86,14 @@ function stepOf(ring: u32, number: u32): f64 {
     at = before;
     const word = load<u32>(pairAt(ring, at), 4);
     if ((word & LEFT_OUT) != 0) {
-      // The one before it was looked for in vain: so is this one.
+      // The search for the previous pair failed: so does this one.
       if (steps == 0) return NaN;
       continue;
     }
     const other = word & ~FLAGS;
     const value = load<f64>(pairAt(ring, at), 8);
     if (<i32>(other - order) > 0) {
-      // Of equal ones, which came directly one after the other, the first.
+      // Of pairs with equal order, which came directly one after the other, the first.
       if (isNaN(following) || <i32>(other - followingOrder) <= 0) {
         following = value;
         followingOrder = other;
@@ -104,7 +104,7 @@ function stepOf(ring: u32, number: u32): f64 {
       previous = value;
       previousOrder = other;
     }
-    // All that had arrived before it were sent before it.
+    // Everything that had arrived before it was sent before it.
     if ((word & LATE) == 0) break;
   }
   const left = isNaN(previous) ? 0 : abs<f64>(delay - previous);

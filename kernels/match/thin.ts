@@ -1,6 +1,6 @@
-// Points for a lower envelope (src/clock/envelope.ts), thinned: of a block of consecutive ones only the lowest is given on, with the number it stands
-// for. Blocks end after some points or some time, whichever is first, so that no clock drifts in one; the first points are all given on. What
-// is asked of all points (sums, extremes) is counted here. Blocks do not depend on how the points are cut into calls.
+// Points for a lower envelope (src/clock/envelope.ts), thinned: of a block of consecutive points only the lowest is passed on, with the number it stands for. A
+// block ends after some points or some time, whichever is first, so that no clock drifts within it; the first points are all passed on. Sums and extremes over
+// all points are computed here. Blocks do not depend on how the points are divided into calls.
 
 @unmanaged
 class Thin {
@@ -32,7 +32,7 @@ export function thinNew(): usize {
   return p;
 }
 
-/** Takes n points (all finite); `whole`: so many of the first are given on one by one. Writes {time, value, count} and returns how many. */
+/** Adds n points (all finite); `whole`: this many of the first are passed on one by one. Writes {time, value, count} and returns how many. */
 export function thinTake(p: usize, times: usize, values: usize, n: u32, sign: f64, whole: f64, out: usize): u32 {
   const t = changetype<Thin>(p);
   if (n == 0) return 0;
@@ -93,7 +93,7 @@ function give(out: usize, time: f64, value: f64, held: f64): void {
   store<f64>(out, held, 16);
 }
 
-/** Gives the block at hand; returns 1, or 0 where it is empty. */
+/** Writes the current block; returns 1, or 0 if it is empty. */
 export function thinGive(p: usize, out: usize): u32 {
   const t = changetype<Thin>(p);
   if (t.held == 0) return 0;

@@ -1,19 +1,19 @@
-// Packets of one side that wait for their partner, in order of arrival: entries in segments that are used again when all in them have left,
-// each linked to the one before it with the same hash slot (newest first). Chains are never unlinked: they end where the log's tail has passed. So inserting is one random access, equal
-// digests are found in order, and what is older than the window leaves at the tail.
+// Packets of one side that wait for their partner, in order of arrival: entries in segments that are reused when all their entries have left, each linked to
+// the previous one with the same hash slot (newest first). Chains are never unlinked: they end where the log's tail has passed. So inserting is one random
+// access, equal digests are found in order, and entries older than the window leave at the tail.
 //
-// Packets mostly arrive in the order in which they were sent: the entry after the last partner is looked at first (logNext), and where it has the
-// digest and no equal the search is over, without a look at any slot. So there are few slots at first, which stay in the cache, and chains
-// are long; where searches walk them often, there are more (logAdapt).
+// Packets mostly arrive in the order in which they were sent: the entry after the last partner is tried first (logNext), and if it has the digest and no equal
+// the search is done without reading a slot. So initially there are few slots, which stay in the cache, and chains are long; if searches walk them often, slots
+// are added (logAdapt).
 //
-// To know of equals without a search: a new entry is compared with those that no partner has passed yet (`passed`), which are few; older
-// ones without a partner have left a bit in a filter (`orphans`), and only who finds it set walks the whole chain.
+// Equals are detected without a search: a new entry is compared with those that no partner has passed yet (`passed`), which are few; older ones without a
+// partner have set a bit in a filter (`orphans`), and only if it is set the whole chain is walked.
 
 import {
   COPY, EQUALS, Log, MATCHED, ORPHAN_BYTES, ORPHAN_WORDS, SEGMENT, SMALL_BITS, entryOf, filterBit, headOf, logGrow, placeAt,
 } from "./log";
 
-/** Where the two bits of a digest lie, one in each word. */
+/** Positions of the two bits of a digest, one in each word. */
 // @ts-ignore: decorator
 @inline
 function orphanFirst(log: Log, digest: u64): u32 {
@@ -44,7 +44,7 @@ function markEquals(log: Log, e: u32, n: u32, digest: u64, first: u64, until: u3
     if (load<u64>(other) == digest) {
       store<u32>(other, load<u32>(other, 20) | EQUALS, 20);
       store<u32>(e, load<u32>(e, 20) | EQUALS, 20);
-      // Those behind it were marked when it came.
+      // Those after it were marked when it was added.
       break;
     }
     link = load<u64>(other, 24);
@@ -52,7 +52,7 @@ function markEquals(log: Log, e: u32, n: u32, digest: u64, first: u64, until: u3
   log.steps += steps;
 }
 
-/** Puts entry n, whose digest is there, in front of its chain. */
+/** Inserts entry n, whose digest is stored, at the front of its chain. */
 // @ts-ignore: decorator
 @inline
 function chain(log: Log, e: u32, n: u32, digest: u64): void {
@@ -60,7 +60,7 @@ function chain(log: Log, e: u32, n: u32, digest: u64): void {
   const bit = filterBit(digest);
   let link = load<u64>(head);
   if (<u32>link - log.tail >= n - log.tail) link = 0;
-  // Bits of entries that were passed since only cost a look.
+  // Bits of entries passed since then only cost a comparison.
   const near: u64 = <u32>link - log.passed < n - log.passed ? link & 0xffff000000000000 : 0;
   store<u64>(e, link, 24);
   store<u64>(head, <u64>n | (link & 0x0000ffff00000000) | near | bit | (bit << 16));
@@ -84,7 +84,7 @@ export function logAdd(log: Log, digest: u64, time: f64, flow: u32, state: u32, 
   return e;
 }
 
-/** An entry with this digest is in the log, matched or not. */
+/** Returns whether an entry with this digest is in the log, matched or not. */
 export function logHas(log: Log, digest: u64): bool {
   const live = log.next - log.tail;
   const bit = filterBit(digest);
@@ -100,7 +100,7 @@ export function logHas(log: Log, digest: u64): bool {
   return (link & bit) != 0 && <u32>link - log.tail < live;
 }
 
-/** There is another entry, matched or not, with the digest of entry e. */
+/** Returns whether another entry, matched or not, has the digest of entry e. */
 export function logHasOther(log: Log, e: u32): bool {
   const digest = load<u64>(e);
   const live = log.next - log.tail;
@@ -118,7 +118,7 @@ export function logHasOther(log: Log, e: u32): bool {
   return any;
 }
 
-/** Loads what adding or searching `n` digests will look at: loads that do not wait for each other overlap their cache misses. */
+/** Loads what adding or searching `n` digests will read: independent loads overlap their cache misses. */
 export function logTouch(log: Log, digests: u32, n: u32): u32 {
   // Few slots are in the cache anyway.
   if (log.bits <= SMALL_BITS) return 0;
@@ -127,14 +127,14 @@ export function logTouch(log: Log, digests: u32, n: u32): u32 {
   for (let i: u32 = 0; i < n; i++) {
     const digest = load<u64>(digests + (i << 3));
     const link = load<u64>(headOf(log, digest));
-    // Few chains hold such a bit, at random: a branch would cost more than the load of an entry that is in the cache.
+    // Few chains have such a bit, at random: a branch would cost more than loading an entry that is in the cache.
     const live = <u32>link - log.tail < log.next - log.tail && (link & filterBit(digest)) != 0;
     sum += load<u32>(entryOf(log, live ? <u32>link : log.tail));
   }
   return sum;
 }
 
-/** The same for a few digests that are added next, where so much else is looked at that not even few slots stay in the cache. */
+/** The same for a few digests that are added next, if so much else is read that not even few slots stay in the cache. */
 export function logTouchNear(log: Log, digests: u32, n: u32): u32 {
   if (log.bits > SMALL_BITS) return 0;
   let sum: u32 = 0;
@@ -145,9 +145,9 @@ export function logTouchNear(log: Log, digests: u32, n: u32): u32 {
   return sum;
 }
 
-/** Unmatched entries before `number`, the one after a partner, become orphans. */
+/** Turns unmatched entries before `number`, the one after a partner, into orphans. */
 function pass(log: Log, number: u32): void {
-  // The present is the past from now on where all of the past has left the log.
+  // Starts a new period when all orphans of the previous one have left the log.
   if (<i32>(log.tail - log.pastEnd) >= 0) {
     for (let at = log.orphans; at < log.orphans + ORPHAN_BYTES; at += 8) store<u64>(at, load<u64>(at) << 32);
     log.pastEnd = log.next;
@@ -166,7 +166,7 @@ function pass(log: Log, number: u32): void {
   log.passed = number;
 }
 
-/** Entry n, which is matched, leaves the log: those behind it with its digest and without a partner are copies of it. Returns whether there are any. */
+/** Entry n, which is matched, leaves the log: later ones with its digest and without a partner are copies of it. Returns whether there are any. */
 export function logMarkCopies(log: Log, e: u32, n: u32): bool {
   const digest = load<u64>(e);
   const bit = filterBit(digest);
@@ -188,12 +188,12 @@ export function logMarkCopies(log: Log, e: u32, n: u32): bool {
   return any;
 }
 
-// What the last search met besides the partner it was for.
+// What the last search found in addition to the partner.
 export let searchMatched: bool = false; // a matched packet with the same digest
 export let searchOthers: u32 = 0; //       further unmatched ones
 export let searchNumber: u32 = 0; //       number of the partner
 
-/** Entry n is the partner: it is matched from now on. */
+/** Marks entry n as matched. */
 // @ts-ignore: decorator
 @inline
 export function logTake(log: Log, e: u32, n: u32): void {
@@ -204,7 +204,7 @@ export function logTake(log: Log, e: u32, n: u32): void {
   else if (<i32>(n - log.passed) > 0) pass(log, n + 1);
 }
 
-/** What logSearch would find, where it is one of the entries that are due next; otherwise 0, which says nothing. It is matched from now on. */
+/** Returns the result of logSearch if it is one of the next expected entries, and marks it as matched; otherwise 0, which means nothing. */
 // @ts-ignore: decorator
 @inline
 export function logNext(log: Log, digest: u64, time: f64, window: f64): u32 {
@@ -225,7 +225,7 @@ export function logNext(log: Log, digest: u64, time: f64, window: f64): u32 {
   return 0;
 }
 
-/** The oldest unmatched entry with this digest within the window, or 0. It is matched from now on. */
+/** Returns the oldest unmatched entry with this digest within the window, or 0, and marks it as matched. */
 // @ts-ignore: decorator
 @inline
 export function logSearch(log: Log, digest: u64, time: f64, window: f64): u32 {
@@ -238,7 +238,7 @@ export function logSearch(log: Log, digest: u64, time: f64, window: f64): u32 {
   const live = log.next - tail;
   const bit = filterBit(digest);
   let link = load<u64>(headOf(log, digest));
-  // A number outside [tail, next) has left the log, and so has everything behind it in the chain.
+  // A number outside [tail, next) has left the log, and so has the rest of the chain.
   while ((link & bit) != 0 && <u32>link - tail < live) {
     const e = entryOf(log, <u32>link);
     steps++;

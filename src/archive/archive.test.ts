@@ -203,7 +203,7 @@ describe("the archive", () => {
     expect(outcome[3]).toBe(3);
     rmSync(entries[3]!.file);
     expect(() => archive.readRecord(entries[3]!)).toThrow(/no longer there/);
-    // Observing again mends what is damaged; a whole record of something else is not for us to remove.
+    // Observing again repairs damaged records; a complete record of something else must not be removed.
     expect(await store([0, 1, 3].map((n) => numberedRecord(n)))).toMatchObject({ stored: 1, replaced: 2 });
     expect(refusal((await store([numberedRecord(2)])).outcomes[0])).toMatch(/differ in epoch/);
   });
@@ -245,7 +245,7 @@ describe("the archive", () => {
       renameSync(file, join(dirname(dirname(file)), basename(file)));
     }
     writeFileSync(join(directory, "archive.json"), '{"format":"hoptime.archive/1"}');
-    // What is there already is known; what is not goes to folders of ten minutes.
+    // Existing records are found; new ones go to folders of ten minutes.
     expect(await store([...old, numberedRecord(2)])).toMatchObject({ stored: 1, unchanged: 4 });
     expect(readFileSync(join(directory, "archive.json"), "utf8")).toContain("hoptime.archive/2");
     const archive = RecordArchive.open(directory);
@@ -316,7 +316,7 @@ describe("the archive", () => {
     const archive = RecordArchive.open(directory);
     expect(archive.list({ points: ["B"] }).entries).toHaveLength(5);
     expect(archive.list({ points: ["A"] }).entries).toHaveLength(13);
-    // Where the far ones go on, they are the time.
+    // If the far ones continue, they set the time.
     await store(Array.from({ length: 12 }, (_, n) => point("A", far + n)));
     expect(retain(directory, { keepNs }, { points: ["A"] })).toMatchObject({ removed: 11 });
     expect(retain(directory, { maxBytes: 0 }, { points: ["A"] })).toMatchObject({ removed: 12 });
@@ -359,7 +359,7 @@ describe("the archive", () => {
     expect(known.has(first)).toBe(false);
     expect(known.find(first, numberedRecord(5))).toBeUndefined();
     expect(known.has(first)).toBe(false);
-    // What is not later is looked for.
+    // A record that is not later is looked up.
     expect(known.find(first, numberedRecord(2))).toBe(join(first, nameOf(2)));
     expect(known.has(first)).toBe(true);
   });
@@ -367,13 +367,13 @@ describe("the archive", () => {
   it("refuses a directory that is missing, no archive, or of another format", async () => {
     expect(() => RecordArchive.open(join(root, "nowhere"))).toThrow(/no such directory/);
     await store([numberedRecord(0)]);
-    // A collector's folder has its records one further down; any other folder has none, whatever lies in it.
+    // A collector's folder has its records one level further down; any other folder has none, whatever it contains.
     expect(() => RecordArchive.open(dirname(directory))).toThrow(
       expect.objectContaining({ hint: `the records are in ${directory}` }),
     );
     mkdirSync(join(root, "a", "b", "c", "d"), { recursive: true });
     expect(() => RecordArchive.open(join(root, "a"))).toThrow(/contains no records of hoptime/);
-    // A part that was copied without the marker is still one.
+    // A part that was copied without the marker is still an archive.
     rmSync(join(directory, "archive.json"));
     expect(RecordArchive.open(directory).list().entries).toHaveLength(1);
     writeFileSync(join(directory, "archive.json"), '{"format":"hoptime.archive/3"}');

@@ -1,10 +1,10 @@
 /**
- * Records on disk, or in an object store: one plain file each, in folders by point, segment, estimator and ten minutes (names.ts). Nothing but the files: no index
- * that could disagree with them, so folders of several machines are put together by copying, and a kill at any moment leaves every record that
- * was reported as stored, whole, and no other in part. Storing again what is there is no change; what becomes of something else under the same identity
- * (point, segment, estimator, role, start of the epoch) is described in writer.ts.
+ * Records on disk, or in an object store: one plain file each, in folders by point, segment, estimator and ten minutes (names.ts). There is no index that could
+ * disagree with the files, so archives of several machines are combined by copying, and a kill at any moment leaves every record that was reported as stored,
+ * complete, and no other in part. Storing a record again changes nothing; writer.ts describes what happens to a different record with the same identity (point,
+ * segment, estimator, role, start of the epoch).
  *
- * Measured: 2.7 us per 64-byte read inside a record; a store costs one fdatasync, which groups of records share in parallel.
+ * Measured: 2.7 us per 64-byte read inside a record; a store costs one fdatasync, which groups of records do in parallel.
  */
 import { dirname, join } from "node:path";
 import { directoryFailure } from "../base/directory.ts";
@@ -28,20 +28,20 @@ import { FILES, type OpenFile, type RecordStorage } from "./storage.ts";
 import { type MergeRecords, RecordWriter, type StoreItem, type StoreOutcome } from "./writer.ts";
 
 const ARCHIVE_FORMAT = "hoptime.archive/2";
-/** Its records lie in the folders of their hours; they are read, and new ones stored beside them as version 2 has it. */
+/** Its records are in the folders of their hours; they are read, and new ones are stored next to them in version 2's folders. */
 const FORMER_FORMAT = "hoptime.archive/1";
 const MAX_OPEN = 64;
 
 export interface StoreResult {
   stored: number;
-  /** Were there already. */
+  /** Already there. */
   unchanged: number;
-  /** Were damaged, or observation had ended within the epoch and now reached further. */
+  /** Were damaged, or observation had ended within the epoch and has now reached further. */
   replaced: number;
-  /** Were put together with another part of their epoch, which was there. */
+  /** Were merged with another part of their epoch. */
   merged: number;
   bytes: number;
-  /** What became of each, in order; those that were refused say why. */
+  /** Outcome of each record, in order; a refusal has its reason. */
   outcomes: StoreOutcome[];
 }
 
@@ -51,7 +51,7 @@ interface OpenRecord {
 }
 
 export class RecordArchive {
-  /** Or the place in an object store. */
+  /** A directory, or a place in an object store. */
   readonly directory: string;
   readonly #storage: RecordStorage;
   readonly #open = new Map<string, OpenRecord>();
@@ -62,7 +62,7 @@ export class RecordArchive {
     this.#storage = storage;
   }
 
-  /** An archive to read. UsageError where there is none. */
+  /** Opens an archive for reading. Throws a UsageError if there is none. */
   static open(directory: string, storage = FILES): RecordArchive {
     storage.check(directory);
     checkMarker(directory, storage);
@@ -79,7 +79,7 @@ export class RecordArchive {
     return new RecordArchive(directory, storage);
   }
 
-  /** An archive to write, made where it is missing. `files`: for who writes many at a time. */
+  /** Opens an archive for writing, and creates it if needed. `files`: for writing many records at a time. */
   static async create(directory: string, files?: FileWriter): Promise<RecordArchive> {
     const archive = new RecordArchive(directory, FILES);
     try {
@@ -108,7 +108,7 @@ export class RecordArchive {
     return listRecords(this.directory, selection, this.#storage);
   }
 
-  /** Stores records; when it returns they are on disk, but for those that were refused, each for itself. `merge`: for parts of one epoch. */
+  /** Stores records; when it returns they are on disk, except those refused individually. `merge`: for parts of one epoch. */
   async store(items: readonly StoreItem[], merge?: MergeRecords): Promise<StoreResult> {
     if (!this.#writer) throw new Error("the archive was opened for reading");
     const outcomes = await this.#writer.store(items, merge);
@@ -121,7 +121,7 @@ export class RecordArchive {
     return result;
   }
 
-  /** Head and layout, without the payload. FormatError where it is damaged or not what its path says. */
+  /** Reads head and layout, without the payload. Throws a FormatError if the record is damaged or does not belong at its path. */
   readHead(entry: ArchiveEntry): ReadHead {
     const open = this.#storage.open(entry.file);
     try {
@@ -131,19 +131,19 @@ export class RecordArchive {
     }
   }
 
-  /** The whole record, checked. */
+  /** Reads and checks the whole record. */
   readRecord(entry: ArchiveEntry): EpochRecord {
     const record = readStored(entry.file, this.#storage);
     checkPlace(record, entry);
     return record;
   }
 
-  /** Bytes on disk; 0 where it has just been removed. */
+  /** Size on disk; 0 if it was just removed. */
   sizeOf(entry: ArchiveEntry): number {
     return this.#storage.sizeOf(entry.file);
   }
 
-  /** Part of a payload that is stored as it is; nothing else of it is read. */
+  /** Reads a part of a payload that is stored unpacked, and nothing else of it. */
   readPayloadRange(entry: ArchiveEntry, offset: number, length: number): Uint8Array {
     const { open, layout } = this.#opened(entry);
     if (layout.packed) {
@@ -172,7 +172,7 @@ export class RecordArchive {
         open.close();
         throw error;
       }
-      // The one not used for longest makes room.
+      // Evict the least recently used one.
       for (const [file, { open: old }] of this.#open) {
         if (this.#open.size < MAX_OPEN) break;
         old.close();
@@ -190,7 +190,7 @@ export class RecordArchive {
   }
 }
 
-/** The format that the archive says it has; null where it says nothing. */
+/** Returns the format stated by the archive's marker; null if there is none. */
 function checkMarker(directory: string, storage: RecordStorage): string | null {
   const text = storage.text(storage.below(directory, MARKER));
   if (text === null) return null;
@@ -198,7 +198,7 @@ function checkMarker(directory: string, storage: RecordStorage): string | null {
   try {
     format = (JSON.parse(text) as { format?: unknown }).format;
   } catch {
-    // Cut off while it was made: it says nothing, and what it would have said is the only thing there is.
+    // The marker was truncated while being written: treat it as missing.
     return null;
   }
   if (format === ARCHIVE_FORMAT || format === FORMER_FORMAT) return format;

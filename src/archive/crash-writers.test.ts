@@ -1,4 +1,7 @@
-/** Several writers in one directory, in pid namespaces of their own where that can be, killed or asked to end at any moment: nothing is lost, damaged or counted twice. */
+/**
+ * Several writers in one directory, in pid namespaces of their own if possible, killed or asked to end at any moment: nothing is lost, damaged or counted
+ * twice.
+ */
 import { type ChildProcess, spawn, spawnSync } from "node:child_process";
 import { mkdtempSync, readdirSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -20,18 +23,18 @@ afterAll(() => {
 });
 
 const WRITERS = 4;
-const ROUNDS = rounds(6, 50); // of each writer; half of them are killed, half asked to end
+const ROUNDS = rounds(6, 50); // per writer; half of them are killed, half asked to end
 const NAMESPACE = ["unshare", "--pid", "--fork", "--kill-child=SIGKILL"];
 const namespaces = spawnSync(NAMESPACE[0] ?? "", [...NAMESPACE.slice(1), "true"]).status === 0;
 const random = new Random(2026);
 
 interface Life {
-  /** Epochs that it said were stored. */
+  /** Epochs that it reported as stored. */
   stored: number;
   ended: boolean;
 }
 
-/** One life of a writer, up to a signal some time after it began to write. */
+/** One life of a writer, until a signal some time after it began to write. */
 function live(
   script: string,
   directory: string,
@@ -41,7 +44,7 @@ function live(
   afterMs: number | null,
 ): Promise<Life> {
   const node = [process.execPath, script, directory, writer, WRITERS, from, from + 400].map(String);
-  // The first process of a namespace has the number 1 there, whoever else has it elsewhere.
+  // The first process of a namespace has the id 1 there, like those of other namespaces.
   const [command = "", ...args] = namespaces ? [...NAMESPACE, ...node] : node;
   const child = spawn(command, args, { stdio: ["ignore", "pipe", "pipe"] });
   children.push(child);
@@ -64,7 +67,7 @@ function live(
   );
 }
 
-/** The writer itself is asked to end, from outside of its namespace; killed is the one who made the namespace, and with it everybody in it. */
+/** SIGTERM goes to the writer itself, from outside its namespace; SIGKILL goes to the process that made the namespace, and thereby to everything in it. */
 function end(child: ChildProcess, signal: NodeJS.Signals): void {
   try {
     const inside =
@@ -74,7 +77,7 @@ function end(child: ChildProcess, signal: NodeJS.Signals): void {
     if (inside !== "") process.kill(Number(inside), signal);
     else child.kill(signal);
   } catch {
-    // It has ended by itself.
+    // It has already ended.
   }
 }
 
@@ -97,7 +100,7 @@ function expectWhole(directory: string, stored: readonly number[]): void {
       const shared = records.get(`shared/${at}`);
       const cells = decodeCells({ payload: shared?.payload ?? new Uint8Array(), packets: 0 });
       const part = partRecord(n, writer, WRITERS);
-      // Its part is in it, and only once.
+      // Its part is included, and only once.
       expect(cells.get(`${writer}:0`)?.packets).toBe(part.counters.packets);
       expect([...cells.values()].reduce((sum, c) => sum + c.packets, 0)).toBe(shared?.counters.packets);
     }
@@ -121,7 +124,7 @@ describe("several writers in one directory", () => {
       for (let round = 0; round < ROUNDS; round++) {
         const signal = round % 2 === 0 ? "SIGKILL" : "SIGTERM";
         const from = stored[writer] ?? 0;
-        // Some of what is there is stored again.
+        // Some existing records are stored again.
         const again = Math.max(0, from - 3);
         const life = await live(
           script,
@@ -139,7 +142,7 @@ describe("several writers in one directory", () => {
     for (const n of Object.values(hits))
       expect(n).toBeGreaterThanOrEqual(Math.floor(0.95 * (ROUNDS / 2) * WRITERS));
     expectWhole(directory, stored);
-    // What is missing is completed by the next run of each, and then every epoch has every part.
+    // The next run of each writer completes what is missing, and then every epoch has every part.
     const most = Math.max(...stored);
     const last = await Promise.all(
       stored.map(async (from, writer) => {
@@ -152,7 +155,7 @@ describe("several writers in one directory", () => {
       directory,
       last.map((n) => Math.min(n, most)),
     );
-    // Left-overs of the killed are swept later, and are no records.
+    // Leftovers of killed writers are removed later, and are not listed as records.
     expect(readdirSync(join(directory, ".tmp")).length).toBeLessThanOrEqual(4 * hits.SIGKILL);
   });
 });

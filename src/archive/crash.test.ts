@@ -1,4 +1,4 @@
-/** Kill -9 anywhere: what was reported as stored is there and whole, nothing is there in part or twice, and the next run completes it. */
+/** Kill -9 anywhere: what was reported as stored is there and complete, nothing is there in part or twice, and the next run completes it. */
 import { type ChildProcess, spawn } from "node:child_process";
 import { mkdtempSync, readdirSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -29,7 +29,7 @@ describe("a writer that is killed", () => {
     let killedInside = 0;
     for (let round = 0; round < ROUNDS; round++) {
       random = (Math.imul(random, 1103515245) + 12345) >>> 0;
-      // Counted from the first store, so that slow starts of the process do not eat the window.
+      // Counted from the first store, so that a slow start of the process does not use up the window.
       const { stored, killed } = await runWriter(script, directory, 1 + ((random >>> 8) % 120));
       if (killed && stored < RECORDS) killedInside++;
       const found = readAll(directory);
@@ -42,12 +42,12 @@ describe("a writer that is killed", () => {
     expect([...readAll(directory).keys()].sort((a, b) => a - b)).toEqual(
       Array.from({ length: RECORDS }, (_, n) => n),
     );
-    // Temporary files of the killed are swept later, and never taken for records.
+    // Temporary files of killed writers are removed later, and never read as records.
     expect(readdirSync(join(directory, ".tmp")).length).toBeLessThanOrEqual(ROUNDS * 8);
   });
 });
 
-/** All records by number; fails on one that is damaged, there twice, or other than it was made. */
+/** Returns all records by number; fails on one that is damaged, there twice, or different from what was made. */
 function readAll(directory: string): Set<number> {
   const archive = RecordArchive.open(directory);
   const { entries, foreign } = archive.list();

@@ -1,6 +1,6 @@
 /**
- * Files that are there whole or not at all, whatever is killed when: written under a temporary name, synced, then given their name. Giving
- * the name with link() fails where another file has it; rename() replaces it.
+ * Files that exist complete or not at all, whatever is killed when: written under a temporary name, synced, then given their name. link() fails if the name is
+ * taken; rename() replaces the file.
  */
 import { randomUUID } from "node:crypto";
 import { constants } from "node:fs";
@@ -8,15 +8,15 @@ import { type FileHandle, link, open, readdir, rename, rm, stat, unlink } from "
 import { dirname, join } from "node:path";
 import { makeDirectory, writeFailure } from "../base/directory.ts";
 
-/** Temporary files of writers that were killed are removed after an hour: no writer holds one for so long. */
+/** Temporary files of killed writers are removed after an hour: no writer keeps one that long. */
 const STALE_MS = 3_600_000;
 
 export const FREE_SPACE =
   "the records written so far are complete: free some space, or make it writable, and repeat";
 
-/** Writes and syncs the bytes under a name of their own; the path is to be given to `publish`. */
+/** Writes and syncs the bytes under a temporary name; pass the returned path to `publish`. */
 export async function writeTemporary(folder: string, bytes: Uint8Array): Promise<string> {
-  // Random, not made of a process id: writers in two containers have the same ones.
+  // Random, not derived from a process id: writers in two containers have the same ids.
   const path = join(folder, randomUUID());
   try {
     const file = await create(path);
@@ -39,13 +39,13 @@ async function create(path: string): Promise<FileHandle> {
     return await open(path, flags, 0o644);
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code !== "ENOENT") throw error;
-    // Somebody has tidied up.
+    // Another process has removed the folder.
     makeDirectory(dirname(path));
     return await open(path, flags, 0o644);
   }
 }
 
-/** Gives a temporary file its name. False where the name is taken and `replace` is not set; the temporary file is gone in any case. */
+/** Gives a temporary file its name. Returns false if the name is taken and `replace` is not set; the temporary file is gone in either case. */
 export async function publish(temporary: string, path: string, replace: boolean): Promise<boolean> {
   if (replace) {
     await rename(temporary, path);
@@ -59,7 +59,7 @@ export async function publish(temporary: string, path: string, replace: boolean)
       await unlink(temporary);
       return false;
     }
-    // File systems without hard links: the caller has looked for the name before, which leaves a short race between two writers.
+    // File systems without hard links: the caller has checked the name before, which leaves a short race between two writers.
     if (code !== "EPERM" && code !== "ENOTSUP" && code !== "ENOSYS") throw error;
     await rename(temporary, path);
     return true;
@@ -68,7 +68,7 @@ export async function publish(temporary: string, path: string, replace: boolean)
   return true;
 }
 
-/** Names in a folder survive a power cut only when the folder is synced. */
+/** Names in a folder survive a power failure only after the folder is synced. */
 export async function syncFolder(path: string): Promise<void> {
   // Windows cannot open folders, and does not need it.
   if (process.platform === "win32") return;
@@ -80,14 +80,14 @@ export async function syncFolder(path: string): Promise<void> {
   }
 }
 
-/** Makes a folder below `root`, and its names durable up to there. */
+/** Creates a folder below `root`, and makes its names durable up to there. */
 export async function makeFolder(root: string, path: string): Promise<void> {
   const first = makeDirectory(path);
   if (first === undefined) return;
   const top = dirname(first);
   for (let at = dirname(path); at.length >= Math.max(root.length, top.length); at = dirname(at)) {
     await syncFolder(at).catch((error: NodeJS.ErrnoException) => {
-      // Retention has removed it again; whoever uses it makes it again.
+      // Retention has removed it again; its next user creates it again.
       if (error.code !== "ENOENT") throw error;
     });
     if (at === dirname(at)) break;

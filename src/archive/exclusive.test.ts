@@ -33,7 +33,7 @@ it("works in directories with names longer than a socket's may be", async () => 
 
 it("is free after kill -9 of its holder, and held until then, seen from another process", async () => {
   const directory = fresh("b");
-  // As `lockDirectory` holds it: a socket that listens.
+  // As `lockDirectory` holds it: a listening socket.
   const program = `require("net").createServer().listen(${JSON.stringify(join(directory, ".lock"))}, () => console.log("held"))`;
   const holder = spawn(process.execPath, ["-e", program], { stdio: ["ignore", "pipe", "inherit"] });
   await once(holder.stdout, "data");

@@ -1,7 +1,7 @@
 /**
- * One process per directory, whatever is killed when. The holder listens on a socket in the directory: the kernel closes it with the process, so a lock that nobody holds is known by
- * a refused connection. It holds across containers and pid namespaces that share the directory, where process ids mean nothing; not across machines that share
- * it over a network. A short-lived guard file keeps two that start at once from both taking a lock that was left behind.
+ * One process per directory, whatever is killed when. The holder listens on a socket in the directory: the kernel closes it with the process, so a refused
+ * connection shows that nobody holds the lock. It works across containers and pid namespaces that share the directory, where process ids mean nothing; not
+ * across machines that share it over a network. A short-lived guard file prevents two processes that start at once from both taking an abandoned lock.
  */
 import { randomUUID } from "node:crypto";
 import { closeSync, openSync, statSync } from "node:fs";
@@ -17,15 +17,15 @@ export interface DirectoryLock {
 
 const SOCKET = ".lock";
 const GUARD = ".lock-guard";
-/** Nobody holds the guard for longer: it was left by a process that was killed with it. */
+/** Nobody holds the guard longer: it was left behind by a killed process. */
 const STALE_GUARD_MS = 10_000;
 const WAIT_MS = 50;
 const PATIENCE_MS = 20_000;
 const CONNECT_MS = 2000;
 
-/** UsageError where another process has the directory. `what`: who that would be, for the message. */
+/** Throws a UsageError if another process uses the directory. `what`: name of that process in the message. */
 export async function lockDirectory(directory: string, what: string): Promise<DirectoryLock> {
-  // Names of sockets are at most 107 bytes long; through the open directory they are short.
+  // Socket names have at most 107 bytes; through the open directory they are short.
   const folder = process.platform === "linux" ? openSync(directory, "r") : null;
   const short = folder === null ? directory : `/proc/self/fd/${folder}`;
   const close = () => {
@@ -45,7 +45,7 @@ export async function lockDirectory(directory: string, what: string): Promise<Di
       const own = statSync(path).ino;
       return {
         release: async () => {
-          // Closing removes the socket by its name, which must still be ours.
+          // Closing removes the socket by name, which must still be this process's.
           if (statSync(path, { throwIfNoEntry: false })?.ino === own) await closed(server);
           close();
         },
@@ -82,7 +82,7 @@ async function guarded<T>(directory: string, work: () => Promise<T>): Promise<T>
   }
 }
 
-/** By renaming: of several that find it stale only one removes it. */
+/** By renaming: of several processes that find it stale only one removes it. */
 async function removeStale(guard: string): Promise<void> {
   try {
     if (Date.now() - (await stat(guard)).mtimeMs < STALE_GUARD_MS) return;
@@ -94,11 +94,11 @@ async function removeStale(guard: string): Promise<void> {
   }
 }
 
-/** Does a process listen there? */
+/** Returns whether a process listens there. */
 function answers(path: string): Promise<boolean> {
   return new Promise((resolve, reject) => {
     const socket = connect(path);
-    // A holder that is stopped does not accept, but the kernel still completes the connection; slower than that is alive too.
+    // A stopped holder does not accept, but the kernel still completes the connection; a slower answer also means that it is alive.
     const timer = setTimeout(() => done(true), CONNECT_MS);
     const done = (held: boolean) => {
       clearTimeout(timer);
@@ -108,7 +108,7 @@ function answers(path: string): Promise<boolean> {
     socket.once("connect", () => done(true));
     socket.once("error", (error: NodeJS.ErrnoException) => {
       if (error.code === "ECONNREFUSED" || error.code === "ENOENT" || error.code === "ENOTSOCK") done(false);
-      // Its queue of connections is full: somebody is there.
+      // Its connection queue is full: a process is there.
       else if (error.code === "EAGAIN") done(true);
       else {
         clearTimeout(timer);

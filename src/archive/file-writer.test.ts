@@ -1,4 +1,4 @@
-/** Files of records, many at a time: whole under their names, or not there. */
+/** Files of records, many at a time: complete under their names, or not there. */
 import {
   existsSync,
   mkdirSync,

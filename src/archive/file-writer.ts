@@ -1,4 +1,4 @@
-/** Files of records, many at a time, written in a thread of their own (write-worker.ts) where there is a program for one; in place where the sources run directly. */
+/** Writes many files of records at a time, in a thread of their own (write-worker.ts) if its program exists; in place when the sources run directly. */
 import { randomUUID } from "node:crypto";
 import { existsSync } from "node:fs";
 import { join } from "node:path";
@@ -13,11 +13,11 @@ export interface NewFile {
 
 export interface WrittenFile {
   published: Published;
-  /** Where it waits, where `published` is null. */
+  /** Its temporary path, if `published` is null. */
   temporary: string;
 }
 
-/** Open at the same time. */
+/** Maximum number of files open at the same time. */
 const MAX_FILES = 256;
 
 export class FileWriter {
@@ -26,7 +26,7 @@ export class FileWriter {
   #worker: Worker | null = null;
   #next = 1;
 
-  /** When a write has ended, are the files on disk? Else on their way there: for who can have them again from elsewhere. */
+  /** Whether files are on disk when a write ends; otherwise they may still be on their way, for callers that can obtain them again. */
   readonly synced: boolean;
 
   constructor({ synced = true }: { synced?: boolean } = {}) {
@@ -35,7 +35,7 @@ export class FileWriter {
     this.#program = existsSync(file) ? file : null;
   }
 
-  /** When it resolves those that were published are on disk, or on their way. Rejects with the system's error; then none of the group is there. */
+  /** Writes the files; when it resolves the published ones are on disk, or on their way. Rejects with the system's error; then none of the group is there. */
   async write(folder: string, files: readonly NewFile[]): Promise<WrittenFile[]> {
     const written: WrittenFile[] = [];
     for (let at = 0; at < files.length; at += MAX_FILES) {
@@ -60,7 +60,7 @@ export class FileWriter {
     this.#worker ??= this.#start(this.#program);
     const id = this.#next++;
     const done = new Promise<Published[]>((resolve, reject) => this.#waiting.set(id, { resolve, reject }));
-    // While it works the process does not end.
+    // Keeps the process alive while it works.
     this.#worker.ref();
     this.#worker.postMessage({ id, ...work } satisfies FilesToWrite);
     return done;
@@ -89,7 +89,7 @@ export class FileWriter {
   }
 }
 
-/** Files that are parts of one message share its memory: it crosses to the thread once. */
+/** Files that are parts of one message share its memory, which is transferred to the thread once. */
 function prepare(folder: string, files: readonly NewFile[]) {
   const buffers: Uint8Array[] = [];
   const known = new Map<ArrayBufferLike, number>();

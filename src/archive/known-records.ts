@@ -1,15 +1,16 @@
 /**
- * Which records are in the folders that a writer has looked into lately: identity to file. Bounded, whatever it writes for however long. Of folders beyond, only the start of the newest record is
- * remembered: what starts later is not there, and that is what comes of a thousand points in turn. Anything else lists the folder again.
+ * Knows which records are in the folders that a writer examined recently: identity to file. Bounded, however much it writes. For further folders only the start
+ * of the newest record is kept: a record that starts later is not there, which is the usual case when a thousand points take turns. Otherwise the folder is
+ * listed again.
  */
 import { readdirSync } from "node:fs";
 import { join } from "node:path";
 import { later } from "../base/time.ts";
 import { identity, parseFileName } from "./names.ts";
 
-/** Files remembered, of all folders together. */
+/** Maximum number of files kept, in all folders together. */
 const MAX_FILES = 20_000;
-/** Folders of which the newest is remembered. */
+/** Maximum number of folders for which the newest record is kept. */
 const MAX_FOLDERS = 200_000;
 
 type Name = Parameters<typeof identity>[0];
@@ -17,7 +18,7 @@ type Name = Parameters<typeof identity>[0];
 export class KnownRecords {
   /** The folder used last is at the end. */
   readonly #folders = new Map<string, Map<string, string>>();
-  /** Start of the newest record in a folder that was looked into. */
+  /** Start of the newest record in each examined folder. */
   readonly #newest = new Map<string, bigint>();
   readonly #most: number;
   #files = 0;
@@ -51,13 +52,13 @@ export class KnownRecords {
     this.#bound();
   }
 
-  /** It may have changed: the next question looks again. */
+  /** Forgets a folder that may have changed: the next lookup lists it again. */
   forget(folder: string): void {
     this.#drop(folder);
     this.#newest.delete(folder);
   }
 
-  /** Of a folder whose files are not remembered: is it later than all of them? */
+  /** Returns whether the record is later than all in a folder whose files are not kept. */
   #isLater(folder: string, { epoch }: Name): boolean {
     const newest = this.#newest.get(folder);
     return newest !== undefined && !this.#folders.has(folder) && epoch.startNs > newest;

@@ -1,4 +1,7 @@
-/** A directory with an object store behind it: what is not in the one, because it was removed there or is another worker's, is read from the other. Files have the names that they have, or would have, in the directory. */
+/**
+ * A directory with an object store behind it: files missing in the directory, because they were removed there or belong to another worker, are read from the
+ * store. Files are named as in the directory.
+ */
 import type { ObjectStorage } from "./objects/object-storage.ts";
 import { FILES, type OpenFile, type RecordStorage, type StorageEntry } from "./storage.ts";
 

@@ -1,4 +1,4 @@
-/** Which records an archive holds, read from its folders alone: no file is opened. */
+/** Lists the records of an archive from its folders alone: no file is opened. */
 import { checkBigNs } from "../base/checks.ts";
 import { UsageError } from "../base/errors.ts";
 import {
@@ -17,19 +17,19 @@ export interface Selection {
   points?: readonly string[];
   segments?: readonly string[];
   estimators?: readonly string[];
-  /** Epochs that reach into [fromNs, toNs). */
+  /** Epochs that overlap [fromNs, toNs). */
   fromNs?: bigint | undefined;
   toNs?: bigint | undefined;
 }
 
 export interface Listing {
-  /** By start of the epoch. */
+  /** Sorted by start of the epoch. */
   entries: ArchiveEntry[];
-  /** Files and folders among the records that are none (the first few). */
+  /** Files and folders that are not records (the first few). */
   foreign: string[];
 }
 
-/** The archive's own things beside the points' folders. */
+/** The archive's own entries next to the points' folders. */
 export const MARKER = "archive.json";
 export const TEMPORARY = ".tmp";
 const MAX_FOREIGN = 100;
@@ -57,13 +57,13 @@ export function listRecords(directory: string, selection: Selection = {}, storag
   return { entries, foreign };
 }
 
-/** Names of the points that have a folder. */
+/** Returns the names of the points that have a folder. */
 export function listPoints(directory: string, storage = FILES): string[] {
   const found = folders(directory, nothing(storage), () => true);
   return found.map((f) => f.name).sort();
 }
 
-/** Labels of the segments that a point has records of. */
+/** Returns the labels of the segments of which a point has records. */
 export function listSegments(directory: string, point: string, storage = FILES): string[] {
   const folder = storage.below(directory, folderName(point));
   return folders(folder, nothing(storage), () => true).map((f) => f.name);
@@ -71,10 +71,10 @@ export function listSegments(directory: string, point: string, storage = FILES):
 
 const nothing = (storage: RecordStorage): Found => ({ entries: [], foreign: [], storage });
 
-/** Folders looked into at each level: in an archive any of them will do, and elsewhere there may be a whole disk below. */
+/** Maximum number of folders examined per level: in an archive any of them suffices, and elsewhere there may be a whole disk below. */
 const LOOKED_INTO = 10;
 
-/** Whether a day's folder lies below a point, a segment and an estimator: then it is an archive, even if its marker was not copied with it. */
+/** Returns whether there is a day's folder below a point, a segment and an estimator: then it is an archive, even if its marker was not copied with it. */
 export function hasTaps(directory: string, storage = FILES): boolean {
   const isTap = (path: string) => storage.names(path).some((name) => LEVELS[0]?.test(name));
   const below = (path: string, levels: number): boolean => {
@@ -102,7 +102,7 @@ function listTap(path: string, names: TapNames, { fromNs, toNs }: Selection, out
   for (const folder of inside) {
     const base = folder === "" ? path : storage.below(path, folder);
     for (const name of storage.names(base)) {
-      // Folders of ten minutes beside records of version 1.
+      // Folders of ten minutes next to records of version 1.
       if (!reaches(name) || LEVELS[HOUR]?.test(name)) continue;
       const parsed = parseFileName(name);
       if (!parsed) {
@@ -112,7 +112,7 @@ function listTap(path: string, names: TapNames, { fromNs, toNs }: Selection, out
       if (fromNs !== undefined && parsed.epoch.endNs <= fromNs) continue;
       if (toNs !== undefined && parsed.epoch.startNs >= toNs) continue;
       const entry: ArchiveEntry = { file: storage.below(base, name), ...names, ...parsed };
-      // Replacing a record by a longer one of the same epoch was cut off in between: the longer one counts.
+      // Replacing a record by a longer one of the same epoch was interrupted: the longer one counts.
       const other = found.get(identity(entry));
       if (!other || other.epoch.endNs < entry.epoch.endNs) found.set(identity(entry), entry);
     }
@@ -125,8 +125,8 @@ const LEVELS = [/^[+-]?\d+-\d\d-\d\d$/, /^\d\d$/, /^[0-5]0$/];
 const HOUR = 2;
 
 /**
- * Folders below `path` with records of a time between `from` and `to` ("2026-11-15/04/20"), and the last one before: epochs of one tap follow each
- * other, so of those that start before the range only the last can reach into it. Names sort as time does.
+ * Returns folders below `path` with records between `from` and `to` ("2026-11-15/04/20"), and the last one before: epochs of one tap are consecutive, so of
+ * those that start before the range only the last can extend into it. Names sort like time.
  */
 function foldersBetween(path: string, from: string | null, to: string | null, out: Found): string[] {
   const inside: string[] = [];
@@ -135,7 +135,7 @@ function foldersBetween(path: string, from: string | null, to: string | null, ou
     const { names, records } = timeFolder(path, folder, level, out);
     if (records) inside.push(folder);
     for (const name of names) {
-      // Later ones come later, so that this ends with the last; it is looked into only then.
+      // In ascending order, so that it ends with the last; it is examined only then.
       if (from !== null && name < from.slice(0, name.length)) before = name;
       else if (to !== null && name > to.slice(0, name.length)) continue;
       else if (level === HOUR) inside.push(name);
@@ -156,7 +156,7 @@ function foldersBetween(path: string, from: string | null, to: string | null, ou
   return inside;
 }
 
-/** Folders of time in one of them, in order, and whether records lie beside them: those of version 1 in the folder of their hour. */
+/** Returns the time folders in a folder, in order, and whether there are records next to them: those of version 1 in the folder of their hour. */
 function timeFolder(path: string, folder: string, level: number, out: Found) {
   const names: string[] = [];
   let records = false;
@@ -170,8 +170,8 @@ function timeFolder(path: string, folder: string, level: number, out: Found) {
 }
 
 /**
- * Tells from a name's digits alone that a record is out of range: an hour has thousands of files of which a question wants a few. True for everything
- * that is not known so quickly.
+ * Returns a test that excludes records by the digits of their name alone: an hour has thousands of files, of which a query needs a few. True if it cannot be
+ * decided that quickly.
  */
 function rangeTest(fromNs: bigint | undefined, toNs: bigint | undefined): (name: string) => boolean {
   const from = fromNs === undefined || fromNs < 0n ? "" : timeName(fromNs);

@@ -1,6 +1,6 @@
 /**
- * One writer at a time where a record that is there is to be replaced by what holds it and more: two that read it, add to it and write it back would lose one
- * addition. A lock is a file that only one can make. A writer that is killed leaves it; then it is taken over after a while.
+ * One writer at a time when a record is to be replaced by one that contains it and more: two writers that read it, extend it and write it back would lose one
+ * extension. A lock is a file that only one writer can create. A killed writer leaves it behind; then it is taken over after a while.
  */
 import { randomUUID } from "node:crypto";
 import { link, open, rename, rm, stat, utimes } from "node:fs/promises";
@@ -9,13 +9,13 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { UsageError } from "../base/errors.ts";
 import { hashBytes64 } from "../base/hash.ts";
 
-/** Who holds a lock touches it this often; one that was not touched for much longer was left behind. */
+/** The holder touches its lock this often; one that was not touched for much longer was left behind. */
 const TOUCH_MS = 500;
 const STALE_MS = 4000;
 const WAIT_MS = 20;
 const PATIENCE_MS = 60_000;
 
-/** `folder`: of temporary files, where old locks are swept like those. `name`: of what is locked. */
+/** `folder`: the folder of temporary files, where old locks are removed like those. `name`: what is locked. */
 export async function withLock<T>(folder: string, name: string, work: () => Promise<T>): Promise<T> {
   const [hi, lo] = hashBytes64(new TextEncoder().encode(name), 1, 1);
   const hex = (n: number) => (n >>> 0).toString(16).padStart(8, "0");
@@ -51,14 +51,14 @@ async function acquire(path: string, name: string): Promise<void> {
   }
 }
 
-/** Removes a lock that was left behind. By renaming: only one of several succeeds. */
+/** Removes an abandoned lock. By renaming: only one of several processes succeeds. */
 async function takeOver(path: string): Promise<boolean> {
   const aside = `${path}-${randomUUID()}`;
   try {
     if (Date.now() - (await stat(path)).mtimeMs < STALE_MS) return false;
     await rename(path, aside);
     const taken = Date.now() - (await stat(aside)).mtimeMs >= STALE_MS;
-    // Another was faster, and its own lock was taken: it gets it back.
+    // Another process was faster, and its new lock was taken: restore it.
     if (!taken) await link(aside, path).catch(() => {});
     await rm(aside, { force: true });
     return taken;

@@ -1,18 +1,18 @@
 /**
- * Where a record lies: DIR/point/segment/estimator/YYYY-MM-DD/HH/MM/START-END-MODE-ROLE[-STARTID-ENDID].hop (docs/formats/archive.md). The path holds
- * what a question selects by, so that listing reads folders and nothing else; MM is the ten minutes of the start, so that they are small ones: a
- * question that finds nothing in the page cache waits for every block of them. Version 1 had no MM. What names hold beyond letters, digits, dots and dashes is
- * written as %XX; no segment is `_`.
+ * Path of a record: DIR/point/segment/estimator/YYYY-MM-DD/HH/MM/START-END-MODE-ROLE[-STARTID-ENDID].hop (docs/formats/archive.md). The path contains
+ * everything that queries select by, so that listing only reads folders; MM is the ten minutes of the start, to keep folders small: a query that finds nothing
+ * in the page cache waits for every block of them. Version 1 had no MM. Characters other than letters, digits, dots and dashes are written as %XX; no segment
+ * is `_`.
  */
 import { remembered } from "../base/remembered.ts";
 import { formatTime } from "../base/time.ts";
 import type { CutMode, EpochBounds, RecordHead, RecordRole } from "../epoch/record.ts";
 
 export const EXTENSION = ".hop";
-/** Names of points, segments and estimators. */
+/** Maximum number of cached names of points, segments and estimators. */
 const MAX_REMEMBERED = 50_000;
 
-/** What a path shows of a record. */
+/** What a record's path shows. */
 export interface ArchiveEntry {
   /** Path of the file. */
   file: string;
@@ -31,14 +31,14 @@ export const folderName = remembered(MAX_REMEMBERED, (name) => {
   let out = "";
   for (const byte of new TextEncoder().encode(name)) {
     const letter = String.fromCharCode(byte);
-    // A leading dot would hide the folder, a dash leading to nothing worse than habit.
+    // A leading dot would hide the folder; a leading dash is harmless.
     const plain = /[A-Za-z0-9-]/.test(letter) || (letter === "." && out !== "");
     out += plain ? letter : `%${byte.toString(16).toUpperCase().padStart(2, "0")}`;
   }
   return out;
 });
 
-/** The inverse of folderName; null for a folder that no name makes. */
+/** The inverse of folderName; null for a folder that no name produces. */
 export function parseFolderName(folder: string): string | null {
   if (folder === "_") return "";
   try {
@@ -49,14 +49,14 @@ export function parseFolderName(folder: string): string | null {
   }
 }
 
-/** Folders of the ten minutes in which an epoch starts: ["2026-11-15", "04", "20"]. */
+/** Returns the folders of the ten minutes in which an epoch starts: ["2026-11-15", "04", "20"]. */
 export function timeFolders(ns: bigint): [day: string, hour: string, minutes: string] {
   const text = formatTime(ns);
   const at = text.indexOf("T");
   return [text.slice(0, at), text.slice(at + 1, at + 3), `${text[at + 4]}0`];
 }
 
-/** Path of a record below the archive's folder, as parts. */
+/** Returns the path of a record below the archive's folder, as parts. */
 export function recordPath(head: RecordHead): string[] {
   const { epoch } = head;
   const parts = [
@@ -87,7 +87,7 @@ const ROLES: ReadonlyMap<string, RecordRole> = new Map([
 ]);
 const FILE_NAME = /^(m?\d{19})-(m?\d{19})-([acd])-([nsr])(?:-([0-9a-f]{16})-([0-9a-f]{16}))?\.hop$/;
 
-/** What a file's name shows; null where it is no record's name. */
+/** Parses a file name; null if it is not a record's name. */
 export function parseFileName(name: string): Pick<ArchiveEntry, "role" | "epoch"> | null {
   const match = FILE_NAME.exec(name);
   if (!match) return null;
@@ -108,15 +108,15 @@ export function parseFileName(name: string): Pick<ArchiveEntry, "role" | "epoch"
 }
 
 /**
- * One epoch of one tap has one identity, whenever it ended: a capture that grows moves the end of an epoch that is cut by packets. One that is cut by the clock ends where it must; another end is
- * another length of epochs, which is stored beside it.
+ * One epoch of one tap has one identity, whenever it ended: a growing capture moves the end of an epoch that is cut by packets. An epoch cut by the clock has a
+ * fixed end; a different end means a different epoch length, and is stored separately.
  */
 export function identity({ role, epoch }: Pick<ArchiveEntry, "role" | "epoch">): string {
   const { mode, startNs, endNs, startId } = epoch;
   return `${startNs}-${mode}-${mode === "aligned" ? endNs : startId}-${role}`;
 }
 
-/** Nineteen digits reach the end of 64-bit time and sort as text; `m` is minus. */
+/** Nineteen digits cover 64-bit time and sort as text; `m` is minus. */
 export function timeName(ns: bigint): string {
   return (ns < 0n ? "m" : "") + (ns < 0n ? -ns : ns).toString().padStart(19, "0");
 }

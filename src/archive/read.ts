@@ -1,4 +1,4 @@
-/** Reading one record's file: whole, or its head alone. What is wrong with it is a FormatError that names the file and the offset. */
+/** Reads one record's file: whole, or only its head. Errors are FormatErrors with the file and the offset. */
 import { FormatError } from "../base/errors.ts";
 import { decodeHead, decodeRecord, type EpochRecord, headLength, type RecordHead } from "../epoch/record.ts";
 import type { RecordLayout } from "../epoch/record-layout.ts";
@@ -17,7 +17,7 @@ export interface ReadHead {
 export function readStored(file: string, storage = FILES): EpochRecord {
   const open = storage.open(file);
   try {
-    // The head's checks bound what is read.
+    // The head is checked first, and limits what is read.
     const { layout } = readLayout(open, file);
     const bytes = new Uint8Array(layout.headBytes + layout.storedBytes + CRC_BYTES);
     return decodeRecord(bytes.subarray(0, open.read(bytes, 0)), { file });
@@ -51,7 +51,7 @@ function readLayout(open: OpenFile, file: string): ReadHead {
   return { head, layout, fileBytes };
 }
 
-/** A record under another's name would answer for it. */
+/** A record under the wrong name would be mistaken for another one. */
 export function checkPlace(head: RecordHead, entry: ArchiveEntry): void {
   const place = recordPath(head);
   // Version 1 had no folders of ten minutes.

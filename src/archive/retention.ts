@@ -1,9 +1,9 @@
 /**
- * What an archive may keep of a point: nothing that ended longer before its newest record than so long, no more than so many bytes; the oldest go first. Each point
- * is kept for itself: what one point sees, or believes to see, takes nothing from another.
+ * Limits of what an archive keeps of a point: nothing that ended more than a given time before its newest record, and no more than a number of bytes; the
+ * oldest are removed first. Each point is limited separately: the records of one point take nothing from another.
  *
- * One wild timestamp is no clock: it makes an epoch or two far ahead of all others. So the newest time is the end of the last run of epochs, one close after the other,
- * that has ten of them; where no run has, of the longest.
+ * A single outlier timestamp does not set the time: it makes one or two epochs far ahead of all others. So the newest time is the end of the last run of
+ * consecutive epochs with at least ten of them or, if there is none, of the longest run.
  */
 import { readdirSync, rmdirSync, statSync, unlinkSync } from "node:fs";
 import { dirname, join } from "node:path";
@@ -13,11 +13,11 @@ import { listRecords, type Selection } from "./listing.ts";
 import type { ArchiveEntry } from "./names.ts";
 
 export interface RetentionLimits {
-  /** Records of epochs that ended longer than this before the newest go. */
+  /** Remove records of epochs that ended longer than this before the newest. */
   keepNs?: bigint | undefined;
-  /** Or: records of epochs that ended before this time. */
+  /** Or: remove records of epochs that ended before this time. */
   olderThanNs?: bigint | undefined;
-  /** Of all records together, as files. */
+  /** Maximum size of all records together, as files. */
   maxBytes?: number | undefined;
 }
 
@@ -27,9 +27,9 @@ export interface RetentionResult {
   keptBytes: number;
 }
 
-/** Epochs in a run that make it trusted. */
+/** Minimum number of epochs for a trusted run. */
 const TRUSTED_EPOCHS = 10;
-/** Epochs further apart than this many times their length are two runs: idle ones up to there are sealed (cutter.ts). */
+/** Epochs further apart than this many times their length are two runs: idle epochs up to that number are sealed (cutter.ts). */
 const MAX_GAP_EPOCHS = 61n;
 
 export function checkLimits({ keepNs, olderThanNs, maxBytes }: RetentionLimits): void {
@@ -55,7 +55,7 @@ export function retain(
   const olderThanNs = newestNs === null || keepNs === undefined ? limits.olderThanNs : newestNs - keepNs;
   result.keptBytes = files.reduce((sum, f) => sum + f.bytes, 0);
   const folders = new Set<string>();
-  // By start, so that the oldest come first.
+  // Sorted by start, so that the oldest come first.
   for (const { file, bytes, endNs } of files) {
     const tooOld = olderThanNs !== undefined && endNs < olderThanNs;
     const tooMuch = maxBytes !== undefined && result.keptBytes > maxBytes;
@@ -71,7 +71,7 @@ export function retain(
   return result;
 }
 
-/** False where another was faster. */
+/** Returns false if another process was faster. */
 function remove(file: string): boolean {
   try {
     unlinkSync(file);
@@ -82,7 +82,7 @@ function remove(file: string): boolean {
   }
 }
 
-/** The newest time that is to be trusted; null where there are no records. Entries come by start. */
+/** Returns the newest trusted time; null without records. Entries come sorted by start. */
 function trustedEnd(entries: readonly ArchiveEntry[]): bigint | null {
   const runs: { epochs: number; endNs: bigint; startNs: bigint }[] = [];
   for (const { epoch } of entries) {
@@ -92,7 +92,7 @@ function trustedEnd(entries: readonly ArchiveEntry[]): bigint | null {
       runs.push({ epochs: 1, endNs: epoch.endNs, startNs: epoch.startNs });
       continue;
     }
-    // Several taps have a record of one epoch.
+    // Several taps have a record of the same epoch.
     if (epoch.startNs !== run.startNs) run.epochs++;
     run.startNs = epoch.startNs;
     if (epoch.endNs > run.endNs) run.endNs = epoch.endNs;
@@ -102,14 +102,14 @@ function trustedEnd(entries: readonly ArchiveEntry[]): bigint | null {
   return runs.length === 0 ? null : (trusted ?? longest).endNs;
 }
 
-/** Removes a folder and those above it as long as they are empty, up to `root`. */
+/** Removes a folder and its parents as long as they are empty, up to `root`. */
 function removeEmpty(folder: string, root: string): void {
   for (let at = folder; at.length > join(root).length; at = dirname(at)) {
     try {
       if (readdirSync(at).length > 0) return;
       rmdirSync(at);
     } catch (error) {
-      // A writer has just put something there, or another one removed it.
+      // A writer has just added a file, or another process removed the folder.
       const { code } = error as NodeJS.ErrnoException;
       if (code === "ENOTEMPTY" || code === "ENOENT" || code === "EEXIST") return;
       throw error;

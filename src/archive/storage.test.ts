@@ -1,4 +1,7 @@
-/** Where records lie: the same promises of a directory, an object store (a real server on loopback, which looks at keys but not at signatures), and a directory with an object store behind it. */
+/**
+ * Storage of records: the same guarantees for a directory, an object store (a real server on loopback, which checks keys but not signatures), and a directory
+ * with an object store behind it.
+ */
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
@@ -47,7 +50,7 @@ function inStore(prefix: string): Place & { storage: ObjectStorage } {
   return { storage, root: storage.root, put };
 }
 
-/** Every other file lies behind. */
+/** Every other file is in the store behind. */
 function layered(name: string): Place {
   const [near, far] = [onDisk(name), inStore(name)];
   let n = 0;

@@ -1,6 +1,6 @@
 /**
- * Where the files of an archive lie: a directory (below), an object store (objects/object-storage.ts), or a directory with an object store behind it (layered-storage.ts). Reading waits for the answer: it is done in threads that do
- * nothing else. Names are whole: as an entry of the archive has them.
+ * Storage of an archive's files: a directory (below), an object store (objects/object-storage.ts), or a directory with an object store behind it
+ * (layered-storage.ts). Reads block: they run in threads that do nothing else. Names are complete paths, as in an archive entry.
  */
 import {
   closeSync,
@@ -22,26 +22,26 @@ export interface StorageEntry {
 }
 
 export interface OpenFile {
-  /** Of the whole file. */
+  /** Size of the whole file. */
   readonly size: number;
-  /** Fills `into` from this offset of the file on; how many bytes there were. */
+  /** Fills `into` from this offset of the file on; returns the number of bytes read. */
   read(into: Uint8Array, at: number): number;
   close(): void;
 }
 
 export interface RecordStorage {
   below(folder: string, name: string): string;
-  /** What is in a folder, by name; nothing where it is not there. */
+  /** Entries of a folder, by name; empty if it does not exist. */
   list(folder: string): StorageEntry[];
-  /** The same without kinds or order, which is quicker for thousands. */
+  /** The same without kinds or order, which is quicker for thousands of entries. */
   names(folder: string): string[];
-  /** FormatError where it is not there, or cannot be read. */
+  /** Throws a FormatError if the file does not exist, or cannot be read. */
   open(file: string): OpenFile;
-  /** 0 where it is not there. */
+  /** 0 if it does not exist. */
   sizeOf(file: string): number;
-  /** A small text; null where it is not there. */
+  /** Content of a small text file; null if it does not exist. */
   text(file: string): string | null;
-  /** UsageError where there is no such place. */
+  /** Throws a UsageError if there is no such place. */
   check(root: string): void;
 }
 
@@ -66,7 +66,7 @@ export const FILES: RecordStorage = {
   },
 };
 
-/** A folder that retention has just removed is an empty one. */
+/** A folder that retention has just removed counts as empty. */
 function orNothing<T>(list: () => T[]): T[] {
   try {
     return list();
@@ -80,7 +80,7 @@ class DiskFile implements OpenFile {
   readonly #file: string;
   readonly #fd: number;
 
-  /** Without waiting for anybody: a pipe under a record's name is none. */
+  /** Opens without blocking: a pipe with a record's name is not a record. */
   constructor(file: string) {
     this.#file = file;
     try {

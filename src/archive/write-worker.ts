@@ -1,4 +1,7 @@
-/** The thread that writes records' files: plain calls, which take a third of the processor's time that promises take; only syncs, which wait for the disk, run side by side. */
+/**
+ * The thread that writes records' files: synchronous calls, which need a third of the CPU time of promises; only syncs, which wait for the disk, run in
+ * parallel.
+ */
 import {
   closeSync,
   constants,
@@ -16,14 +19,14 @@ import { parentPort } from "node:worker_threads";
 
 export interface FilesToWrite {
   id: number;
-  /** What the files are parts of. */
+  /** Buffers that contain the files' bytes. */
   buffers: Uint8Array[];
   files: { temporary: string; path: string; buffer: number; offset: number; length: number }[];
   /** Wait for the disk. */
   synced: boolean;
 }
 
-/** `true`: written under its name; `false`: another has the name; null: its folder is gone, and the file waits under its temporary name. */
+/** `true`: written under its name; `false`: the name is taken; null: its folder is gone, and the file is kept under its temporary name. */
 export type Published = boolean | null;
 
 export type WriteAnswer = { id: number } & (
@@ -44,7 +47,7 @@ parentPort?.on("message", async (work: FilesToWrite) => {
   parentPort?.postMessage(answer);
 });
 
-/** All are there under their names, with their folders, or none is; on disk where they are synced. */
+/** Writes all files under their names, with their folders, or none; they are on disk if `synced`. */
 export async function writeFiles({ buffers, files, synced }: Omit<FilesToWrite, "id">): Promise<Published[]> {
   const open: number[] = [];
   try {
@@ -54,7 +57,7 @@ export async function writeFiles({ buffers, files, synced }: Omit<FilesToWrite, 
       const bytes = buffers[buffer] ?? new Uint8Array(0);
       for (let done = 0; done < length; ) done += writeSync(fd, bytes, offset + done, length - done);
     }
-    // At the same time: disks sync many files in little more time than one. All have ended before any is closed.
+    // In parallel: disks sync many files in little more time than one. All must have ended before any is closed.
     const syncs = synced ? await Promise.allSettled(open.map((fd) => sync(fd))) : [];
     for (const one of syncs) if (one.status === "rejected") throw one.reason;
   } catch (error) {

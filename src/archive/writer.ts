@@ -1,7 +1,7 @@
 /**
- * Storing records, by as many writers at once as there are. A record that is not there gets its name by link(), which fails where it is taken: so it is there whole or
- * not at all, and the first one stays. Where one is there already, it is read: the same measurement is no change; a part of it is none either; one that
- * goes further replaces it; another part of the epoch is put together with it, under a lock; anything else is a conflict of that record alone.
+ * Stores records, with any number of concurrent writers. A new record gets its name by link(), which fails if the name is taken: so it is there complete or not
+ * at all, and the first one stays. If one is there already, it is read: the same measurement, or a part of it, changes nothing; one that extends further
+ * replaces it; another part of the epoch is merged with it, under a lock; anything else is a conflict of that record alone.
  */
 import { rmSync } from "node:fs";
 import { dirname, join } from "node:path";
@@ -23,7 +23,7 @@ import { readStored } from "./read.ts";
 export interface StoreItem {
   record: EpochRecord;
   options?: EncodeOptions | undefined;
-  /** The record as it came, checked: stored as it is where nothing of its epoch is there. */
+  /** The record's bytes as received, checked: stored as they are if nothing of its epoch is there. */
   encoded?: Uint8Array | undefined;
 }
 
@@ -33,12 +33,12 @@ export type StoreOutcome =
   /** Another record of the epoch is there, and stays. */
   | { outcome: "refused"; reason: UsageError };
 
-/** Puts two parts of one epoch together; null where that cannot be. The archive knows no estimators. */
+/** Merges two parts of one epoch; null if impossible. The archive does not know estimators. */
 export type MergeRecords = (stored: EpochRecord, record: EpochRecord) => EpochRecord | null;
 
-/** Records written and synced at the same time: disks sync many files in little more time than one. */
+/** Records written and synced in parallel: disks sync many files in little more time than one. */
 const PARALLEL = 32;
-/** Folders that retention removes between their making and their use are made again. */
+/** Folders removed by retention between creation and use are created again. */
 const ATTEMPTS = 10;
 const MAX_FOLDERS = 100_000;
 const UNCHANGED: StoreOutcome = { outcome: "unchanged", bytes: 0 };
@@ -53,7 +53,7 @@ export class RecordWriter {
   readonly #directory: string;
   readonly #known = new KnownRecords();
   readonly #files: FileWriter | undefined;
-  /** Made by this writer. */
+  /** Folders created by this writer. */
   readonly #folders = new Set<string>();
 
   constructor(directory: string, files?: FileWriter) {
@@ -61,7 +61,7 @@ export class RecordWriter {
     this.#files = files;
   }
 
-  /** What became of each; when it returns they are on disk, or on their way there where the files are not synced. */
+  /** Returns the outcome of each record; by then they are on disk, or on their way there if the files are not synced. */
   async store(items: readonly StoreItem[], merge?: MergeRecords): Promise<StoreOutcome[]> {
     const outcomes: (StoreOutcome | null)[] = items.map(() => null);
     const fresh = new Map<string, Fresh>();
@@ -73,7 +73,7 @@ export class RecordWriter {
     const list = [...fresh.values()];
     if (this.#files) await this.#writeMany(this.#files, list, outcomes);
     else await this.#writeInGroups(list, outcomes);
-    // Those that met another one, each on its own and in order.
+    // Records that met another one, individually and in order.
     const done: StoreOutcome[] = [];
     const turn = turnEvery(30);
     for (const [index, item] of items.entries()) {
@@ -104,7 +104,7 @@ export class RecordWriter {
       const plan = list[i];
       if (!plan) continue;
       const bytes = made[i]?.bytes.length ?? 0;
-      // Its folder went while it was written.
+      // Its folder was removed while it was written.
       const late = published === null;
       const has = late ? await this.#publish(temporary, plan.path, false) : published;
       if (late && files.synced) await this.#sync([dirname(plan.path)]);
@@ -114,7 +114,7 @@ export class RecordWriter {
     }
   }
 
-  /** Each once: where retention has removed it since, publishing makes it again. */
+  /** Creates each folder once: if retention removes it later, publishing creates it again. */
   async #makeFolder(path: string, synced: boolean): Promise<void> {
     if (this.#folders.has(path)) return;
     if (synced) await makeFolder(this.#directory, path);
@@ -132,7 +132,7 @@ export class RecordWriter {
     await this.#sync(list.map((f) => dirname(f.path)));
   }
 
-  /** Null where another has the name. */
+  /** Null if the name is taken. */
   async #writeFresh(group: readonly Fresh[]): Promise<(StoreOutcome | null)[]> {
     const folder = join(this.#directory, TEMPORARY);
     const attempts = await Promise.allSettled(
@@ -144,7 +144,7 @@ export class RecordWriter {
     const written = attempts.flatMap((a) => (a.status === "fulfilled" ? [a.value] : []));
     const failed = attempts.find((a) => a.status === "rejected");
     if (failed) {
-      // A full disk: what is not given its name must not take up the room that is left.
+      // The disk is full: files that do not get their name must not use up the remaining space.
       for (const { path } of written) rmSync(path, { force: true });
       throw failed.reason;
     }
@@ -159,11 +159,11 @@ export class RecordWriter {
     return outcomes;
   }
 
-  /** A record of the same epoch is there, or was a moment ago. */
+  /** Handles a record whose epoch has another record, or had one a moment ago. */
   async #reconcile(item: StoreItem, merge: MergeRecords | undefined): Promise<StoreOutcome> {
     const { record } = item;
     const path = join(this.#directory, ...recordPath(record));
-    // Most often it is the same one, which needs no lock.
+    // Most often it is the same record, which needs no lock.
     const there = this.#find(record, path);
     const found = there === undefined ? null : readIfWhole(there);
     if (found && measurementDifference(record, found) === null) return UNCHANGED;
@@ -178,7 +178,7 @@ export class RecordWriter {
         return outcome ?? this.#conflict(record, path, "epoch");
       }
       const stored = readIfWhole(now);
-      // A damaged record is mended by observing again.
+      // A damaged record is repaired by observing again.
       if (!stored) return await this.#replace(item, path, now, "replaced");
       return await this.#settle(item, path, { file: now, stored }, merge);
     });
@@ -224,7 +224,7 @@ export class RecordWriter {
         return await publish(temporary, path, replace);
       } catch (error) {
         if ((error as NodeJS.ErrnoException).code !== "ENOENT" || attempt === ATTEMPTS) throw error;
-        // The folder is not there yet, or retention has just removed it empty.
+        // The folder does not exist yet, or retention has just removed it when it was empty.
         await makeFolder(this.#directory, dirname(path));
       }
     }
@@ -241,7 +241,7 @@ export class RecordWriter {
     }
   }
 
-  /** In its folder, or as version 1 had it in that of its hour. */
+  /** Looks in its folder, and in that of its hour as in version 1. */
   #find(record: EpochRecord, path: string): string | undefined {
     const folder = dirname(path);
     return this.#known.find(folder, record) ?? this.#known.find(dirname(folder), record);
@@ -258,7 +258,7 @@ export class RecordWriter {
   }
 }
 
-/** Null where it is damaged, or gone. */
+/** Null if it is damaged, or gone. */
 function readIfWhole(file: string): EpochRecord | null {
   try {
     return readStored(file);

@@ -1,4 +1,4 @@
-/** A board of segments in the terminal, drawn over itself; where standard output is no terminal, a line now and then. */
+/** A table of segments that is redrawn in place on a terminal; otherwise an occasional line. */
 import type { SegmentBoard } from "../present/text/segment-board.ts";
 import { printText } from "./output.ts";
 import { colours, drawsScreens, toTerminal } from "./terminal.ts";
@@ -12,11 +12,11 @@ export class BoardScreen {
   readonly #terminal = drawsScreens();
   #drawn = 0;
   #nextMs = 0;
-  /** There is more than was shown. */
+  /** There are changes that were not drawn yet. */
   #behind = false;
   #begunMs: number | null = null;
 
-  /** `note`: what is to be known about all of it at this moment. */
+  /** `note` returns the current remark about the whole table. */
   constructor(board: SegmentBoard, note: () => string | null = () => null) {
     this.#board = board;
     this.#note = note;
@@ -31,7 +31,7 @@ export class BoardScreen {
     if (performance.now() >= this.#nextMs) await this.#show();
   }
 
-  /** What was shown last stays. */
+  /** The last state stays on the screen. */
   async close(): Promise<void> {
     if (this.#behind) await this.#show();
     this.#drawn = 0;
@@ -54,7 +54,7 @@ export class BoardScreen {
     return note === null ? [] : [`(${note})`];
   }
 
-  /** Above the table, where it stays. */
+  /** Prints a line above the table. */
   async #say(line: string): Promise<void> {
     if (!this.#terminal) return await printText(`${line}\n`);
     this.#erase();
@@ -66,7 +66,7 @@ export class BoardScreen {
     this.#erase();
     const lines = [...toTerminal(this.#board.table(colours)).trimEnd().split("\n"), ...this.#notes()];
     const { columns = 80 } = process.stdout;
-    // Whatever wraps would be erased by half.
+    // Lines are cut: a line that wraps would be erased only in part.
     process.stdout.write(`${lines.map((line) => [...line].slice(0, columns + 20).join("")).join("\n")}\n`);
     this.#drawn = lines.length;
   }

@@ -1,4 +1,4 @@
-/** `hoptime collect --data DIR`: takes records from taps, keeps them, and answers about them over HTTP. */
+/** `hoptime collect --data DIR`: receives records from taps, stores them, and answers questions over HTTP. */
 import { Command, Option } from "commander";
 import { invalidValue, UsageError } from "../base/errors.ts";
 import { changes, overlay, serverOptions } from "../server/config/collector-options.ts";
@@ -7,7 +7,8 @@ import { READINGS } from "../server/config/reading.ts";
 import type { Reads, Settings } from "../server/config/settings.ts";
 import { settingsPage } from "../server/config/settings-page.ts";
 import { DEFAULT_LISTEN } from "../server/listen.ts";
-import { checkListen, type RunningServer, startServer } from "../server/server.ts";
+import { startPatiently } from "../server/patient-start.ts";
+import { checkListen, type RunningServer } from "../server/server.ts";
 import { DEFAULT_STATION } from "../server/station.ts";
 import { integerOption } from "./options.ts";
 import { print, warn } from "./output.ts";
@@ -134,7 +135,7 @@ export function collectCommand(): Command {
   return addNatsOptions(addStoreOptions(command));
 }
 
-/** Where results and records are, beside the directory. */
+/** Options for where results and records are stored, besides the directory. */
 function addStoreOptions(command: Command): Command {
   return command
     .addOption(
@@ -162,7 +163,7 @@ function addStoreOptions(command: Command): Command {
     );
 }
 
-/** Where it is one of several workers. */
+/** Options for a collector that is one of several workers. */
 function addNatsOptions(command: Command): Command {
   return command
     .addOption(
@@ -185,7 +186,7 @@ function addNatsOptions(command: Command): Command {
     );
 }
 
-/** An option that stays text, tried at once. The default is the settings' own, and shown: what is not given here may be in the file. */
+/** An option that stays text but is checked at once. The default is shown but not set, because the value may come from the settings file. */
 function text(flags: string, description: string, reads: Reads, fallback?: string): Option {
   const option = new Option(
     flags,
@@ -229,7 +230,11 @@ async function run(flags: Flags): Promise<void> {
     });
   };
   const signal = endingSignal(flags.config === undefined ? {} : { reload });
-  server = await startServer({ ...options, onLog: log });
+  server = await startPatiently({ ...options, onLog: log }, { signal });
+  if (!server) {
+    log("stopped");
+    return;
+  }
   const { service, url, station, cluster } = server;
   log(
     `collecting at ${url}, data in ${options.data}${settings.clickhouse ? ", results in ClickHouse" : ""}, ${access(service.tokens.size)}`,
@@ -247,7 +252,7 @@ async function run(flags: Flags): Promise<void> {
   log("stopped");
 }
 
-/** The settings that count from now on: those before where the new ones are wrong. */
+/** Returns the settings that apply from now on; these are the old ones if the new ones are invalid. */
 async function reloaded(
   server: RunningServer,
   before: Settings,
@@ -260,7 +265,7 @@ async function reloaded(
     await server.reload(serverOptions(after));
     log(`settings read again: ${now.length === 0 ? "nothing changed at once" : `${now.join(", ")} changed`}`);
     if (restart.length > 0) log(`after a restart only: ${restart.join(", ")}`);
-    // What waits for a restart is compared with what runs the next time, too.
+    // Settings that need a restart keep their old value here, so that the next reload reports them again.
     const kept = Object.fromEntries(restart.map((field) => [field, before[field as keyof Settings]]));
     return { ...after, ...kept };
   } catch (error) {

@@ -1,4 +1,4 @@
-/** `--token-file` and the like: how commands reach a collector. */
+/** Options for access to a collector, such as `--token-file`. */
 import { homedir } from "node:os";
 import { join } from "node:path";
 import { type Command, Option } from "commander";
@@ -14,12 +14,12 @@ export interface CollectorFlags {
   creds?: string;
 }
 
-/** Is it somewhere else, not a directory? */
+/** Returns whether the text is an address instead of a directory. */
 export function isRemote(text: string): boolean {
   return isCollectorUrl(text) || isNatsUrl(text);
 }
 
-/** Those of the client's own certificate are described in docs/collect.md: few need them, and help has to fit. */
+/** The options of the client's own certificate are only in docs/collect.md: few users need them, and help has to stay short. */
 export function addCollectorOptions(command: Command): Command {
   return command
     .option("--token-file <file>", "with a collector: file with the token (default: $HOPTIME_TOKEN)")
@@ -30,7 +30,7 @@ export function addCollectorOptions(command: Command): Command {
     );
 }
 
-/** `--creds`: for commands that send records. */
+/** `--creds`, for commands that send records. */
 export function addCredentialsOption(command: Command): Command {
   return command.addOption(
     new Option("--creds <file>", "with nats: .creds file, seed of an nkey, or USER:PASSWORD"),
@@ -55,7 +55,7 @@ export function endpointOf(
   };
 }
 
-/** Where records wait by default: a folder per collector and point. */
+/** Returns the default spool directory: one per collector and point. */
 export function defaultSpool(url: string, point: string): string {
   const state = process.env["XDG_STATE_HOME"] ?? join(homedir(), ".local", "state");
   const host = isNatsUrl(url) ? parseNatsUrl(url).servers.join(",") : parseCollectorUrl(url).host;

@@ -1,4 +1,4 @@
-/** What `hoptime compare` writes besides its report: packets one by one, an annotated capture, metrics. */
+/** Additional output of `hoptime compare`: single packets, an annotated capture, metrics. */
 import { resolve } from "node:path";
 import { UsageError } from "../base/errors.ts";
 import { formatDuration, formatTime } from "../base/time.ts";
@@ -21,7 +21,7 @@ export interface PacketFlags {
   prometheus?: string;
 }
 
-/** A slip of the hand must not cost a capture. */
+/** Refuses output files that would overwrite a capture. */
 export function refuseOverwriting(before: string, after: string, flags: PacketFlags): void {
   const captures = [before, after].map((path) => resolve(parseCapturePath(path).file));
   const written = new Set<string>();
@@ -75,7 +75,7 @@ export interface WorstPacket {
   afterFrame: number | null;
 }
 
-/** The slowest and the last lost packets, with the numbers of their frames. */
+/** Returns the slowest and the last lost packets, with their frame numbers. */
 export async function worstPackets(
   packets: ComparedPackets,
   n: number,
@@ -137,7 +137,7 @@ export function worstJson(worst: { slowest: WorstPacket[]; lost: WorstPacket[] }
   return { slowest: worst.slowest.map(row), lost: worst.lost.map(row) };
 }
 
-/** A report whose sentences name flags. */
+/** Returns the report with flag names in its sentences. */
 export function flagged(report: ReportView): ReportView {
   const { cdf, heat, lossCause } = report;
   const cause = lossCause === undefined ? {} : { lossCause: withFlags(lossCause) };

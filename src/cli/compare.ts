@@ -62,7 +62,7 @@ interface Flags {
   prometheus?: string;
 }
 
-/** The estimators are most of the program: they are loaded where the arguments ask for one, or for help. */
+/** The estimators are most of the program, so they are loaded only if the arguments name an estimator or ask for help. */
 // long: one call for each option, in the order of --help.
 export async function compareCommand(args: readonly string[]): Promise<Command> {
   const command = new Command("compare")
@@ -158,7 +158,7 @@ Examples:
     });
 }
 
-/** The two points of a capture that holds just two. */
+/** Returns the two points of a capture that contains exactly two. */
 async function twoPoints(file: string): Promise<[string, string]> {
   const points = isStandardInput(file) ? [] : await pointsOf(new Kernels(), file);
   const [first, second] = points;
@@ -222,7 +222,7 @@ async function run(before: string, after: string, flags: Flags, table: readonly 
   }
 }
 
-/** The page draws the way back and single flows over time where packets can be kept. */
+/** Returns whether the captures are small enough to keep all packets; then the page also shows the reverse direction and single flows over time. */
 function areSmall(...captures: string[]): boolean {
   const files = new Set(captures.map((path) => parseCapturePath(path).file));
   const bytes = [...files].map(

@@ -1,4 +1,4 @@
-/** `hoptime completion bash|zsh|fish`: a script for the shell, made from the commands themselves. */
+/** `hoptime completion bash|zsh|fish`: prints a completion script, generated from the commands. */
 import { Command } from "commander";
 import { oneOf, UsageError } from "../base/errors.ts";
 import { print } from "./output.ts";
@@ -52,7 +52,7 @@ function flagsOf(command: Command): Flag[] {
   return [...own, { long: "--help", takesValue: false, choices: [], description: "show help" }];
 }
 
-/** Commands below one, with the words that lead there: size has one for each estimator. */
+/** Returns a command and its subcommands with the words that lead to them; `size` has one subcommand per estimator. */
 function* withNested({ name, command }: Completed): Generator<{ words: string[]; command: Command }> {
   yield { words: [name], command };
   for (const nested of command.commands) yield { words: [name, nested.name()], command: nested };

@@ -7,11 +7,11 @@ import { named } from "./options.ts";
 export const CUTS = ["aligned", "control", "delimited"] as const;
 export type Cut = (typeof CUTS)[number];
 
-/** Every epoch is a file per estimator: shorter ones write for minutes what a capture holds in a second. */
+/** Minimum length of an epoch. Every epoch is one file per estimator, so shorter ones would take minutes to write for one second of capture. */
 const MIN_EPOCH_NS = 1_000_000;
 const MIN_EPOCH_PACKETS = 16;
 
-/** `1s` is aligned, `65536p` is delimited; --cut must agree. */
+/** Parses `1s` as aligned and `65536p` as delimited; --cut must agree. */
 export function parseCut(epoch: string | undefined, cut: Cut | undefined, controlTo?: string): CutChoice {
   const packets = epoch === undefined ? null : /^(\d+)p$/.exec(epoch.trim());
   const mode = cut ?? (packets ? "delimited" : "aligned");

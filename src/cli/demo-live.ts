@@ -1,11 +1,11 @@
-/** `hoptime demo --live`: a simulated network in real time, its taps, a collector, and what that says as it comes. */
+/** `hoptime demo --live`: a simulated network in real time with its taps, a collector, and the collector's results as they come. */
 import { join } from "node:path";
 import { UsageError } from "../base/errors.ts";
 import { later } from "../base/time.ts";
 import { INCIDENT_SETTINGS } from "../network/incidents/incident.ts";
 import { observeSimulated, type SimulatedTapsOptions, simulatedPoints } from "../observe/simulated-taps.ts";
 import { SegmentBoard } from "../present/text/segment-board.ts";
-import type { AlertRule } from "../server/alerts/alerts.ts";
+import type { AlertRule } from "../server/alerts/alert.ts";
 import { parseCondition } from "../server/alerts/condition.ts";
 import { startServer } from "../server/server.ts";
 import type { Scenario } from "../simulate/scenario.ts";
@@ -23,9 +23,12 @@ export interface LiveDemoFlags {
 
 const NAMES = { sender: "r1", receiver: "r5" };
 const EPOCH_NS = 1_000_000_000;
-/** Without an end: as long as anybody watches. */
+/** Maximum duration. */
 const LONGEST_S = 86_400;
-/** The link between r2 and r3 carries others' traffic too, for a while: more than it can. Shorter than the calm before it, which says what is ordinary. */
+/**
+ * For a limited time, the link between r2 and r3 is overloaded by cross traffic. The incident is shorter than the normal time before it, which sets the
+ * baseline.
+ */
 const INCIDENT = { startS: 18, durationS: 14 };
 
 function scenario(): Scenario {
@@ -51,7 +54,7 @@ function scenario(): Scenario {
   };
 }
 
-/** So that the page's Alerts have something to say. */
+/** Rules, so that the page's Alerts are not empty. */
 const alert = (name: string, when: string, forS: bigint): AlertRule => ({
   ...{ name, when, condition: parseCondition(when), clear: null, segment: null, estimator: null, to: [] },
   ...{ forNs: forS * 1_000_000_000n, clearAfterNs: 5_000_000_000n },
@@ -83,7 +86,7 @@ export async function runLiveDemo(flags: LiveDemoFlags): Promise<void> {
       const { url } = server;
       await begin(url, points, flags);
       const taps = observeSimulated(tapOptions(network, url, scratch.path, signal));
-      // A tap that fails ends the others, and is what is reported.
+      // A failing tap stops the others; its error is reported.
       taps.catch(() => ending.abort());
       await show(url, flags, signal);
       await taps;
@@ -120,7 +123,7 @@ function tapOptions(
   };
 }
 
-/** Results of an epoch come a second or two after its end; on a machine that is busy with other things, later. */
+/** Results of an epoch normally arrive a second or two after its end; beyond this limit, the machine is too busy. */
 const BEHIND_MS = 5000;
 
 function behindText(board: SegmentBoard): string | null {

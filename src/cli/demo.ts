@@ -1,4 +1,4 @@
-/** `hoptime demo`: compare on the two-point capture that ships with the product; `--live`: a network in real time (demo-live.ts). */
+/** `hoptime demo`: runs compare on the two-point capture that is part of the program; `--live`: a network in real time (demo-live.ts). */
 import { resolve } from "node:path";
 import { Command } from "commander";
 import { findPackageFile } from "../base/package-file.ts";

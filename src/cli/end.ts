@@ -1,11 +1,11 @@
 /**
- * How the process ends: when everything is written, and then for certain. Left to itself, Node waits for compile jobs in its threads when the event
- * loop is empty; such a job may wait for a garbage collection, which only the waiting thread could do, and both wait for ever (nodejs/node#54918).
- * So no new jobs are begun, those that run get time to end while this thread can still serve them, and the exit is explicit.
+ * Ends the process after all output is written. If the process is left to end by itself, Node waits for compile jobs in its threads when the event loop is
+ * empty. Such a job may wait for a garbage collection, which only the waiting main thread could do: a deadlock (nodejs/node#54918). So no new compile jobs are
+ * started, running ones get time to finish while this thread still works, and the exit is explicit.
  */
 import { setFlagsFromString } from "node:v8";
 
-/** What a compile job of this program takes, with room to spare. */
+/** Time for a compile job of this program, with a margin. */
 const SETTLE_MS = 2;
 
 export async function endProcess(code: number): Promise<never> {

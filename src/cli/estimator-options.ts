@@ -1,10 +1,10 @@
-/** `--lda k=v,…`: one option per estimator of the table, for the commands that run or ask estimators. */
+/** `--lda k=v,…`: one option per estimator of the table, for commands that run or query estimators. */
 import { type Command, Option } from "commander";
 import { invalidValue, UsageError } from "../base/errors.ts";
 import type { Estimator, ParameterValues } from "../estimators/estimator.ts";
 import { findAmong, parseParameters } from "../estimators/parameters.ts";
 
-/** `queryOnly`: only parameters that a question may set. */
+/** `queryOnly`: only parameters that a query may set. */
 export function addEstimatorOptions(
   command: Command,
   table: readonly Estimator[],
@@ -14,13 +14,13 @@ export function addEstimatorOptions(
     const specs = estimator.parameters.filter((s) => !queryOnly || s.queryOnly);
     if (specs.length === 0) continue;
     const text = `parameters of ${estimator.name}: ${specs.map((s) => s.name).join(", ")}`;
-    // One line for all of them: each has its own page (hoptime estimators NAME).
+    // One line for all parameters; each estimator has its own page (hoptime estimators NAME).
     command.addOption(new Option(`--${estimator.name} <k=v,...>`, text).hideHelp());
   }
   return command;
 }
 
-/** Whether arguments ask for estimators, for help, or for something that the command does not know without them. */
+/** Returns whether the arguments ask for estimators or help, or contain an option that the command does not know without them. */
 export function asksEstimators(command: Command, args: readonly string[]): boolean {
   return args.some((arg) => {
     if (!arg.startsWith("-") || arg === "-") return false;
@@ -29,7 +29,7 @@ export function asksEstimators(command: Command, args: readonly string[]): boole
   });
 }
 
-/** What was given, by estimator. */
+/** Returns the given parameters by estimator. */
 export function estimatorParameters(
   flags: Record<string, unknown>,
   table: readonly Estimator[],
@@ -43,7 +43,7 @@ export function estimatorParameters(
   return out;
 }
 
-/** The estimators named by --estimators, with their parameters; empty where it is not given. */
+/** Returns the estimators given by --estimators with their parameters; empty without that option. */
 export function chosenEstimators(
   flags: Record<string, unknown>,
   table: readonly Estimator[],
@@ -63,7 +63,7 @@ export function chosenEstimators(
   });
 }
 
-/** For --help: where parameters are described. */
+/** Text for --help on where parameters are described. */
 export const PARAMETER_HELP = `
 Parameters of an estimator: --NAME KEY=VALUE,… as in --lda packets=1e6,loss=0.01
   hoptime estimators NAME   describes them

@@ -1,4 +1,4 @@
-/** `hoptime estimators [NAME]`: what there is to choose from; of one, what it answers, needs and costs, its parameters and an example. */
+/** `hoptime estimators [NAME]`: lists the estimators; with NAME: what it answers, what it needs and costs, its parameters and an example. */
 import { Command } from "commander";
 import type { Estimator, ParameterSpec } from "../estimators/estimator.ts";
 import { findAmong } from "../estimators/parameters.ts";
@@ -73,7 +73,7 @@ function describe({ name, title, text, parameters }: Estimator): string {
   return `${lines.join("\n")}\n`;
 }
 
-/** As one would type it. */
+/** Formats a default as one would type it. */
 function defaultOf(spec: ParameterSpec): string {
   if (spec.unit === "ns") return typed(Number(spec.default));
   return Array.isArray(spec.default) ? spec.default.join("/") || "–" : String(spec.default) || "–";

@@ -1,4 +1,4 @@
-/** Races and advice in words, with the commands that follow. */
+/** Formats races and recommendations as text, with the commands to run. */
 import { countOf, formatBytes, formatCount, formatShare } from "../base/quantity.ts";
 import { formatDuration } from "../base/time.ts";
 import { SENDER_WINDOW_NS } from "../delays/sender-delays.ts";
@@ -53,7 +53,7 @@ function sizeTable(rows: readonly RaceRow[]): string {
   );
 }
 
-/** By delay of the flow, where there are enough flows. */
+/** Errors by delay of the flow, if there are enough flows. */
 function delayTable(rows: readonly RaceRow[]): string {
   const [first] = rows;
   if (!first || first.delayClasses.length === 0) return "";
@@ -103,13 +103,13 @@ function legend(rows: readonly RaceRow[]): string {
 export interface Files {
   readonly before: string;
   readonly after: string;
-  /** Length of an epoch, cut by the clock, that all of the traffic is in, ns; null: where it is not at a known time. */
+  /** Length in ns of an epoch aligned to the clock that contains all of the traffic; null: the capture's times are unknown. */
   readonly epochNs: number | null;
-  /** Packets of both directions that `observe` does not separate by itself, in the first capture. */
+  /** Packets of both directions in the first capture that `observe` cannot separate by itself. */
   readonly mixed: TwoWay | null;
 }
 
-/** What `observe` has to be given: an epoch with all of the traffic, and how long a packet may take. */
+/** Settings for `observe`: an epoch with all of the traffic, and the maximum delay of a packet. */
 interface Spans {
   readonly epochNs: number;
   readonly longestNs: number | null;
@@ -148,7 +148,7 @@ export function adviceText(
   return `\n${parts.join("\n")}\n`;
 }
 
-/** Why none can be taken, and what comes nearest. */
+/** Explains why no estimator is recommended, and names the closest one. */
 function noneText(nearest: Nearest | null, budget: Budget | null, races: number): string {
   const none = colours.bold("none to take");
   if (nearest === null)
@@ -211,7 +211,7 @@ function errorText(error: number): string {
   return error < 1.001 * EXACT ? `below ${formatShare(EXACT)}` : formatShare(error);
 }
 
-/** The filter for the direction of more packets; where none is known, one to be filled in. */
+/** Returns the filter for the direction with more packets; if none is known, a filter with a placeholder. */
 function oneWay({ packets: [one, other], filters }: TwoWay): string {
   return filters ? filters[one >= other ? 0 : 1] : "src net NETWORK";
 }
@@ -221,7 +221,7 @@ function mixedText(file: string, { filters }: TwoWay): string {
   return `${file} has packets of both directions, and a segment has one: ${what}`;
 }
 
-/** Sizes were chosen for an epoch as long as the traffic. */
+/** Returns the commands; the sizes were chosen for an epoch as long as the traffic. */
 function commands(
   { row, estimator, parameters }: Recommendation,
   files: Files,
@@ -230,7 +230,7 @@ function commands(
   const given = parameters === "" ? "" : ` --${estimator} '${parameters}'`;
   const epoch = ` --epoch ${epochText(epochNs)}`;
   const list = row.usesList ? " --with-flows" : "";
-  // Where no tap is kept at the sender, the receiver lists the flows.
+  // Without a tap at the sender, the receiver makes the list of flows.
   const listBehind = row.atSender ? "" : list;
   const way = files.mixed === null ? "" : ` --filter '${oneWay(files.mixed)}'`;
   const rest = `--estimators ${estimator}${given}${epoch}${way}`;
@@ -252,12 +252,12 @@ function commands(
   ];
 }
 
-/** As a shell takes it for one word. */
+/** Quotes a text for the shell if necessary. */
 function shellWord(text: string): string {
   return /^[\w@%+=:,./-]+$/.test(text) ? text : `'${text.replaceAll("'", "'\\''")}'`;
 }
 
-/** To the millisecond, upward: a shorter one would cut the traffic in two. */
+/** Rounds up to ms: a shorter epoch would cut the traffic in two. */
 function epochText(epochNs: number): string {
   const ms = Math.max(1, Math.ceil(epochNs / 1e6));
   return ms % 1000 === 0 ? `${ms / 1000}s` : `${ms}ms`;

@@ -1,4 +1,4 @@
-/** `hoptime evaluate`: all estimators on one's own traffic at an equal budget, and which of them to take. */
+/** `hoptime evaluate`: compares all estimators on the user's traffic at an equal budget and recommends one. */
 import { Command } from "commander";
 import { invalidValue, UsageError } from "../base/errors.ts";
 import { Kernels } from "../base/kernels.ts";
@@ -40,7 +40,7 @@ interface Flags {
 }
 
 const UTILISATION = 0.88;
-/** One of our packets for so many; where bits on the wire are the budget, half of them. */
+/** Packets per injected packet; if the budget is in bits on the wire, injected packets take half of it. */
 const INJECT_EVERY = 100;
 const INJECTED_BITS = 8 * 64;
 
@@ -183,9 +183,9 @@ function budgetsOf({ memory, wire, stored, countList = false }: Flags): (Budget 
   return out.length === 0 ? [null] : out;
 }
 
-/** A damaged capture is used up to the damage. */
+/** Time span of a capture. A damaged capture is used up to the damage. */
 interface Look extends Span {
-  /** Packets of both directions that `observe` cannot separate by itself; null where it can, or there is one. */
+  /** Packets of both directions that `observe` cannot separate by itself; null if it can, or if there is only one direction. */
   readonly mixed: TwoWay | null;
 }
 

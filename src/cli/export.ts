@@ -1,4 +1,4 @@
-/** `hoptime export --data DIR --parquet FILE`: the results of a collector for other tools. */
+/** `hoptime export --data DIR --parquet FILE`: exports the results of a collector for other tools. */
 import { existsSync } from "node:fs";
 import { join } from "node:path";
 import { Command } from "commander";

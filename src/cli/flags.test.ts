@@ -13,7 +13,7 @@ const library = readdirSync(SRC, { recursive: true, encoding: "utf8" })
   .filter((file) => file.endsWith(".ts") && !file.endsWith(".test.ts") && !file.startsWith("cli/"))
   .map((file) => ({ file, text: readFileSync(join(SRC, file), "utf8") }));
 
-/** The arguments of tcpdump and dumpcap, which it starts. */
+/** Contains the arguments of tcpdump and dumpcap, which it starts. */
 const OTHER_PROGRAMS = "capture/source/interface/child-source.ts";
 
 test("only the command line knows flags: no string of the library contains one", () => {
@@ -21,7 +21,7 @@ test("only the command line knows flags: no string of the library contains one",
     text
       .split("\n")
       .map((line, i) => ({ line: line.trim(), at: `${file}:${i + 1}` }))
-      // Comments explain, strings speak to the user.
+      // Only strings count; comments may contain flags.
       .filter(({ line }) => !/^(\/\/|\*|\/\*)/.test(line))
       .filter(({ at }) => !at.startsWith(`${OTHER_PROGRAMS}:`))
       .filter(({ line }) => (line.match(STRINGS) ?? []).some((text) => /--[a-z]/.test(text)))

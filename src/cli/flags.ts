@@ -1,12 +1,12 @@
-/** Parameters of the library as flags of the command line: the one place that turns the first into the second. */
+/** Turns parameters of the library into flags of the command line; no other file does this. */
 import type { UsageError } from "../base/errors.ts";
 
-/** `flowSize` and `flow-size` are `--flow-size`. */
+/** `flowSize` and `flow-size` become `--flow-size`. */
 export function flagOf(parameter: string): string {
   return `--${parameter.replace(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`)}`;
 }
 
-/** Notes and hints of the library name parameters in typographic quotes: ‘cover 82’ becomes --cover 82. */
+/** Notes and hints of the library quote parameters typographically: ‘cover 82’ becomes --cover 82. */
 export function withFlags(text: string): string {
   return text.replace(
     /‘([a-z][A-Za-z-]*)([ =][^’]*)?’/g,
@@ -14,7 +14,7 @@ export function withFlags(text: string): string {
   );
 }
 
-/** One line for people: what is wrong, and what to do. A hint that draws (a caret below an expression) has lines of its own. */
+/** Formats an error in one line: the problem and the hint. A hint with a drawing (a caret below an expression) keeps its own lines. */
 export function usageLine(error: UsageError): string {
   const { parameter, problem, hint } = error;
   const message = parameter === undefined ? problem : `${flagOf(parameter)}: ${problem}`;

@@ -1,4 +1,4 @@
-/** --flow-records: the records of a file, and their notes, which belong to the notes of what is made from them. */
+/** --flow-records: reads flow records from a file, with notes that are added to the notes of the results. */
 import { type FlowRecord, readFlowRecordFile } from "../flow-records/flow-records.ts";
 
 export interface NamedFlowRecords {

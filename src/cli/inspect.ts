@@ -10,7 +10,7 @@ import { withFlags } from "./flags.ts";
 import { printJson, printText, warn } from "./output.ts";
 import { colours, Progress } from "./terminal.ts";
 
-/** In the text; JSON has them as the file does. */
+/** Texts for common resolutions; JSON contains them as in the file. */
 const RESOLUTIONS: Record<string, string> = { "1e-9 s": "1 ns", "1e-6 s": "1 µs", "1e-3 s": "1 ms" };
 
 export function inspectCommand(): Command {
@@ -49,7 +49,7 @@ Examples:
     });
 }
 
-/** How to compare the points of a capture that holds several: by number, which is never ambiguous; null where it holds one. */
+/** Returns how to compare the points of a capture with several, by number because names may be ambiguous; null for a single point. */
 function betweenPoints(r: InspectReport): string | null {
   const [a, b] = r.points.filter((p) => p.packets > 0);
   if (!a || !b) return null;

@@ -1,4 +1,4 @@
-/** Options of commands that observe as packets come: from interfaces, or from captures that are replayed. */
+/** Options of commands that observe live: from interfaces, or from replayed captures. */
 import type { Command } from "commander";
 import { invalidValue, UsageError } from "../base/errors.ts";
 import { countOf } from "../base/quantity.ts";
@@ -37,7 +37,7 @@ export function addInterfaceOptions(command: Command): void {
     .option("--speed <n>", "captures: replay in real time (1), faster (10) or max", speedOption);
 }
 
-/** Of each of `count` interfaces. What is observed is said on standard error when it begins. */
+/** Returns the options of each of `count` interfaces. What is observed is printed on standard error at the start. */
 export function interfaceOptions(flags: InterfaceFlags, count = 1): InterfaceOptions[] {
   const { direction = [], promiscuous, snap, timestamps } = flags;
   if (direction.length > 1 && direction.length !== count)

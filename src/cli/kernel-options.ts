@@ -1,4 +1,4 @@
-/** Options of observing from inside the kernel. */
+/** Options for measuring in the kernel. */
 import type { Command } from "commander";
 import { UsageError } from "../base/errors.ts";
 import { PLACES, type Place } from "../observe/kernel-choice.ts";

@@ -1,14 +1,16 @@
 /**
- * Loads the program in place of Node's own loader, with what the engine has compiled of it when it was built (scripts/code-cache.mjs): reading that
- * takes a third of the time that compiling anew takes. Another version of Node, or other flags, and the engine refuses it and compiles. What is
- * loaded are the pieces of the bundle (scripts/build-cli.mjs), which lie in one folder and ask for each other by file name.
+ * Loads the program instead of Node's own loader, with the engine's compiled code from the build (scripts/code-cache.mjs): reading it takes a third of the time
+ * of compiling. With another version of Node or other flags, the engine rejects that code and compiles. The pieces of the bundle (scripts/build-cli.mjs) are in
+ * one directory and require each other by file name.
  */
 import { openSync, readFileSync, readSync } from "node:fs";
 import { createRequire } from "node:module";
 import { basename, dirname, join } from "node:path";
 import { Script } from "node:vm";
 
-/** Compiled pieces of all commands, of which each reads its own: u32 length of the index in JSON {name: [from, bytes]} | index | pieces, from its end on. */
+/**
+ * Compiled pieces of all commands; a command reads only its own. Format: u32 length of the index | index as JSON {name: [from, bytes]} | pieces, with offsets from the end of the index.
+ */
 interface Compiled {
   file: number;
   start: number;
@@ -19,7 +21,7 @@ interface Piece {
   exports: unknown;
 }
 
-/** Where the pieces that were compiled are kept, for whoever makes the file of them; null mostly. */
+/** Collects the compiled pieces while the file with them is made; otherwise null. */
 export const kept: { scripts: Map<string, Script> | null } = { scripts: null };
 
 const HEAD = "(function (exports, require, module, __filename, __dirname) {";
@@ -36,7 +38,7 @@ function openCompiled(path: string): Compiled | null {
     const length = readAt(file, 0, 4).readUInt32LE(0);
     return { file, start: 4 + length, index: JSON.parse(readAt(file, 4, length).toString("utf8")) };
   } catch {
-    // Not made, or not readable: it is only faster with it.
+    // Missing or not readable: the program only starts slower.
     return null;
   }
 }
@@ -46,7 +48,7 @@ function cachedOf({ file, start, index }: Compiled, name: string): Buffer | unde
   return bytes > 0 ? readAt(file, start + from, bytes) : undefined;
 }
 
-/** Runs a program: `file` and the pieces it asks for. */
+/** Runs a program: `file` and the pieces it requires. */
 export function load(file: string): unknown {
   const folder = dirname(file);
   const compiled = kept.scripts ? null : openCompiled(join(folder, `${basename(file, ".js")}.compiled`));

@@ -1,4 +1,4 @@
-/** `hoptime localise P1 P2 P3 …`: which hop is to blame. */
+/** `hoptime localise P1 P2 P3 …`: finds the hop that causes a problem. */
 import { Command } from "commander";
 import { UsageError } from "../base/errors.ts";
 import { CORRECTION_MODES, type CorrectionMode } from "../clock/correction.ts";

@@ -1,5 +1,5 @@
 #!/usr/bin/env node
-/** The command line: finds the command, runs it, turns failures into one line and an exit code. Commands are loaded only when asked for. */
+/** The command line: finds and runs the command, and turns failures into one line and an exit code. A command is loaded only when it is used. */
 import { existsSync } from "node:fs";
 import type { Command } from "commander";
 import { closest } from "../base/closest.ts";
@@ -14,11 +14,11 @@ import { endedBySignal } from "./signals.ts";
 interface Entry {
   name: string;
   summary: string;
-  /** Given the arguments, so that it need not load what they do not ask for. */
+  /** Gets the arguments, so that only the modules they need are loaded. */
   load: (args: readonly string[]) => Promise<Command>;
 }
 
-/** In the order in which a newcomer would meet them. */
+/** In the order in which a new user would meet them. */
 const COMMANDS: readonly Entry[] = [
   {
     name: "demo",
@@ -70,7 +70,8 @@ const COMMANDS: readonly Entry[] = [
     name: "collect",
     summary: "run a collector: records of many points over HTTP, questions, a web page",
     load: async () => {
-      // Each record is synced to disk in one of Node's threads, which wait and do not compute: four are too few. Read when the first is needed.
+      // Each record is synced to disk in one of Node's threads, which mostly wait, so the default of four is too few. Node reads this when it starts the first
+      // thread.
       process.env["UV_THREADPOOL_SIZE"] ??= "32";
       return (await import("./collect.ts")).collectCommand();
     },
@@ -127,7 +128,7 @@ const COMMANDS: readonly Entry[] = [
   },
 ];
 
-/** All commands with their options, for completion. */
+/** Returns all commands with their options, for completion. */
 async function everyCommand() {
   const { Command } = await import("commander");
   const others = COMMANDS.filter((c) => c.name !== "completion");
@@ -137,19 +138,20 @@ async function everyCommand() {
   return [...loaded, { name: "completion", summary: "print a completion script", command: new Command() }];
 }
 
-/** Two captures come first, or not at all: a thread that is not needed ends unused. */
+/** Starts to read captures early if the first two arguments are captures; a thread that is not needed ends unused. */
 async function startReadingEarly(args: readonly string[]): Promise<void> {
   const { startEarly, worthParallel } = await import("../match/feed-thread.ts");
   if (worthParallel(...args.slice(0, 2))) startEarly(leaveProcessorsAlone);
 }
 
 /**
- * The work is done in kernels; the code around them runs a few thousand times. V8 optimises it in background threads, which takes more time from two busy processors than it
- * saves: only code that runs far more often is worth it. Garbage is collected without helper threads, which would have to wait for a processor. Call it after the threads
- * have started: compiled start-up code (Node's own, and src/cli/load.ts) is valid only for the flags it was compiled with.
+ * Limits V8's background work. The work is done in kernels, and the code around them runs only a few thousand times. Optimising that code in background threads
+ * costs more on two busy processors than it saves, so only code that runs far more often is optimised. Garbage is collected without helper threads, which would
+ * have to wait for a processor. Call this after the threads have started: compiled start-up code (Node's own, and src/cli/load.ts) is valid only for the flags
+ * it was compiled with.
  */
 function leaveProcessorsAlone(): void {
-  // Node 20's engine; newer ones judge by other flags, and would complain of these.
+  // The engine of Node 20; newer ones use other flags and would warn about these.
   if (!process.versions.v8.startsWith("11.")) return;
   const { setFlagsFromString } = process.getBuiltinModule("node:v8");
   setFlagsFromString("--interrupt-budget=1000000");
@@ -178,7 +180,7 @@ function usage(): string {
   ].join("\n");
 }
 
-/** With what was probably meant. */
+/** Suggests the command that was probably meant. */
 function unknownCommand(name: string, rest: readonly string[]): UsageError {
   const lists = "'hoptime --help' lists the commands";
   if (name.startsWith("-"))
@@ -198,9 +200,9 @@ function unknownCommand(name: string, rest: readonly string[]): UsageError {
   return new UsageError("bad-option", `there is no command '${name}'`, `${meant}${lists}`);
 }
 
-/** One line for people; the stack only for bugs of ours. */
+/** Prints one line and returns the exit code; the stack is printed only for bugs. */
 function fail(failure: unknown): number {
-  // Thrown by what a signal ended: nothing is wrong.
+  // Thrown by an operation that a signal aborted: not an error.
   const ended = endedBySignal();
   if (ended !== null && typeof failure === "string") return ended;
   const error = memoryError(failure) ?? failure;
@@ -211,7 +213,7 @@ function fail(failure: unknown): number {
   }
   const { code, syscall } = (error ?? {}) as NodeJS.ErrnoException;
   if (code === "EPIPE") return 0;
-  // The system's answer, not a fault of ours: no room, no right, too many open files, a disk that fails.
+  // An error of the system, not a bug: disk full, no permission, too many open files, a failing disk.
   if (typeof code === "string" && syscall !== undefined) {
     warn(`hoptime: ${(error as Error).message}`);
     return 2;
@@ -220,20 +222,20 @@ function fail(failure: unknown): number {
   return 1;
 }
 
-/** Columns of help, where the terminal has them. */
+/** Maximum width of help. */
 const HELP_WIDTH = 100;
 
-/** Choices and defaults in help as one would type them: commander quotes them. Failures are thrown, of subcommands too. */
+/** Shows choices and defaults in help as one would type them; commander quotes them. Errors are thrown, also those of subcommands. */
 function plainHelp(command: Command): Command {
   for (const nested of command.commands) plainHelp(nested);
   command.exitOverride().configureOutput({
-    // Commander's own messages become one line of ours.
+    // Commander's own messages are replaced by one line.
     writeErr: () => {},
     outputError: () => {},
     getOutHelpWidth: () => Math.min(process.stdout.columns ?? HELP_WIDTH, HELP_WIDTH),
   });
   return command.configureHelp({
-    // Wrapped on 60 columns too.
+    // Also wraps at 60 columns.
     minWidthToWrap: 24,
     optionDescription: ({ description, argChoices, defaultValue, defaultValueDescription }) => {
       const none = defaultValue === undefined || defaultValue === false || defaultValue === "";
@@ -247,7 +249,7 @@ function plainHelp(command: Command): Command {
   });
 }
 
-/** Standard output comes up at its first use, which takes a while: not before a thread that reads captures is on its way. */
+/** Standard output takes a while to initialise at its first use, so this is called after the thread that reads captures has started. */
 function watchOutput(): void {
   process.stdout.on("error", endOutput);
 }
@@ -276,7 +278,7 @@ async function main(argv: string[]): Promise<number> {
     await command.parseAsync(rest, { from: "user" });
   } catch (error) {
     const { code, message, exitCode } = error as { code?: string; message: string; exitCode?: number };
-    // Help that nobody asked for: the command has subcommands, and none was named.
+    // Commander shows help without being asked if a subcommand is missing.
     if (code === "commander.help" && exitCode !== 0) {
       const names = command.commands.map((c) => c.name());
       throw new UsageError(

@@ -1,4 +1,4 @@
-/** `hoptime observe --ebpf-segment IN:OUT --segment A:B`: a way through this box as a segment, measured in its kernel. */
+/** `hoptime observe --ebpf-segment IN:OUT --segment A:B`: measures a path through this host as a segment, in its kernel. */
 import type { Command } from "commander";
 import { UsageError } from "../base/errors.ts";
 import type { Way } from "../capture/ebpf/segment-load.ts";
@@ -25,7 +25,7 @@ export function addObserveBoxOptions(command: Command): void {
   addSegmentOptions(command);
 }
 
-/** Options that are of captures, or of one point. */
+/** Options for captures or for a single point. */
 const NOT_HERE = [
   ...["point", "direction", "promiscuous", "snap", "timestamps", "speed", "follow", "sender", "delays"],
   ...["referenceKey", "drain", "controlTo", "role", "spool"],
@@ -35,7 +35,7 @@ interface BoxRun {
   ways: Way[];
   files: readonly string[];
   flags: EbpfSegmentFlags & { segment?: string[] };
-  /** By its name, whether an option was given. */
+  /** Returns whether an option was given, by name. */
   given: (name: string) => boolean;
   common: Omit<ObservePointOptions, "files" | "point">;
   collectorOf: (point: string) => ObservePointOptions["collector"];
@@ -80,7 +80,7 @@ export async function observeBox({
     departure: flags.ebpfDeparture,
     collectorOf,
     onOpen: (box) => warn(`hoptime: ${describeBox(box)}`),
-    // With an expression the packets are a lane of their own, as at a single point.
+    // With an expression, its packets are counted separately, as at a single point.
     ...(match[3] === undefined ? {} : { segments: [text ?? ""] }),
   });
 }

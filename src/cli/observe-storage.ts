@@ -1,4 +1,4 @@
-/** Where `hoptime observe` puts records: a directory, a collector, or a cluster. */
+/** Options for where `hoptime observe` stores records: a directory, a collector, or a cluster. */
 import { type Command, Option } from "commander";
 import { UsageError } from "../base/errors.ts";
 import type { ObservePointOptions } from "../observe/observe-point.ts";
@@ -22,7 +22,7 @@ export interface StorageFlags extends CollectorFlags {
   spoolSize?: number;
 }
 
-/** What becomes of records: how long a directory keeps them, how they reach a collector. */
+/** Options for how long a directory keeps records and how they reach a collector. */
 export function addStorageOptions(command: Command): void {
   command
     .option("--keep <time>", "remove records older than this, e.g. 7d", durationOption("--keep"))
@@ -40,7 +40,7 @@ export function addStorageOptions(command: Command): void {
     );
 }
 
-/** Where --to is a collector's address. */
+/** Returns the settings of the collector if --to is the address of one. */
 export function collectorOf(flags: StorageFlags, point: string): Pick<ObservePointOptions, "collector"> {
   const { to, spool, spoolSize } = flags;
   if (!isRemote(to)) {

@@ -1,4 +1,4 @@
-/** What `hoptime observe` prints at its end. */
+/** The text that `hoptime observe` prints at the end. */
 import { countOf, formatBytes, formatCount, significant } from "../base/quantity.ts";
 import { formatDuration } from "../base/time.ts";
 import type { ObservationReport } from "../observe/observe-point.ts";
@@ -49,7 +49,7 @@ export function formatObservation(report: ObservationReport, verbose: boolean): 
   return `${lines.join("\n")}\n`;
 }
 
-/** Bits per packet of each estimator and of all. */
+/** Bits per packet of each estimator and in total. */
 function costText(estimators: ObservationReport["estimators"]): string | null {
   const own = estimators.flatMap(({ name, bitsPerPacket }) =>
     bitsPerPacket === null ? [] : [{ name, bitsPerPacket }],
@@ -66,7 +66,7 @@ function cutText(cut: string): string {
   return aligned ? `aligned, ${formatDuration(Number(aligned[1]))} each` : cut;
 }
 
-/** What was not kept, or not read: the exit code says so, too. */
+/** Warns about records that were not stored and packets that were not read; the exit code reflects it too. */
 export function warnOf(report: ObservationReport): void {
   for (const line of report.refused) {
     warn(`hoptime: not stored: ${line}`);

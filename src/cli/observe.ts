@@ -1,4 +1,4 @@
-/** `hoptime observe FILE...`: a point's captures become its records. */
+/** `hoptime observe FILE...`: turns the captures of a point into records. */
 
 import { Command } from "commander";
 import { invalidValue, UsageError } from "../base/errors.ts";
@@ -171,12 +171,12 @@ export function observeCommand(table: readonly Estimator[] = ESTIMATORS): Comman
     .action(async (files: string[], flags: Flags, self: Command) => follow(files, flags, table, self));
 }
 
-/** Where none is named: the first of the table. */
+/** The default: the first estimator of the table. */
 function usual(table: readonly Estimator[]): string {
   return table[0]?.name ?? "";
 }
 
-/** With a collector: as its plan says, where the options do not, and on with the next plan when that counts. */
+/** Follows a collector's plan for everything that the options do not set, and restarts with the next plan when it takes effect. */
 async function follow(
   files: string[],
   flags: Flags,
@@ -261,7 +261,7 @@ async function run(
   warnOf(report);
 }
 
-/** Several interfaces of this host, each a point; two may be the ends of a segment. */
+/** Observes several interfaces of this host, each as a point; two of them may be the ends of a segment. */
 async function runInterfaces(
   names: string[],
   flags: Flags,
@@ -297,7 +297,7 @@ async function runInterfaces(
       };
     }),
     ...(ends ? { matchWithinNs: flags.window } : {}),
-    // With an expression the packets are a lane of their own, as at a single point.
+    // With an expression, its packets are counted separately, as at a single point.
     ...(flags.segment?.some((text) => text.includes("=")) ? { segments: flags.segment } : {}),
   });
   await printReports(reports, flags);
@@ -309,7 +309,7 @@ async function printReports(reports: readonly ObservationReport[], flags: Flags)
   for (const report of reports) warnOf(report);
 }
 
-/** The names of both ends, where two interfaces are those of one segment. */
+/** Returns the names of both ends if two interfaces are the ends of one segment. */
 function segmentEnds(names: readonly string[], { segment, point }: Flags): [string, string] | null {
   const [text, ...others] = segment ?? [];
   const match = /^([^:=]+):([^:=]+)(?:=|$)/.exec(text ?? "");
@@ -360,7 +360,7 @@ function commonOptions(
 
 type NetworksOfOthers = (point: string) => Promise<string[][]>;
 
-/** Where packets of an interface go both ways. */
+/** Settings for interfaces with packets of both directions. */
 function waysOf(point: string, ofOthers?: NetworksOfOthers): WaysPlan {
   return {
     ...(ofOthers ? { networksOfOthers: () => ofOthers(point) } : {}),

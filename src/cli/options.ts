@@ -1,10 +1,10 @@
-/** Options that several commands share, parsed the same way everywhere. */
+/** Options that several commands share, parsed in the same way everywhere. */
 import { Option } from "commander";
 import { invalidValue, oneOf, type UsageCode, UsageError } from "../base/errors.ts";
 import { formatCount, parseBitRate, parseSize } from "../base/quantity.ts";
 import { formatDuration, parseDuration, parseTime } from "../base/time.ts";
 
-/** For commander: `--window 250ms` to ns. */
+/** For commander: parses `--window 250ms` to ns. */
 export function durationOption(flag: string): (text: string) => number {
   return (text) => {
     const ns = parse(flag, text);
@@ -13,25 +13,25 @@ export function durationOption(flag: string): (text: string) => number {
   };
 }
 
-/** For commander: an instant, such as `--from 2026-11-15T04:00:00Z`. */
+/** For commander: parses a point in time, such as `--from 2026-11-15T04:00:00Z`. */
 export function instantOption(flag: string): (text: string) => bigint {
   return (text) => named(flag, text, parseTime);
 }
 
-/** An option that takes a time, with its default as one would type it. */
+/** Makes an option that takes a time; help shows its default as one would type it. */
 export function timeOption(flags: string, description: string, defaultNs: number): Option {
   const option = new Option(flags, description).default(defaultNs, typed(defaultNs));
   return option.argParser(durationOption(option.long ?? flags));
 }
 
-/** A duration as it is typed: 10s, 250ms. */
+/** Formats a duration as one would type it: 10s, 250ms. */
 export function typed(ns: number): string {
   return formatDuration(ns).replace(" ", "").replace("µ", "u");
 }
 
 const parse = (flag: string, text: string): number => named(flag, text, parseDuration);
 
-/** What is wrong with the text is said of the flag. */
+/** Calls `read`; its error is reported as an error of the flag. */
 export function named<T>(flag: string, text: string, read: (text: string) => T): T {
   try {
     return read(text);
@@ -73,7 +73,7 @@ export function choiceOption<T extends string>(flag: string, choices: readonly T
   };
 }
 
-/** A share between 0 and 1, both excluded (0 is not with `zero`): `0.95` or `95%`. */
+/** Parses a share between 0 and 1, both exclusive (with `zero`, 0 is allowed): `0.95` or `95%`. */
 export function shareOption(flag: string, { zero = false } = {}): (text: string) => number {
   return (text) => {
     const match = /^\s*([0-9.eE+-]+)\s*(%?)\s*$/.exec(text);
@@ -85,10 +85,10 @@ export function shareOption(flag: string, { zero = false } = {}): (text: string)
   };
 }
 
-/** Beyond this numbers are not exact, and no amount of anything here. */
+/** Larger numbers are not exact, and larger than any quantity here. */
 const MAX_POSITIVE = 1e15;
 
-/** A number above 0, also as 5e6. */
+/** Parses a number above 0, also in the form 5e6. */
 export function positiveOption(flag: string): (text: string) => number {
   return (text) => {
     const n = text.trim() === "" ? Number.NaN : Number(text);
@@ -97,14 +97,14 @@ export function positiveOption(flag: string): (text: string) => number {
   };
 }
 
-/** 60mbit, 10gbit … as bit/s. */
+/** Parses 60mbit, 10gbit … to bit/s. */
 export function rateOption(text: string): number {
   const rate = parseBitRate(text);
   if (rate === null) throw invalid("--drain", text, "a rate, e.g. 60mbit or 10gbit");
   return rate;
 }
 
-/** 500MB, 10GB … as bytes. */
+/** Parses 500MB, 10GB … to bytes. */
 export function sizeOption(parameter: string): (text: string) => number {
   return (text) => parseSize(text, parameter);
 }

@@ -1,15 +1,15 @@
-/** What a command puts out: text for people and pieces of any length, to standard output as fast as they are taken there. */
+/** Writes a command's output: text, and pieces of any total length, to standard output as fast as the reader takes them. */
 import { once } from "node:events";
 import { withFlags } from "./flags.ts";
 import { toTerminal } from "./terminal.ts";
 import { systemReason } from "./whole-file.ts";
 
-/** Text for people, from the library: what it says of parameters is said of flags. */
+/** Prints text of the library for the user; names of parameters become flags. */
 export async function printText(text: string): Promise<void> {
   await print([toTerminal(withFlags(text))]);
 }
 
-/** A line for people on standard error: how it went, what is wrong. */
+/** Prints a line on standard error: progress, summary or problem. */
 export function warn(line: string): void {
   process.stderr.write(`${toTerminal(withFlags(line))}\n`);
 }
@@ -20,11 +20,11 @@ export async function printJson(value: unknown): Promise<void> {
 
 const PIECE_CHARACTERS = 1 << 16;
 
-/** Writes text that may be longer than memory holds: no more is asked for before what was written is gone. */
+/** Writes text that may be larger than memory: the next piece is requested only after the previous one has been written. */
 export async function print(pieces: Iterable<string>): Promise<void> {
   let waiting = "";
   for (const piece of pieces) {
-    // What is long enough is not joined to anything: that would copy it.
+    // A long piece is not joined to others, because that would copy it.
     const long = piece.length >= PIECE_CHARACTERS;
     if (!long) waiting += piece;
     if (waiting !== "" && (long || waiting.length >= PIECE_CHARACTERS)) {
@@ -37,11 +37,11 @@ export async function print(pieces: Iterable<string>): Promise<void> {
 }
 
 async function put(text: string): Promise<void> {
-  // A reader that left and a full disk end the command: see `endOutput`.
+  // A reader that has gone or a full disk ends the command: see `endOutput`.
   if (!process.stdout.write(text)) await once(process.stdout, "drain");
 }
 
-/** The command line's answer to trouble on standard output: a reader that left early is content, all else is said. */
+/** Handles errors of standard output: a reader that stops early is no error, everything else is reported. */
 export function endOutput(error: NodeJS.ErrnoException): never {
   if (error.code === "EPIPE") process.exit(0);
   warn(`hoptime: standard output: ${systemReason(error)}; the output is incomplete`);

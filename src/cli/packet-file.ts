@@ -1,4 +1,4 @@
-/** `--packets FILE`: every packet, in the format that the name ends with. */
+/** `--packets FILE`: writes every packet, in the format of the file name's extension. */
 import { closeSync, openSync, writeFileSync } from "node:fs";
 import { setImmediate as nextTurn } from "node:timers/promises";
 import { invalidValue } from "../base/errors.ts";
@@ -38,7 +38,7 @@ async function writeLines(path: string, lines: Iterable<string>): Promise<void> 
       if (waiting.length < PIECE_CHARACTERS) continue;
       writeFileSync(file, waiting);
       waiting = "";
-      // Signals are noticed between two pieces.
+      // Lets signals be handled between two pieces.
       await nextTurn();
     }
     writeFileSync(file, waiting);

@@ -1,4 +1,4 @@
-/** `hoptime plan`: which routers to upgrade first. Parse, call planUpgrades, print. */
+/** `hoptime plan`: which routers to upgrade first. */
 import { Command } from "commander";
 import { invalidValue, UsageError } from "../base/errors.ts";
 import { parseDemands } from "../network/plan/demands.ts";
@@ -85,7 +85,7 @@ async function runPlan(map: string, flags: PlanFlags): Promise<void> {
 function readCosts(file: string): Map<string, number> {
   const costs = new Map<string, number>();
   for (const line of meaningfulLines(toText(readMap(file), file))) {
-    // Router names may hold commas (Rocketfuel's do): the cost is what follows the last one.
+    // Router names may contain commas (Rocketfuel's do), so the cost is what follows the last separator.
     const split = Math.max(
       line.text.lastIndexOf(","),
       line.text.lastIndexOf(";"),

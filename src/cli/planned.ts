@@ -1,6 +1,6 @@
 /**
- * A tap that follows its collector's plan (server/tap-plan.ts): what the command line does not say is as the plan has it. The last plan is kept beside the spool, so that a tap starts while the collector
- * is away.
+ * A tap that follows its collector's plan (server/tap-plan.ts) for everything that the command line does not set. The last plan is stored next to the spool, so
+ * that a tap can start while the collector is unreachable.
  */
 import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
@@ -13,7 +13,7 @@ import { isNatsUrl, type NatsEndpoint } from "../transport/nats/nats-url.ts";
 import { PlanReader } from "../transport/nats/plan-reader.ts";
 import { warn } from "./output.ts";
 
-/** What a plan says in the words of the command line. */
+/** The plan in the form of command line options. */
 export interface PlannedFlags {
   estimators?: string;
   epoch?: string;
@@ -38,14 +38,14 @@ export class PlanFollower {
     this.#spool = spool;
   }
 
-  /** The plan as it is now; null where the collector has none. */
+  /** Returns the current plan; null if the collector has none. */
   async fetch(): Promise<TapsPlan | null> {
     try {
       this.#state = await this.#asked.plan();
       mkdirSync(this.#spool, { recursive: true });
       writeFileSync(this.#file, JSON.stringify(this.#state), { mode: 0o600 });
     } catch (error) {
-      if (!(error instanceof UsageError) || error.code !== "no-records") throw error;
+      if (!(error instanceof UsageError) || !["no-records", "store-away"].includes(error.code)) throw error;
       const kept = this.#kept();
       warn(
         `hoptime: ${error.problem}; ${kept ? "its last plan is followed" : "observing as the options say"}`,
@@ -55,13 +55,13 @@ export class PlanFollower {
     return this.#state?.plan ?? null;
   }
 
-  /** Networks by which other points separate the two directions of their packets. */
+  /** Returns the networks by which other points separate the two directions of their packets. */
   async networksOfOthers(point: string): Promise<string[][]> {
     const directions = await this.#asked.directions();
     return directions.filter((d) => d.point !== point).map(({ networks }) => networks);
   }
 
-  /** Calls `change` when another plan counts. Returns what ends that. */
+  /** Calls `change` when another plan takes effect. Returns a function that stops this. */
   watch(change: () => void, pollMs = PLAN_POLL_MS): () => void {
     let timer: NodeJS.Timeout | null = null;
     const look = async () => {
@@ -71,7 +71,7 @@ export class PlanFollower {
       const waitMs = now?.next
         ? Math.max(0, Number(BigInt(now.next.fromNs) / 1_000_000n) - Date.now())
         : pollMs;
-      // At the very minute, where it is close.
+      // Close to the start of the next plan, waits exactly until then.
       if (now?.next && waitMs <= pollMs) timer = setTimeout(change, waitMs);
       else timer = setTimeout(() => void look(), pollMs);
     };
@@ -94,7 +94,7 @@ export class PlanFollower {
   }
 }
 
-/** Where the plan is. */
+/** Where the plan is read from. */
 interface PlanSource {
   plan(): Promise<TapPlanState>;
   directions(): Promise<NonNullable<TapPlanState["directions"]>>;
@@ -106,7 +106,7 @@ function planOfCollector(endpoint: Endpoint): PlanSource {
   return { plan, directions: async () => (await plan()).directions ?? [], close: async () => undefined };
 }
 
-/** In the cluster's bucket; directions by the labels that are in its stream. */
+/** The plan in the cluster's bucket; directions come from the labels in its stream. */
 function planInCluster(endpoint: NatsEndpoint): PlanSource {
   const reader = new PlanReader(endpoint);
   return {

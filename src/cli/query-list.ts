@@ -1,4 +1,4 @@
-/** `hoptime query URL --list WHAT`: what a collector knows of its network, as the page's screens show it. */
+/** `hoptime query URL --list WHAT`: what a collector knows about its network, as on the screens of the web page. */
 import { invalidValue, oneOf, UsageError } from "../base/errors.ts";
 import { newestProgram, tapTrouble } from "../present/tap-trouble.ts";
 import type { DescribedIncident } from "../present/text/incident-sentence.ts";
@@ -104,7 +104,7 @@ async function segments(ask: Ask, flags: ListFlags): Promise<Listing> {
   };
 }
 
-/** The step of the overview that an instant is in, and which segments have an incident then. */
+/** Returns the step of the overview that contains a point in time, and the segments with an incident at that time. */
 async function stepAt(ask: Ask, overview: Overview, at: bigint, flags: ListFlags) {
   const stepNs = BigInt(overview.stepNs);
   const fromNs = BigInt(overview.fromNs);
@@ -126,7 +126,7 @@ async function stepAt(ask: Ask, overview: Overview, at: bigint, flags: ListFlags
 
 type Incident = DescribedIncident & { confidence: number };
 
-/** All that are open, and those that ended in the time asked for. */
+/** Returns all open incidents, and those that ended within the requested time. */
 async function allIncidents(ask: Ask, flags: ListFlags): Promise<Incident[]> {
   const open = await ask<{ incidents: Incident[] }>("/v1/incidents", { state: "open" });
   const closed = await ask<{ incidents: Incident[] }>("/v1/incidents", { state: "closed", ...span(flags) });
@@ -183,7 +183,7 @@ async function points(ask: Ask, flags: ListFlags): Promise<Listing> {
 }
 
 async function upgrades(ask: Ask): Promise<Listing> {
-  // Where it is no station, this says so.
+  // Fails with a clear message if the collector is not a station.
   await ask("/v1/station");
   const answer = await ask<ListedUpgrades>("/v1/station/plan");
   return { json: answer, text: () => formatUpgrades(answer, colours) };

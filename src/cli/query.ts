@@ -1,4 +1,4 @@
-/** `hoptime query DIR --between A B`: what the records of two points say; with --packet, --flow or --capture alone: what a point knows of packets. */
+/** `hoptime query DIR --between A B`: results from the records of two points; with only --packet, --flow or --capture: what a point knows about packets. */
 import { Command, Option } from "commander";
 import { RecordArchive } from "../archive/archive.ts";
 import { isObjectUrl, readObjectPlace } from "../archive/objects/object-place.ts";

@@ -29,7 +29,7 @@ interface Flags {
   json?: boolean;
 }
 
-/** Fewer than this share of the references asked for is worth a warning. */
+/** Share of the requested references below which a warning is printed. */
 const ENOUGH = 0.95;
 
 export function referenceCommand(): Command {
@@ -133,7 +133,7 @@ async function run(flags: Flags): Promise<void> {
   if (summary.sent === 0) process.exitCode = 2;
 }
 
-/** Only what was set. */
+/** Returns only the settings that were given. */
 function given(settings: Record<string, number | undefined>): Partial<AdaptiveSettings> {
   return Object.fromEntries(Object.entries(settings).filter(([, value]) => value !== undefined));
 }

@@ -1,4 +1,7 @@
-/** `hoptime reproduce`: the papers' tables and figures, once more. Studies run side by side in processes of their own; what is done is kept, and a second run goes on. */
+/**
+ * `hoptime reproduce`: reproduces the papers' tables and figures. Studies run in parallel in their own processes; finished results are kept, and a second run
+ * continues.
+ */
 import { spawn } from "node:child_process";
 import { availableParallelism } from "node:os";
 import { basename, join } from "node:path";
@@ -115,7 +118,7 @@ function makeFolder(path: string): void {
   }
 }
 
-/** Each seed in a directory of its own; what is done is kept. */
+/** Runs each seed in its own directory; finished results are kept. */
 async function runSeeds(
   ids: readonly string[],
   studies: readonly Study[],
@@ -173,7 +176,7 @@ async function list(flags: Flags): Promise<void> {
 
 async function runHere(study: Study, { out, scale, seed, map, part }: Flags): Promise<void> {
   const onTerminal = process.stderr.isTTY === true;
-  // A full run takes hours: where nobody watches it, a line for every twentieth goes into the log.
+  // A full run takes hours: without a terminal, a line is logged for every 5 %.
   const logs = !onTerminal && !part && scale === "full";
   let logged = -1;
   const show = (share: number) => {
@@ -190,7 +193,10 @@ async function runHere(study: Study, { out, scale, seed, map, part }: Flags): Pr
   await writeFile(resultFile(out, study), resultText(result));
 }
 
-/** The last of the report first, as processes become free: the race of all estimators is by far the longest, and would run alone at the end. */
+/**
+ * Starts the last studies of the report first, as processes become free: the race of all estimators takes by far the longest and would otherwise run alone at
+ * the end.
+ */
 async function runAside(studies: readonly Study[], flags: Flags): Promise<void> {
   const waiting = studies.toReversed();
   const running = new Set<ReturnType<typeof spawn>>();
@@ -253,13 +259,13 @@ function partArguments(study: Study, { out, scale, seed, map, again }: Flags): s
   return [...own, ...(map ? ["--map", map] : []), ...(again ? ["--again"] : [])];
 }
 
-/** What makes the same report. */
+/** Returns the command that makes the same report. */
 function commandText(ids: readonly string[], { scale, seed, map }: Flags): string {
   const own = map === undefined ? "" : ` --map ${basename(map)}`;
   return `hoptime reproduce ${ids.join(" ") || "all"} --scale ${scale} --seed ${seed}${own}`;
 }
 
-/** The results of one seed together. */
+/** Returns the results of one seed as one reproduction. */
 function collected(studies: readonly Study[], flags: Flags): Reproduction {
   const { out, scale, seed } = flags;
   const findings = studies.flatMap((study) => {

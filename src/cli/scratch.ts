@@ -1,4 +1,4 @@
-/** A directory for what a command keeps while it runs. It is gone when the process ends, however that is asked for: a second signal leaves no time for more. */
+/** A temporary directory for a command. It is removed when the process ends, even after a second signal. */
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";

@@ -1,13 +1,16 @@
 /**
- * SIGINT, SIGTERM and SIGHUP. A command that runs until it is ended asks for `endingSignal`: the first signal aborts it, and the command finishes what it has begun and prints
- * its summary. A second one ends at once. Commands that only compute and print do not call it and end at the first signal.
+ * SIGINT, SIGTERM and SIGHUP. A command that runs until it is stopped uses `endingSignal`: the first signal aborts it, and the command finishes its work and
+ * prints its summary; a second signal ends it at once. Commands that only compute and print do not use it and end at the first signal.
  */
 import { constants } from "node:os";
 
 const SIGNALS = ["SIGINT", "SIGTERM", "SIGHUP"] as const;
 let ending: AbortController | null = null;
 
-/** Aborts at the first signal. From the first call on signals do no more than that. `reload`: is called for SIGHUP instead. */
+/**
+ * Returns an AbortSignal that the first signal aborts. After the first call, a first signal does nothing else. `reload`, if given, is called for SIGHUP
+ * instead.
+ */
 export function endingSignal({ reload }: { reload?: () => void } = {}): AbortSignal {
   if (ending) return ending.signal;
   const controller = new AbortController();
@@ -26,8 +29,8 @@ export function endingSignal({ reload }: { reload?: () => void } = {}): AbortSig
 }
 
 /**
- * `clean` is called when a signal ends the process: the first, or the second where `endingSignal` takes the first. Returns what takes that back. When the process exits, so that
- * one who cleans up does not keep others from it.
+ * Calls `clean` when a signal ends the process: the first signal, or the second one if `endingSignal` handles the first. Returns a function that cancels this.
+ * It runs at process exit, so that several clean-up functions do not prevent each other.
  */
 export function cleanOnSignal(clean: () => void): () => void {
   process.once("exit", clean);
@@ -49,12 +52,12 @@ function exitOnSignals(): () => void {
   };
 }
 
-/** The exit code of a command that could not finish after a signal; null where there was none. */
+/** Returns the exit code of a command that a signal interrupted; null without a signal. */
 export function endedBySignal(): number | null {
   return ending?.signal.aborted ? exitCode(ending.signal.reason as (typeof SIGNALS)[number]) : null;
 }
 
-/** What shells expect of a program that a signal ended. */
+/** Returns the exit code that shells expect after a signal. */
 function exitCode(name: (typeof SIGNALS)[number]): number {
   return 128 + constants.signals[name];
 }

@@ -1,4 +1,4 @@
-/** `hoptime simulate --network FILE --to WHERE`: the records of a whole network's taps, and the truth. */
+/** `hoptime simulate --network FILE --to WHERE`: writes the records of a whole network's taps, and the true values. */
 import { closeSync, openSync, writeSync } from "node:fs";
 import { setTimeout as sleep } from "node:timers/promises";
 import { writeFailure } from "../base/directory.ts";
@@ -29,9 +29,9 @@ export interface NetworkFlags {
 }
 
 const DEFAULT_PPS = 200;
-/** Of what waits to be sent: a collector that is slower holds the simulation back only when this is full. */
+/** Limit of the data waiting to be sent; a slow collector delays the simulation only when this is full. */
 const SPOOL_BYTES = 2e9;
-/** So long without a record that is taken, and the rest is given up. */
+/** If no record is accepted for this long, the rest is given up. */
 const STALLED_MS = 60_000;
 const POLL_MS = 50;
 
@@ -53,7 +53,7 @@ export async function simulateNetwork(file: string, flags: NetworkFlags): Promis
   const startedMs = performance.now();
   try {
     const sink = await openSink(to, spool.path);
-    // Ends now, so that nothing of it is late.
+    // The simulated time ends now, so that no record is late.
     const now = BigInt(Date.now()) * 1_000_000n;
     const originNs = now - (now % epochNs) - BigInt(Math.ceil(durationS)) * 1_000_000_000n;
     const run = await runNetwork({
@@ -88,7 +88,7 @@ export async function simulateNetwork(file: string, flags: NetworkFlags): Promis
   }
 }
 
-/** A simulation is faster than a collector: what waits is sent before it ends, unless nothing is taken for a while. */
+/** Waits until all records are sent, because a simulation is faster than a collector; gives up if no record is accepted for a while. */
 export async function whenSent(
   sink: { readonly counts: SpooledSinkCounts },
   signal: AbortSignal,
@@ -118,7 +118,7 @@ async function openSink(to: string, spoolDirectory: string): Promise<RecordSink 
   return new DirectorySink({ directory: to, point: "" });
 }
 
-/** One line of JSON per link and epoch. */
+/** Writes one line of JSON per link and epoch. */
 class TruthFile {
   readonly #path: string;
   readonly #file: number;

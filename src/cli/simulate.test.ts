@@ -50,7 +50,7 @@ describe("hoptime simulate", () => {
   it("writes references that rli reads: its delays are those of the truth", async () => {
     const out = join(directory, "references");
     const flags = ["--rate", "100k", "--duration", "300ms", "--utilisation", "95%", "--queue", "droptail"];
-    // The sender's clock is ahead by 2 ms: what it writes into references says so too.
+    // The sender's clock is 2 ms ahead; the timestamps in its references contain this offset.
     const clock = ["--clock", "sender:offset=2ms", "--link", "ethernet"];
     await run("--out", out, ...flags, "--inputs", "1", "--references", "1-in-20", ...clock);
     const truth = JSON.parse(readFileSync(join(out, "truth.json"), "utf8")) as TruthFile;

@@ -199,7 +199,7 @@ Examples:
     });
 }
 
-/** Of an overloaded queue it is above 1. */
+/** Parses a utilisation; above 1 the queue is overloaded. */
 function parseUtilisation(text: string): number {
   const match = /^(\d+(?:\.\d+)?)(%?)$/.exec(text.trim());
   const share = match ? Number(match[1]) / (match[2] === "%" ? 100 : 1) : Number.NaN;
@@ -209,7 +209,7 @@ function parseUtilisation(text: string): number {
 
 const DEFAULT_PPS = 100_000;
 
-/** What may be given beside a whole scenario; the rest is part of it. */
+/** Options that are allowed with a scenario file; the others are part of the scenario. */
 const BESIDE_SCENARIO = new Set(["out", "scenario", "seed", "references", "link", "snap", "packets", "json"]);
 
 function refuseBesideScenario(command: Command): void {
@@ -224,7 +224,7 @@ function refuseBesideScenario(command: Command): void {
   }
 }
 
-/** Without a drain rate: that of the queue is known when a run begins. */
+/** Adaptive injection without a drain rate, which is known only when a run begins. */
 type Injection = Exclude<ReferenceInjection, { kind: "adaptive" }> | { kind: "adaptive" };
 
 function parseReferences(text: string): Injection {
@@ -252,7 +252,7 @@ function makeInjector(injection: Injection, rateBps: number | null): Injector {
   return referenceInjector({ kind: "adaptive", drainBps: rateBps });
 }
 
-/** Session 1 is that of references, 2 that of probes. */
+/** Returns a STAMP payload; session 1 is for references, 2 for probes. */
 function stampPayload(sequence: number, timeNs: bigint, kind: "reference" | "probe"): Uint8Array {
   const session = kind === "reference" ? 1 : 2;
   return encodeStamp({ sequence, timeNs, session, synchronised: true, errorNs: 1 });

@@ -1,4 +1,4 @@
-/** `hoptime size ESTIMATOR`: from the traffic and what is wanted to a geometry, its cost and how well it will do. */
+/** `hoptime size ESTIMATOR`: chooses parameters from the traffic and the requirements, with cost and expected error. */
 import { Command } from "commander";
 import { invalidValue, UsageError } from "../base/errors.ts";
 import {
@@ -184,7 +184,7 @@ async function readRequest(
   return { request, notes };
 }
 
-/** Only what the user wrote: defaults are the estimator's to choose. */
+/** Returns only the parameters that the user gave; the estimator chooses the others. */
 function fixedParameters(estimator: Estimator, text: string | undefined): ParameterValues {
   if (text === undefined) return {};
   const all = parseParameters({ ...estimator, complete: (values) => values }, text);

@@ -57,7 +57,7 @@ test("a line longer than the terminal is broken between columns, and colours tak
     "\u001b[1mdelay\u001b[22m  mean 1 ms",
     "  max",
   ]);
-  // Nowhere to break: at the edge. No line is longer, and nothing is lost.
+  // A line without spaces is broken at the edge; no line is longer, and nothing is lost.
   const folded = foldLine("x".repeat(50), 20);
   expect(folded.every((line) => line.length <= 20)).toBe(true);
   expect(folded.join("").replaceAll(" ", "")).toBe("x".repeat(50));

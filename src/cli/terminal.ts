@@ -1,14 +1,14 @@
-/** What commands share on a terminal: colours only where they can be seen, and a progress line. */
+/** Colours (only if the terminal shows them) and a progress line. */
 import type { Palette } from "../present/text/palette.ts";
 import { visible } from "../present/text/visible.ts";
 
 /**
- * Colours are marks in the text, with a number that nobody can know before the program runs, and become escape codes in `toTerminal` only: whatever
- * else looks like an escape code came from a file, and is made visible.
+ * Colours are marks in the text with a random number that is drawn at run time; `toTerminal` turns them into escape codes. Any other escape code in the text
+ * comes from a file and is made visible.
  */
 let drawnMark: string | null = null;
 
-/** Drawn when the first colour is used: without colours there is nothing to mark, and the module that draws it takes longer to load than most others. */
+/** Drawn when the first colour is used: without colours it is not needed, and its module is slow to load. */
 function mark(): string {
   drawnMark ??= `\u001b<${process.getBuiltinModule("node:crypto").randomBytes(8).toString("hex")}:`;
   return drawnMark;
@@ -28,14 +28,17 @@ export function palette(on: () => boolean): Palette {
   };
 }
 
-/** Standard output is a terminal that knows escape codes: a screen may be drawn on it. Asked when there is something to print: standard output takes longer to come up than a command to load. */
+/**
+ * Returns whether standard output is a terminal with escape codes, so that a screen can be drawn. Called only when there is something to print, because
+ * standard output is slow to initialise.
+ */
 export function drawsScreens(): boolean {
   return process.stdout.isTTY === true && process.env["TERM"] !== "dumb";
 }
 
 export const colours = palette(() => drawsScreens() && process.env["NO_COLOR"] === undefined);
 
-/** The one place where text for people becomes what a terminal gets. */
+/** Converts text for the terminal; all text goes through this function. */
 export function toTerminal(text: string): string {
   if (drawnMark === null) return visible(text);
   const [first = "", ...rest] = text.split(drawnMark);
@@ -47,12 +50,12 @@ export function toTerminal(text: string): string {
   return out;
 }
 
-/** An escape code of a colour, which takes no place, or a character. */
+/** An escape code of a colour, which takes no column, or one character. */
 const COLOUR_OR_CHARACTER = /\p{Cc}\[\d+m|./gsu;
-/** Of what goes on from the line above. */
+/** Indent of continuation lines. */
 const INDENT = "  ";
 
-/** A line as `toTerminal` gives it, in as many as the terminal needs: broken between columns of text (two spaces) where there are some. */
+/** Splits a line from `toTerminal` into lines that fit the terminal, between columns of text (two spaces) if possible. */
 export function foldLine(line: string, columns: number): string[] {
   const lines: string[] = [];
   let row: string[] = [];
@@ -66,7 +69,7 @@ export function foldLine(line: string, columns: number): string[] {
         row = [...INDENT, ...row.slice(cut)];
         width = row.filter((text) => text.length <= 2).length;
       }
-      // Spaces at which a line was broken are gone.
+      // Drops the spaces at which a line was broken.
       if (piece === " " && lines.length > 0 && width === INDENT.length) continue;
       row.push(piece);
       width++;
@@ -75,13 +78,13 @@ export function foldLine(line: string, columns: number): string[] {
   return [...lines, row.join("")];
 }
 
-/** Behind the last two spaces, but not those that a line begins with; else at the end. */
+/** Returns the position behind the last two spaces, except those at the start of the line; otherwise the end. */
 function breakOf(row: readonly string[]): number {
   for (let i = row.length; i > 2 * INDENT.length; i--) if (row[i - 1] === " " && row[i - 2] === " ") return i;
   return row.length;
 }
 
-/** A line on stderr that is drawn over itself; silent where stderr is no terminal. */
+/** A line on stderr that is redrawn in place; silent if stderr is no terminal. */
 export class Progress {
   readonly #label: string;
   readonly #start = Date.now();

@@ -1,4 +1,4 @@
-/** `hoptime token add|list|revoke`: who may send to a collector and ask it. */
+/** `hoptime token add|list|revoke`: manages who may send to a collector and query it. */
 import { mkdirSync, statSync } from "node:fs";
 import { Command } from "commander";
 import { UsageError } from "../base/errors.ts";
@@ -30,7 +30,7 @@ Examples:
 
 export function tokenCommand(): Command {
   const store = ({ data }: Flags) => new TokenStore(tokenFile(data));
-  /** Of a collector that is there. */
+  /** The token store of an existing collector directory. */
   const existing = (flags: Flags) => {
     if (!statSync(flags.data, { throwIfNoEntry: false })?.isDirectory())
       throw new UsageError(

@@ -1,4 +1,4 @@
-/** `hoptime top --ebpf IN:OUT`: the queues of this box as its own kernel sees them. */
+/** `hoptime top --ebpf IN:OUT`: the queues of this host as its kernel sees them. */
 import type { Command } from "commander";
 import { invalidValue, UsageError } from "../base/errors.ts";
 import { SegmentDatapath } from "../capture/ebpf/segment.ts";
@@ -34,9 +34,9 @@ export interface BoxFlags extends EbpfSegmentFlags {
   json?: boolean;
 }
 
-/** Seconds of the line of percentiles. */
+/** Seconds in the line of percentiles. */
 const HISTORY = 60;
-/** Options that capture, and mean nothing here. */
+/** Options for captures, which have no meaning here. */
 const OF_CAPTURES = ["filter", "window", "direction", "promiscuous", "snap", "timestamps", "speed"] as const;
 
 export function addBoxOptions(command: Command): void {
@@ -48,7 +48,7 @@ export function addBoxOptions(command: Command): void {
   addSegmentOptions(command);
 }
 
-/** How a way through this box is measured, whatever becomes of it. */
+/** Options for measuring a path through this host. */
 export function addSegmentOptions(command: Command): void {
   command
     .option(
@@ -63,7 +63,7 @@ export function addSegmentOptions(command: Command): void {
     );
 }
 
-/** IN:OUT; VLAN interfaces and aliases have no colon in their names. */
+/** Parses IN:OUT. Names of VLAN interfaces and aliases contain no colon. */
 export function wayOption(flag: string): (text: string, before?: Way[]) => Way[] {
   return (text, before = []) => {
     const [input = "", output = "", more] = text.split(":").map((name) => name.trim());
@@ -142,7 +142,7 @@ async function print(interval: BoxInterval, flags: BoxFlags): Promise<void> {
   });
 }
 
-/** What is attached, in one line. */
+/** Describes in one line what is attached. */
 export function describeBox(box: SegmentDatapath): string {
   const ways = box.ways.map(({ input, output }) => `${input} > ${output}`).join(", ");
   const modes = [...box.xdpModes].map(([name, mode]) => `${name} ${mode}`).join(", ");

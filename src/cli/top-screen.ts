@@ -1,4 +1,4 @@
-/** A screen that is drawn over itself, and asked by keys: `hoptime top` in a terminal. */
+/** The full screen of `hoptime top`: redrawn in place, with keys. */
 import type { TopOrder, TopView } from "../present/text/top-text.ts";
 import { colours, foldLine, toTerminal } from "./terminal.ts";
 
@@ -13,13 +13,13 @@ const ORDERS: Readonly<Record<string, TopOrder>> = {
 export interface TopScreenOptions<T> {
   /** Changed by keys. */
   view: TopView;
-  /** What stands there before anything was shown. */
+  /** Text before the first results. */
   waiting: string;
-  /** Lines above the flows. */
+  /** Number of lines above the flows. */
   headLines: number;
   format: (shown: T) => string;
   end: () => void;
-  /** Keys of its own, with what they do. */
+  /** Additional keys and their actions. */
   keys?: Readonly<Record<string, { text: string; act: () => void }>>;
 }
 
@@ -53,14 +53,14 @@ export class TopScreen<T> {
     process.off("exit", giveBack);
     if (process.stdin.isTTY) process.stdin.off("data", this.#onKey).pause();
     giveBack();
-    // What was seen last stays on the screen.
+    // The last state stays on the screen.
     if (this.#last !== null) process.stdout.write(`${toTerminal(this.#options.format(this.#last))}\n`);
   }
 
-  /** Whether it ends the program. */
+  /** Handles a key; returns true if it ends the program. */
   #key(key: string): boolean {
     const { view, keys = {} } = this.#options;
-    // Ctrl-C is a key like others in raw mode.
+    // In raw mode, Ctrl-C is a key like any other.
     if (key === "\u0003" || (!this.#searching && key === "q")) return true;
     if (this.#searching) {
       if (key === "\r" || key === "\n" || key === "\u001b") this.#searching = false;
@@ -76,7 +76,7 @@ export class TopScreen<T> {
 
   #draw(): void {
     const { view, waiting, headLines, format, keys = {} } = this.#options;
-    // Some say that they have no size at all.
+    // Some terminals report a size of 0.
     const rows = process.stdout.rows || 24;
     const columns = process.stdout.columns || 80;
     view.rows = Math.max(1, rows - headLines - 1);
@@ -85,7 +85,7 @@ export class TopScreen<T> {
     const prompt = this.#searching
       ? `/${view.search}`
       : `p packets  l loss  m mean  x max  j jitter  ${own.join("")}/ search  q end`;
-    // What a narrow terminal would fold by itself pushes the first lines off the screen.
+    // Long lines are folded here: if a narrow terminal wrapped them, the first lines would scroll off the screen.
     const folded = body.split("\n").flatMap((line) => foldLine(toTerminal(line), columns));
     const last = toTerminal(colours.dim(prompt.slice(0, columns - 1)));
     const lines = [...folded.slice(0, rows - 1), last];
@@ -93,7 +93,7 @@ export class TopScreen<T> {
   }
 }
 
-/** The terminal as it was: also where a second signal leaves no time for more. */
+/** Restores the terminal; also called after a second signal. */
 function giveBack(): void {
   if (process.stdin.isTTY) process.stdin.setRawMode(false);
   process.stdout.write("\u001b[?25h\u001b[?1049l");

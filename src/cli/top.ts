@@ -1,4 +1,6 @@
-/** `hoptime top A B`: delay, loss and jitter between two interfaces of this host, each second, in the terminal; `hoptime top URL`: what a collector says of its segments. */
+/**
+ * `hoptime top A B`: delay, loss and jitter between two interfaces of this host, every second, in the terminal; `hoptime top URL`: the segments of a collector.
+ */
 import { Command } from "commander";
 import { UsageError } from "../base/errors.ts";
 import { Kernels } from "../base/kernels.ts";
@@ -47,7 +49,7 @@ Examples:
   hoptime top ingress.pcap egress.pcap --speed 1          # captures, replayed
   hoptime top http://127.0.0.1:8787                       # a collector's segments
 `;
-/** The lines above the flows, and one free below. */
+/** Lines above the flows, and an empty one below. */
 const HEAD_LINES = 5;
 
 export function topCommand(): Command {
@@ -127,7 +129,7 @@ async function start(
   await run([sender, receiver], flags);
 }
 
-/** Rows of a collector as they come. */
+/** Shows results of a collector as they arrive. */
 async function showCollector(url: string, flags: Flags): Promise<void> {
   const ending = new AbortController();
   const signal = AbortSignal.any([endingSignal(), ending.signal]);

@@ -44,7 +44,7 @@ describe("a file is there whole or not at all", () => {
   test("another process that writes it at the same time does not get in the way", async () => {
     await writeWhole(path, (to) => {
       writeFileSync(to, "ours");
-      // The other one, which has finished meanwhile.
+      // Another process that finishes in the meantime.
       const pid = vi.spyOn(process, "pid", "get").mockReturnValue(process.pid + 1);
       const other = writeFile(path, "theirs");
       pid.mockRestore();
@@ -56,7 +56,7 @@ describe("a file is there whole or not at all", () => {
 
   test("a signal removes what was written and ends the command", async () => {
     const others = process.listeners("exit");
-    // The process goes on: of what an exit would call, what was added here is called.
+    // `exit` is mocked, so the process continues; only the exit listeners added here are called.
     const exit = vi.spyOn(process, "exit").mockImplementation(((code: number) => {
       for (const own of process.listeners("exit").filter((listener) => !others.includes(listener))) own(code);
     }) as never);
@@ -66,7 +66,7 @@ describe("a file is there whole or not at all", () => {
       process.emit("SIGTERM");
       seen = readdirSync(folder);
     });
-    // Then there is nothing left to rename.
+    // The partial file is gone, so renaming fails.
     await expect(writing).rejects.toThrow(/cannot be written/);
     expect(exit).toHaveBeenCalledWith(143);
     expect(seen).toEqual([]);

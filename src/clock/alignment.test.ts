@@ -4,10 +4,7 @@ import { type AlignmentPair, alignDistinct, findAlignment } from "./alignment.ts
 
 const HOUR = 3.6e12;
 
-/**
- * `good` true pairs at an offset with delays of up to `spreadNs`, and `bad` pairs of unrelated times in an
- * hour.
- */
+/** Makes `good` true pairs at an offset with delays of up to `spreadNs`, and `bad` pairs of unrelated times within an hour. */
 function pairs(seed: number, good: number, bad: number, offsetNs: number, spreadNs: number): AlignmentPair[] {
   const dice = new Random(seed);
   const list: AlignmentPair[] = [];
@@ -78,7 +75,7 @@ test("packets that are distinct show the offset even where their delays vary by 
   expect(findAlignment(list)).toBeNull();
   const found = alignDistinct(list, 10e9);
   expect(Math.abs((found?.offsetNs ?? 0) - HOUR)).toBeLessThan(0.5e9);
-  // Times that have nothing to do with each other.
+  // Unrelated times.
   expect(
     alignDistinct(
       list.map((p, i) => ({ ...p, afterNs: i * HOUR })),

@@ -1,17 +1,14 @@
 /**
- * Where two captures lie relative to each other when their clocks differ by more than any matching window.
+ * Finds the offset between two captures whose clocks differ by more than any matching window.
  *
- * Input: a sample of packets with equal digests, paired ignoring time. Differences of true pairs lie close
- * together (delay variation plus drift); false pairs and repeats of equal packets lie anywhere between the
- * spans of the two captures. The answer is the densest cluster, its width chosen among powers of two by the
- * scan statistic: of n differences of unrelated times, a window of width w holds a share of at most w/R, R
- * being the longer capture, so k of them in it are as surprising as n * KL(k/n || w/R).
- * It must beat what the best of n windows of each width shows by chance: surprise > ln(n * widths) + 7
+ * Input: a sample of packets with equal digests, paired regardless of time. Differences of true pairs are close together (delay variation plus drift); false
+ * pairs and repeats of equal packets are spread over the spans of the two captures. The answer is the densest cluster. Its width is chosen among powers of two
+ * by the scan statistic: of n differences of unrelated times, a window of width w contains a share of at most w/R, R being the longer capture, so k of them in
+ * it are as surprising as n * KL(k/n || w/R). The cluster must exceed what the best of n windows of each width shows by chance: surprise > ln(n * widths) + 7
  * (false-alarm rate below 1 in 1,000 for pairs of unrelated times).
  *
- * How it fails: equal packets sent periodically make a cluster per period; the true one wins only by the
- * packets that occur once and by the overlap of the captures. `support` against `total` and `runnerUp` show
- * it.
+ * How it fails: equal packets sent periodically make one cluster per period; the true one wins only by the packets that occur once and by the overlap of the
+ * captures. `support` against `total` and `runnerUp` show it.
  */
 export interface AlignmentPair {
   /** Times relative to an origin common to both captures. */
@@ -25,19 +22,19 @@ export interface Alignment {
   /** Pairs in the cluster, of `total`. */
   support: number;
   total: number;
-  /** Width of the cluster; packets that queued for longer lie above it. */
+  /** Width of the cluster; packets that queued for longer are above it. */
   spreadNs: number;
-  /** Pairs in the densest window of the same width that does not touch the cluster, and the first of its differences. */
+  /** Pairs in the densest window of the same width that does not touch the cluster, and the first difference of that window. */
   runnerUp: number;
   runnerUpNs: number | null;
 }
 
 const NARROWEST_NS = 1024;
 const SURPRISE_MARGIN = 7;
-/** Fewer show no offset: one or two equal packets may be repeats. */
+/** Fewer pairs show no offset: one or two equal packets may be repeats. */
 export const MIN_PAIRS = 3;
 
-/** Null when no cluster stands out. A single pair is believed (`total` shows that it was alone). */
+/** Returns null if no cluster stands out. A single pair is accepted (`total` shows that it was alone). */
 export function findAlignment(pairs: readonly AlignmentPair[]): Alignment | null {
   const usable = pairs.filter((p) => Number.isFinite(p.afterNs - p.beforeNs));
   const diff = Float64Array.from(usable, (p) => p.afterNs - p.beforeNs).sort();
@@ -53,7 +50,7 @@ export function findAlignment(pairs: readonly AlignmentPair[]): Alignment | null
   for (const width of widths) {
     const { from, to } = densest(diff, width, 0, total);
     const share = Math.min(1, width / range);
-    // A window starts at one of the differences, so only the others are a surprise.
+    // A window starts at one of the differences, so only the others count as surprising.
     const others = to - from - 1;
     const surprise = others > share * (total - 1) ? surpriseOf(others, total - 1, share) : 0;
     if (surprise > needed && (!best || surprise > best.surprise)) best = { from, to, surprise };
@@ -62,8 +59,8 @@ export function findAlignment(pairs: readonly AlignmentPair[]): Alignment | null
 }
 
 /**
- * Of packets that are distinct in both captures, where their times stand out nowhere: delays that vary by more than short captures last. They are the
- * same packets nevertheless, so the offset is theirs if most of them then match within the window.
+ * Aligns packets that are distinct in both captures, if findAlignment found no cluster: their delays vary by more than short captures last. They are the same
+ * packets nevertheless, so their offset is accepted if most of them then match within the window.
  */
 export function alignDistinct(pairs: readonly AlignmentPair[], windowNs: number): Alignment | null {
   const diff = Float64Array.from(pairs, (p) => p.afterNs - p.beforeNs).sort();
@@ -81,17 +78,14 @@ function spanOf(times: readonly number[]): number {
   return high - low;
 }
 
-/**
- * n * KL(k/n || p): the exponent of the chance that k of n evenly spread values fall into a window of share
- * p.
- */
+/** n * KL(k/n || p): the exponent of the probability that k of n uniformly spread values are in a window of share p. */
 function surpriseOf(k: number, n: number, p: number): number {
   const q = k / n;
   const outside = q < 1 ? (1 - q) * Math.log((1 - q) / (1 - p)) : 0;
   return n * (q * Math.log(q / p) + outside);
 }
 
-/** The window of a width over sorted[from, to) that holds most values. */
+/** Returns the window of the given width over sorted[from, to) with the most values. */
 function densest(
   sorted: Float64Array,
   width: number,
@@ -109,7 +103,7 @@ function densest(
 function describe(sorted: Float64Array, from: number, to: number): Alignment {
   const spreadNs = sorted[to - 1]! - sorted[from]!;
   const width = Math.max(spreadNs, NARROWEST_NS);
-  // Shoulders of the cluster itself are no rival.
+  // The shoulders of the cluster are not a rival.
   let below = from;
   while (below > 0 && sorted[below - 1]! >= sorted[from]! - width) below--;
   let above = to;

@@ -1,9 +1,10 @@
 /**
- * A clock that wanders, followed: AFTER's clock minus BEFORE's over time, as packets of both directions bound it slice by slice. In a slice nothing arrives before it was sent, so what the
- * clocks are apart by lies between the smallest difference of one direction and the largest of the other; the path goes through the middle, straight from slice to slice.
+ * Follows a clock that wanders: AFTER's clock minus BEFORE's over time, as packets of both directions bound it in each time slice. Within a slice no packet
+ * arrives before it was sent, so the clock difference is between the largest difference of the reverse direction and the smallest of the forward direction. The
+ * path goes through the middle, in straight lines from slice to slice.
  *
- * What stays unknown is what one direction takes longer than the other at its fastest (as with a constant offset), and what the clocks do within a slice. Where the bounds allow that the
- * clocks are right on the average, they are taken to be: as where 0 lies within the bounds of a constant offset, none is removed.
+ * Unknown remain the asymmetry of the two minimum delays (as with a constant offset), and clock changes within a slice. If the bounds allow a mean clock
+ * difference of 0, it is assumed to be 0: likewise no constant offset is removed if 0 is within its bounds.
  */
 import type { EnvelopePoints } from "./envelope.ts";
 import type { RemovedPiece } from "./pieces.ts";
@@ -11,33 +12,33 @@ import { quantile } from "./quantile.ts";
 import { bothSeen, minima, type Slices } from "./wander.ts";
 
 const SLICES = [16, 32, 64, 128, 256];
-/** Slices without packets of one direction are bridged, up to so many in a row. */
+/** Slices without packets of one direction are bridged, up to this many in a row. */
 const BRIDGED = 2;
-/** Both directions must be there for this share of the capture. */
+/** Packets of both directions must cover this share of the capture. */
 const MOST = 0.9;
-/** A path moves the points that lie lowest, and so itself: it is settled after a few rounds. */
+/** A path changes which points are lowest, and thereby itself: it settles after a few rounds. */
 const ROUNDS = 4;
-/** A move from slice to slice of so many usual ones is none of a clock that wanders evenly. */
+/** A move between slices above this multiple of the median move is a jump, not an evenly wandering clock. */
 const JUMP = 4;
-/** Removed piece by piece, each of one offset. */
+/** The path is removed in this many pieces, each with one offset. */
 const PIECES = 512;
 
 export interface ClockPath {
-  /** Middles of the slices, and what AFTER's clock is ahead by there, besides the line that was removed first. */
+  /** Middles of the slices, and how far AFTER's clock is ahead there, in addition to the line that was removed first. */
   timeNs: number[];
   aheadNs: number[];
-  /** Bounds of that; null in a slice without packets of one direction. */
+  /** Bounds of `aheadNs`; null in a slice without packets of one direction. */
   bounds: ({ lowNs: number; highNs: number } | null)[];
-  /** The bounds are off by this much at most. */
+  /** Maximum distance of the bounds from the path. */
   boundNs: number;
-  /** What the clocks do within a slice and a piece, at most, by how the path bends. */
+  /** Maximum clock change within a slice and a piece, estimated from how the path bends. */
   roughNs: number;
-  /** Smallest differences of both directions beside the path; of the reverse ones negated. */
+  /** Minimum differences of both directions relative to the path; those of the reverse direction negated. */
   levelNs: number;
   reverseLevelNs: number;
 }
 
-/** Null where packets of both directions do not bound the clocks all along. */
+/** Returns null unless packets of both directions bound the clocks over the whole capture. */
 export function followClocks(
   forward: EnvelopePoints,
   /** Negated differences. */
@@ -81,7 +82,7 @@ function follow(
   }
   const seen = lows().map((low) => (isSeen(low) ? low : null));
   const all = seen.filter((low) => low !== null);
-  // Less than no time to and fro: the clocks moved within a slice by more than a round trip.
+  // A negative round trip: the clocks moved by more than a round trip within a slice.
   if (all.some(({ there, back }) => there + back < -quantumNs)) return null;
   return described(timeNs, aheadNs, seen, all);
 }
@@ -99,7 +100,7 @@ function described(
 ): ClockPath {
   const [there, back] = [Math.min(...all.map((l) => l.there)), Math.min(...all.map((l) => l.back))];
   const meanNs = middlesNs.reduce((sum, v) => sum + v, 0) / middlesNs.length;
-  // All of the path may lie higher by up to `there`, or lower by up to `back`.
+  // The whole path may be higher by up to `there`, or lower by up to `back`.
   const shiftNs = -meanNs <= there && -meanNs >= -back ? -meanNs : 0;
   const aheadNs = middlesNs.map((v) => v + shiftNs);
   const bends = aheadNs.map((v, i) => {
@@ -109,7 +110,7 @@ function described(
   const moves = aheadNs.map((v, i) => Math.abs(v - (aheadNs[i - 1] ?? v)));
   const perPiece = timeNs.length / PIECES;
   const most = Math.max(...moves);
-  // All at once: within the slice the clocks are where they were, or where they came to.
+  // A jump: within the slice the clocks are at the old value or at the new one.
   const jumpNs = most > JUMP * quantile(moves, 0.5) ? most : 0;
   return {
     timeNs,
@@ -119,14 +120,14 @@ function described(
       return low && { lowNs: at - (low.back + shiftNs), highNs: at + (low.there - shiftNs) };
     }),
     boundNs: Math.max(...all.map((l) => Math.max(l.there - shiftNs, l.back + shiftNs))),
-    // The packets that bound a slice may lie at its edge: at the other one the path has turned by half a bend.
+    // The packets that bound a slice may be at its edge: at the other edge the path has turned by half a bend.
     roughNs: Math.max(Math.max(...bends) / 2 + (perPiece * most) / 2, jumpNs),
     levelNs: there - shiftNs,
     reverseLevelNs: back + shiftNs,
   };
 }
 
-/** What is removed of each piece; `moreNs` besides. */
+/** Returns what is removed in each piece; `moreNs` is removed in addition. */
 export function pathPieces({ timeNs, aheadNs, boundNs }: ClockPath, moreNs: number): RemovedPiece[] {
   const [first, second] = [timeNs[0] ?? 0, timeNs[1] ?? 0];
   const startNs = first - (second - first) / 2;
@@ -140,7 +141,7 @@ export function pathPieces({ timeNs, aheadNs, boundNs }: ClockPath, moreNs: numb
   }));
 }
 
-/** Straight between the middles of slices, and on for half a slice at the ends; what lies outside is as at the ends. */
+/** Interpolates linearly between the middles of slices, and extrapolates half a slice at the ends; beyond that the value stays that of the end. */
 function valueAt(timeNs: readonly number[], aheadNs: readonly number[], at: number): number {
   const last = timeNs.length - 1;
   const [first, second] = [timeNs[0] ?? 0, timeNs[1] ?? 0];
@@ -150,7 +151,7 @@ function valueAt(timeNs: readonly number[], aheadNs: readonly number[], at: numb
   return a + (place - i) * (b - a);
 }
 
-/** No gap is longer than what is bridged, and none is at an end. */
+/** Returns whether no gap is too long to bridge, and none is at an end. */
 function isDense(seen: readonly boolean[]): boolean {
   if (!seen[0] || !seen.at(-1)) return false;
   let run = 0;
@@ -161,7 +162,7 @@ function isDense(seen: readonly boolean[]): boolean {
   return true;
 }
 
-/** Straight over what was not seen. */
+/** Interpolates linearly over missing values. */
 function bridged(moves: readonly (number | null)[]): number[] {
   const out: number[] = [];
   let last = 0;

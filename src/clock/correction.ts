@@ -1,21 +1,18 @@
 /**
- * What to subtract from a difference to get a delay, and how uncertain the clocks leave it.
+ * What to subtract from a difference to get a delay, and the uncertainty that the clocks leave.
  *
- * A correction is applied as  delay = diff - offsetNs - slope * (afterNs - pivotNs): it belongs to AFTER's clock, and is a function of what that
- * clock showed, whichever way the packet went and whoever applies it (the exact match, an estimator's tap at AFTER).
+ * A correction is applied as  delay = diff - offsetNs - slope * (afterNs - pivotNs): it belongs to AFTER's clock and is a function of what that clock showed,
+ * in both directions and for every user (the exact match, an estimator's tap at AFTER).
  *   asis      nothing.
- *   deskew    a detected skew, anchored so that nothing is subtracted at the first packet; a recognised
- *             offset (TAI, GPS, zone); with both directions captured, the middle of the bounds of the offset,
- *             where 0 is outside them.
- *   detrend   deskew, and the trend of the smallest delay where only one direction shows it: right where the load was even, and wrong by
- *             the trend of the queues where it was not.
- *   relative  deskew, then the smallest remaining difference: delays above the minimum. Never wrong by an
- *             offset, and right for variation and queueing; says nothing of the constant part. A few outlying
- *             packets that lie below the minimum of the rest for no clock's reason (false matches) stay
- *             negative.
- * A clock that wanders is followed by all but asis, where both directions show what it does (clock-path.ts).
- * Where a clock was set, for certain, deskew and relative remove that piece by piece (pieces.ts); detrend also where it may have been the path. `symmetric` removes the middle of the
- * bounds also where 0 lies inside them; that is right only if both ways take equally long at their fastest.
+ *   deskew    a detected skew, anchored so that nothing is subtracted at the first packet; a recognised offset (TAI, GPS, time zone); with both directions
+ *             captured, the middle of the bounds of the offset if they exclude 0.
+ *   detrend   deskew, and the trend of the minimum delay if only one direction shows it: right if the load was constant, otherwise wrong by the trend of the
+ *             queues.
+ *   relative  deskew, then the smallest remaining difference: delays above the minimum. Never wrong by an offset, and right for variation and queueing; the
+ *             constant part is unknown. A few outliers below the minimum of the rest that no clock explains (false matches) stay negative.
+ * All modes except asis follow a clock that wanders, if both directions show it (clock-path.ts). If a clock was certainly set, deskew and relative remove the
+ * step piece by piece (pieces.ts); detrend does so also if the path may have changed instead. `symmetric` removes the middle of the bounds even if they include
+ * 0; that is right only if the minimum delays of both directions are equal.
  */
 import { formatDuration } from "../base/time.ts";
 import { type ClockPath, pathPieces } from "./clock-path.ts";
@@ -27,18 +24,18 @@ export type CorrectionMode = (typeof CORRECTION_MODES)[number];
 
 export interface Correction {
   offsetNs: number;
-  /** Of AFTER's clock, per ns that it shows. */
+  /** Slope of AFTER's clock, per ns of its own time. */
   slope: number;
-  /** Time at AFTER where the slope takes nothing off. */
+  /** Time at AFTER where the slope subtracts nothing. */
   pivotNs: number;
-  /** Taken off delays of the other way: relative ones are above the smallest of their direction. */
+  /** Subtracted from reverse delays: relative delays are above the minimum of their own direction. */
   reverseNs: number;
-  /** From the first piece on, where a clock was set; empty where nothing is removed piece by piece. */
+  /** One entry per piece between clock steps, from the first on; empty if nothing is removed piece by piece. */
   pieces: RemovedPiece[];
   describe: string;
 }
 
-/** Whether a mode removes steps of a kind: where the pieces between steps are known. */
+/** Returns whether a mode removes steps of a kind; it can only if the pieces between the steps are known. */
 export function removesStep(
   { pieces }: Pick<ClockVerdict, "pieces">,
   kind: StepVerdict["kind"],
@@ -69,7 +66,7 @@ export function correction(
   const slope = perBefore / (1 + perBefore);
   if (perBefore !== 0 && skew) parts.push(`a skew of ${Number(skew.ppm.toPrecision(4))} ppm`);
   const pieces = piecesOf(verdict, mode, options.symmetric === true);
-  // Where AFTER's clock was set, its times of the first piece.
+  // If AFTER's clock was set, the pivot is in its times of the first piece.
   const pivotNs =
     originNs + (pieces.length > 0 ? (verdict.pieces[0]?.levelNs ?? floor.levelNs) : floor.levelNs);
   const steps = verdict.steps.filter((s) => removesStep(verdict, s.kind, mode)).length;
@@ -85,17 +82,17 @@ export function correction(
   const levelNs = pieces[0]?.removedNs ?? floor.levelNs;
   parts.push(`the smallest difference of ${formatDuration(levelNs)}`);
   const describe = `delays above the smallest: ${parts.join(" and ")} removed`;
-  // What AFTER's clock showed when a packet left there was a round trip before what the pivot is of.
+  // A reverse packet left AFTER one round trip before the packet that the pivot refers to.
   const reverseNs = (1 - slope) * reverseFloor(verdict);
   return { offsetNs: levelNs, slope, pivotNs, reverseNs, pieces, describe };
 }
 
-/** What a clock that wanders does, where a mode follows it; null otherwise. */
+/** Returns the path of a wandering clock if the mode follows it; null otherwise. */
 export function followed({ drift }: Pick<ClockVerdict, "drift">, mode: CorrectionMode): ClockPath | null {
   return mode === "asis" ? null : drift.path;
 }
 
-/** What is removed from the pieces between steps, or of a clock that is followed; empty where nothing is removed piece by piece. */
+/** Returns what is removed from the pieces between steps, or along the path of a followed clock; empty if nothing is removed piece by piece. */
 function piecesOf(verdict: ClockVerdict, mode: CorrectionMode, symmetric: boolean): RemovedPiece[] {
   const { pieces, steps, floor } = verdict;
   const path = followed(verdict, mode);
@@ -112,14 +109,14 @@ function piecesOf(verdict: ClockVerdict, mode: CorrectionMode, symmetric: boolea
   });
 }
 
-/** With the forward delays beginning at 0, those the other way hold the smallest of both. */
+/** If forward delays start at 0, the smallest reverse delay is the sum of both minimum delays. */
 function reverseFloor({ offset, mode, drift: { path } }: ClockVerdict): number {
   if (path) return path.levelNs + path.reverseLevelNs;
   if (mode !== "two-way" || offset.lowNs === null || offset.highNs === null) return 0;
   return offset.highNs - offset.lowNs;
 }
 
-/** In ppm. */
+/** The skew that a mode removes, in ppm. */
 function removableSkew({ skew }: ClockVerdict, mode: CorrectionMode): number {
   if (!skew || mode === "asis") return 0;
   return skew.detected || (mode === "detrend" && skew.reason === "one-direction-only") ? skew.ppm : 0;
@@ -132,30 +129,30 @@ function removableOffset({ offset, mode }: ClockVerdict, symmetric: boolean): nu
 }
 
 export interface ClockUncertainty {
-  /** Sum of the known parts, and of what delays are below 0 by nevertheless: a delay may be wrong by this much, either way, by the clocks alone. */
+  /** Sum of the known parts, and of how far delays remain below 0: the maximum error of a delay, in either direction, caused by the clocks alone. */
   totalNs: number;
-  /** The steps of both timestamps, 1 ns each where unknown. */
+  /** Resolutions of both timestamps together; 1 ns each if unknown. */
   resolutionNs: number;
-  /** What is left of the skew, over the whole capture; null where a single packet shows nothing of it. */
+  /** Remaining skew over the whole capture; null if a single packet cannot show it. */
   skewNs: number | null;
-  /** How far the offset that is left may be from 0; null: not bounded (one direction). 0 for relative delays. */
+  /** Maximum distance of the remaining offset from 0; null: not bounded (one direction). 0 for relative delays. */
   offsetNs: number | null;
-  /** Steps that may be a clock's and are not removed, and what those are uncertain by that are. */
+  /** Steps that may be a clock's and are not removed, and the uncertainty of those that are removed. */
   stepsNs: number;
-  /** How far the clocks wander against each other, or what is left of it; 0 where they do not, as far as both directions show. */
+  /** How far the clocks wander against each other, or the part that is not corrected; 0 if both directions show no wander. */
   wanderNs: number;
 }
 
-/** No clock has a larger skew: none is assumed, and this much where too few packets show any. */
+/** No clock has a larger skew; also the skew assumed if too few packets show any. */
 const WORST_PPM = 500;
 
-/** Null parts are unknown and not in the total: say so beside it. */
+/** Null parts are unknown and not in the total: state that with the total. */
 export function clockUncertainty(verdict: ClockVerdict, mode: CorrectionMode): ClockUncertainty {
   const { skew, offset, steps } = verdict;
   const path = followed(verdict, mode);
   const resolutionNs = (verdict.resolutionNs.before ?? 1) + (verdict.resolutionNs.after ?? 1);
   let skewNs: number | null = null;
-  // What a line leaves, the path takes off.
+  // The path removes what the line leaves.
   if (path) skewNs = 0;
   else if (skew) {
     const removed = removableSkew(verdict, mode);
@@ -172,7 +169,7 @@ export function clockUncertainty(verdict: ClockVerdict, mode: CorrectionMode): C
     offsetNs = Math.max(Math.abs(offset.lowNs - removed), Math.abs(offset.highNs - removed));
   }
   const pieces = piecesOf(verdict, mode, false);
-  // Of the worst piece.
+  // The worst piece counts.
   const bounds = pieces.map((p) => p.offsetUncertaintyNs).filter((ns) => ns !== null);
   if (bounds.length > 0 && !(path && mode === "relative")) offsetNs = Math.max(...bounds);
   const left = steps.filter((s) => s.kind !== "delay" && !removesStep(verdict, s.kind, mode));
@@ -187,12 +184,12 @@ export function clockUncertainty(verdict: ClockVerdict, mode: CorrectionMode): C
   return { totalNs, resolutionNs, skewNs, offsetNs, stepsNs, wanderNs };
 }
 
-/** Delays below 0 by less than this share of a step are not of its moment. */
+/** Delays below 0 by less than this share of a step do not come from the moment of the step. */
 const SHARE_OF_STEP = 0.1;
 
 /**
- * What delays are below 0 by. Next to a step that is removed at once they show that the clock came there little by little (it stood still, or was slewed): before the moment at which it is removed they
- * come out too small by up to so much, behind it too large by up to the rest of the step.
+ * Error that delays below 0 reveal. Next to a step that is removed at once they show that the clock changed gradually (it stood still, or was slewed): before
+ * the moment of removal delays are too small by up to this amount, after it too large by up to the rest of the step.
  */
 function besideImpossible(verdict: ClockVerdict, mode: CorrectionMode): number {
   const { byNs } = verdict.impossible;

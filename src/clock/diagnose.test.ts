@@ -37,7 +37,7 @@ function judge(there: Pairs, back?: Pairs): ClockVerdict {
   return diagnose({ observer });
 }
 
-/** What a caller does with a correction. */
+/** Applies a correction as callers do. */
 function corrected(pairs: Pairs, verdict: ClockVerdict, mode: CorrectionMode): Float64Array {
   const { offsetNs, slope, pivotNs } = correction(verdict, mode);
   return pairs.diffNs.map((diff, i) => diff - offsetNs - slope * (pairs.sendNs[i]! + diff - pivotNs));
@@ -49,7 +49,7 @@ test("two good clocks are good, nothing is corrected, and the verdict survives J
   for (const back of [undefined, backward(1, hardware, () => 0)]) {
     const there = forward(1, hardware, () => 0);
     const verdict = judge(there, back);
-    // One direction alone shows no offset, both show none beyond the delays: what they measure is usable, not good.
+    // One direction alone shows no offset, both show none beyond the delays: the measurement is usable, not good.
     expect(verdict.trust).toBe("usable");
     expect(verdict.offset.kind).toBe(back ? "none" : "not-measurable");
     expect(verdict.lines.join()).toMatch(back ? /none visible/ : /offset: not measurable from one direction/);
@@ -97,7 +97,7 @@ test("a skew of 50 ppm is removed: the smallest delay and the largest are what t
   const verdict = judge(forward(2, hardware, drifting(50)), backward(2, hardware, drifting(50)));
   expect(verdict.trust).toBe("doubtful");
   const delays = corrected(forward(2, hardware, drifting(50)), verdict, "deskew");
-  // Anchored at the first packet, whose clocks differed by almost nothing.
+  // Anchored at the first packet, at which the clocks differed by almost nothing.
   expect(minimum(delays)).toBeGreaterThan(4800);
   expect(delays.reduce((a, b) => Math.max(a, b))).toBeLessThan(5300);
   expect(verdict.lines.join("\n")).toMatch(/AFTER runs 50\.0\d* ppm faster/);
@@ -137,7 +137,7 @@ test("an offset that only makes delays negative is bounded, not removed, and rel
 test.each([-1e6, -2e6, -3e6, -5e6])(
   "an offset of %f ns shows where queues let few packets through at once",
   (offset) => {
-    // Delays from 0.9 ms on, at the minimum only now and then: a few blocks are below zero, next to the others.
+    // Delays from 0.9 ms on, rarely at the minimum: a few blocks are below zero, close to the others.
     const dice = new Random(21);
     const there = send(
       dice,
@@ -195,7 +195,7 @@ test("both directions bound the offset; its middle is removed only where zero is
   expect(verdict.offset.highNs!).toBeGreaterThan(3e6);
   expect(Math.abs(minimum(corrected(there, verdict, "deskew")) - 4900)).toBeLessThan(100);
   expect(clockUncertainty(verdict, "deskew").offsetNs!).toBeCloseTo(4900, -2);
-  // One clock, a slow way there and a fast one back: the middle would be wrong by half the difference.
+  // Equal clocks, a slow forward and a fast reverse path: the middle would be wrong by half the difference.
   const unequal = judge(
     forward(6, rarelyAtMinimum, () => 0),
     backward(6, hardware, () => 0),
@@ -334,7 +334,7 @@ test("nothing, one packet and five packets have verdicts too", () => {
     const verdict = judge(forward(13, hardware, () => 0, n));
     expect(verdict.skew).toBeNull();
     expect(verdict.noSkewReason).toContain("needs 8");
-    // Too few packets to show a skew: any that a clock may have.
+    // Too few packets to show a skew: assume the maximum of a clock.
     const { skewNs } = clockUncertainty(verdict, "asis");
     expect(skewNs).toEqual(n === 1 ? null : (500 * verdict.spanNs) / 1e6);
     expect(JSON.parse(JSON.stringify(verdict))).toEqual(verdict);

@@ -1,7 +1,6 @@
 /**
- * From what the observers remember to a verdict: steps first (they would tilt any line), then the skew of the
- * pieces between them, then the offset of what remains, then how far to trust it. Nothing is refused here: a
- * verdict stands beside the numbers, also when there was nothing to judge.
+ * Turns the observers' data into a verdict: steps first (they would tilt any line), then the skew of the pieces between them, then the remaining offset, then
+ * the trust. Nothing is refused here: a verdict accompanies the numbers, even if there was nothing to judge.
  */
 import { countOf } from "../base/quantity.ts";
 import { followClocks } from "./clock-path.ts";
@@ -23,20 +22,19 @@ import type { ClockVerdict, SkewVerdict, StepVerdict } from "./verdict.ts";
 import { wanderOf } from "./wander.ts";
 
 const BLOCKS = 64;
-/** Up to this share of the blocks may hold a negative minimum that is not the clocks' doing, if it lies this many times the others' spread below them. */
+/** At most this share of the blocks may have a negative minimum that the clocks do not explain, if it is below the others by FAR_OFF times their spread. */
 const OUTLIER_BLOCKS = 0.1;
 const FAR_OFF = 2;
-/** Packets below which the shape of their differences says nothing. */
+/** With fewer packets the shape of their differences means nothing. */
 const MIN_FOR_SHAPE = 50;
 
 export interface DiagnoseInput {
   observer: ClockObserver;
-  /** What is done about the clocks (default: nothing): how far the delays can be trusted depends on it. */
+  /** The clock correction (default: none): the trust in the delays depends on it. */
   mode?: CorrectionMode;
-  /** One clock has timestamped both captures. */
+  /** One clock timestamped both captures. */
   oneClock?: boolean;
-  /** Of all packets of each capture, in the time base of the pairs. */
-  /** What is known of the timestamps of either capture (a TimestampQuality). */
+  /** What is known of the timestamps of all packets of each capture, in the time base of the pairs (a TimestampQuality). */
   before?: { report(): TimestampReport };
   after?: { report(): TimestampReport };
 }
@@ -78,7 +76,7 @@ export function diagnose(input: DiagnoseInput): ClockVerdict {
     quantumNs,
   });
   const steps = sizedSteps(shifts, clockPieces);
-  // A step would make the bounds of the offset contradict each other: it is judged between steps.
+  // Across a step the bounds of the offset would contradict each other: the offset is judged between steps.
   const [fromNs, toNs] = longestPart(originNs, lastNs, steps);
   const offset = offsetOf(
     levelOf(cutBeside(points, fromNs, toNs, slope), slope, originNs),
@@ -122,7 +120,7 @@ export function diagnose(input: DiagnoseInput): ClockVerdict {
   return verdict;
 }
 
-/** What a clock does beside the line, where none was set. */
+/** How a clock wanders around the line, if no clock was set. */
 function wanderBeside(
   steps: readonly StepVerdict[],
   forward: EnvelopePoints,
@@ -147,7 +145,7 @@ function negativeOf({ packets, negative, minNs }: Envelope, quantumNs: number): 
   };
 }
 
-/** Two timestamps are each off by up to their step; unknown steps are read from the differences themselves. */
+/** Each timestamp is off by up to its resolution; an unknown resolution is estimated from the differences. */
 function quantumOf(before: number | null, after: number | null, points: EnvelopePoints): number {
   const fallback = before === null || after === null ? (resolutionNs(points.valueNs) ?? 1) : 1;
   return (before ?? fallback) + (after ?? fallback);
@@ -167,10 +165,7 @@ function estimateHalves(points: EnvelopePoints, cuts: readonly number[], quantum
   return estimates.filter((e) => e !== null);
 }
 
-/**
- * Halves that exclude each other mean an uneven drift, if a clock's skew shows in the whole or in a half at
- * all.
- */
+/** Halves with disjoint intervals mean an uneven drift, provided that the whole or a half shows a clock skew at all. */
 function sameSlope(whole: SkewEstimate, a: SkewEstimate, b: SkewEstimate): boolean {
   if (!whole.detected && !a.detected && !b.detected) return true;
   return a.low <= b.high && b.low <= a.high;
@@ -185,7 +180,7 @@ function lowest(points: EnvelopePoints, slope: number, originNs: number): number
   return low;
 }
 
-/** The longest time without a step that may be a clock's. */
+/** Returns the longest part without a step that may be a clock's. */
 function longestPart(firstNs: number, lastNs: number, steps: readonly StepVerdict[]): [number, number] {
   const inner = steps.filter((s) => s.kind !== "delay").map((s) => s.atNs);
   const edges = [firstNs, ...inner, lastNs];
@@ -201,9 +196,8 @@ function longestPart(firstNs: number, lastNs: number, steps: readonly StepVerdic
 }
 
 /**
- * The floor that the offset is judged by: the lowest difference, unless a few blocks lie far below zero, or below a recognised offset, and far
- * from all others. Those are false matches or timestamps out of order and say nothing of the clocks. What lies below zero and next to the rest
- * does: no delay is negative.
+ * The floor for judging the offset: the smallest difference, unless a few blocks are far below zero, or below a recognised offset, and far from all others.
+ * Those are false matches or timestamps out of order, and say nothing about the clocks. Values below zero that are close to the rest do: no delay is negative.
  */
 function levelOf(points: EnvelopePoints, slope: number, originNs: number): number | null {
   const floor = lowest(points, slope, originNs);
@@ -221,22 +215,17 @@ function levelOf(points: EnvelopePoints, slope: number, originNs: number): numbe
   return first - last > FAR_OFF * spread ? first : floor;
 }
 
-/**
- * Delays have a sharp lower edge and a long upper tail; the negative of delays has it the other way round.
- */
+/** Delays have a sharp lower edge and a long upper tail; negated delays have the opposite shape. */
 function looksSwapped(forward: Envelope, reverse: Envelope): boolean {
   if (forward.packets === 0 || forward.maxNs >= 0) return false;
-  // reverse holds negated differences: exchanged roles fit if no forward difference exceeds any reverse one.
+  // reverse contains negated differences: the captures are swapped if no forward difference exceeds any reverse one.
   if (reverse.packets > 0) return forward.maxNs <= -reverse.maxNs;
   return (
     forward.packets >= MIN_FOR_SHAPE && forward.maxNs - forward.meanNs < (forward.meanNs - forward.minNs) / 2
   );
 }
 
-/**
- * In one direction a load that rises or falls evenly looks exactly like a skew: none is claimed unless no queue holds as much as the
- * trend adds up to.
- */
+/** In one direction a load that rises or falls evenly looks exactly like a skew: no skew is claimed unless the trend adds up to more than any queue holds. */
 function claimed(found: SkewEstimate | null, twoWay: boolean): SkewEstimate | null {
   if (!found?.detected || twoWay || Math.abs(found.slope) * found.spanNs > LONGEST_DELAY_NS) return found;
   return { ...found, detected: false, reason: "one-direction-only" };
@@ -264,7 +253,7 @@ function offsetOf(
   return judgeOffset(forward, negatedReverse === null ? null : -negatedReverse, quantumNs);
 }
 
-/** Median of the envelope without offset and drift, of the faster direction: what coarse timestamps and bounds are compared with. */
+/** Median of the envelope without offset and drift, of the faster direction: the reference for coarse timestamps and for bounds. */
 function typicalNs(
   forward: EnvelopePoints,
   /** Negated differences. */
@@ -293,7 +282,7 @@ function noSkewReason(forward: Envelope, points: EnvelopePoints): string {
 }
 
 function skewVerdict(found: SkewEstimate): SkewVerdict {
-  // + 0: no minus zero in a report.
+  // + 0 avoids a minus zero in the report.
   const ppm = found.slope * 1e6 + 0;
   const lowPpm = found.low * 1e6;
   const highPpm = found.high * 1e6;

@@ -77,7 +77,7 @@ test("an hour at 50 ppm keeps the packets that met no queue: the floor without t
   const floor = (time: Float64Array, value: Float64Array) =>
     value.reduce((low, v, i) => Math.min(low, v - 50e-6 * time[i]!), Number.POSITIVE_INFINITY);
   expect(floor(points.timeNs, points.valueNs) - floor(sendNs, diffNs)).toBeLessThan(10);
-  // The plainly smallest of a bucket of a second would be up to 50 us too high for its time.
+  // The smallest difference of a bucket of one second would be up to 50 us too high for its time.
   expect(envelope.widthNs).toBeGreaterThan(5e8);
 });
 

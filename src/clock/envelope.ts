@@ -1,19 +1,15 @@
 /**
- * The lower envelope of (send time, difference) in bounded memory: one real point per time bucket, the lowest
- * of it.
+ * The lower envelope of (send time, difference) in bounded memory: one real point per time bucket, its lowest.
  *
- * What: at most MAX_BUCKETS buckets of equal width, a power of two of ns, aligned to multiples of the width.
- * When the capture outgrows them the width doubles and neighbours merge. A bucket keeps its lowest point
- * *with its exact send time* and the number of its points, so that every retained point is one that was
- * really seen.
+ * At most MAX_BUCKETS buckets of equal width, a power of two of ns, aligned to multiples of the width. When the capture needs more, the width doubles and
+ * neighbours merge. A bucket keeps its lowest point *with its exact send time* and the number of its points, so every retained point is one that was really
+ * seen.
  *
- * "Lowest" is judged along a provisional slope, re-estimated at each doubling: with a skew of 50 ppm and
- * buckets of a second, the plainly smallest difference of a bucket is merely its earliest or latest, 50 us
- * away from the packet that met no queue.
+ * "Lowest" is judged along a provisional slope, re-estimated at each doubling: with a skew of 50 ppm and buckets of one second, the smallest difference of a
+ * bucket would merely be its earliest or latest, 50 us away from the packet that met no queue.
  *
- * Guarantee: memory is constant; the smallest and the earliest of everything seen are exact. Times may come
- * in any order. How it fails: one absurd time (years off) widens all buckets until everything else lies in
- * one of them; then there are too few points and the skew is reported as unknown, not guessed.
+ * Guarantee: memory is constant; the smallest and the earliest of all points are exact. Times may come in any order. How it fails: one absurd time (years off)
+ * widens all buckets until everything else is in one of them; then there are too few points, and the skew is reported as unknown, not guessed.
  */
 import {
   EnvelopeBucketsBytes,
@@ -24,7 +20,7 @@ import { rankSlope } from "./rank-slope.ts";
 
 export const { MAX_BUCKETS } = envelopeBucketsConstants;
 const FIRST_WIDTH_NS = 1024;
-// Places of the fields of a kernel's buckets, and of the columns behind them, as numbers of f64.
+// Offsets of the fields of a kernel's buckets, and of the columns behind them, in f64.
 const [LOW, HIGH, WIDTH, SLOPE] = [
   EnvelopeBucketsLayout.low / 8,
   EnvelopeBucketsLayout.high / 8,
@@ -33,10 +29,7 @@ const [LOW, HIGH, WIDTH, SLOPE] = [
 ];
 const COLUMNS = EnvelopeBucketsBytes / 8;
 const NARROW_NS = 1 << 15;
-/**
- * Beyond what any clock drifts (500 ppm is where NTP gives up), a provisional slope is queueing and not
- * followed.
- */
+/** No clock drifts faster (NTP gives up at 500 ppm): a steeper provisional slope is queueing and is not followed. */
 const MAX_PROVISIONAL_SLOPE = 1e-3;
 
 /** Points in time order; `count` is how many packets each stands for. */
@@ -47,7 +40,7 @@ export interface EnvelopePoints {
   readonly length: number;
 }
 
-/** What is known of a number of points. */
+/** Sums over a number of points. */
 export interface PointSums {
   packets: number;
   /** Sum of (value - base). */
@@ -61,7 +54,7 @@ export interface PointSums {
 }
 
 export class Envelope {
-  /** Points taken; points with a time or value that is no number are in `ignored`. */
+  /** Points accepted; points whose time or value is not a number are in `ignored`. */
   packets = 0;
   ignored = 0;
   minNs = Number.POSITIVE_INFINITY;
@@ -70,13 +63,13 @@ export class Envelope {
   lastNs = Number.NEGATIVE_INFINITY;
   negative = 0;
   widthNs = FIRST_WIDTH_NS;
-  /** Sum of (value - first value): keeps its digits under a large offset. */
+  /** Sum of (value - first value): keeps its precision with a large offset. */
   #valueSum = 0;
   #valueBase = 0;
   #slope = 0;
   #low = 0;
   #high = -1;
-  // A ring: bucket b lives in slot b mod MAX_BUCKETS; slots outside [low, high] are empty (count 0).
+  // A ring: bucket b is in slot b mod MAX_BUCKETS; slots outside [low, high] are empty (count 0).
   readonly #time = new Float64Array(MAX_BUCKETS);
   readonly #value = new Float64Array(MAX_BUCKETS);
   readonly #count = new Float64Array(MAX_BUCKETS);
@@ -85,15 +78,13 @@ export class Envelope {
     return this.packets === 0 ? 0 : this.#valueBase + this.#valueSum / this.packets;
   }
 
-  /**
-   * Takes n points; `sign` -1 takes the upper envelope of the values, as the lower one of their negatives.
-   */
+  /** Adds n points; `sign` -1 builds the upper envelope of the values, as the lower one of their negatives. */
   observe(timeNs: Float64Array, valueNs: Float64Array, n: number, sign: 1 | -1 = 1): void {
     let i = 0;
     while (i < n) {
       const time = timeNs[i]!;
       const value = sign * valueNs[i]!;
-      // A sum is not finite exactly when one of its parts is not.
+      // A sum is finite only if both parts are.
       if (!Number.isFinite(time + value)) {
         this.ignored++;
         i++;
@@ -104,7 +95,7 @@ export class Envelope {
     }
   }
 
-  /** Buckets as a kernel has them (kernels/match/envelope-buckets.ts), from number `at` on. Counts over all points come with `account`. */
+  /** Takes over buckets as a kernel stores them (kernels/match/envelope-buckets.ts), at f64 index `at`. `account` adds the counts over all points. */
   takeBuckets(from: Float64Array, at: number): void {
     this.#low = from[at + LOW]!;
     this.#high = from[at + HIGH]!;
@@ -122,7 +113,7 @@ export class Envelope {
     for (const [i, column] of this.#columns.entries()) to.set(column, at + COLUMNS + i * MAX_BUCKETS);
   }
 
-  /** Makes the bucket of a time exist. */
+  /** Creates the bucket of a time. */
   makeBucket(timeNs: number): void {
     this.#bucketOf(timeNs);
   }
@@ -131,7 +122,7 @@ export class Envelope {
     return [this.#time, this.#value, this.#count];
   }
 
-  /** Everything about the points behind the buckets that these do not tell themselves, once. */
+  /** Adds the sums over the points that were added through buckets, which do not contain them; call once. */
   account(all: PointSums): void {
     if (all.packets === 0) return;
     if (this.packets === 0) this.#valueBase = all.baseNs;
@@ -144,7 +135,7 @@ export class Envelope {
     this.lastNs = Math.max(this.lastNs, all.lastNs);
   }
 
-  /** Takes the point at `from`, which is of this bucket, and those after it as long as they are, too; returns the first that is not taken. */
+  /** Adds the point at `from`, which is in this bucket, and the points after it while they are, too; returns the first that is not. */
   #observeBucket(
     bucket: number,
     timeNs: Float64Array,
@@ -211,7 +202,7 @@ export class Envelope {
     return { timeNs: used(timeNs), valueNs: used(valueNs), count: used(count), length };
   }
 
-  /** The bucket of a time, made to exist: widened or extended as needed. */
+  /** Returns the bucket of a time, widening or extending the range as needed. */
   #bucketOf(time: number): number {
     let bucket = Math.floor(time / this.widthNs);
     if (this.#high < this.#low) {
@@ -250,7 +241,7 @@ export class Envelope {
   }
 }
 
-/** The lowest point of each of `blocks` runs of points holding about the same number of packets each. */
+/** Returns the lowest point of each of `blocks` runs of points with about the same number of packets each. */
 export function blockMinima(points: EnvelopePoints, blocks: number, slope: number): EnvelopePoints {
   let packets = 0;
   for (let i = 0; i < points.length; i++) packets += points.count[i]!;
@@ -269,7 +260,7 @@ export function blockMinima(points: EnvelopePoints, blocks: number, slope: numbe
     }
     held += points.count[i]!;
     seen += points.count[i]!;
-    // The k-th block ends where the k-th share of all packets is reached, so that rounding does not pile up.
+    // The k-th block ends where the k-th share of all packets is reached, so that rounding errors do not add up.
     if (seen * blocks >= (time.length + 1) * packets || i === points.length - 1) {
       time.push(points.timeNs[best]!);
       value.push(points.valueNs[best]!);
@@ -286,7 +277,7 @@ export function blockMinima(points: EnvelopePoints, blocks: number, slope: numbe
 }
 
 function provisionalSlope(points: EnvelopePoints, widthNs: number): number {
-  // In a bucket so narrow no clock drifts by a timestamp's worth.
+  // In a bucket this narrow no clock drifts by a timestamp's resolution.
   if (widthNs < NARROW_NS) return 0;
   const minima = blockMinima(points, 32, 0);
   if (minima.length < 8) return 0;

@@ -5,7 +5,7 @@ import { stepOfFew } from "./few-steps.ts";
 
 const SPAN = 60e9;
 
-/** `packets` of one direction at random times: 5 ms and some queue, and what the clocks add to it. */
+/** Makes `packets` of one direction at random times: 5 ms plus queueing, plus the clock difference. */
 function points(dice: Random, packets: number, clock: (t: number) => number): EnvelopePoints {
   const timeNs = Float64Array.from({ length: packets }, () => dice.float() * SPAN).sort();
   const valueNs = timeNs.map((t) => 5e6 + dice.exponential(1e6) + clock(t));
@@ -38,7 +38,7 @@ test("a clock that is set is found where the way back shows it a round trip late
     const at = (0.2 + 0.6 * dice.float()) * SPAN;
     const there = points(dice, 40, (t) => (t > at ? 15e6 : 0));
     const back = points(dice, 40, (t) => (t > at + SPAN / 10 ? -15e6 : 0));
-    // There and back is what the smallest of both add up to.
+    // The round trip is the sum of both minima.
     for (let i = 0; i < back.length; i++) back.valueNs[i]! += SPAN / 10;
     const step = stepOfFew(there, back, 2);
     if (!step) continue;

@@ -1,8 +1,9 @@
 /**
- * Steps of a clock in captures of too few packets for blocks (steps.ts): what goes forward before a moment and what goes forward behind it do not overlap, and what goes back does not either,
- * in the opposite sense and by as much. Of packets in any order that has a probability of 1 / C(n, k) in each direction, n of them with k behind the moment: so few as these show it.
+ * Clock steps in captures with too few packets for blocks (steps.ts): forward differences before and after a moment do not overlap, nor do reverse ones, and
+ * they shift by the same amount in the opposite sense. For packets in random order this has a probability of 1 / C(n, k) in each direction, n packets with k
+ * after the moment: so even few packets show it.
  *
- * A drift sets the sides apart, too: then it shows within them, and goes on between them.
+ * A drift separates the two sides, too; but then it shows within them, and continues between them.
  */
 import type { EnvelopePoints } from "./envelope.ts";
 import { quantile } from "./quantile.ts";
@@ -10,20 +11,20 @@ import { rankSlope } from "./rank-slope.ts";
 import { MAX_CLOCK_SLOPE } from "./skew.ts";
 import { cut, type LevelShift } from "./steps.ts";
 
-/** More points are for blocks. */
+/** With more points steps.ts uses blocks. */
 const MAX_POINTS = 128;
-/** Log of the probability that all moments of a capture together may have. */
+/** Log of the maximum false-alarm probability, over all candidate moments of a capture together. */
 const UNLIKELY = Math.log(1e-3);
-/** The sides are apart by at least this share of what they vary by. */
+/** Minimum gap between the sides, as a share of their range. */
 const GAP = 0.25;
-/** Of the interval of the drift: 95 %. */
+/** 95 % interval of the drift. */
 const Z = 1.96;
-/** A drift may explain this share of a step. */
+/** A drift that explains more than this share of a step rules the step out. */
 const EXPLAINED = 0.5;
-/** Sizes agree within this share, or within what the sides vary by. */
+/** Sizes must agree within this share, or within the range of the sides. */
 const SAME_SIZE = 0.2;
 
-/** Null where no moment stands out, or where there are packets enough for blocks. */
+/** Returns null if no moment stands out, or if there are enough packets for blocks. */
 export function stepOfFew(
   forward: EnvelopePoints,
   /** Negated differences. */
@@ -39,7 +40,7 @@ export function stepOfFew(
   for (let i = 1; i < forward.length; i++) {
     const there = apart(onward, forward.timeNs[i]!, quantumNs);
     if (!there) continue;
-    // Packets of the way back between two that go forward may be of either side, and where AFTER's clock was set they meet that a round trip later.
+    // Reverse packets between two forward ones may be on either side; if AFTER's clock was set, they show it one round trip later.
     for (const backNs of momentsBetween(forward.timeNs[i - 1]!, forward.timeNs[i]! + roundTripNs, reverse)) {
       asked++;
       const back = apart(backward, backNs, quantumNs);
@@ -48,7 +49,7 @@ export function stepOfFew(
       const varyNs = there.rangeNs + back.rangeNs;
       if (differNs > Math.max(varyNs, SAME_SIZE * Math.abs(there.sizeNs))) continue;
       const chance = there.chance + back.chance;
-      // A drift would have to explain both.
+      // A drift would have to explain both directions.
       const slope = Math.max(there.gapNs / there.pauseNs, back.gapNs / back.pauseNs);
       if (chance < (best?.chance ?? 0))
         best = { atNs: forward.timeNs[i]!, backNs, sizeNs: there.sizeNs, chance, slope };
@@ -61,7 +62,7 @@ export function stepOfFew(
   return isDrift ? null : { atNs, sizeNs };
 }
 
-/** The drift within the sides: what it adds up to from the middle of the one to that of the other, and how steep it may be. */
+/** Returns the drift within the sides: its amount from the middle of one side to the middle of the other, and the maximum slope. */
 function driftBeside(forward: EnvelopePoints, reverse: EnvelopePoints, atNs: number, backNs: number) {
   const sides = [
     cut(forward, Number.NEGATIVE_INFINITY, atNs),
@@ -82,7 +83,7 @@ function driftBeside(forward: EnvelopePoints, reverse: EnvelopePoints, atNs: num
   };
 }
 
-/** There and back, as half of the packets took at most each way; the clocks cancel. 0 without packets of both directions. */
+/** The round trip of the median packets of each direction; the clocks cancel. 0 without packets of both directions. */
 export function usualRoundTrip(forward: EnvelopePoints, reverse: EnvelopePoints): number {
   if (forward.length === 0 || reverse.length === 0) return 0;
   const median = ({ valueNs, length }: EnvelopePoints) => quantile(valueNs.slice(0, length), 0.5);
@@ -104,11 +105,11 @@ interface Apart {
   pauseNs: number;
   /** The larger range of the two sides. */
   rangeNs: number;
-  /** Log of the probability that sides of so many points do not overlap. */
+  /** Log of the probability that sides of this size do not overlap. */
   chance: number;
 }
 
-/** Points with the lowest and the highest value up to each of them, and from each of them on: the other direction may have many, and every moment asks for both sides. */
+/** Points with the running minimum and maximum from either end: the other direction may have many points, and every candidate moment needs both sides. */
 interface Ranges {
   points: EnvelopePoints;
   before: { low: Float64Array; high: Float64Array };
@@ -130,7 +131,7 @@ function rangesOf(points: EnvelopePoints): Ranges {
   return { points, before, behind };
 }
 
-/** Null where the sides overlap, or nearly do. */
+/** Returns null if the sides overlap, or nearly do. */
 function apart({ points, before, behind }: Ranges, atNs: number, quantumNs: number): Apart | null {
   const { timeNs, valueNs, length } = points;
   const k = firstFrom(timeNs, length, atNs);
@@ -146,7 +147,7 @@ function apart({ points, before, behind }: Ranges, atNs: number, quantumNs: numb
   return { sizeNs, gapNs, pauseNs, rangeNs, chance: -logChoose(length, k) };
 }
 
-/** The first of ascending times that is not before `atNs`. */
+/** Returns the index of the first of ascending times that is not before `atNs`. */
 function firstFrom(timeNs: Float64Array, length: number, atNs: number): number {
   let [from, to] = [0, length];
   while (from < to) {

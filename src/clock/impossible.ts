@@ -1,22 +1,22 @@
 /**
- * What a correction leaves that no clock and no path can have made of packets: delays below 0. A packet arrives behind its sending, so where a delay comes out as less than nothing, what was
- * taken off is wrong by at least as much, there: the clocks did something besides (a step of a few packets, a clock that stood still), or packets were paired falsely. Either way the uncertainty
- * that is stated must hold it.
+ * Delays that are still below 0 after a correction. A packet arrives after it was sent, so a negative delay means that the correction is wrong by at least that
+ * amount at that moment: either the clocks did something else (a step within a few packets, a clock that stood still), or packets were paired falsely. In both
+ * cases the stated uncertainty must cover it.
  */
 import { type CorrectionMode, correction } from "./correction.ts";
 import type { EnvelopePoints } from "./envelope.ts";
 import type { ClockVerdict } from "./verdict.ts";
 
 export interface Impossible {
-  /** What was done about the clocks: with another correction they are others. */
+  /** The correction that was applied; the values depend on it. */
   mode: CorrectionMode;
-  /** How far the smallest delay of both directions lies below 0; 0 where none does. */
+  /** How far the smallest delay of both directions is below 0; 0 if none is. */
   byNs: number;
-  /** Share of the moments seen that are below 0 by more than the timestamps' resolution. */
+  /** Share of the points that are below 0 by more than the resolution of the timestamps. */
   share: number;
 }
 
-/** Only with packets of both directions: with one, what is taken off is not judged by their delays. */
+/** Only judged with packets of both directions: one direction cannot show whether a correction is right. */
 export function impossibleLeft(
   verdict: ClockVerdict,
   mode: CorrectionMode,
@@ -28,7 +28,7 @@ export function impossibleLeft(
   if (forward.length === 0 || reverse.length === 0) return { mode, byNs: 0, share: 0 };
   const { offsetNs, slope, pivotNs, reverseNs, pieces } = correction(verdict, mode);
   const removed = (atNs: number) => (pieces.length === 0 ? [offsetNs] : piecesAt(pieces, atNs));
-  // Next to a step a packet is of the piece in which its delay is a usual one, as in kernels/match/pieces.ts.
+  // Next to a step a packet belongs to the piece in which its delay is a usual one, as in kernels/match/pieces.ts.
   const [first] = verdict.pieces;
   const firstNs = pieces[0]?.removedNs ?? offsetNs;
   const usualNs = {
@@ -66,7 +66,7 @@ export function impossibleLeft(
   return { mode, byNs: byNs > quantumNs ? byNs : 0, share: below / (forward.length + reverse.length) };
 }
 
-/** What is removed of a packet that was at BEFORE then: near the end of a piece it may be of the next one. */
+/** Returns what may be removed from a packet that passed BEFORE at this time: near the end of a piece it may belong to the next one. */
 function piecesAt(pieces: readonly { fromNs: number | null; removedNs: number }[], atNs: number): number[] {
   let [from, to] = [0, pieces.length];
   while (to - from > 1) {

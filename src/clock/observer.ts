@@ -1,6 +1,4 @@
-/**
- * What the clock doctor remembers of the matched packets of two captures: an envelope per direction, and
- * counts.
+/** What the clock diagnosis keeps of the matched packets of two captures: an envelope per direction, and counts.
  *
  * All differences are time at AFTER minus time at BEFORE, in ns. With `offset` = AFTER's clock minus
  * BEFORE's:

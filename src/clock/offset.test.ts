@@ -63,7 +63,7 @@ test("two directions: a plain offset is constant with the middle as estimate; a 
   expect(judgeOffset(37 * S + 1e6, 37 * S - 1e6, 2)).toMatchObject({ kind: "tai-utc", estimateNs: 37 * S });
 });
 
-// The share the header states: clocks wrong by up to a minute, at a delay of 5 ms.
+// The share stated in the header: clocks wrong by up to a minute, at a delay of 5 ms.
 test("a clock that is plainly wrong by up to a minute is taken for a time scale in about 3 % of cases", () => {
   let taken = 0;
   const steps = 24_000;

@@ -1,16 +1,12 @@
-/**
- * The constant part of the difference of two clocks: what can be bounded, and which offsets are old
- * acquaintances.
+/** The constant part of the difference of two clocks: its bounds, and well-known offsets.
  *
- * Bounds: no delay is negative, so the offset is at most the smallest forward difference; with reverse
- * packets it is at least the largest reverse difference. The middle of the two is right if both ways take
- * equally long at their fastest, and wrong by at most half the width: the argument of NTP (RFC 5905, section
- * 8). Acquaintances: TAI against UTC (36 s from 2015, 37 s from 2017), GPS against UTC (17, 18 s), TAI
- * against GPS (19 s), local time against UTC (multiples of a quarter of an hour), and sums of a zone and one
- * of those. Recognised only where what remains is a delay. A clock that is plainly wrong, by up to a minute,
- * is taken for a scale in 3 % of cases; one that is wrong by up to a day for a zone in 0.4 %.
- * One direction cannot show an offset that leaves every delay plausible: it is then "not-measurable", with no lower bound. "none" is reported
- * where both directions agree with equal clocks, or where one clock has timestamped both captures.
+ * Bounds: no delay is negative, so the offset is at most the smallest forward difference; with reverse packets it is at least the largest reverse difference.
+ * The middle of the two is right if the minimum delays of both directions are equal, and wrong by at most half the width: the argument of NTP (RFC 5905,
+ * section 8). Well-known offsets: TAI against UTC (36 s from 2015, 37 s from 2017), GPS against UTC (17, 18 s), TAI against GPS (19 s), local time against UTC
+ * (multiples of a quarter of an hour), and sums of a zone and one of those. They are recognised only if the remainder is a plausible delay. A clock that is
+ * simply wrong, by up to a minute, is taken for a time scale in 3 % of cases; one that is wrong by up to a day for a zone in 0.4 %. One direction cannot show
+ * an offset that leaves every delay plausible: the verdict is then "not-measurable", without a lower bound. "none" is reported if both directions agree with
+ * equal clocks, or if one clock timestamped both captures.
  */
 export type OffsetKind = "none" | "not-measurable" | "tai-utc" | "time-zone" | "constant" | "unknown";
 
@@ -29,10 +25,10 @@ const QUARTER_HOUR = 900 * SECOND;
 /** Zones run from -12 to +14 h, so two of them are at most 26 h apart. */
 const MAX_QUARTERS = 104;
 const ZONE_SLACK = 2 * SECOND;
-/** Clocks that keep TAI or GPS time are good ones: what remains is a delay, or the error of an NTP clock. */
+/** Clocks set to TAI or GPS time are good ones: the remainder is a delay, or the error of an NTP clock. */
 const SCALE_MIN = -0.05 * SECOND;
 const SCALE_MAX = 0.3 * SECOND;
-/** No smallest one-way delay of a working network is longer. */
+/** No minimum one-way delay of a working network is longer. */
 export const LONGEST_DELAY_NS = 2 * SECOND;
 
 const SCALES: readonly { seconds: number; ahead: string; behind: string }[] = [
@@ -47,7 +43,7 @@ export interface Recognised {
   name: string;
 }
 
-/** The acquaintance that a value (offset plus a delay) belongs to; null if none. */
+/** Returns the well-known offset that explains a value (offset plus a delay); null if none does. */
 export function recogniseOffset(valueNs: number): Recognised | null {
   const zone = recogniseZone(valueNs);
   if (zone) return zone.offsetNs === 0 ? null : zone;
@@ -80,10 +76,7 @@ function recogniseZone(valueNs: number): Recognised | null {
   };
 }
 
-/**
- * `forwardNs`: smallest forward difference; `reverseNs`: largest reverse difference, or null. Both without
- * the drift.
- */
+/** `forwardNs`: smallest forward difference; `reverseNs`: largest reverse difference, or null. Both without the drift. */
 export function judgeOffset(forwardNs: number, reverseNs: number | null, quantumNs: number): OffsetVerdict {
   if (reverseNs !== null) return judgeTwoWay(forwardNs, reverseNs, quantumNs);
   const bounds = { lowNs: null, highNs: forwardNs };
@@ -135,7 +128,7 @@ function judgeTwoWay(highNs: number, lowNs: number, quantumNs: number): OffsetVe
     };
   }
   const known = recogniseOffset(middle);
-  // The exact figure where the bounds allow it; the middle where the clocks differ by a bit more than that.
+  // The exact offset if the bounds allow it; the middle if the clocks differ by slightly more.
   if (known) {
     const fits = known.offsetNs >= lowNs - quantumNs && known.offsetNs <= highNs + quantumNs;
     const estimateNs = fits ? known.offsetNs : middle;

@@ -11,7 +11,7 @@ const SLEWED = points([5e6, 5.2e6, 5.1e6, 5.4e6, 5.3e6, 5.05e6, 3.4e6]);
 
 test("the last packet before a step is left out where a clock on its way there has made it too early", () => {
   expect(Array.from(cutBeside(SLEWED, Number.NEGATIVE_INFINITY, 7e9, 0).valueNs)).not.toContain(3.4e6);
-  // At the end of a capture it is a packet like others.
+  // At the end of a capture it is a packet like the others.
   expect(cutBeside(SLEWED, Number.NEGATIVE_INFINITY, Number.POSITIVE_INFINITY, 0)).toHaveLength(7);
 });
 

@@ -1,6 +1,6 @@
 /**
- * The clock relation piece by piece: between two steps that may be a clock's, AFTER's clock is ahead of BEFORE's by an offset of its own. With both directions each piece
- * bounds its offset by itself; with one, a piece is known relative to the one before it, by the smallest difference of either.
+ * The clock relation piece by piece: between two steps that may be a clock's, AFTER's clock has one offset. With both directions each piece bounds its own
+ * offset; with one direction a piece is known relative to the previous one, by the smallest difference of each.
  */
 import { blockMinima, type EnvelopePoints } from "./envelope.ts";
 import { usualRoundTrip } from "./few-steps.ts";
@@ -10,25 +10,28 @@ import { cut } from "./steps.ts";
 import type { StepVerdict } from "./verdict.ts";
 
 const BLOCKS = 16;
-/** Of the span: a step is found as near as this, and the other direction meets it a round trip later. */
+/** Share of the span: the accuracy of a step's position; the other direction shows the step a round trip later. */
 const MARGIN = 1 / 32;
 
 export interface ClockPiece {
-  /** Times at BEFORE; the first begins, and the last ends, with the capture (null). */
+  /** Times at BEFORE; null for the start and the end of the capture. */
   fromNs: number | null;
   toNs: number | null;
-  /** The step that it begins with; null of the first. */
+  /** The step at the start of the piece; null for the first piece. */
   step: StepVerdict["kind"] | null;
   offset: OffsetVerdict;
   /** Smallest forward difference, without the drift; null without forward packets. */
   levelNs: number | null;
-  /** How far the smallest differences of parts of it lie above that: what it is uncertain by. */
+  /** How far the minima of parts of the piece are above `levelNs`: its uncertainty. */
   spreadNs: number;
-  /** How long no forward packet had shown the clocks when it began: the step may have been as much earlier. */
+  /** Time without forward packets before the start of the piece: the step may have been earlier by this much. */
   unseenNs: number;
   /** Smallest reverse difference, negated, without the drift. */
   reverseLevelNs: number | null;
-  /** What a packet next to the step that it begins with may be off by: the step, where delays of a direction vary by so much that they do not tell which side it is of. */
+  /**
+   * Possible error of a packet next to the step at the start: the size of the step if the delays of a direction vary too much to show which side a packet is
+   * on.
+   */
   besideNs: number;
 }
 
@@ -37,14 +40,14 @@ export interface PieceInput {
   /** Negated differences. */
   reverse: EnvelopePoints;
   steps: readonly StepVerdict[];
-  /** The skew that is removed first. */
+  /** The skew, removed first. */
   slope: number;
   originNs: number;
   spanNs: number;
   quantumNs: number;
 }
 
-/** Empty where no clock may have been set, or where the directions contradict each other within a piece. */
+/** Empty if no clock may have been set, or if the directions contradict each other within a piece. */
 export function fitPieces(input: PieceInput): ClockPiece[] {
   const pieces = allPieces(input);
   for (const [i, piece] of pieces.entries()) piece.besideNs = besideStep(input, pieces[i - 1], piece);
@@ -69,7 +72,7 @@ function allPieces({
   return starts.map((step, i) => {
     const next = cuts[i];
     const [fromNs, toNs] = [step?.atNs ?? Number.NEGATIVE_INFINITY, next?.atNs ?? Number.POSITIVE_INFINITY];
-    // Around a step packets may be of either piece.
+    // Packets close to a step may belong to either piece.
     const marginNs = Math.min(
       MARGIN * spanNs,
       (Math.min(toNs, originNs + spanNs) - Math.max(fromNs, originNs)) / 4,
@@ -100,12 +103,12 @@ function allPieces({
   });
 }
 
-/** Fewer points say nothing of those at their ends. */
+/** With fewer points the ends cannot be judged. */
 const FEWEST = 5;
 
 /**
- * The points between two steps. A clock that was slewed, or stood still, comes to its step little by little: of the points next to a step those are left out that are further below all others
- * than these differ by.
+ * Returns the points between two steps. A clock that was slewed, or stood still, reaches its new value gradually: points next to a step are left out if they
+ * are below all others by more than the others vary.
  */
 export function cutBeside(
   points: EnvelopePoints,
@@ -126,7 +129,7 @@ export function cutBeside(
   return cut(all, from, to);
 }
 
-/** Delays further above the smallest than half a step are as far from those on its other side: up to this share of them. */
+/** A delay more than half a step above the minimum is as close to the delays on the other side of the step: at most this share of delays may be. */
 const FEW_FAR = 0.01;
 
 function besideStep(
@@ -151,10 +154,10 @@ function besideStep(
   return isFar ? stepNs : 0;
 }
 
-/** The smallest of n packets lies above the smallest of many by more than this only one time of 20. */
+/** The smallest of n packets is above the smallest of many by more than this quantile only 1 time in 20. */
 const MOSTLY = 0.95;
 
-/** The level of a piece of few packets is uncertain by what the smallest of so many is above the level of the longer piece beside it. */
+/** The level of a piece with few packets is uncertain: by how far the minimum of that many packets is above the level of the longer adjacent piece. */
 function widenShort(
   { forward, slope, originNs }: PieceInput,
   before: ClockPiece | undefined,
@@ -183,14 +186,14 @@ interface Measured {
   points: EnvelopePoints;
 }
 
-/** From the last point before a time up to it; 0 without one. */
+/** Returns the time from the last point before `atNs` up to it; 0 without one. */
 function unseenBefore({ timeNs, length }: EnvelopePoints, atNs: number): number {
   let at = 0;
   while (at < length && timeNs[at]! < atNs) at++;
   return at === 0 ? 0 : atNs - timeNs[at - 1]!;
 }
 
-/** Steps as large as the pieces on either side of them are apart: what finds a step takes it for smaller where a line fits a part of it. */
+/** Sets the size of each step to the distance of the pieces on either side: the step detector underestimates it if a line fits a part of it. */
 export function sizedSteps(steps: readonly StepVerdict[], pieces: readonly ClockPiece[]): StepVerdict[] {
   if (pieces.length === 0) return [...steps];
   let i = 0;
@@ -209,7 +212,7 @@ function middleOf({ offset: { lowNs, highNs } }: ClockPiece): number | null {
   return lowNs === null || highNs === null ? null : (lowNs + highNs) / 2;
 }
 
-/** The smallest of all; and the median of the smallest of parts above it. */
+/** Returns the minimum of all points, and how far the median of the minima of parts is above it. */
 function levelOf(
   points: EnvelopePoints,
   slope: number,
@@ -222,24 +225,24 @@ function levelOf(
   return { levelNs, spreadNs: quantile(levels, 0.5) - levelNs };
 }
 
-/** What a correction removes from a piece, besides what it removes from the first. */
+/** What a correction removes from a piece. */
 export interface RemovedPiece {
   fromNs: number | null;
   toNs: number | null;
-  /** All that is removed from its differences, but for the skew. */
+  /** Total removed from its differences, except the skew. */
   removedNs: number;
-  /** A delay of the piece may be wrong by this much by what was removed; null: not bounded (one direction), beyond `stepNs`. */
+  /** Possible error of a delay of the piece through the removed offset; null: not bounded (one direction), apart from the step. */
   offsetUncertaintyNs: number | null;
-  /** What the step at its start is uncertain by, where one direction shows it, and where packets next to it may be of either side. */
+  /** Uncertainty of the step at its start, if only one direction shows it, or if packets next to it may be on either side. */
   stepUncertaintyNs: number;
 }
 
 export interface PieceWishes {
   /** Both directions bound the offset of a piece. */
   twoWay: boolean;
-  /** Offsets are judged; otherwise pieces are only brought to the level of the first. */
+  /** Judge the offset of each piece; otherwise pieces are only brought to the level of the first. */
   absolute: boolean;
-  /** Steps that may as well be a path's are removed, too. */
+  /** Also remove steps that may be a path change. */
   ambiguous: boolean;
   offsetOf: (offset: OffsetVerdict) => number;
 }
@@ -275,12 +278,12 @@ export function removedPieces(
   return chainBack(pieces, removed, pieces.findIndex(isBounded), removes);
 }
 
-/** By how much the smallest forward difference moved from one piece to the next. */
+/** How far the smallest forward difference moved from one piece to the next. */
 function stepBetween(before: ClockPiece, after: ClockPiece): number {
   return (after.levelNs ?? before.levelNs ?? 0) - (before.levelNs ?? after.levelNs ?? 0);
 }
 
-/** Pieces before the first with bounds of its own (packets went one way only): known by the steps that lead to it. */
+/** Pieces before the first one with bounds of its own (packets in one direction only) are known through the steps in between. */
 function chainBack(
   pieces: readonly ClockPiece[],
   removed: readonly RemovedPiece[],

@@ -1,7 +1,6 @@
 /**
- * The q-quantile of a list that is not empty, between order statistics by linear interpolation: the lists
- * here are as short as six block minima, where the nearest rank of base/regression.ts would jump from one to
- * the next.
+ * The q-quantile of a non-empty list, with linear interpolation between order statistics: the lists here have as few as six block minima, for which the nearest
+ * rank of base/regression.ts would be too coarse.
  */
 export function quantile(values: ArrayLike<number>, q: number): number {
   const sorted = Float64Array.from(values).sort();

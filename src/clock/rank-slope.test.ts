@@ -3,7 +3,7 @@ import { expect, test } from "vitest";
 import { Random } from "../base/random.ts";
 import { rankSlope } from "./rank-slope.ts";
 
-/** Kendall's S of the residuals at a slope, by definition. */
+/** Kendall's S of the residuals at a slope, by its definition. */
 function kendall(x: number[], y: number[], slope: number): number {
   let s = 0;
   for (let i = 0; i < x.length; i++) {
@@ -59,7 +59,7 @@ test("too few points leave the interval open, equal abscissas give no slope", ()
   expect(rankSlope([{ x: [1, 1, 1], y: [0, 1, 2] }], 2.5).pairs).toBe(0);
 });
 
-// 1,000 runs at 95 %: fewer than 925 hits happens with probability 3e-4 for a right interval of exactly 95 %.
+// 1,000 runs at 95 %: fewer than 925 hits have probability 3e-4 for an interval of exactly 95 %.
 test("the interval holds the true slope in 95 of 100 runs of heavy-tailed noise", () => {
   let hits = 0;
   for (let seed = 0; seed < 1000; seed++) {

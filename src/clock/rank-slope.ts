@@ -1,13 +1,11 @@
 /**
- * Slope of a line through noisy points by ranks: the median of all pairwise slopes (Theil 1950), with the
- * interval of Sen (1968) from the distribution of Kendall's S. Points may come in strata; pairs are taken
- * inside strata only, so that each stratum may have its own level (two directions, or before and after a
+ * Slope of a line through noisy points by ranks: the median of all pairwise slopes (Theil 1950), with the interval of Sen (1968) from the distribution of
+ * Kendall's S. Points may come in strata; pairs are formed only within strata, so each stratum may have its own level (two directions, or before and after a
  * step).
  *
- * Guarantee: if the residuals of a stratum are exchangeable, the interval holds the true slope with the
- * probability that belongs to z, whatever their distribution (normal approximation of S, from 8 points on).
- * Ties make it wider. Assumption to watch: exchangeable. Residuals that wander in time need `inflation`, a
- * factor on the deviation of S.
+ * Guarantee: if the residuals of a stratum are exchangeable, the interval contains the true slope with the probability that belongs to z, whatever their
+ * distribution (normal approximation of S, from 8 points on). Ties widen it. Assumption to check: exchangeability. Residuals that wander in time need
+ * `inflation`, a factor on the deviation of S.
  */
 export interface Stratum {
   readonly x: ArrayLike<number>;
@@ -16,7 +14,7 @@ export interface Stratum {
 
 export interface RankSlope {
   slope: number;
-  /** -Infinity and +Infinity when there are too few points for the wanted confidence. */
+  /** -Infinity and +Infinity if there are too few points for the requested confidence. */
   low: number;
   high: number;
   pairs: number;

@@ -1,25 +1,23 @@
 /**
- * The step in which a set of timestamps is counted: the largest unit that divides nearly all of them.
+ * The resolution of a set of timestamps: the largest unit that divides nearly all of them.
  *
- * Units: 1, 2, 4, 5, 8 and 2.5 times powers of ten ns up to 1 s, and 2^-k s (as in ERF or NTP fractions,
- * rounded to whole ns, so a timestamp may be 0.5 ns off its tick) down to 2^-26 s; finer binary ticks look like 1
- * ns. Traffic that comes in one even beat has round timestamps whatever its clock: then no step above a
- * microsecond is believed. How it fails: timestamps that are round for yet another reason look coarser than
- * their clock.
+ * Units: 1, 2, 4, 5, 8 and 2.5 times powers of ten ns up to 1 s, and 2^-k s (as in ERF or NTP fractions, rounded to whole ns, so a timestamp may be 0.5 ns off
+ * its tick) down to 2^-26 s; finer binary ticks look like 1 ns. Traffic at one even interval has round timestamps whatever its clock: then no resolution
+ * coarser than a microsecond is reported. How it fails: timestamps that are round for another reason look coarser than their clock.
  */
 const SECOND_NS = 1e9;
-/** Fewer timestamps than this may be round by chance. */
+/** Fewer timestamps may be round by chance. */
 const MIN_TIMESTAMPS = 16;
-/** Share of timestamps that may miss the unit: a capture may hold a few packets of another source. */
+/** Share of timestamps that may miss the unit: a capture may contain a few packets of another source. */
 const TOLERATED = 0.005;
 
 const BEAT_SHARE = 0.9;
-/** What capture files are usually timestamped in. */
+/** The usual resolution of capture files. */
 const COARSEST_IN_BEAT_NS = 1000;
 
 const UNITS: readonly { ns: number; slackNs: number }[] = makeUnits();
 
-/** Null when there are too few different timestamps to tell; 1 means 1 ns or finer. */
+/** Returns null if there are too few different timestamps; 1 means 1 ns or finer. */
 export function resolutionNs(timestampsNs: ArrayLike<number>): number | null {
   const different = new Set(Array.from(timestampsNs));
   if (different.size < MIN_TIMESTAMPS) return null;
@@ -39,7 +37,7 @@ export function resolutionNs(timestampsNs: ArrayLike<number>): number | null {
   return 1;
 }
 
-/** Nearly all timestamps follow the one before at the same distance: a clock's step would show in how distances vary. */
+/** Returns whether nearly all timestamps are at the same distance: only varying distances would show a clock's resolution. */
 function hasEvenBeat(timestampsNs: ArrayLike<number>): boolean {
   const distances = new Map<number, number>();
   for (let i = 1; i < timestampsNs.length; i++) {

@@ -1,12 +1,10 @@
-/**
- * The verdict in words: each sentence says what was found, how big it is and what to do. Most serious first.
- */
+/** The verdict in words: each sentence states what was found, its size and what to do. Most serious first. */
 import { countOf, formatCount, significant } from "../base/quantity.ts";
 import { formatDuration } from "../base/time.ts";
 import { type CorrectionMode, clockUncertainty, followed, removesStep } from "./correction.ts";
 import type { ClockVerdict, StepVerdict } from "./verdict.ts";
 
-/** Slopes beyond this are no clock's: a bound above it says nothing. */
+/** No clock has a steeper slope: a bound above it means nothing. */
 const CLOCK_PPM = 500;
 
 export function sentences(verdict: ClockVerdict, ignored: number, mode: CorrectionMode): string[] {
@@ -131,7 +129,7 @@ function wanderLines(verdict: ClockVerdict, mode: CorrectionMode): string[] {
 
 function skewLines(verdict: ClockVerdict, mode: CorrectionMode): string[] {
   const { skew, drift } = verdict;
-  // What both directions show moment by moment says more than a line.
+  // The path that both directions show over time is more informative than a line.
   if (drift.path && !skew?.detected) return [];
   if (!skew) return [`Clock skew: unknown, ${verdict.noSkewReason}.`];
   const digits = skew.highPpm - skew.lowPpm;
@@ -220,7 +218,7 @@ function captureLines(verdict: ClockVerdict, side: "before" | "after"): string[]
   return lines;
 }
 
-/** With two digits of what it is uncertain by. */
+/** Prints two digits of the uncertainty. */
 function ppm(value: number, uncertainty: number): string {
   if (Math.abs(value) >= 1e4) return formatCount(value);
   if (uncertainty < 1e-6) return significant(value, 2);

@@ -46,7 +46,7 @@ const load =
   (dice) =>
     queue(dice, () => rho, spanNs / n);
 
-// The interval is stated as 95 %. For a right one, 271 or fewer hits of 300 have probability 6e-4 per case.
+// The interval is stated as 95 %. At exactly 95 %, 271 or fewer hits of 300 have probability 6e-4 per case.
 test.each([
   ["M/M/1 at 50 %", load(0.5, 2000, 1e9), 2000],
   ["M/M/1 at 80 %", load(0.8, 2000, 1e9), 2000],
@@ -59,8 +59,7 @@ test.each([
   expect(repeat(300, n, 1e9, model, 20).covered).toBeGreaterThanOrEqual(272);
 });
 
-// At most 5 % may be claimed by the stated confidence; 300 runs with a rate of 1 % exceed 9 with probability
-// 1e-3.
+// The stated confidence allows false claims in 5 % of runs; 300 runs with a rate of 1 % exceed 9 with probability 1e-3.
 test.each([
   ["hardware timestamps", hardware, 1000],
   ["M/M/1 at 80 %", load(0.8, 1000, 1e9), 1000],

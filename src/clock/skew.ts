@@ -1,22 +1,18 @@
 /**
- * Relative skew of two clocks from the lower envelope of their differences, with an interval that is kept.
+ * Relative skew of two clocks from the lower envelope of their differences, with a reliable interval.
  *
- * Point: the line of Moon et al. (moon-line.ts) where it lies in the interval, else the median slope.
- * Interval (95 %): the packets are cut into K blocks of equal counts; at the true slope the minima of the
- * blocks are exchangeable, so the rank interval of rank-slope.ts holds. Few blocks are better where the
- * minimum is rarely reached (the minimum of n falls with 1/n), many where it is always reached and only
- * jitters; K in 8..64 is tried and the narrowest taken, each at 1 - 0.05/4 (Bonferroni), so that the choice
- * costs no coverage. Queues remember: neighbouring minima are alike, which the rank correlation of neighbours
- * shows; it widens the interval as for AR(1) noise (Hamed and Rao 1998), and where the envelope wanders like
- * a random walk (a queue that never empties) an interval made of its increments is joined.
+ * Point: the line of Moon et al. (moon-line.ts) if it is within the interval, else the median slope. Interval (95 %): the packets are cut into K blocks of
+ * equal counts; at the true slope the minima of the blocks are exchangeable, so the rank interval of rank-slope.ts holds. Few blocks are better if the minimum
+ * is rarely reached (the minimum of n falls with 1/n), many if it is always reached and only jitters; K in 8..64 is tried and the narrowest taken, each at 1 -
+ * 0.05/4 (Bonferroni), so that the choice costs no coverage. Queues have memory: neighbouring minima are correlated, as the rank correlation of neighbours
+ * shows. It widens the interval as for AR(1) noise (Hamed and Rao 1998), and if the envelope wanders like a random walk (a queue that never empties) the
+ * interval is joined with one computed from its increments.
  *
- * Real minima are not quite stationary (load, temperature, caches), so a trend as large as their own spread
- * around the line, over the longest piece, is always allowed for on top. Independent noise alone would not
- * need that.
+ * Real minima are not quite stationary (load, temperature, caches), so a trend as large as their own spread around the line, over the longest piece, is always
+ * allowed in addition. Independent noise alone would not need that.
  *
- * What it cannot know: in one direction, a load that rises evenly all the time looks like a skew. Therefore a
- * skew is only *claimed* (`detected`) if the interval excludes 0, the slope is one a clock can have, and a
- * line explains the minima better than a step does.
+ * Limit: in one direction, a load that rises evenly all the time looks like a skew. Therefore a skew is only *claimed* (`detected`) if the interval excludes 0,
+ * the slope is one that a clock can have, and a line explains the minima better than a step does.
  */
 import { blockMinima, type EnvelopePoints } from "./envelope.ts";
 import { moonLine } from "./moon-line.ts";
@@ -28,7 +24,7 @@ export interface SkewEstimate {
   low: number;
   high: number;
   spanNs: number;
-  /** Block minima that the interval rests on. */
+  /** Block minima used for the interval. */
   points: number;
   /** Middle 80 % of the block minima around the line. */
   residualNs: number;
@@ -49,12 +45,12 @@ const FINEST = 64;
 const BLOCK_CHOICES = [FINEST, 32, 16, 8];
 /** Two-sided normal quantile of 0.05 / 4. */
 const Z_OF_ONE_CHOICE = 2.4977;
-/** NTP takes a clock for broken from 500 ppm on; cheap crystals stay below 100. */
+/** NTP considers a clock broken from 500 ppm on; cheap crystals stay below 100. */
 export const MAX_CLOCK_SLOPE = 500e-6;
-/** Correlation of neighbouring blocks from which on the minima are taken for a random walk. */
+/** From this correlation of neighbouring blocks on, the minima are treated as a random walk. */
 const RANDOM_WALK_FROM = 0.25;
 
-/** `pieces`: parts of one envelope, each with a level of its own (before and after a step). */
+/** `pieces`: parts of one envelope, each with its own level (before and after a step). */
 export function estimateSkew(pieces: readonly EnvelopePoints[], quantumNs: number): SkewEstimate | null {
   const all = pieces.filter((p) => p.length > 0);
   const rough = rankSlope(stratify(all, FINEST, 0), 0).slope;
@@ -78,7 +74,7 @@ export function estimateSkew(pieces: readonly EnvelopePoints[], quantumNs: numbe
     const ranks = rankInterval(strata, memory ** Math.max(1, sizeOf(fine) / points), fine);
     const slope = line !== null && line >= ranks.low && line <= ranks.high ? line : ranks.slope;
     const residualNs = spreadAround(strata, slope);
-    // Equal minima may hide up to a step of the timestamps; see above for the spread.
+    // Equal minima may hide up to one step of the timestamps; the header explains the spread.
     const allowance = (residualNs + quantumNs) / leverNs;
     const [low, high] = [ranks.low - allowance, ranks.high + allowance];
     if (best && high - low >= best.high - best.low) continue;
@@ -104,9 +100,8 @@ function rankInterval(strata: readonly Stratum[], memory: number, fine: readonly
 }
 
 /**
- * The estimates of both directions as one. A clock tilts both alike: what one direction excludes is excluded,
- * and two intervals that exclude each other mean that at least one trend is not the clocks'. `reverse` is of
- * negated differences.
+ * Combines the estimates of both directions. A clock tilts both alike: a slope excluded by one direction is excluded, and two disjoint intervals mean that at
+ * least one trend does not come from the clocks. `reverse` is of negated differences.
  */
 export function combineDirections(
   forward: SkewEstimate | null,
@@ -141,10 +136,7 @@ function judge(strata: readonly Stratum[], slope: number, low: number, high: num
   return stepFitsBetter(strata, slope) ? "step-fits-better" : "detected";
 }
 
-/**
- * Block minima of all pieces at a slope, blocks shared out by packets; pieces too small for three blocks are
- * left out.
- */
+/** Returns the block minima of all pieces at a slope, with blocks distributed by packets; pieces too small for three blocks are left out. */
 function stratify(pieces: readonly EnvelopePoints[], blocks: number, slope: number): Stratum[] {
   const weight = pieces.map((points) => points.count.reduce((a, b) => a + b, 0));
   const total = weight.reduce((a, b) => a + b, 0);
@@ -185,10 +177,7 @@ function spreadAround(strata: readonly Stratum[], slope: number): number {
   return quantile(residuals, 0.9) - quantile(residuals, 0.1);
 }
 
-/**
- * Correlation of the ranks of neighbouring residuals, corrected for the bias of a fitted line, within
- * 0..0.95.
- */
+/** Correlation of the ranks of neighbouring residuals, corrected for the bias of a fitted line, clamped to 0..0.95. */
 function neighbourCorrelation(strata: readonly Stratum[], slope: number): number {
   let product = 0;
   let square = 0;
@@ -236,7 +225,7 @@ function incrementInterval(strata: readonly Stratum[]): { low: number; high: num
   return { low: slope - reach, high: slope + reach };
 }
 
-/** Whether some single step without any slope leaves less (sum of absolute residuals) than the line. */
+/** Returns whether a single step without any slope leaves smaller residuals (sum of absolute values) than the line. */
 function stepFitsBetter(strata: readonly Stratum[], slope: number): boolean {
   let line = 0;
   let step = 0;

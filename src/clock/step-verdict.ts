@@ -1,16 +1,13 @@
-/**
- * Whose step it was: a shift of the forward envelope held against the reverse one and against each capture's
- * own timestamps.
- */
+/** Attributes a step to a clock or to the path: compares a shift of the forward envelope with the reverse one and with each capture's own timestamps. */
 import type { EnvelopePoints } from "./envelope.ts";
 import { stepOfFew, usualRoundTrip } from "./few-steps.ts";
 import { findShifts, type LevelShift, shiftAround, shiftNearEnd } from "./steps.ts";
 import type { TimestampReport } from "./timestamp-quality.ts";
 import type { StepVerdict } from "./verdict.ts";
 
-/** Sizes agree within this share. */
+/** Sizes must agree within this share. */
 const SAME_SIZE = 0.2;
-/** A jump in a capture's own timestamps belongs to a step this near, as a share of the span. */
+/** A jump in a capture's own timestamps belongs to a step within this share of the span. */
 const SAME_TIME = 1 / 16;
 
 export function judgeSteps(
@@ -31,8 +28,7 @@ export function judgeSteps(
   const few = steps.length === 0 ? stepOfFew(forward, reverse, quantumNs) : null;
   if (few) steps.push({ ...few, kind: "clock", evidence: "both directions step by the same amount" });
   steps.sort((a, b) => a.atNs - b.atNs);
-  // A clock that is set and set back by the same amount is rarer than a detour or a queue that comes and
-  // goes.
+  // A clock that is set and set back by the same amount is rarer than a detour or a queue that comes and goes.
   for (const [i, b] of steps.entries()) {
     const a = steps[i - 1];
     if (a?.kind === "ambiguous" && b.kind === "ambiguous" && alike(a.sizeNs, -b.sizeNs)) {
@@ -48,7 +44,7 @@ export function judgeSteps(
 function judge(
   shift: LevelShift,
   reverse: EnvelopePoints,
-  /** Where AFTER's clock was set the way back shows it a round trip later. */
+  /** If AFTER's clock was set, the reverse direction shows it a round trip later. */
   lagNs: number,
   {
     spanNs,
@@ -75,8 +71,8 @@ function judge(
 }
 
 /**
- * Clock steps behind which, or before which, too few packets go forward to show them. The reverse delay shifts, and it cannot be the path: the few that go forward shift by as much the other
- * way, or a packet that goes to and fro would take less than no time.
+ * Clock steps with too few forward packets before or after them to show them. The reverse delay shifts, and the path cannot be the cause: either the few
+ * forward packets shift by the same amount in the opposite sense, or a round trip would take less than zero.
  */
 function shownByReverse(forward: EnvelopePoints, reverse: EnvelopePoints, quantumNs: number): StepVerdict[] {
   return findShifts(reverse, quantumNs).flatMap(({ atNs, sizeNs }): StepVerdict[] => {
@@ -93,10 +89,10 @@ function shownByReverse(forward: EnvelopePoints, reverse: EnvelopePoints, quantu
   });
 }
 
-/** Points on either side of a step that its size is read from. */
+/** Number of points on either side of a step from which its size is read. */
 const BESIDE = 8;
 
-/** The lowest of the points next to a time, on either side; Infinity without any. */
+/** Returns the minimum of the points next to a time, on either side; Infinity without any. */
 function around({ timeNs, valueNs, length }: EnvelopePoints, atNs: number) {
   let at = 0;
   while (at < length && timeNs[at]! < atNs) at++;
@@ -106,9 +102,7 @@ function around({ timeNs, valueNs, length }: EnvelopePoints, atNs: number) {
   };
 }
 
-/**
- * A jump of the same size in one capture's own timestamps: AFTER backward or BEFORE forward for a negative step.
- */
+/** A jump of the same size in one capture's own timestamps: for a negative step, AFTER backward or BEFORE forward. */
 function jumpOf(
   shift: LevelShift,
   spanNs: number,
@@ -118,7 +112,7 @@ function jumpOf(
   const near = (atNs: number) => Math.abs(atNs - shift.atNs) <= SAME_TIME * spanNs + Math.abs(shift.sizeNs);
   const backward = (shift.sizeNs < 0 ? after : before)?.backward.largest ?? [];
   for (const event of backward) {
-    // A packet gap hides a part of a backward step.
+    // A gap between packets hides a part of a backward step.
     if (
       near(event.atNs) &&
       event.sizeNs > Math.abs(shift.sizeNs) / 2 &&

@@ -1,14 +1,12 @@
 /**
- * Steps in the lower envelope: the smallest delay changes at once and stays, because a clock was set or
- * because the way became longer or shorter. One direction alone cannot tell which; two can (a clock step
- * moves the differences of both directions alike), and so can a capture whose own timestamps jump by the same
+ * Steps in the lower envelope: the minimum delay changes at once and stays, because a clock was set or because the path became longer or shorter. One direction
+ * alone cannot show which; two can (a clock step moves the differences of both directions alike), and so can a capture whose own timestamps jump by the same
  * amount.
  *
- * Test: after removing the median slope (bursts far apart would turn a skew into stairs), the minima of REACH
- * blocks on either side of a place must be separated by GAP times the larger range of the two sides, and the
- * middle halves of the two sides must be alike. A queue that fills or drains also shifts the minima, but it
- * makes them wander: the sides differ, or their ranges grow with the shift. Shifts smaller than that are not
- * found; skew.ts then sees that a step fits better than a line and claims no skew.
+ * Test: after removing the median slope (bursts far apart would turn a skew into stairs), the minima of REACH blocks on either side of a place must be
+ * separated by GAP times the larger range of the two sides, and the middle halves of the two sides must be alike. A queue that fills or drains also shifts the
+ * minima, but it makes them wander: the sides differ, or their ranges grow with the shift. Smaller shifts are not found; skew.ts then sees that a step fits
+ * better than a line and claims no skew.
  */
 import { blockMinima, type EnvelopePoints } from "./envelope.ts";
 import { quantile } from "./quantile.ts";
@@ -16,7 +14,7 @@ import { rankSlope } from "./rank-slope.ts";
 import { MAX_CLOCK_SLOPE } from "./skew.ts";
 
 export interface LevelShift {
-  /** Send time of the first packet after the shift, as near as the buckets tell. */
+  /** Send time of the first packet after the shift, to the accuracy of the buckets. */
   atNs: number;
   sizeNs: number;
 }
@@ -25,12 +23,12 @@ const BLOCKS = 64;
 const REACH = 6;
 const GAP = 3;
 const ALIKE = 6;
-/** A separation this large needs no likeness. */
+/** With a separation this large the sides need not be alike. */
 const PLAIN = 30;
-/** Points that the test at the ends needs in all, and outside the step. */
+/** Minimum number of points for the test at the ends: in total, and beyond the step. */
 const MIN_POINTS = 64;
 const MIN_OUTSIDE = 3;
-/** Times the spread of the block minima that an end must lie off. */
+/** Minimum distance of an end from the rest, in spreads of the block minima. */
 const END_GAP = 3;
 
 export function findShifts(points: EnvelopePoints, quantumNs: number): LevelShift[] {
@@ -45,8 +43,8 @@ export function findShifts(points: EnvelopePoints, quantumNs: number): LevelShif
 }
 
 /**
- * A step with too few blocks on its outer side for the test above: nearer to an end than REACH blocks. The whole outer side must lie above
- * everything else, or below the floor of all else, by more than the block minima of the rest vary.
+ * Finds a step with too few blocks on its outer side for the test above: closer to an end than REACH blocks. The whole outer side must be above everything
+ * else, or below the floor of everything else, by more than the block minima of the rest vary.
  */
 function endShift(points: EnvelopePoints, quantumNs: number, end: "start" | "end"): LevelShift | null {
   const zone = Math.ceil((points.length * REACH) / BLOCKS) + 1;
@@ -56,32 +54,32 @@ function endShift(points: EnvelopePoints, quantumNs: number, end: "start" | "end
   if (end === "start") values.reverse();
   const inside = values.subarray(0, values.length - zone);
   const highest = extremes(inside).high;
-  // Part of some run whatever the size of runs: the lowest run is not above it.
+  // A lower bound of the lowest run, whatever the size of runs.
   const floor = extremes(inside.subarray(0, Math.max(0, inside.length - zone))).low;
   const candidates: { at: number; gap: number; sizeNs: number }[] = [];
-  // Outer sides that grow by a quarter: where exactly the step is shows when it is found.
+  // Try outer sides that grow by a quarter: the exact position of the step is determined afterwards.
   for (let size = MIN_OUTSIDE; size <= zone; size = Math.ceil(1.25 * size)) {
     const at = values.length - size;
     const outside = values.subarray(at);
     const lowest = extremes(outside).low;
     const upper = quantile(outside, 0.9);
-    // Neither above nor below, whatever the runs are: most captures end here, without looking at them.
+    // Neither above nor below, whatever the runs are: most captures end here, without computing runs.
     if (lowest <= highest && floor <= upper) continue;
-    // Held against runs of as many moments: the minimum of few lies higher than that of many.
+    // Compare with runs of as many points: the minimum of few is higher than that of many.
     const minima = minimaOf(inside, outside.length);
     const { low, high } = extremes(minima);
-    // Below: nearly every moment is below the floor. Above: every moment is above all that queues have made of the others.
+    // Below: nearly every point is below the floor. Above: every point is above the largest of the others, queueing included.
     const below = low - upper;
     const above = lowest - highest;
     const gap = Math.max(below, above);
     if (gap > END_GAP * (high - low + quantumNs))
       candidates.push({ at, gap, sizeNs: lowest - (above > below ? quantile(minima, 0.5) : low) });
   }
-  // Moments before the step that happen to lie high make it look smaller.
+  // High points just before the step make it look smaller.
   const largest = candidates.reduce((max, c) => Math.max(max, c.gap), 0);
   const best = candidates.findLast((c) => c.gap >= largest / 2);
   if (!best) return null;
-  // The moment itself: where the values cross the middle of the step for good, or for the first time where it goes down.
+  // The exact moment: where the values cross the middle of the step for good or, for a downward step, for the first time.
   const middle = (best.sizeNs > 0 ? highest : extremes(inside).low) + best.sizeNs / 2;
   let at = inside.length;
   if (best.sizeNs < 0) while (at < values.length && values[at]! >= middle) at++;
@@ -91,7 +89,7 @@ function endShift(points: EnvelopePoints, quantumNs: number, end: "start" | "end
   return { atNs: points.timeNs[Math.min(place, points.length - 1)]!, sizeNs };
 }
 
-/** The lowest of each run of `size` values. */
+/** Returns the minimum of each run of `size` values. */
 function minimaOf(values: Float64Array, size: number): Float64Array {
   const out = new Float64Array(Math.floor(values.length / size));
   let at = 0;
@@ -143,10 +141,7 @@ function detrended(points: EnvelopePoints): DetrendedMinima {
   return { ...minima, valueNs: minima.valueNs.map((v, i) => v - slope * minima.timeNs[i]!), slope };
 }
 
-/**
- * Shift of the median of the block minima around a time, and the larger range beside it; null with too little
- * on a side.
- */
+/** Returns the shift of the median of the block minima around a time, and the larger range next to it; null with too few blocks on a side. */
 export function shiftAround(
   points: EnvelopePoints,
   atNs: number,
@@ -155,7 +150,7 @@ export function shiftAround(
   let place = 0;
   while (place < minima.length && minima.timeNs[place]! < atNs) place++;
   let best: { sizeNs: number; noiseNs: number } | null = null;
-  // The block that holds the moment itself may belong to either side.
+  // The block that contains the moment itself may belong to either side.
   for (const at of [place - 1, place, place + 1]) {
     if (at < REACH || at + REACH > minima.length) continue;
     const left = minima.valueNs.subarray(at - REACH, at);
@@ -167,13 +162,13 @@ export function shiftAround(
   return best;
 }
 
-/** Runs of the longer side that a step near an end is held against, and the share of moments nearest to it that may be of either side. */
+/** Number of runs of the longer side that a step near an end is compared with, and the share of points closest to it that may be on either side. */
 const RUNS = 16;
 const EITHER_SIDE = 0.1;
 
 /**
- * The same near an end, where blocks are too few: the smallest value of the shorter side held against the smallest of as many moments of the longer one, run by run. Null with fewer than
- * MIN_OUTSIDE moments there, or fewer than three runs.
+ * Like shiftAround, for a time near an end, where blocks are too few: compares the minimum of the shorter side with the minimum of as many points of the longer
+ * one, run by run. Null with fewer than MIN_OUTSIDE points there, or fewer than three runs.
  */
 export function shiftNearEnd(
   points: EnvelopePoints,
@@ -212,10 +207,7 @@ export function cut(points: EnvelopePoints, fromNs: number, toNs: number): Envel
   };
 }
 
-/**
- * A delay may be long at any time but never too short: the low side of the step is where points lie below
- * `level`.
- */
+/** Finds the moment of a step. A delay may be long at any time but never too short: the low side of the step is where points are below `level`. */
 function locate(
   near: EnvelopePoints,
   { slope }: DetrendedMinima,

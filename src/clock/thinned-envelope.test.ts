@@ -1,4 +1,4 @@
-/** An envelope fed with thinned points against one that sees them all. */
+/** Compares an envelope fed with thinned points with one that gets all points. */
 import fc from "fast-check";
 import { expect, test } from "vitest";
 import { Kernels } from "../base/kernels.ts";
@@ -28,7 +28,7 @@ function thinned(time: Float64Array, value: Float64Array, sign: 1 | -1): Envelop
   const envelope = new Envelope();
   const feed = new ThinnedEnvelope(kernels, envelope, sign, ROWS);
   const address = kernels.alloc(16 * ROWS);
-  // Cut at odd places: blocks do not depend on it.
+  // Cut at odd positions: blocks must not depend on it.
   for (let from = 0, step = 1; from < time.length; from += step, step = (step % ROWS) + 7) {
     step = Math.min(step, ROWS, time.length - from);
     kernels.f64.set(time.subarray(from, from + step), address >>> 3);

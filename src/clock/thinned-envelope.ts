@@ -1,12 +1,12 @@
 /**
- * Feeds an envelope from points in kernel memory (kernels/match/thin.ts): of the many points of a large capture, only the lowest of each short block
- * reaches it. A capture of fewer than WHOLE points is seen whole.
+ * Feeds an envelope from points in kernel memory (kernels/match/thin.ts): of the many points of a large capture, only the minimum of each short block reaches
+ * it. A capture with fewer than WHOLE points is used completely.
  */
 import { envelopeBucketsConstants } from "../base/kernel-layout.ts";
 import type { Kernels } from "../base/kernels.ts";
 import type { Envelope } from "./envelope.ts";
 
-/** Enough for every bucket of an envelope, many times over. */
+/** Many times as many as an envelope has buckets. */
 const WHOLE = 1 << 15;
 const POINT_BYTES = 24;
 const FIELDS = 8;
@@ -17,10 +17,10 @@ export class ThinnedEnvelope {
   readonly #sign: 1 | -1;
   readonly #thin: number;
   readonly #out: number;
-  /** The envelope's buckets while it is fed. */
+  /** The envelope's buckets while it is being fed. */
   readonly #buckets: number;
 
-  /** `rows`: most points of a call. `sign` -1: the upper envelope of the values, as the lower one of their negatives. */
+  /** `rows`: maximum number of points per call. `sign` -1: the upper envelope of the values, as the lower one of their negatives. */
   constructor(kernels: Kernels, envelope: Envelope, sign: 1 | -1, rows: number) {
     this.#kernels = kernels;
     this.#envelope = envelope;
@@ -31,13 +31,13 @@ export class ThinnedEnvelope {
     envelope.giveBuckets(kernels.f64, this.#buckets >>> 3);
   }
 
-  /** Takes n points, all finite: addresses of their times and values. */
+  /** Adds n points, all finite; `times` and `values` are addresses. */
   take(times: number, values: number, n: number): void {
     if (n === 0) return;
     this.#give(this.#kernels.call.thinTake(this.#thin, times, values, n, this.#sign, WHOLE, this.#out));
   }
 
-  /** There are no more points: hands the rest to the envelope. */
+  /** Ends the input: passes the rest to the envelope. */
   finish(): void {
     const kernels = this.#kernels;
     this.#give(kernels.call.thinGive(this.#thin, this.#out));

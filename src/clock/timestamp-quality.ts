@@ -1,10 +1,9 @@
 /**
- * What the timestamps of one capture are worth, from their order in the file alone: resolution, steps
- * backward, timestamps shared by neighbours, and the largest gaps. Memory is constant; any packet rate.
+ * Quality of the timestamps of one capture, from their order in the file alone: resolution, backward steps, equal timestamps of neighbours, and the largest
+ * gaps. Memory is constant at any packet rate.
  *
- * Limits: a backward step is only seen if no packet gap hides it; a gap may be silence as well as a clock
- * stepped forward (the verdict compares both captures); batches timestamped one after the other by software, at
- * intervals longer than `minWireGapNs`, look like traffic.
+ * Limits: a backward step is only seen if no packet gap hides it; a gap may be silence or a clock stepped forward (the verdict compares both captures); batches
+ * timestamped one after the other by software, at intervals longer than `minWireGapNs`, look like traffic.
  */
 import { NeighboursBytes, NeighboursLayout } from "../base/kernel-layout.ts";
 import type { Kernels } from "../base/kernels.ts";
@@ -18,32 +17,26 @@ export interface TimestampEvent {
 
 export interface TimestampReport {
   packets: number;
-  /** Null: too few timestamps to tell. 1: 1 ns or finer. */
+  /** Null: too few timestamps. 1: 1 ns or finer. */
   resolutionNs: number | null;
   backward: { count: number; largestNs: number; largest: TimestampEvent[] };
   batched: {
     /** Share of packets whose timestamp equals a neighbour's. */
     equalShare: number;
-    /**
-     * Share of packets nearer to a neighbour than frames can follow each other on a wire, equal ones
-     * included.
-     */
+    /** Share of packets closer to a neighbour than frames can follow each other on a wire, equal timestamps included. */
     share: number;
     longestRun: number;
-    /**
-     * A run of equal timestamps holds more frames than a wire carries in one step of the timestamps: timestamped in
-     * batches.
-     */
+    /** A run of equal timestamps has more frames than a wire carries in one step of the timestamps: they were timestamped in batches. */
     impossible: boolean;
   };
   /** The largest forward gaps, largest first. */
   gaps: TimestampEvent[];
 }
 
-/** What is known of timestamps beside each other (kernels/decode/neighbours.ts, field by field). */
+/** State of the scan over neighbouring timestamps (kernels/decode/neighbours.ts, field by field). */
 export type TimestampNeighbours = Record<keyof typeof NeighboursLayout, number>;
 
-/** Counts timestamps [from, to) in `near`; returns the first that is behind the one before it, or further from it than `near.large`. */
+/** Counts timestamps [from, to) in `near`; returns the first that is before the previous one, or more than `near.large` after it. */
 export type TimestampScan = (near: TimestampNeighbours, from: number, to: number) => number;
 
 const FIELDS = Object.keys(NeighboursLayout) as (keyof TimestampNeighbours)[];
@@ -59,19 +52,17 @@ export class TimestampQuality {
   readonly #phaseNs: number;
   readonly #timestamps: number[] = [];
   #stride = 1;
-  /** Number of the next timestamp that is kept. */
+  /** Index of the next timestamp to keep. */
   #nextKept = 0;
   #packets = 0;
   readonly #near: TimestampNeighbours;
   #backward = 0;
   #backwardEvents: TimestampEvent[] = [];
-  /** The largest step back since it was last asked for. */
+  /** The largest backward step since the last takeBackNs. */
   #recentBack = 0;
   #gaps: TimestampEvent[] = [];
 
-  /**
-   * `originNs`: the absolute time of the timestamps' zero. `minWireGapNs`: minimum spacing of frames on this link.
-   */
+  /** `originNs`: the absolute time of timestamp 0. `minWireGapNs`: minimum spacing of frames on this link. */
   constructor(options: { originNs?: bigint; minWireGapNs?: number } = {}) {
     this.#minWireGapNs = options.minWireGapNs ?? DEFAULT_WIRE_GAP_NS;
     this.#phaseNs = Number((options.originNs ?? 0n) % 1_000_000_000n);
@@ -88,10 +79,7 @@ export class TimestampQuality {
     };
   }
 
-  /**
-   * The first n timestamps of the next packets of the file, in file order. `scan` looks through the same timestamps where they can be looked through
-   * faster than here.
-   */
+  /** Adds the first n timestamps of the next packets of the file, in file order. `scan` scans the same timestamps if the caller has a faster way. */
   observe(timeNs: Float64Array, n: number, scan?: TimestampScan): void {
     let i = 0;
     while (i < n) {
@@ -106,7 +94,7 @@ export class TimestampQuality {
     }
   }
 
-  /** Passes over timestamps that need only be counted, or kept: not behind one of the largest gaps, nor before the last one. */
+  /** Skips timestamps that only need to be counted, or kept: neither after one of the largest gaps, nor before the previous timestamp. */
   #skip(timeNs: Float64Array, from: number, n: number, scan?: TimestampScan): number {
     if (this.#packets === 0 || this.#gaps.length < KEPT_EVENTS) return from;
     const to = (scan ?? scanOf(timeNs))(this.#near, from, n);
@@ -122,7 +110,7 @@ export class TimestampQuality {
     return to;
   }
 
-  /** The largest step back among the timestamps since this was last asked; 0: none. */
+  /** Returns the largest backward step since the last call; 0: none. */
   takeBackNs(): number {
     const back = this.#recentBack;
     this.#recentBack = 0;
@@ -164,7 +152,7 @@ export class TimestampQuality {
     }
   }
 
-  /** Every stride-th timestamp; when full, every other one is dropped and the stride doubles. */
+  /** Keeps every stride-th timestamp; when full, every other one is dropped and the stride doubles. */
   #keep(time: number): void {
     if (this.#timestamps.length === KEPT_TIMESTAMPS) {
       for (let i = 0; i < KEPT_TIMESTAMPS / 2; i++) this.#timestamps[i] = this.#timestamps[2 * i]!;
@@ -179,7 +167,7 @@ export class TimestampQuality {
 function countNeighbour(near: TimestampNeighbours, gap: number): void {
   const equal = gap === 0;
   const close = gap >= 0 && gap < near.close;
-  // A packet counts once, whether its neighbour before or behind is the near one.
+  // A packet counts once, whether the previous or the next packet is too close.
   if (equal) near.equals += 2 - near.wasEqual;
   if (close) near.closes += 2 - near.wasClose;
   near.wasEqual = equal ? 1 : 0;
@@ -202,7 +190,7 @@ function scanOf(timeNs: Float64Array): TimestampScan {
   };
 }
 
-/** The same over a column in kernel memory. */
+/** Scans a column in kernel memory. */
 export class KernelScan {
   readonly #kernels: Kernels;
   readonly #state: number;

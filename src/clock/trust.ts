@@ -1,25 +1,25 @@
-/** How far the delays may be trusted: the worst of all findings. The levels are defined in verdict.ts. */
+/** Trust in the delays: the worst of all findings. verdict.ts defines the levels. */
 import { type CorrectionMode, clockUncertainty, followed, removesStep } from "./correction.ts";
 import { LONGEST_DELAY_NS } from "./offset.ts";
 import type { ClockVerdict, Trust } from "./verdict.ts";
 
 const LEVELS: readonly Trust[] = ["good", "usable", "doubtful", "unusable"];
 const worst = (a: Trust, b: Trust): Trust => (LEVELS.indexOf(a) >= LEVELS.indexOf(b) ? a : b);
-/** Timestamps coarser than this many typical delays say nothing about delays; coarser than a tenth, little. */
+/** With a resolution coarser than this many typical delays the delays mean nothing; coarser than a tenth, little. */
 const COARSE_UNUSABLE = 10;
 const COARSE_USABLE = 0.1;
-/** Packets out of their place in time: below this share they are outliers, above it the timestamps are at fault. */
+/** Packets out of order in time: below this share they are outliers, above it the timestamps are at fault. */
 const MANY_NEGATIVE = 0.01;
 const MANY_BACKWARD = 0.001;
-/** A drift over the whole capture below this share of the typical delay may stay. */
+/** A drift over the whole capture below this share of the typical delay may remain. */
 const SMALL_DRIFT = 0.01;
 const BATCHED_SHARE = 0.01;
-/** A drift that cannot be excluded and is below this share of the typical delay does not matter. */
+/** A drift that cannot be excluded does not matter below this share of the typical delay. */
 const UNCERTAIN_USABLE = 0.25;
 
 /**
- * Of the delays as they are reported, with the correction of `mode` applied. `typicalNs`: median of the envelope without offset and drift;
- * `quantumNs`: the two timestamps' steps together.
+ * Judges the delays as reported, with the correction of `mode` applied. `typicalNs`: median of the envelope without offset and drift; `quantumNs`: resolutions
+ * of both timestamps together.
  */
 export function judgeTrust(
   verdict: ClockVerdict,
@@ -71,13 +71,13 @@ function byOffset(verdict: ClockVerdict, mode: CorrectionMode, typical: number):
   }
 }
 
-/** Both directions agree with clocks that show the same time: and with every offset up to the smallest delay of either. */
+/** Both directions agree with equal clocks, but also with any offset up to the minimum delay of either direction. */
 function unseenOffset({ lowNs, highNs }: ClockVerdict["offset"], typical: number): Trust {
   const boundNs = Math.max(Math.abs(lowNs ?? 0), Math.abs(highNs ?? 0));
   return boundNs > UNCERTAIN_USABLE * typical ? "usable" : "good";
 }
 
-/** An offset that is known and still in the delays. */
+/** A known offset that is still in the delays. */
 function leftIn(offsetNs: number, typical: number): Trust {
   const size = Math.abs(offsetNs);
   if (size > LONGEST_DELAY_NS) return "unusable";
@@ -112,14 +112,14 @@ function bySkew(skew: ClockVerdict["skew"], mode: CorrectionMode, typical: numbe
   return mode === "asis" && driftNs > typical ? "doubtful" : "usable";
 }
 
-/** What the clocks may have drifted apart, seen or not, against the delays. */
+/** Compares the possible remaining drift, visible or not, with the delays. */
 function byUncertainty(verdict: ClockVerdict, mode: CorrectionMode, typical: number): Trust {
   const { skewNs } = clockUncertainty(verdict, mode);
   if (skewNs === null || skewNs <= UNCERTAIN_USABLE * typical) return "good";
   return skewNs > typical ? "doubtful" : "usable";
 }
 
-/** Delays below 0 that nothing explains: a few may be false matches. */
+/** Unexplained delays below 0: a few may be false matches. */
 function byImpossible(verdict: ClockVerdict, mode: CorrectionMode, typical: number): Trust {
   const { byNs, share, mode: of } = verdict.impossible;
   if (byNs === 0 || of !== mode) return "good";
@@ -141,14 +141,14 @@ function byTimestamps(
   return inBatches?.impossible && inBatches.share > BATCHED_SHARE ? "usable" : "good";
 }
 
-/** A clock was set by more than packets are looked for: no pair shows it, and what pairs show is true of one part of the capture. */
+/** A clock was set by more than the matching window: no pair shows it, and what pairs show applies to one part of the capture. */
 export function stepBeyondPairs(verdict: ClockVerdict): ClockVerdict {
   const line =
     "A clock was set during the capture by more than the window: packets of one part are unmatched and count as lost or as outside the other capture. Compare the parts separately.";
   return { ...verdict, trust: worst(verdict.trust, "doubtful"), lines: [line, ...verdict.lines] };
 }
 
-/** Too few packets show which way they go: what is taken for delays of one direction may be of both, or of the other. */
+/** Too few packets show their direction: the delays of one direction may be of both, or of the other. */
 export function openDirections(verdict: ClockVerdict): ClockVerdict {
   const line =
     "Directions: not measurable. Hosts send to each other, and too few packets show which of them go from BEFORE to AFTER: delays, loss and offset may belong to the other direction, or to both. Capture for longer, or select one direction with a filter (src or dst).";

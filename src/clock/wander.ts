@@ -1,19 +1,20 @@
 /**
- * Clocks that wander against each other, around whatever line: both directions show it, in opposite senses. What a packet takes at least changes with the load of its own direction;
- * what the clocks do adds to one and takes as much from the other. So the differences of the two minima over time vary more than their sums do only where a clock wanders.
+ * Detects clocks that wander against each other around a line: both directions show it, in opposite senses. The minimum delay of a direction changes with the
+ * load of that direction; a clock change adds to one direction and subtracts as much from the other. So the difference of the two minima varies more over time
+ * than their sum only if a clock wanders.
  *
- * Needs both directions, and no step between. How it fails: two directions whose loads rise and fall against each other look the same.
+ * Needs both directions, and no step in between. How it fails: loads that rise and fall in opposite senses in the two directions look the same.
  */
 import type { EnvelopePoints } from "./envelope.ts";
 
-/** Slices of the time in which both directions were seen: fine ones follow clocks that move fast, coarse ones have packets in each. */
+/** Numbers of slices of the time covered by both directions: fine slices follow fast clock changes, coarse ones have packets in each. */
 const SLICES = [16, 64, 256, 1024];
-/** Slices in which both directions must have been seen. */
+/** Minimum number of slices with packets of both directions. */
 const MIN_SLICES = 8;
-/** The variances' ratio that 8 or more independent slices exceed with a probability below 0.001 (F of 7 and 7 degrees: 15). */
+/** The ratio of variances that 8 or more independent slices exceed with a probability below 0.001 (F with 7 and 7 degrees of freedom: 15). */
 const RATIO = 15;
 
-/** How far the clocks moved against each other, from one extreme to the other, without the line; null where it is not more than queues explain. */
+/** Returns how far the clocks moved against each other, from minimum to maximum, without the line; null if queues explain it. */
 export function wanderOf(
   forward: EnvelopePoints,
   /** Negated differences. */
@@ -31,7 +32,7 @@ export function wanderOf(
   return best?.wanderNs ?? null;
 }
 
-/** The time in which packets of both directions were seen; null where there is none. */
+/** Returns the time covered by packets of both directions; null if there is none. */
 export function bothSeen(
   forward: EnvelopePoints,
   reverse: EnvelopePoints,
@@ -44,7 +45,7 @@ export function bothSeen(
 
 interface Wander {
   wanderNs: number;
-  /** Of the variance of the clocks to that of the path: the slices that show most of the one and least of the other are those to go by. */
+  /** Ratio of the variance of the clocks to that of the path: the slices with the highest ratio are used. */
   ratio: number;
 }
 
@@ -77,7 +78,7 @@ function wanderIn(
 
 const lastOf = (points: EnvelopePoints) => points.timeNs[points.length - 1] ?? 0;
 
-/** The smallest value of each slice, without what is known of the clocks; Infinity where nothing was seen. */
+/** Returns the minimum of each slice, without the known clock difference; Infinity without points. */
 export function minima(
   points: EnvelopePoints,
   { fromNs, toNs, slices }: Slices,

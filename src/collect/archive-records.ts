@@ -1,4 +1,4 @@
-/** An archive as a stream of records: those that it holds, in order of time, and on request those that come. */
+/** An archive as a stream of records: the stored ones in time order and, on request, new ones as they are stored. */
 import { setTimeout as sleep } from "node:timers/promises";
 import type { Selection } from "../archive/listing.ts";
 import type { ArchiveEntry } from "../archive/names.ts";
@@ -8,11 +8,11 @@ import type { RecordStore } from "./record-store.ts";
 
 export interface ArchiveRecordsOptions {
   selection?: Selection;
-  /** Go on with what others store, looked for this often, ms; left out: end with the last. */
+  /** Follow: check for new records this often, ms; undefined: end after the last one. */
   followMs?: number;
-  /** While following: records are stored at most so long after their epoch (default 10 min). */
+  /** While following: records are stored at most this long after their epoch (default 10 min). */
   latenessNs?: bigint;
-  /** A record whose head is damaged. */
+  /** Called for a record with a damaged head. */
   onRefused?: (entry: ArchiveEntry, error: FormatError) => void;
   signal?: AbortSignal;
 }
@@ -23,7 +23,7 @@ export async function* archiveRecords(
   store: RecordStore,
   { selection = {}, followMs, latenessNs = TEN_MINUTES_NS, onRefused, signal }: ArchiveRecordsOptions = {},
 ): AsyncGenerator<RecordHandle> {
-  /** Files given out, with the end of their epochs: forgotten with their time. */
+  /** Files yielded, with the end of their epochs; removed after that time. */
   const given = new Map<string, bigint>();
   let fromNs = selection.fromNs;
   for (;;) {
@@ -46,7 +46,7 @@ export async function* archiveRecords(
   }
 }
 
-/** The record's handle; null where its head is damaged, which is reported. */
+/** Returns the record's handle; null if its head is damaged, which is reported. */
 export function openHandle(
   store: RecordStore,
   entry: ArchiveEntry,

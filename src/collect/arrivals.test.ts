@@ -2,7 +2,7 @@ import { expect, it } from "vitest";
 import type { KnownFlows } from "../estimators/estimator.ts";
 import { withArrivals } from "./arrivals.ts";
 
-/** Flows by the lower half of their hash, in the order given. */
+/** Flows by the lower half of their hash, in the given order. */
 function list(flows: readonly [hash: number, packets: number][], complete = true): KnownFlows {
   return {
     count: flows.length,

@@ -1,18 +1,19 @@
 /**
- * What the receiver's list of flows adds to the sender's: how many packets of each flow arrived, and the flows that the receiver alone has (their packets were in
- * flight at the cut before). A mean is of packets that arrived: weighing epochs by what was sent counts those too much that lost the most, which are the slow ones.
+ * Adds the receiver's list of flows to the sender's: how many packets of each flow arrived, and the flows that only the receiver has (their packets were in
+ * flight at the previous cut). A mean is over packets that arrived: weighting epochs by sent packets would overweight those with the most loss, which are the
+ * slow ones.
  */
 import type { KnownFlows } from "../estimators/estimator.ts";
 import { compareFlows, KEY_WORDS } from "../estimators/flow-keys.ts";
 
 export interface ListedArrivals {
-  /** The sender's, with `received`. */
+  /** The sender's flows, with `received`. */
   flows: KnownFlows;
-  /** Of the receiver's list; null where every flow is in both. */
+  /** Flows of the receiver's list only; null if every flow is in both. */
   receiverOnly: KnownFlows | null;
 }
 
-/** Null where the lists are not in the order of their hashes: they cannot be laid side by side. */
+/** Returns null if the lists are not sorted by hash, so that they cannot be compared side by side. */
 export function withArrivals(sent: KnownFlows, received: KnownFlows): ListedArrivals | null {
   const arrived = new Float64Array(sent.count).fill(received.complete ? 0 : Number.NaN);
   const only: number[] = [];
@@ -24,7 +25,7 @@ export function withArrivals(sent: KnownFlows, received: KnownFlows): ListedArri
     else only.push(j);
   }
   for (; i < sent.count; i++) if (!follows(sent, i)) return null;
-  // A list that left flows out does not say that the others were not sent.
+  // If a list left flows out, flows that are not in it may have been sent.
   const receiverOnly = sent.complete && only.length > 0 ? pick(received, only) : null;
   return { flows: { ...sent, received: arrived }, receiverOnly };
 }

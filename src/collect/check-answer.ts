@@ -1,5 +1,5 @@
 /**
- * What an estimator makes of a payload is checked before it is combined with others: a sketch that was written wrong, or by hand, may hold numbers that are none,
+ * Checks an estimator's answer from a payload before it is combined with others: a sketch that was written wrongly, or by hand, may contain invalid numbers,
  * and a single NaN would spoil the answer over all epochs.
  */
 import { FormatError } from "../base/errors.ts";
@@ -11,10 +11,10 @@ import {
   type NoAnswer,
 } from "../estimators/estimator.ts";
 
-/** Delays beyond are no delays: 64-bit nanoseconds end there. */
+/** The range of 64-bit nanoseconds: no delay is longer. */
 const LONGEST_NS = 2 ** 63;
 
-/** FormatError where a number of the answer is none, or cannot be. */
+/** Throws a FormatError if a number of the answer is invalid or impossible. */
 export function checkAnswer({ segment, flows }: EstimatorAnswer, asked: KnownFlows | null): void {
   if (segment) {
     checkInterval(segment.mean, "mean");
@@ -38,7 +38,7 @@ function checkInterval(interval: Interval | NoAnswer, what: string): void {
   if (isNoAnswer(interval)) return;
   const { valueNs, lowNs, highNs, common } = interval;
   for (const ns of [valueNs, lowNs, highNs, common?.lowNs ?? 0, common?.highNs ?? 0]) checkValue(ns, what);
-  // Rounding may put a value a little beside its own interval.
+  // Rounding may move a value slightly out of its own interval.
   const slack = 1e-6 * (Math.abs(valueNs) + 1);
   if (lowNs > valueNs + slack || highNs < valueNs - slack)
     throw wrong(`${what} ${valueNs} ns lies outside its interval`);

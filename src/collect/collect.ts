@@ -1,6 +1,7 @@
 /**
- * A collector driven by a stream of records, until the stream ends or the signal says so. The watermark follows the records: an epoch waits for its partner until
- * records that end `latenessNs` later have come. One record with a wild time must not move it: what ends further ahead of the clock than `maxAheadNs` is dropped.
+ * Drives a collector from a stream of records, until the stream ends or the signal aborts. The watermark follows the records: an epoch waits for its partner
+ * until records arrive that end `latenessNs` later. A record with an absurd time must not move it: records that end more than `maxAheadNs` ahead of the clock
+ * are dropped.
  */
 import { checkBigNs } from "../base/checks.ts";
 import { invalidValue } from "../base/errors.ts";
@@ -12,14 +13,14 @@ import type { RecordHandle } from "./record-handle.ts";
 export interface CollectOptions extends CollectorOptions {
   /** How long an epoch waits for its other end, in the records' time (default 1 min). */
   latenessNs?: bigint;
-  /** Records that end further ahead of now than this are not believed (default 1 h). */
+  /** Records that end further ahead of now than this are dropped (default 1 h). */
   maxAheadNs?: bigint;
   /** The clock, ns since 1970. */
   now?: () => bigint;
   signal?: AbortSignal;
 }
 
-/** Came, and was not used: too late, twice, of no segment that is watched, or from the future. */
+/** A record that arrived but was not used: too late, a repetition, not of a watched segment, or from the future. */
 export interface Dropped {
   kind: "dropped";
   record: RecordIdentity;
@@ -50,7 +51,7 @@ export async function* collect(
     if (latestNs === null || endNs > latestNs) latestNs = endNs;
     yield* collector.advance(latestNs - latenessNs);
   }
-  // What is complete is estimated also when it is ended from outside; what waits has no partner and is named.
+  // Complete epochs are estimated even after an abort; waiting records have no partner and are reported.
   yield* collector.finish();
 }
 
@@ -59,7 +60,7 @@ function checkWatermark(parameter: string, ns: bigint): void {
   if (ns < 0n) throw invalidValue(parameter, `${ns}`, "0 ns or more", { code: "bad-time" });
 }
 
-/** The records until the signal aborts, also while the next one is waited for: their source need not know the signal. */
+/** Yields records until the signal aborts, even while waiting for the next one: the source need not know the signal. */
 async function* recordsUntil<T>(
   records: AsyncIterable<T> | Iterable<T>,
   signal: AbortSignal | undefined,
@@ -76,7 +77,7 @@ async function* recordsUntil<T>(
       yield got.value;
     }
   } finally {
-    // Not waited for: a source that waits for a record would not answer before it comes.
+    // Not awaited: a source that waits for a record would answer only when it comes.
     if (!ended) Promise.resolve(iterator.return?.()).catch(() => {});
   }
 }

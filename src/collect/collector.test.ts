@@ -17,7 +17,7 @@ function record(point: string, n: number, change: Partial<CountedEpoch> = {}): R
   return receivedRecord(countedRecord({ ...at, ...change }));
 }
 
-/** Epoch n, between delimiters n and n + 1; 0: where the capture began or ended. */
+/** Epoch n, between delimiters n and n + 1; 0: the start or end of the capture. */
 const delimited = (point: string, n: number, ids: readonly bigint[]): RecordHandle =>
   record(point, n, {
     epoch: { mode: "delimited", referenceNs: START, startId: ids[n] ?? 0n, endId: ids[n + 1] ?? 0n },
@@ -78,7 +78,7 @@ describe("a collector", () => {
     for (const n of [1, 2]) offer(n);
     const all = collector.advance(START);
     expect(all.next().value).toMatchObject({ estimator: "counting" });
-    // What comes while the others are at work does not wait for them.
+    // What comes while the others are being processed does not wait for them.
     offer(3);
     expect(order(collector.advanceSegments(START))).toEqual(["quick", "quick", "quick"]);
     expect(order(all)).toEqual(["counting"]);
@@ -163,7 +163,7 @@ describe("collecting a stream", () => {
     const collector = new Collector(options);
     for (let n = 0; n < epochs; n++) {
       collector.offer(record("A", n));
-      // Every tenth is lost on its way.
+      // Every tenth is lost in transit.
       if (n % 10 !== 0) collector.offer(record("B", n));
       for (const event of collector.advance(START + BigInt(n - 60) * SECOND))
         if (event.kind === "estimate") estimates++;
@@ -236,7 +236,7 @@ describe("what a collector is given", () => {
     const collector = new Collector({ ...options, maxWaiting: 20_000 });
     const lone = record("A", 0);
     expect(collector.offer(lone)).toBe("taken");
-    // More than names are remembered of, in the time that the lone one waits.
+    // More than the number of remembered names, while the lone one waits.
     for (let n = 1; n <= 5000; n++) {
       for (const point of ["A", "B"]) collector.offer(record(point, n));
       if (n % 500 === 0) for (const _ of collector.advance(START - SECOND));

@@ -1,11 +1,11 @@
 /**
- * Records in, estimates out, as they arrive. A collector watches the given segments: it pairs the records of their two ends by identity (identity.ts),
- * whatever source they come from, and estimates each pair once. A record that does not become an estimate is an event with its reason: no partner, too late,
- * refused, or its time is already covered.
+ * Turns records into estimates as they arrive. A collector watches the given segments: it pairs the records of their two ends by identity (identity.ts), from
+ * whatever source, and estimates each pair once. A record that does not become an estimate is an event with its reason: no partner, too late, refused, or its
+ * time is already covered.
  *
- * It has no clock of its own: `offer` takes a record, `advance` moves the watermark and returns what is ready, `finish` returns the rest.
- * collect.ts drives it from any stream of records; a question (query/segment) from an archive. State: heads of the records that wait, bounded by the
- * watermark and by `maxWaiting` per segment and estimator; payloads are read when their pair is estimated.
+ * It has no clock of its own: `offer` takes a record, `advance` moves the watermark and returns what is ready, `finish` returns the rest. collect.ts drives it
+ * from any stream of records; a query (query/segment) drives it from an archive. State: heads of the waiting records, bounded by the watermark and by
+ * `maxWaiting` per segment and estimator; payloads are read when their pair is estimated.
  */
 import { checkCount, checkList, isText } from "../base/checks.ts";
 import { invalidValue } from "../base/errors.ts";
@@ -35,24 +35,24 @@ import type { RecordHandle } from "./record-handle.ts";
 export interface CollectedSegment {
   readonly from: string;
   readonly to: string;
-  /** Of the segment or class that the points were observed by; "" for all packets. */
+  /** Name of the segment or class that the points observed; "" for all packets. */
   readonly label: string;
 }
 
 export interface CollectorOptions {
   segments: readonly CollectedSegment[];
   table?: readonly Estimator[];
-  /** Estimators whose records are estimated; all of the table where left out. Others still list flows. */
+  /** Estimators whose records are estimated; undefined: all of the table. Others are still used for lists of flows. */
   estimators?: readonly string[] | undefined;
-  /** Of the intervals (default 0.95). */
+  /** Confidence of the intervals (default 0.95). */
   confidence?: number | undefined;
-  /** Parameters of the answer, by estimator: `decoder=bp`. */
+  /** Query-time parameters by estimator: `decoder=bp`. */
   parameters?: Readonly<Record<string, string>> | undefined;
-  /** Flows of an epoch where no record lists them. */
+  /** Flows of an epoch if no record lists them. */
   flows?: ((record: EpochRecord) => KnownFlows | null) | undefined;
-  /** KnownFlows.asked of an epoch's list, whose flows have such a key; null: all. */
+  /** Returns KnownFlows.asked for an epoch's list of flows with this key; null: all. */
   asked?: ((flows: KnownFlows, key: string) => Uint8Array | null) | undefined;
-  /** Records that may wait, per segment and estimator (default 8192). */
+  /** Maximum number of waiting records, per segment and estimator (default 8192). */
   maxWaiting?: number;
 }
 
@@ -65,20 +65,23 @@ export type Collected =
   | (Source & {
       kind: "estimate";
       estimate: EpochEstimate;
-      /** What its per-flow answers are about. */
+      /** The flows that its per-flow answers are about. */
       flows: KnownFlows | null;
-      /** The flows are those of the epoch's own list. */
+      /** The flows come from the epoch's own list. */
       listed: boolean;
-      /** Flows that the receiver alone lists in this epoch: their packets were in flight at the cut before. */
+      /** Flows that only the receiver lists in this epoch: their packets were in flight at the previous cut. */
       receiverOnly: KnownFlows | null;
     })
   | (Source & { kind: "refused"; refusal: Refusal })
-  /** No partner came. `flows`: those of the epoch, as that end lists them. */
+  /** No partner came. `flows`: the epoch's flows as listed by that end. */
   | (Source & { kind: "unpaired"; unpaired: Unpaired<RecordHandle>; flows: () => KnownFlows | null })
-  /** Its time is answered by records of another cut, or of other settings. */
+  /** Its time is already covered by records of another cut, or of other settings. */
   | (Source & { kind: "overlapping"; pair: RecordPair<RecordHandle> });
 
-/** What becomes of a record: it waits, came before, came too late, lists flows of an epoch that was estimated without it, or belongs to nothing that is watched. */
+/**
+ * Outcome of offering a record: it waits, is a repetition, came too late, lists flows of an epoch that was estimated without it, or is of nothing that is
+ * watched.
+ */
 export type Offered = "taken" | "repeated" | "late" | "late-list" | "not-watched";
 
 const DEFAULT_WAITING = 8192;
@@ -87,7 +90,7 @@ export const DEFAULT_CONFIDENCE = 0.95;
 interface Lane extends Source {
   readonly implementation: Estimator;
   readonly queue: PairQueue;
-  /** Taken from the queue, and not estimated yet. */
+  /** Taken from the queue, but not estimated yet. */
   readonly taken: Set<RecordHandle>;
   readonly lists: FlowLists;
 }
@@ -109,14 +112,14 @@ export class Collector {
     this.#lists = new Map(options.segments.map((segment) => [segment, new FlowLists(this.#table)]));
   }
 
-  /** Records that wait for a partner. */
+  /** Number of records waiting for a partner. */
   get waiting(): number {
     let n = 0;
     for (const { queue } of this.#lanes.values()) n += queue.waiting;
     return n;
   }
 
-  /** Names (epoch/identity.ts) of those, and of records whose estimate is still to be made while `advance` goes on. */
+  /** Yields the names (epoch/identity.ts) of waiting records, and of records whose estimate is still pending while `advance` runs. */
   *waitingNames(): Generator<string> {
     for (const { queue, taken } of this.#lanes.values()) {
       yield* queue.waitingNames();
@@ -124,12 +127,12 @@ export class Collector {
     }
   }
 
-  /** Of these, those that wait for nothing but their other end. */
+  /** Yields the names of those that wait only for their other end. */
   *aloneNames(): Generator<string> {
     for (const { queue } of this.#lanes.values()) yield* queue.aloneNames();
   }
 
-  /** Records that will be read yet: those that wait, and lists of flows. */
+  /** Yields the records that will still be read: waiting ones, and lists of flows. */
   *wanted(): Generator<RecordHandle> {
     for (const { queue, taken } of this.#lanes.values()) {
       yield* queue.waitingRecords();
@@ -138,7 +141,7 @@ export class Collector {
     for (const lists of this.#lists.values()) yield* lists.records();
   }
 
-  /** Does anything list the flows of epochs? */
+  /** Whether any record lists the flows of epochs. */
   get listsFlows(): boolean {
     const own = [...this.#lanes.values()].some(({ implementation }) => implementation.flowList?.heavyOnly);
     return own || [...this.#lists.values()].some((lists) => !lists.empty);
@@ -150,7 +153,7 @@ export class Collector {
       if (record.segment !== segment.label) continue;
       for (const end of ["sender", "receiver"] as const) {
         if (record.point !== (end === "sender" ? segment.from : segment.to)) continue;
-        // A tap of the other role is that of the neighbouring segment.
+        // A tap of the other role belongs to the neighbouring segment.
         if (record.role !== "none" && record.role !== end) continue;
         if (this.#lists.get(segment)?.add(record) === "late") best = "late-list";
         const outcome = this.#lane(segment, record.estimator)?.queue.add(end, record);
@@ -160,20 +163,23 @@ export class Collector {
     return best;
   }
 
-  /** Estimates that are ready, and what is given up because its epoch ended at or before the watermark: of each estimator in order of time, estimators in turn, so that none is behind the others. */
+  /**
+   * Yields estimates that are ready, and records given up because their epoch ended at or before the watermark: in time order per estimator, with estimators in
+   * turn, so that none lags behind.
+   */
   *advance(watermarkNs: bigint): Generator<Collected> {
     yield* interleave([...this.#lanes.values()].map((lane) => this.#drain(lane, watermarkNs)));
     const { maxWaiting = DEFAULT_WAITING } = this.#options;
     for (const lists of this.#lists.values()) lists.forget(watermarkNs, maxWaiting);
   }
 
-  /** Of these, what estimators give that answer about the segment alone: little work, which need not wait for that of the others. */
+  /** Yields only the results of estimators that answer for the segment alone: this is little work, and need not wait for the others. */
   *advanceSegments(watermarkNs: bigint): Generator<Collected> {
     const quick = [...this.#lanes.values()].filter(({ implementation }) => isSegmentsOnly(implementation));
     yield* interleave(quick.map((lane) => this.#drain(lane, watermarkNs)));
   }
 
-  /** Nothing more is to come: everything that waits is estimated or given up, one estimator after the other, each in order of time. */
+  /** Ends the input: everything that waits is estimated or given up, one estimator after the other, each in time order. */
   *finish(): Generator<Collected> {
     for (const lane of this.#lanes.values()) yield* this.#drain(lane, null);
   }
@@ -201,7 +207,7 @@ export class Collector {
 
   *#drain(lane: Lane, watermarkNs: bigint | null): Generator<Collected> {
     const { segment, estimator, implementation, lists, taken } = lane;
-    // The list of an epoch's flows may come a little after the sketch that needs it.
+    // The list of an epoch's flows may come slightly after the sketch that needs it.
     const complete = ({ senders, receivers }: RecordPair<RecordHandle>) =>
       implementation.needs.flows === "none" ||
       (implementation.flowList !== undefined && !lists.seen) ||
@@ -224,7 +230,7 @@ export class Collector {
     const { segment, estimator, implementation } = lane;
     const read = readPair(implementation, pair);
     if (isRefusal(read)) return { kind: "refused", segment, estimator, refusal: read };
-    // The list is used whatever is asked: with it, the mean of the segment is known better too.
+    // The list is used whatever is queried: it also improves the mean of the segment.
     const wanted = implementation.answers.includes("flow") || implementation.flowList !== undefined;
     if (wanted) for (const end of [pair.senders, pair.receivers]) lane.lists.use(end);
     const both = wanted ? this.#listed(lane, pair, read.record) : null;
@@ -246,7 +252,7 @@ export class Collector {
     return asked ? { ...flows, asked } : flows;
   }
 
-  /** The sender has seen every packet. Where this estimator keeps nothing there, the receiver's list has what it counted, and the sender's is better than none. */
+  /** The sender saw every packet. If this estimator keeps nothing there, the receiver's list has what it counted, and the sender's is better than none. */
   #listed(
     { segment, lists }: Lane,
     pair: RecordPair<RecordHandle>,
@@ -264,13 +270,13 @@ export class Collector {
     try {
       return lists.of([entry], entry.read());
     } catch {
-      // It is named as unpaired already; what is wrong with it besides changes nothing.
+      // It is reported as unpaired already; a further error changes nothing.
       return null;
     }
   }
 }
 
-/** What a stream of records would show late, or never: a segment that no record is of, an estimator that there is not. */
+/** Rejects what a stream of records would show late, or never: an invalid segment, an unknown estimator. */
 function checkCollector({ segments, estimators, table, maxWaiting, confidence }: CollectorOptions): void {
   const isSegment = (one: unknown) => {
     const { from, to, label } = (one ?? {}) as Partial<CollectedSegment>;
@@ -288,7 +294,7 @@ function checkCollector({ segments, estimators, table, maxWaiting, confidence }:
 
 const isSegmentsOnly = ({ answers }: Estimator) => answers.every((about) => about === "segment");
 
-/** The heavy flows that a sketch found by itself. A list that cannot be read is none: the estimate says what is wrong with the payload. */
+/** Returns the heavy flows that a sketch found itself. An unreadable list counts as none: the estimate reports what is wrong with the payload. */
 function heavyFlows({ implementation }: Lane, { sender, receiver }: ReadPair): KnownFlows | null {
   const list = implementation.flowList;
   const record = (implementation.needs.sender ? sender : receiver)?.record;

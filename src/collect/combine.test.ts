@@ -56,7 +56,7 @@ describe("combining epochs", () => {
     for (let run = 0; run < 200; run++) {
       const all = new Moments();
       const combination = new Combination();
-      // Groups of delays, each known by one value that lies at their lower or upper edge.
+      // Groups of delays, each represented by one value at their lower or upper edge.
       for (let flow = 0; flow < 2 + (run % 6); flow++) {
         const values = new Moments();
         const [level, width] = [1000 * random.float(), 200 * random.float()];
@@ -145,7 +145,7 @@ describe("combining epochs", () => {
   });
 
   it("keeps the promise of its intervals: independent errors cover as often as they say", () => {
-    // 95 % intervals of 20 epochs of normal errors; 1,000 runs, so 931 to 969 hits but for once in 190 such tests (fixed seed).
+    // 95 % intervals of 20 epochs of normal errors; in 1,000 runs 931 to 969 hits, except once in 190 such tests (fixed seed).
     let state = 7;
     const uniform = () => ((state = (Math.imul(state, 1664525) + 1013904223) >>> 0) + 0.5) / 2 ** 32;
     const normal = () => Math.sqrt(-2 * Math.log(uniform())) * Math.cos(2 * Math.PI * uniform());
@@ -174,7 +174,7 @@ describe("combining epochs", () => {
       return r * Math.cos(2 * Math.PI * random.float());
     };
     let hits = 0;
-    // Of 1,000 runs 950 are expected: below 920 one time in 10^5. Bounds may hold more.
+    // Of 1,000 runs 950 are expected: fewer than 920 once in 10^5. Bounds may cover more.
     for (let run = 0; run < 1000; run++) {
       const combination = new Combination();
       const delays = Array.from({ length: 2 + (run % 8) }, () => 1000 + 100 * normal());
@@ -295,7 +295,7 @@ describe("states of combinations", () => {
             once.add(one, undefined, "f");
             part.add(one, undefined, "f");
           }
-          // Through JSON: as a row keeps it.
+          // Through JSON, as a stored row does.
           grouped.addState(JSON.parse(JSON.stringify(part.state())), "f");
         }
         const [a, b] = [once.result(), grouped.result()];

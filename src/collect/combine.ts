@@ -1,15 +1,16 @@
 /**
- * Answers over many epochs (and over the flows of a group) from the answers for each.
+ * Combines the answers of many epochs (and of the flows of a group).
  *
- * Means are weighted by the packets that arrived: a lost packet has no delay, and epochs with many of them are the slow ones. Variances add within and between (spread.ts). Packets and losses are
- * summed. Intervals: errors of different epochs and flows are taken as independent, so half widths add by squares, each side for itself. Flows of
- * one epoch share the error of that epoch's segment mean (decoders subtract it as background), so that error is added once more, whole, wherever several
- * flows of an epoch come together. Where part of a flow's error is the same in every epoch (Interval.repeats), that part of
- * its half widths adds as it is over the epochs of the flow, and only over different flows by squares. What does not average out at all, bounds and what is common to all (Interval.common), adds as it is.
+ * Means are weighted by the packets that arrived: a lost packet has no delay, and epochs with many losses are the slow ones. Variances add within and between
+ * (spread.ts). Packets and losses are summed. Intervals: errors of different epochs and flows are assumed independent, so half widths add by squares,
+ * separately for each side. Flows of one epoch share the error of that epoch's segment mean (decoders subtract it as background), so that error is added once
+ * more, in full, wherever several flows of an epoch are combined. If part of a flow's error is the same in every epoch (Interval.repeats), that part of its
+ * half widths adds linearly over the epochs of the flow, and by squares only over different flows. Errors that do not average out at all, bounds and errors
+ * common to all (Interval.common), add linearly.
  *
- * What has no answer is not left out silently: epochs without an answer are the congested ones, and a mean of the others is not the mean. `mean` is that of what
- * was answered, with the share that it is of; `whole` is the mean of everything: what has no answer counts with the bounds that are known for it, which widen the
- * interval as they are; where there are none, the whole has no answer.
+ * Missing answers are not left out silently: epochs without an answer are the congested ones, and a mean of the others is not the mean. `mean` is that of the
+ * answered part, with its share; `whole` is the mean of everything: parts without an answer count with their known bounds, which widen the interval linearly;
+ * without bounds, the whole has no answer.
  */
 
 import { Moments } from "../base/math/moments.ts";
@@ -18,27 +19,27 @@ import { type Interval, isNoAnswer, type NoAnswer, type SegmentEstimate } from "
 import { arrivedOf } from "./in-flight.ts";
 import { type Side, Spread, type SpreadState, weighted } from "./spread.ts";
 
-/** One answer to be combined. */
+/** One answer to combine. */
 export interface Contribution {
   mean: Interval | NoAnswer;
   stdev: Interval | NoAnswer;
-  /** Packets that it stands for; null where unknown. */
+  /** Number of packets that it stands for; null if unknown. */
   packets: number | null;
-  /** Of those that arrived, which a mean is of: its weight. Left out: all of `packets`. */
+  /** Packets of these that arrived, which the mean is over: its weight. Undefined: all of `packets`. */
   arrived?: number | null;
-  /** Below 0 where packets that count as lost in an epoch before arrived in this one. */
+  /** Below 0 if packets that count as lost in an earlier epoch arrived in this one. */
   lost: number | null;
-  /** So many of those at least; left out: all. */
+  /** Minimum number of lost packets; undefined: `lost`. */
   lostLow?: number | undefined;
-  /** Nobody measured it: the mean is what a model says of packets in flight at a cut. It counts, but is no answer. */
+  /** The mean was not measured: a model derives it for packets in flight at a cut. It counts, but is not an answer. */
   modelled?: boolean;
-  /** Packets that the mean rests on. */
+  /** Number of packets used for the mean. */
   used: number;
-  /** Without a mean: what it must lie within; null or left out where nothing is known. */
+  /** Without a mean: its bounds; null or undefined if nothing is known. */
   bounds?: Bounds | null;
 }
 
-/** A mean that was not measured cannot lie outside; `valueNs` is as good a guess as there is. */
+/** Bounds of a mean that was not measured; `valueNs` is the best guess. */
 export interface Bounds {
   valueNs: number | null;
   lowNs: number;
@@ -46,29 +47,29 @@ export interface Bounds {
 }
 
 export interface Combined {
-  /** Of what was answered. */
+  /** Mean of the answered part. */
   mean: Interval | NoAnswer;
-  /** Of everything. */
+  /** Mean of everything. */
   whole: Interval | NoAnswer;
   stdev: Interval | NoAnswer;
   packets: number | null;
-  /** Null also where that of a part with packets is not known: a sum of the others would pass for all. */
+  /** Also null if the loss of a part with packets is unknown: a sum of the others would be mistaken for all. */
   lost: number | null;
-  /** In the parts whose loss is known: so many at least. It is known where little is missing, so it is no measure of the others. */
+  /** Minimum loss, from the parts whose loss is known. Loss is known where little is missing, so it says nothing about the others. */
   lostLow: number;
   used: number;
-  /** Packets (that arrived, as far as that is known) of contributions with a mean, and their share of all; null where packets are unknown. */
+  /** Packets (arrived, as far as known) of contributions with a mean, and their share of all; null if packets are unknown. */
   answeredPackets: number;
   answered: number | null;
   /** Contributions with a mean. */
   answers: number;
-  /** Nothing is without one, measured or modelled. */
+  /** Every contribution has a mean, measured or modelled. */
   complete: boolean;
 }
 
 /**
- * A combination as plain numbers, to be stored and put together later: combining states gives what combining their contributions gives. Errors are half widths of weighted sums.
- * `repeating`: of one flow's combination, what adds as it is over its epochs.
+ * A combination as plain numbers, to be stored and merged later: combining states gives the same as combining their contributions. Errors are half widths of
+ * weighted sums. `repeating`: the part of one flow's error that adds linearly over its epochs.
  */
 export interface CombinationState extends SpreadState {
   weight: number;
@@ -83,7 +84,7 @@ export interface CombinationState extends SpreadState {
   arrived: number | null;
   answeredPackets: number;
   lost: number | null;
-  /** Lost in the contributions whose loss is known: so many at least. */
+  /** Minimum number of lost packets: those of contributions whose loss is known. */
   lostKnown: number;
   used: number;
   answers: number;
@@ -93,19 +94,19 @@ export interface CombinationState extends SpreadState {
   unansweredValue: number;
   unansweredGuessed: number;
   unbounded: number;
-  /** Why there is no answer, most often; how often. */
+  /** The most frequent reason for a missing answer, and its frequency. */
   why: NoAnswer | null;
   whyCount: number;
   whyStdev: NoAnswer | null;
 }
 
-/** The epoch that a flow's contribution is of, with the segment's mean there. */
+/** The epoch of a flow's contribution, with the segment's mean there. */
 export interface SharedEpoch {
   index: number;
   shared: Interval | NoAnswer | null;
 }
 
-/** The few packets of an epoch that began or ended a capture may have no deviation; they are taken to vary up to so many times as much as the others. */
+/** The few packets of an epoch at the start or end of a capture may have no deviation; they are assumed to vary up to this many times as much as the others. */
 const FEW_UNSPREAD = 0.01;
 const UNSPREAD_BEYOND = 9;
 
@@ -113,9 +114,9 @@ export class Combination {
   readonly #means = new Moments();
   #errors: Side = { low: 0, high: 0 };
   #common: Side = { low: 0, high: 0 };
-  /** Sums of weighted half widths by flow, as far as they repeat. */
+  /** Sums of weighted half widths by flow, of the repeating part. */
   readonly #repeating = new Map<string, Side>();
-  /** Of contributions that have a deviation. */
+  /** Over contributions with a deviation. */
   readonly #spread = new Spread();
   #packets: number | null = null;
   #arrived: number | null = null;
@@ -127,16 +128,16 @@ export class Combination {
   #answers = 0;
   #why = new Map<NoAnswer["reason"], { no: NoAnswer; count: number }>();
   #whyStdev: NoAnswer | null = null;
-  /** Weight of contributions that have a mean and no deviation. */
+  /** Weight of contributions with a mean but no deviation. */
   #unspread = 0;
-  /** Weighted sums over what has no answer, as far as it is bounded; what is guessed at the mean of the answered; and what is not bounded. */
+  /** Weighted sums over unanswered contributions with bounds; `guessed`: those assumed at the mean of the answered ones; `unbounded`: those without bounds. */
   readonly #unanswered = { weight: 0, low: 0, high: 0, value: 0, guessed: 0, unbounded: 0 };
-  /** The epoch at hand: weight of its contributions, and their number. */
+  /** The current epoch: weight and number of its contributions. */
   #epoch: { index: number; weight: number; count: number; shared: Side } | null = null;
 
   /**
-   * `epoch`: its number and the error that its flows share; contributions of one epoch come together. `flow`: its name, by which
-   * errors that repeat from epoch to epoch are put together.
+   * `epoch`: its index and the error that its flows share; contributions of one epoch must come together. `flow`: its name, by which errors that repeat from
+   * epoch to epoch are added up.
    */
   add(contribution: Contribution, epoch?: SharedEpoch, flow?: string): void {
     const { mean, stdev, packets, lost, used } = contribution;
@@ -154,7 +155,7 @@ export class Combination {
       this.#addUnanswered(arrived ?? 0, contribution.bounds ?? null);
       return;
     }
-    // Packets unknown: every such answer counts as one.
+    // With unknown packets, every answer counts as one packet.
     const weight = arrived ?? 1;
     if (!(weight > 0)) return;
     if (!contribution.modelled) {
@@ -201,7 +202,7 @@ export class Combination {
     }
   }
 
-  /** Everything that was added, as numbers. Of flows: of one flow, or what repeats is taken for that of one. */
+  /** Returns everything that was added, as numbers. For flows: of a single flow, because the repeating part is treated as one flow's. */
   state(): CombinationState {
     this.#endEpoch();
     const [why] = [...this.#why.values()].sort((a, b) => b.count - a.count);
@@ -240,7 +241,7 @@ export class Combination {
     };
   }
 
-  /** As if the contributions behind a state had been added here. `flow`: whose it is. */
+  /** Adds a state as if its contributions had been added here. `flow`: the flow it belongs to. */
   addState(state: CombinationState, flow?: string): void {
     this.#endEpoch();
     this.#means.merge(weighted(state.weight, state.meanNs, 0));
@@ -306,7 +307,7 @@ export class Combination {
     return { valueNs: mean, lowNs: mean - low / count, highNs: mean + high / count };
   }
 
-  /** Half widths of the weighted sum of what was answered. */
+  /** Half widths of the weighted sum of the answered part. */
   #error(): Side {
     let { low, high } = this.#errors;
     for (const flow of this.#repeating.values()) {
@@ -384,17 +385,17 @@ export class Combination {
   }
 }
 
-/** What arrives of an epoch before the first is no loss below 0. */
+/** Packets that arrive from before the first epoch do not make the loss negative. */
 function atLeastNone(lost: number | null): number | null {
   return lost === null ? null : Math.max(0, lost);
 }
 
-/** Half widths without what does not average out. */
+/** Half widths without the part that does not average out. */
 function ownError({ valueNs, lowNs, highNs, common }: Interval): Side {
   return { low: valueNs - lowNs - (common?.lowNs ?? 0), high: highNs - valueNs - (common?.highNs ?? 0) };
 }
 
-/** The segment's answer in one epoch, to be combined with those of others. */
+/** The segment's answer in one epoch as a contribution. */
 export function segmentContribution(segment: SegmentEstimate, epochNs: number): Contribution {
   const { mean, stdev, lost, packetsUsed } = segment;
   return { mean, stdev, packets: arrivedOf(segment, epochNs), lost, used: packetsUsed };

@@ -7,7 +7,7 @@ import { CutEdges, delayBehind } from "./cut-edges.ts";
 const SECOND = 1e9;
 
 /**
- * Packets with one delay for a burst of them, long ones as in a queue; epochs of a second, of which those in flight at a cut are left out. Fixed seeds: at 95 % the interval
+ * Packets with one delay per burst, long ones as in a queue; epochs of a second without the packets in flight at a cut. Fixed seeds: at 95 % the interval
  * misses more than 20 of 200 runs once in 370 times.
  */
 test("packets in flight at aligned cuts are made up for", () => {
@@ -26,7 +26,7 @@ test("packets in flight at aligned cuts are made up for", () => {
     let [all, total] = [0, 0];
     let delay = 0;
     for (let t = 0; t < epochs * SECOND; t += 1e6) {
-      // Renewed every 20 packets: neighbours are delayed alike.
+      // Renewed every 20 packets: consecutive ones have the same delay.
       if (t % 20e6 === 0) delay = random.exponential(20e6);
       const [sent, received] = [Math.floor(t / SECOND), Math.floor((t + delay) / SECOND)];
       if (received >= epochs) continue;
@@ -66,8 +66,8 @@ test("packets in flight at aligned cuts are made up for", () => {
 });
 
 /**
- * Twenty packets a second in bursts: most cuts hold none, and a packet that crosses one is several times as slow as the others. Fixed seeds; the bound is missed once in 370 times
- * by an interval that holds 95 %.
+ * Twenty packets a second in bursts: most cuts have none in flight, and a packet that crosses one is several times as slow as the others. Fixed seeds; a
+ * correct 95 % interval misses the bound once in 370 times.
  */
 test("the few packets that cross cuts of a sparse link are made up for", () => {
   let [inside, without] = [0, 0];
@@ -120,7 +120,7 @@ test("the few packets that cross cuts of a sparse link are made up for", () => {
 });
 
 test("packets behind the sender's last epoch show the delay at its end, unless a burst may have made them many", () => {
-  // 10 packets per ms: 20 of them are 2 ms, where delays of 1 ms are usual.
+  // 10 packets per ms: 20 of them are 2 ms, with usual delays of 1 ms.
   const near = (ns: number) => expect.closeTo(ns, 3);
   for (const usualNs of [1e6, null])
     expect(delayBehind(20, 1e-5, usualNs)).toEqual({
@@ -128,7 +128,7 @@ test("packets behind the sender's last epoch show the delay at its end, unless a
       lowNs: near(1e6),
       highNs: near(4e6),
     });
-  // 90 would be 9 ms where 0.5 ms is usual: a long queue, or a burst with the usual delay.
+  // 90 would be 9 ms with usual delays of 0.5 ms: a long queue, or a burst with the usual delay.
   const { valueNs, lowNs, highNs } = delayBehind(90, 1e-5, 5e5);
   expect(lowNs).toBeLessThan(5e5);
   expect(highNs).toBeGreaterThan(9e6);

@@ -6,20 +6,20 @@ interface Scene {
   seed: number;
   ratePps: number;
   epochs: number;
-  /** Of the path without its queue. */
+  /** Delay of the path without its queue. */
   delayNs: number;
-  /** Of a queue that bursts fill: packets that it drains in a second, and that it holds. */
+  /** A queue that bursts fill: packets that it drains per second, and its size. */
   queue?: { ratePps: number; packets: number; burst: number };
-  /** Chance to be lost in an epoch. */
+  /** Probability of loss in an epoch. */
   loss?: (epoch: number) => number;
   offsetNs?: number;
-  /** Cells that the packets are spread over: those missing in one hide those that appear in it. */
+  /** Number of cells over which the packets are distributed: those missing in one hide those that appear in it. */
   cells?: number;
 }
 
 const sum = (list: readonly number[]) => list.reduce((a, b) => a + b, 0);
 
-/** Packets one by one; what each end counts, and what was lost of those that were sent in an epoch. */
+/** Packets one by one; returns the counts of each end, and the loss among those sent in each epoch. */
 function scene({ seed, ratePps, epochs, delayNs, queue, loss = () => 0, offsetNs = 0, cells = 1 }: Scene) {
   const random = new Random(seed);
   const cellOf = new Random(seed + 1);
@@ -64,7 +64,7 @@ function scene({ seed, ratePps, epochs, delayNs, queue, loss = () => 0, offsetNs
     if (there === own) there.delays.push(delay);
     else there.appeared++;
   }
-  // The first and the last ones lack what came before and comes after.
+  // The first and the last epoch lack what came before and comes after.
   const rows = counts.slice(1, -1).map(({ sent, received, delays }, i): CountedEpoch => {
     const mean = delays.reduce((a, b) => a + b, 0) / delays.length;
     const variance = delays.reduce((a, b) => a + (b - mean) ** 2, 0) / delays.length;
@@ -98,7 +98,7 @@ describe("loss of single epochs that are cut by time", () => {
   for (const [name, some] of lossless)
     it(`is none where nothing is lost: ${name}`, () => {
       const { rows } = scene({ seed: 71, ratePps: 2000, epochs: 400, delayNs: 0, ...some });
-      // What S - R alone would claim.
+      // Apparent loss by S - R alone.
       expect(rows.filter((r) => (r.lost ?? 0) > 0).length).toBeGreaterThan(20);
       const losses = epochLosses(rows);
       expect(losses.filter((l) => (l?.lost ?? 0) > 0)).toEqual([]);
@@ -186,7 +186,7 @@ describe("loss of single epochs that are cut by time", () => {
     expect(epochLosses([{ ...epoch, mode: "delimited", lost: 7, edge: false }])).toEqual([
       { lost: 7, low: 7, high: 7 },
     ]);
-    // Nothing is known of the delay.
+    // The delay is unknown.
     expect(epochLosses([{ ...epoch, meanNs: null, stdevNs: null, edge: false }])).toMatchObject([{ low: 0 }]);
   });
 
@@ -221,7 +221,7 @@ describe("loss of single epochs that are cut by time", () => {
         ...{ meanNs: 1000, stdevNs: 100, edge: false },
       }),
     );
-    // 7 and 3 of the 10 that appeared are missing beside them; of the 50 ten may be.
+    // 7 and 3 of the 10 that appeared are missing in adjacent epochs; of the 50 ten may be.
     expect(epochLosses(rows)).toEqual([
       { lost: 0, low: 0, high: 7 },
       { lost: 0, low: 0, high: 3 },

@@ -1,19 +1,21 @@
 /**
- * Loss of single epochs that are cut by time. With S packets sent in an epoch, R received, x in flight at its start and y at its end (those that are sent before a cut and arrive behind it):
+ * Loss of single epochs that are cut by time. With S packets sent in an epoch, R received, x in flight at its start and y at its end (sent before a cut and
+ * arriving after it):
  *
  *   lost = S - R + x - y
  *
- * x and y are not counted. In the mean they are rate x delay (Little), and vary by as much as the delay does at a cut: for one epoch S - R alone passes for loss, or hides it. Over neighbours it does
- * not: what was in flight arrives in the next epoch, and what is lost stays missing. So what is missing is summed up from cut to cut, less what is expected in flight there: a level that only
- * losses raise, and that each cut shows with the deviation of what is in flight. The rises of that level are the losses (`rising-levels.ts`). Each epoch has bounds too: all that x and y leave
- * possible.
+ * x and y are not counted. Their mean is rate x delay (Little), and they vary as much as the delay at a cut: for one epoch S - R alone may look like loss, or
+ * hide it. Over adjacent epochs it does not: what was in flight arrives in the next epoch, and what is lost stays missing. So the missing packets are summed
+ * from cut to cut, minus those expected in flight there: a level that only losses raise, and that each cut shows with the deviation of what is in flight. The
+ * rises of that level are the losses (`rising-levels.ts`). Each epoch has bounds, too: everything that x and y leave possible.
  *
- * Where an estimator's cells show which packets appeared at the receiver only, those are the ones that were in flight at the start, and x is known but for packets that share a cell with one that
- * is missing: these hide each other. The more packets are in cells with either (few flows, much loss), the wider are the bounds, up to those by rate and delay.
+ * If an estimator's cells show which packets appeared at the receiver only, those are the ones that were in flight at the start, and x is known except for
+ * packets that share a cell with a missing one: these hide each other. The more packets are in cells with either (few flows, much loss), the wider are the
+ * bounds, up to those by rate and delay.
  *
- * Where epochs are cut by packets, what is missing in one and appears in another was not lost (`overtaken.ts`).
+ * If epochs are cut by packets, a packet missing in one and appearing in another was not lost (`overtaken.ts`).
  *
- * A delay that is negative (clocks apart) has packets arrive before they are sent: in flight with the other sign. Where nothing is known of the delay, nothing is lost for sure.
+ * With a negative delay (clock offset) packets arrive before they are sent: in flight with the opposite sign. If the delay is unknown, no loss is certain.
  */
 import type { CutMode } from "../epoch/record.ts";
 import { overtakenAlong } from "./overtaken.ts";
@@ -25,13 +27,13 @@ export interface CountedEpoch {
   endNs: bigint;
   sent: number | null;
   received: number | null;
-  /** As its own estimate counts; packets that appeared at the receiver only are counted in it. */
+  /** As its own estimate counts; includes packets that appeared at the receiver only. */
   lost: number | null;
-  /** Packets received in cells that hold the same at both ends; left out where that is not known. */
+  /** Packets received in cells with equal content at both ends; undefined if unknown. */
   used?: number;
   meanNs: number | null;
   stdevNs: number | null;
-  /** A capture began or ended within it, or one end is missing: what is missing may not have been captured. */
+  /** A capture began or ended within it, or one end is missing: missing packets may not have been captured. */
   edge: boolean;
 }
 
@@ -41,31 +43,31 @@ export interface EpochLoss {
   high: number;
 }
 
-/** Packets that went over a delimiter, over rate x delay, at most. */
+/** Maximum number of packets that crossed a delimiter, as a multiple of rate x delay. */
 const OVERTAKING = 16;
-/** Deviations of the packets in flight at a cut: for bounds, and for what is lost beyond them. */
+/** Deviations of the number of packets in flight at a cut: for bounds, and for the loss beyond them. */
 const DEVIATIONS = 4;
-/** Packets that appeared may be more than cells show, by this share. */
+/** Share by which more packets may have appeared than cells show. */
 const HIDDEN = 0.25;
 
 interface Cut {
-  /** Packets in flight: expected, and from where to where. */
+  /** Number of packets in flight: expected, and its bounds. */
   expected: number;
   low: number;
   high: number;
-  /** By the packets that appeared behind it: known better than its bounds, which are for the worst case. */
+  /** From the packets that appeared after it: more precise than its bounds, which are for the worst case. */
   deviation?: number;
 }
 
 interface Chained {
   index: number;
-  /** Sent - received, without those that came from elsewhere. */
+  /** Sent - received, without foreign packets. */
   missing: number;
   before: Cut;
   after: Cut;
 }
 
-/** Of epochs in order of time; null where an epoch has no counts. */
+/** Returns the losses of epochs in time order; null for an epoch without counts. */
 export function epochLosses(epochs: readonly CountedEpoch[]): (EpochLoss | null)[] {
   const losses: (EpochLoss | null)[] = epochs.map(ownLoss);
   let at = 0;
@@ -98,7 +100,7 @@ function isByPackets(epoch: CountedEpoch | undefined): boolean {
   return epoch?.mode === "delimited" && epoch.sent !== null && epoch.received !== null;
 }
 
-/** Nothing is in flight at a delimiter, but packets overtake it, or are overtaken: what is missing in an epoch and appears in another was not lost. */
+/** Nothing is in flight at a delimiter, but packets overtake it, or are overtaken: a packet missing in one epoch and appearing in another was not lost. */
 function followCutsByPackets(
   epochs: readonly CountedEpoch[],
   first: number,
@@ -121,7 +123,7 @@ function followCutsByPackets(
   }
 }
 
-/** An estimator that knows no loss where it has packets too many misses none. */
+/** With an estimator that reports no loss if it has too many packets, none is missing. */
 function appearedByPackets({ sent, received, lost }: CountedEpoch): number {
   return Math.max(0, (lost ?? 0) - ((sent ?? 0) - (received ?? 0)));
 }
@@ -144,7 +146,7 @@ function followChain(
   }
 }
 
-/** Whole packets for each epoch of a chain, by what is missing up to each cut beyond what is expected in flight there. */
+/** Returns whole packets for each epoch of a chain, from what is missing up to each cut beyond what is expected in flight there. */
 function lostByEpoch(chain: readonly Chained[]): number[] {
   const first = chain[0]?.before;
   if (!first) return [];
@@ -161,7 +163,7 @@ function deviationOf({ expected, low, high, deviation }: Cut): number {
   return Math.max(0.5, deviation ?? Math.max(high - expected, expected - low) / DEVIATIONS);
 }
 
-/** Rounded so that the sum is kept. */
+/** Rounds such that the sum is kept. */
 function wholeSteps(rises: readonly number[]): number[] {
   let [sum, given] = [0, 0];
   return rises.map((rise) => {
@@ -186,7 +188,7 @@ function chained(epochs: readonly CountedEpoch[], first: number, end: number): C
     meanNs = epoch.meanNs ?? meanNs;
     before ??= cutAt(cutBeside([epoch], meanNs, most), shown, i);
     const byRate = cutBeside(next ? [epoch, next] : [epoch], meanNs, most);
-    // A burst over the cut is more than the mean delay allows: many more than usual are missing before it and appear behind it.
+    // A burst across the cut is more than the mean delay allows: many more than usual are missing before it and appear after it.
     const found = Math.max(0, (late[i + 1] ?? 0) - usual);
     const burst = found > 0 ? found + hiddenBeside(found) : 0;
     const after = cutAt(
@@ -194,7 +196,7 @@ function chained(epochs: readonly CountedEpoch[], first: number, end: number): C
       shown,
       i + 1,
     );
-    // More appeared than can have been in flight: from elsewhere.
+    // If more appeared than can have been in flight, the rest is foreign.
     const inFlight = Math.max(Math.abs(before.low), Math.abs(before.high));
     const foreign = Math.max(0, appearedIn(epoch) - inFlight);
     const plain = (epoch.sent ?? 0) - (epoch.received ?? 0);
@@ -220,9 +222,12 @@ function shownIn(epoch: CountedEpoch): Shown {
   return { appeared: appearedIn(epoch), hiding };
 }
 
-/** The cut before epoch `i` of a chain, by what appeared in it, as far as rate and delay allow that. Behind the last, by what appeared in all of them. */
+/**
+ * Returns the cut before epoch `i` of a chain, from what appeared in it, as far as rate and delay allow that; after the last epoch, from what appeared in all
+ * of them.
+ */
 function cutAt(byRate: Cut, shown: readonly Shown[] | null, i: number): Cut {
-  // With clocks apart packets arrive before they are sent: what appears then is that of the cut behind.
+  // With a negative clock offset packets arrive before they are sent: what appears then belongs to the next cut.
   if (!shown || byRate.expected < 0) return byRate;
   const own = shown[i];
   if (own) return shownCut(byRate, own);
@@ -235,12 +240,14 @@ function cutAt(byRate: Cut, shown: readonly Shown[] | null, i: number): Cut {
   return { expected, low: Math.max(0, expected - wide), high, deviation: wide / DEVIATIONS };
 }
 
-/** Packets that may have appeared beside so many that cells show. */
+/** Maximum number of packets that may have appeared in addition to those shown by cells. */
 function hiddenBeside(shown: number): number {
   return HIDDEN * shown + DEVIATIONS * Math.sqrt(HIDDEN * shown) + 2;
 }
 
-/** What stays hidden by chance is negative binomial beside what is shown: it widens the bounds. As the most likely value, what is shown is nearer the truth than rate and delay. */
+/**
+ * The number hidden by chance is negative binomial: it widens the bounds. As the most likely value, what is shown is closer to the truth than rate and delay.
+ */
 function shownCut(byRate: Cut, { appeared, hiding }: Shown): Cut {
   const expected = Math.min(appeared, byRate.high);
   const wide = hiddenBeside(expected);
@@ -257,7 +264,7 @@ function rateOf({ received, startNs, endNs }: CountedEpoch): number {
   return (received ?? 0) / Number(endNs - startNs);
 }
 
-/** `otherwiseNs`: the delay where neither epoch has one. `mostPerNs`: the highest rate of the chain. */
+/** `otherwiseNs`: the delay if neither epoch has one. `mostPerNs`: the highest rate of the chain. */
 function cutBeside(beside: readonly CountedEpoch[], otherwiseNs: number | null, mostPerNs: number): Cut {
   const received = beside.reduce((sum, e) => sum + (e.received ?? 0), 0);
   const lengthNs = beside.reduce((sum, e) => sum + Number(e.endNs - e.startNs), 0);
@@ -265,11 +272,11 @@ function cutBeside(beside: readonly CountedEpoch[], otherwiseNs: number | null, 
   const known = means.length > 0 ? means : otherwiseNs === null ? [] : [otherwiseNs];
   if (known.length === 0) return { expected: 0, low: 0, high: received };
   const meanNs = known.reduce((sum, m) => sum + m, 0) / known.length;
-  // Unknown deviations are as large as the delay; means that differ say that it moves.
+  // An unknown deviation is assumed as large as the delay; means that differ show that the delay moves.
   const apartNs = Math.max(...known) - Math.min(...known);
   const stdevNs = Math.max(apartNs, ...beside.map((e) => e.stdevNs ?? Math.abs(e.meanNs ?? meanNs)));
   const expected = (received / lengthNs) * meanNs;
-  // What waits in a queue came at once, and leaves it as fast as the link takes it, not at the mean rate.
+  // Packets waiting in a queue came at once, and leave at the rate of the link, not at the mean rate.
   const wide = DEVIATIONS * Math.sqrt(Math.abs(expected) + (mostPerNs * stdevNs) ** 2) + 1;
   const low = meanNs >= 0 ? Math.max(0, expected - wide) : expected - wide;
   const high = meanNs >= 0 ? expected + wide : Math.min(0, expected + wide);

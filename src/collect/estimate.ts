@@ -1,6 +1,6 @@
 /**
- * A pair of records becomes an estimate: read, checked against each other, neighbours merged, asked. What cannot be used is a refusal that says why and names the
- * record, and stops nothing else: a record may come from anywhere, hold anything, and still have a valid checksum.
+ * Makes an estimate from a pair of records: reads, checks and merges them, and queries the estimator. What cannot be used becomes a refusal with the reason and
+ * the record, and stops nothing else: a record may come from anywhere, contain anything, and still have a valid checksum.
  */
 import { FormatError, UsageError } from "../base/errors.ts";
 import { FlowKeySpec } from "../capture/flow/flow-key.ts";
@@ -23,32 +23,32 @@ import type { RecordPair } from "./pair.ts";
 import type { RecordHandle } from "./record-handle.ts";
 import { type DelayLimits, limitsOf, looseLimits, packetsOf, spanOf } from "./tracks.ts";
 
-/** One end of a segment in an epoch, neighbours merged. */
+/** One end of a segment in an epoch, with adjacent records merged. */
 export interface PairEnd {
   record: EpochRecord;
-  /** Records that it was made of. */
+  /** Number of records merged into it. */
   records: number;
 }
 
 export interface ReadPair {
   sender: PairEnd | null;
   receiver: PairEnd | null;
-  /** The sender's where there is one: settings that must be equal at both ends are in either, and epochs are the sender's. */
+  /** The sender's record if there is one: settings that must be equal at both ends are in either, and epochs are the sender's. */
   record: EpochRecord;
 }
 
 export interface Refusal {
   startNs: bigint;
   endNs: bigint;
-  /** Of its records, as their heads say: packets that have no answer, and what their delays must lie within. */
+  /** From the heads of its records: packets without an answer, and the bounds of their delays. */
   packets: number;
   limits: DelayLimits | null;
-  /** The record that is to blame; null where two do not fit. */
+  /** The record at fault; null if two records do not fit each other. */
   source: string | null;
   reason: string;
 }
 
-/** One end of an estimate, as its records say. */
+/** One end of an estimate, from its records. */
 export interface EstimateEnd {
   startNs: bigint;
   endNs: bigint;
@@ -56,39 +56,39 @@ export interface EstimateEnd {
   bytes: number;
   counters: RecordCounters;
   filter: string;
-  /** Of the clock of a live point. */
+  /** Clock state of a live point. */
   clock?: ClockState | undefined;
 }
 
 export interface EpochEstimate {
-  /** What the delays must lie within; null where only one end has a record. */
+  /** Bounds of the delays; null if only one end has a record. */
   limits: DelayLimits | null;
   mode: CutMode;
   startNs: bigint;
   endNs: bigint;
-  /** Observation began or ended within the epoch at one of the ends: what is lost there may be the capture's edge. */
+  /** Observation began or ended within the epoch at one of the ends: loss there may come from the edge of the capture. */
   edge: boolean;
   /** Records merged because a delimiter was lost. */
   merged: number;
   parameters: string;
-  /** How flows are keyed and hashed in it. */
+  /** How its flows are keyed and hashed. */
   key: string;
   seed: bigint;
   sender: EstimateEnd | null;
   receiver: EstimateEnd | null;
-  /** By how much the two clocks may be apart, where the ends have different ones and both say; not part of the answer's intervals. */
+  /** Maximum clock offset between the ends, if they have different clocks and both report their error; not part of the answer's intervals. */
   clockErrorNs: number;
   answer: EstimatorAnswer;
 }
 
 export interface PairQuestion {
   confidence: number;
-  /** Parameters of the question, such as `decoder=bp`. */
+  /** Query-time parameters, such as `decoder=bp`. */
   parameters?: string | undefined;
   flows: KnownFlows | null;
 }
 
-/** Both ends of a pair, read, merged and found to fit. */
+/** Returns both ends of a pair, read, merged and checked to fit. */
 export function readPair(estimator: Estimator, pair: RecordPair<RecordHandle>): ReadPair | Refusal {
   let at: RecordHandle | null = null;
   const readEnd = (handles: readonly RecordHandle[]): PairEnd | null => {
@@ -140,7 +140,7 @@ export function estimatePair(
       flows: question.flows,
       confidence: question.confidence,
       epochNs: Number(endNs - startNs),
-      // Where the sender's capture began within the epoch, what was in flight then is as foreign to it as any other packet that it never saw.
+      // If the sender's capture began within the epoch, packets in flight then are as foreign as any other packet that it never saw.
       cutInFlight: mode === "aligned" && !sender?.record.epoch.cutHead,
       cutByPackets: mode === "delimited",
     });
@@ -170,7 +170,7 @@ export function estimatePair(
   }
 }
 
-/** Both may be off to either side by the most that they say. Points of one machine share a clock. */
+/** Both clocks may be off in either direction by their reported maximum. Points of one machine share a clock. */
 function clockErrorOf(a: ClockState | undefined, b: ClockState | undefined): number {
   if (!a || !b || (a.id === b.id && a.id !== 0n)) return 0;
   return a.maximumErrorNs + b.maximumErrorNs;
@@ -188,12 +188,12 @@ export function isRefusal(value: object): value is Refusal {
   return "reason" in value;
 }
 
-/** The sketch's parameters as recorded, the question's as asked. */
+/** Merges the recorded parameters of the sketch and those of the query. */
 function questionParameters(estimator: Estimator, recorded: string, asked = ""): ParameterValues {
   return parseParameters(estimator, [recorded, asked].filter((t) => t !== "").join(","));
 }
 
-/** What shapes the sketch cannot be changed afterwards, and what is asked must make sense: UsageError before any record is read. */
+/** Throws a UsageError before any record is read: parameters that shape the sketch cannot be changed afterwards, and those of the query must be valid. */
 export function checkQuestionParameters(estimator: Estimator, asked = ""): void {
   for (const part of asked.split(",")) {
     const name = part.split("=")[0]?.trim();
@@ -210,7 +210,7 @@ export function checkQuestionParameters(estimator: Estimator, asked = ""): void 
   parseParameters(estimator, asked);
 }
 
-/** Counters of several records as one. */
+/** Adds the counters of several records. */
 export function totalCounters(counters: readonly (RecordCounters | null)[]): RecordCounters | null {
   let total: RecordCounters | null = null;
   for (const c of counters) if (c) total = total ? addCounters(total, c) : c;
@@ -230,7 +230,7 @@ function checkUsable(record: EpochRecord, estimator: Estimator): void {
   }
 }
 
-/** Whatever a record makes an estimator do, it is that record's fault alone: a payload of another program, or made by hand, may break any assumption. */
+/** Any error of an estimator is attributed to the record: a payload of another program, or made by hand, may break any assumption. */
 export function refusalReason(error: unknown): string {
   if (error instanceof FormatError) return error.message;
   if (error instanceof UsageError)

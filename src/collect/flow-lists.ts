@@ -1,6 +1,6 @@
 /**
- * The flows that per-flow estimates are made for: those that a flow table at one end lists for the epoch (the sender's first: it has seen all), or
- * else those that a question names.
+ * The flows for which per-flow estimates are made: those that a flow table at one end lists for the epoch (preferably the sender's: it saw all), otherwise
+ * those named by a query.
  */
 import { later } from "../base/time.ts";
 import { identityText } from "../epoch/identity.ts";
@@ -11,23 +11,23 @@ import { KEY_WORDS } from "../estimators/flow-keys.ts";
 import { parseParameters } from "../estimators/parameters.ts";
 import type { RecordHandle } from "./record-handle.ts";
 
-/** A point that has listed no flows for so long lists none any more. */
+/** A point that listed no flows for this many epochs no longer lists any. */
 const SILENT_EPOCHS = 10n;
 
 /** Records of estimators that list flows, by point and epoch. */
 export class FlowLists {
   readonly #estimators: readonly { estimator: Estimator; list: FlowListing }[];
-  /** By place, and there by identity: a record that comes again takes no more room. */
+  /** By place, then by identity: a repeated record takes no additional room. */
   readonly #byEpoch = new Map<string, Map<string, RecordHandle>>();
-  /** Places of estimates that were made, with whatever lists were there. */
+  /** Places whose estimates were made already, with the lists present then. */
   readonly #used = new Map<string, bigint>();
-  /** By point: end of the newest epoch that it has listed flows of. */
+  /** By point: end of the newest epoch whose flows it has listed. */
   readonly #latest = new Map<string, bigint>();
   #forgottenNs: bigint | null = null;
   #seen = false;
 
   constructor(estimators: readonly Estimator[]) {
-    // A sketch that lists its own heavy flows is asked by the one who has it before him.
+    // A sketch that lists its own heavy flows is read by its owner.
     this.#estimators = estimators.flatMap((e) =>
       e.flowList && !e.flowList.heavyOnly ? [{ estimator: e, list: e.flowList }] : [],
     );
@@ -37,12 +37,12 @@ export class FlowLists {
     return this.#byEpoch.size === 0;
   }
 
-  /** There was a list of some epoch: others will have one. */
+  /** Whether any epoch had a list: then others will have one. */
   get seen(): boolean {
     return this.#seen;
   }
 
-  /** Takes what lists flows; other records are left alone. `late`: estimates of its epoch were made without it. */
+  /** Takes records that list flows, and ignores others. `late`: estimates of its epoch were made without it. */
   add(record: RecordHandle): "taken" | "repeated" | "late" | null {
     if (!this.#estimators.some((e) => e.estimator.name === record.estimator)) return null;
     this.#seen = true;
@@ -58,12 +58,12 @@ export class FlowLists {
     return this.#used.has(name) ? "late" : "taken";
   }
 
-  /** An estimate of these records' epochs is made with the lists that are there. */
+  /** Marks the epochs of these records as estimated with the lists present. */
   use(records: readonly RecordHandle[]): void {
     for (const record of records) this.#used.set(place(record), record.epoch.endNs);
   }
 
-  /** Is a list of these records' epochs still to come? Their point lists flows, as of its last epochs. */
+  /** Whether a list of these records' epochs is still expected: their point listed flows in its last epochs. */
   awaits(records: readonly RecordHandle[]): boolean {
     return records.some((record) => {
       const latestNs = this.#latest.get(record.point);
@@ -76,7 +76,7 @@ export class FlowLists {
     });
   }
 
-  /** Lists of epochs that ended at or before this are no longer wanted; of the others, the last `most` that came are kept. */
+  /** Removes lists of epochs that ended at or before the watermark; of the others, the last `most` are kept. */
   forget(watermarkNs: bigint, most: number): void {
     if (this.#forgottenNs === null || watermarkNs > this.#forgottenNs) this.#forgottenNs = watermarkNs;
     for (const [name, endNs] of this.#used) if (endNs <= watermarkNs) this.#used.delete(name);
@@ -86,7 +86,7 @@ export class FlowLists {
     }
     for (const [name, lists] of this.#byEpoch)
       for (const { epoch } of lists.values()) {
-        // All of a place are of one epoch.
+        // All lists of a place are of one epoch.
         if (epoch.endNs <= watermarkNs) this.#byEpoch.delete(name);
         break;
       }
@@ -100,14 +100,14 @@ export class FlowLists {
     for (const list of this.#byEpoch.values()) yield* list.values();
   }
 
-  /** Is there a list for each of these records' epochs? It may turn out not to fit. */
+  /** Whether there is a list for each of these records' epochs. It may turn out not to fit. */
   has(records: readonly RecordHandle[]): boolean {
     return records.length > 0 && records.every((r) => this.#byEpoch.has(place(r)));
   }
 
   /**
-   * Flows of the epochs that these records are of (one, or merged neighbours), as a point lists them (that of the records where none is named); null where
-   * a table is missing or does not fit.
+   * Returns the flows of the epochs of these records (one, or merged adjacent ones), as listed by `point` (default: the point of the records); null if a table
+   * is missing or does not fit.
    */
   of(records: readonly RecordHandle[], like: EpochRecord, point?: string): KnownFlows | null {
     if (records.length === 0) return null;
@@ -117,7 +117,7 @@ export class FlowLists {
         const found = merged && list.read(sealed(merged), parseParameters(estimator, merged.parameters));
         if (found) return found;
       } catch {
-        // A damaged or foreign table is as good as none; the estimate says that it had no list of flows.
+        // A damaged or foreign table counts as none; the estimate reports that it had no list of flows.
       }
     }
     return null;
@@ -131,7 +131,7 @@ export class FlowLists {
   ): EpochRecord | null {
     let merged: EpochRecord | null = null;
     for (const record of records) {
-      // Hashes mean the same flows only under the same seed and key.
+      // Hashes identify the same flows only with the same seed and key.
       const lists = [...(this.#byEpoch.get(place(record, point))?.values() ?? [])];
       const handle = lists.find((e) => e.estimator === estimator.name && e.seed === like.seed);
       if (!handle) return null;
@@ -144,14 +144,14 @@ export class FlowLists {
   }
 }
 
-/** Epochs that are cut by packets are known by those: their times differ from point to point. */
+/** Names a place. Epochs cut by packets are identified by these packets: their times differ from point to point. */
 function place({ point, segment, epoch }: RecordHandle, at = point): string {
   const { mode, startNs, endNs, startId, endId } = epoch;
   const cut = startId !== 0n && endId !== 0n ? [startId, endId] : [startNs, endNs, startId];
   return [at, segment, mode, ...cut].join("\n");
 }
 
-/** Both lists as one: of a flow in both, the first one's counts. */
+/** Merges both lists: for a flow in both, with the first one's counts. */
 export function joinFlows(a: KnownFlows | null, b: KnownFlows | null): KnownFlows | null {
   if (!a || !b) return a ?? b;
   if (a.complete) return a;
@@ -195,7 +195,7 @@ export function joinFlows(a: KnownFlows | null, b: KnownFlows | null): KnownFlow
   };
 }
 
-/** Flows named by a question, of which nothing else is known. */
+/** Flows named by a query, with unknown counts. */
 export function namedFlows(flows: readonly { words: Uint32Array; hash: [number, number] }[]): KnownFlows {
   const keyWords = new Uint32Array(KEY_WORDS * flows.length);
   for (const [i, { words }] of flows.entries()) keyWords.set(words, KEY_WORDS * i);

@@ -43,12 +43,12 @@ const leastOf = (...of: Parameters<typeof losses>) => losses(...of).map((f) => f
 
 it("is what was sent less what arrived, where both ends list the flow; the estimator's otherwise", () => {
   expect(lostOf(5)).toEqual([4, -4, 2]);
-  // Of the estimator's, one may have been in flight at the end of the epoch.
+  // Of the estimator's loss, one packet may have been in flight at the end of the epoch.
   expect(leastOf(5)).toEqual([4, -4, 1]);
 });
 
 it("is not made up for by packets that nobody sent: far more appeared than were in flight", () => {
-  // 5,000 packets/s x 1 ms are 5 in flight; of 40 in a second it is one at most.
+  // 5,000 packets/s x 1 ms are 5 in flight; of 40 packets in a second at most one is.
   expect(lostOf(400)).toEqual([4, -1, 2]);
 });
 

@@ -1,18 +1,18 @@
 /**
- * Loss of a flow in one epoch, signed: packets that were in flight at a cut are missing in the epoch in which they were sent, and too many in the one in which they arrived. Summed over the
- * epochs both are gone, and what was lost is left; counted from 0 in each epoch, every packet in flight at a cut would pass for a lost one.
+ * Loss of a flow in one epoch, signed: packets in flight at a cut are missing in the epoch in which they were sent, and in excess in the one in which they
+ * arrived. In the sum over the epochs both cancel, and the loss remains; counted from 0 in each epoch, every packet in flight at a cut would look lost.
  *
- * Where both ends list the flow, its loss is what was sent less what arrived. Otherwise it is the estimator's. Where more packets appeared than may have been in flight at the cut, others are
- * among them (foreign ones, duplicates), which make up for no loss: a flow then has no more too many than it may have had in flight.
+ * If both ends list the flow, its loss is sent minus arrived packets. Otherwise it is the estimator's. If more packets appeared than may have been in flight at
+ * the cut, some are foreign or duplicates, which do not compensate loss: the excess of a flow is limited to what it may have had in flight.
  *
- * An estimator counts from 0 in each epoch: of what it misses in one that is cut by time, some may have been in flight at its end.
+ * An estimator counts from 0 in each epoch: of what it misses in an epoch cut by time, some packets may have been in flight at its end.
  *
- * Where a capture begins or ends in the epoch, what was in flight then is in one capture only: the loss is known that much worse.
+ * If a capture begins or ends in the epoch, packets in flight then are in one capture only: the loss is uncertain by that many.
  */
 import type { EstimatorAnswer, FlowEstimate, KnownFlows } from "../estimators/estimator.ts";
 import { isInFlight, MOST_AT_CUT, shareInFlight } from "./in-flight.ts";
 
-/** The same of a flow at the edge of a capture. */
+/** Like MOST_AT_CUT, for a flow at the edge of a capture. */
 const MOST_AT_EDGE = 2;
 
 export function withFlowLosses(
@@ -23,7 +23,7 @@ export function withFlowLosses(
   const { segment, flows } = answer;
   if (!known || flows.length === 0) return answer;
   const share = segment ? shareInFlight(segment, epochNs) : 1;
-  // Of an estimator of flows alone nothing says how many were in flight.
+  // With an estimator of flows alone, nothing shows how many were in flight.
   const arrivedLate = segment === null || isInFlight(segment, epochNs);
   const lossOf = (one: FlowEstimate): number | null => {
     const lost = listedLoss(known, one.flow) ?? one.lost;

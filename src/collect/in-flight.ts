@@ -1,22 +1,28 @@
-/** Packets that appeared at the receiver only: those that were in flight at a cut belong to the segment; far more than there can have been were never captured at the sender, or are foreign. */
+/**
+ * Packets that appeared at the receiver only: those in flight at a cut belong to the segment; if there are far more than that, they were not captured at the
+ * sender, or are foreign.
+ */
 import { type FlowEstimate, isNoAnswer, type SegmentEstimate } from "../estimators/estimator.ts";
 
-/** Packets in flight at a cut, over rate x mean delay, at most; and where that is next to nothing. */
+/** Maximum number of packets in flight at a cut, as a multiple of rate x mean delay; and the number allowed if that is close to 0. */
 export const MOST_AT_CUT = 16;
 const FEW_AT_CUT = 4;
 
-/** Share of an epoch's packets that are in flight at a cut, in the mean (Little); all may be where no delay is known. */
+/** Mean share of an epoch's packets in flight at a cut (Little); 1 if the delay is unknown. */
 export function shareInFlight({ mean }: SegmentEstimate, epochNs: number): number {
   return isNoAnswer(mean) || !(epochNs > 0) ? 1 : Math.min(1, Math.abs(mean.valueNs) / epochNs);
 }
 
-/** The same for as long a delay as the epoch may have: behind a queue that was long at the cut and is short afterwards, the interval of the mean reaches up for what was in it. */
+/**
+ * The same for the longest delay that the epoch may have: after a queue that was long at the cut and is short afterwards, the interval of the mean covers the
+ * packets in it.
+ */
 function mostInFlight({ mean }: SegmentEstimate, epochNs: number): number {
   if (isNoAnswer(mean) || !(epochNs > 0)) return 1;
   return Math.min(1, Math.max(Math.abs(mean.lowNs), Math.abs(mean.highNs)) / epochNs);
 }
 
-/** May all packets that appeared at the receiver have been in flight? */
+/** Whether all packets that appeared at the receiver may have been in flight. */
 export function isInFlight(segment: SegmentEstimate, epochNs: number): boolean {
   const { sent, received, lost } = segment;
   if (sent === null || received === null || lost === null) return true;
@@ -25,8 +31,8 @@ export function isInFlight(segment: SegmentEstimate, epochNs: number): boolean {
 }
 
 /**
- * Packets of an epoch that were sent in the segment and arrived: its weight among others. A capture that begins late at the sender, foreign packets and duplicates would make the epochs that have them
- * count too much.
+ * Packets of an epoch that were sent in the segment and arrived: its weight among others. A capture that begins late at the sender, foreign packets and
+ * duplicates would give epochs too much weight.
  */
 export function arrivedOf(segment: SegmentEstimate, epochNs: number): number | null {
   const { sent, received, lost, measured } = segment;
@@ -37,7 +43,7 @@ export function arrivedOf(segment: SegmentEstimate, epochNs: number): number | n
   return Math.max(0, sent - least.lost);
 }
 
-/** The same of a flow: `received` as the receiver lists it. Its loss is below 0 by no more than may have been in flight. */
+/** The same for a flow: `received` as listed by the receiver. Its loss is below 0 by at most what may have been in flight. */
 export function arrivedOfFlow(
   { measured, lost }: Pick<FlowEstimate, "measured" | "lost">,
   packets: number | null,

@@ -1,4 +1,4 @@
-/** One of each in turn, until all have come to their end: what many wait for does not come one source after the other. */
+/** Takes one of each source in turn, until all have ended: so no source waits for another one to end. */
 export function* interleave<T>(sources: Iterable<Iterator<T>>): Generator<T> {
   let left = [...sources];
   while (left.length > 0) {

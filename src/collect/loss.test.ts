@@ -27,16 +27,16 @@ function total(list: SegmentEstimate[], mode: "aligned" | "delimited" = "aligned
 
 describe("loss over epochs", () => {
   it("does not count packets in flight at a cut as lost", () => {
-    // 1,000 packets per second, 50 of them lost, 20 ms on the way: 20 in flight at every cut, lost here and foreign there.
+    // 1,000 packets per second, 50 of them lost, 20 ms delay: 20 in flight at every cut, lost here and foreign there.
     const sent = 1000;
     const list = [epoch(sent, 930, 70), epoch(sent, 950, 70), epoch(sent, 950, 70), epoch(sent, 970, 50)];
-    // In all 4,000 - 3,800; the first cut is crossed by rate x delay = 18.8, the others by 19 and 19.2.
+    // In total 4,000 - 3,800; rate x delay = 18.8 cross the first cut, 19 and 19.2 the others.
     expect(total(list)).toBeGreaterThanOrEqual(200);
     expect(total(list)).toBeLessThan(204);
   });
 
   it("counts an epoch that does not know its loss beside those that do, and is not known where none does", () => {
-    // The packets of the middle epoch's end arrive in the last.
+    // Packets from the end of the middle epoch arrive in the last.
     const of = (own: number | null) => [
       epoch(1000, 1000, own),
       epoch(1000, 980, null),
@@ -47,12 +47,12 @@ describe("loss over epochs", () => {
   });
 
   it("nor where the queue is long at one cut and empty at the others", () => {
-    // Nothing is lost; 80 packets are in flight at the first cut, four times what the mean delay makes, and none later.
+    // Nothing is lost; 80 packets are in flight at the first cut, four times rate x mean delay, and none later.
     expect(total([epoch(1000, 920, 80), epoch(1000, 1080, 0), epoch(1000, 1000, 0)])).toBe(0);
   });
 
   it("nor where a queue grows over several cuts, whichever way the clocks are apart", () => {
-    // Nothing is lost. One flow: its cells show what comes and goes in all, so that each epoch seems to miss packets, and the last has them all.
+    // Nothing is lost. A single flow: its cells show only the net change, so each epoch seems to miss packets, and the last has them all.
     const grows = [0, 40, 80, 110].map((before, i, all) => {
       const more = (all[i + 1] ?? 0) - before;
       return epoch(1000, 1000 - more, Math.max(0, more));
@@ -61,12 +61,12 @@ describe("loss over epochs", () => {
     expect(total(grows.reverse().map((e) => ({ ...e, mean: { valueNs: -20e6, lowNs: 0, highNs: 0 } })))).toBe(
       0,
     );
-    // What is missing before the queue can hold it was lost, and what appears then is foreign.
+    // What is missing beyond the size of the queue was lost, and what appears then is foreign.
     expect(total([epoch(1000, 700, 300), epoch(1000, 1300, 0)])).toBeGreaterThan(100);
   });
 
   it("nor where a sparse link sends in step with the clock: one packet is in flight at every cut", () => {
-    // Ten packets in ten seconds, 50 ms on the way: 0.05 in flight in the mean. The cells of the one that comes and of the one that is missing are different.
+    // Ten packets in ten seconds, 50 ms delay: 0.05 in flight on average. The cells of the arriving and of the missing packet are different.
     const list = Array.from({ length: 30 }, (_, i) => epoch(10, i === 0 ? 9 : 10, 1, 50e6));
     const loss = new LossTotal();
     for (const [i, segment] of list.entries()) {
@@ -82,13 +82,13 @@ describe("loss over epochs", () => {
     loss.add(epoch(1000, 1000, 0), { mode: "aligned", startNs: SECOND, endNs: 2n * SECOND });
     loss.addReceiverOnly(2n * SECOND, 30);
     expect(loss.lost).toBe(0);
-    // More than may have been under way: the sender's capture ended before the traffic did.
+    // More than may have been in flight: the sender's capture ended before the traffic did.
     loss.addReceiverOnly(2n * SECOND, 900);
     expect(loss.lost).toBe(30);
   });
 
   it("keeps as lost what foreign packets at the receiver had hidden", () => {
-    // 30 foreign packets per epoch arrive beside: sent - received says 20, 50 were lost. Nothing is in flight.
+    // 30 foreign packets arrive in each epoch: sent - received is 20, but 50 were lost. Nothing is in flight.
     const list = [1, 2, 3].map(() => epoch(1000, 980, 50, 0));
     expect(total(list)).toBe(150);
   });
@@ -104,7 +104,7 @@ describe("loss over epochs", () => {
     // 20 packets are missing in one epoch and appear in the next, 20 the other way; 20 are lost.
     expect(total([epoch(1000, 980, 40), epoch(1000, 1000, 20)], "delimited")).toBe(20);
     expect(total([epoch(1000, 1036, null), epoch(1000, 964, 36)], "delimited")).toBe(0);
-    // What appears is in no neighbour missing: it is foreign, and hides losses.
+    // What appears is missing in no adjacent epoch: it is foreign, and hides losses.
     expect(total([epoch(1000, 1000, 0), epoch(1000, 990, 0), epoch(1000, 980, 20)], "delimited")).toBe(20);
   });
 
@@ -121,7 +121,7 @@ describe("loss over epochs", () => {
   });
 
   it("takes what an epoch received too many from what the one before it lacks", () => {
-    // A queue that fills over the first cut and is empty at the second; the estimator tells no loss below 0.
+    // A queue that fills over the first cut and is empty at the second; the estimator reports no negative loss.
     const list = [epoch(1000, 890, 110), epoch(1000, 1080, null), epoch(1000, 990, 10)];
     expect(total(list)).toBe(40);
     expect(total(list, "delimited")).toBe(40);

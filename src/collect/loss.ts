@@ -1,21 +1,22 @@
 /**
- * Loss over several epochs. Summing what estimators say for each would count packets twice that are in flight at an aligned cut: missing in the epoch in which they were
- * sent, foreign in the next. With S_i sent and R_i received in epoch i, of which cells show A_i at the receiver only, x_i packets in flight at its start and f_i foreign ones:
+ * Loss over several epochs. The sum of the estimators' losses would count packets in flight at an aligned cut twice: missing in the epoch in which they were
+ * sent, foreign in the next. With S_i sent and R_i received in epoch i, of which cells show A_i at the receiver only, x_i packets in flight at its start and
+ * f_i foreign ones:
  *
- *   lost in all = sum (S_i - R_i) + sum f_i, f_i >= A_i - x_i, x_(i+1) <= x_i + f_i + S_i - R_i
+ *   total loss = sum (S_i - R_i) + sum f_i, f_i >= A_i - x_i, x_(i+1) <= x_i + f_i + S_i - R_i
  *
- * The loss is the smallest that is possible: as much as may be is in flight. Nothing is gained by taking packets of an epoch as foreign to have more of them in flight at its
- * end, so one pass in order of time finds it, and one in reverse order where a clock's offset makes delays negative. A queue that grows over several cuts has more in flight at
- * each, and all of them appear where it empties.
+ * The loss is the smallest possible: as many packets as possible are in flight. Treating packets of an epoch as foreign to have more of them in flight at its
+ * end gains nothing, so one pass in time order finds it, and one in reverse order if a clock offset makes delays negative. A queue that grows over several cuts
+ * has more in flight at each, and all of them appear where it empties.
  *
- * At a cut, rate x |delay| packets are in flight (Little), where rate and delay are those at the cut: behind a bursty queue many times the mean at some, and nothing at others.
- * So x_i is bounded at each cut loosely (MOST_AT_CUT), and over all cuts, where chance averages out, tightly; what is above that is foreign for good.
+ * At a cut, rate x |delay| packets are in flight (Little), with rate and delay at the cut: behind a bursty queue many times the mean at some cuts, and nothing
+ * at others. So x_i is bounded loosely at each cut (MOST_AT_CUT), and tightly over all cuts, where variations average out; the excess is foreign.
  *
- * Where an estimator counts (its loss is sent - received) this is the plain sum. Where epochs are cut by packets, those that overtook a delimiter, or were overtaken by it, are
- * missing on one side of the cut and appear on the other (overtaken.ts): they were not lost. Behind the last aligned epoch of the sender its last
- * packets still arrive: as far as the receiver counted packets there, what is missing in that epoch was not lost. An aligned epoch that received more than was sent in it has no
- * loss of its own, but what it has too many the one before has too few: it counts with them, or a queue that empties over a cut would pass for loss. So does any epoch that does not
- * know its loss, beside others that do; where none does (both ends hold different packets), neither does the sum.
+ * If an estimator counts (its loss is sent - received) this is the plain sum. If epochs are cut by packets, those that overtook a delimiter, or were overtaken
+ * by it, are missing on one side of the cut and appear on the other (overtaken.ts): they were not lost. After the last aligned epoch of the sender its last
+ * packets still arrive: as far as the receiver counted packets there, those missing in that epoch were not lost. An aligned epoch that received more than was
+ * sent in it has no loss of its own, but its excess is missing in the previous one: it counts with it, or a queue that empties over a cut would look like loss.
+ * So does any epoch with unknown loss next to epochs with known loss; if none is known (both ends have different packets), neither is the sum.
  */
 import type { CutMode } from "../epoch/record.ts";
 import { isNoAnswer, type SegmentEstimate } from "../estimators/estimator.ts";
@@ -26,7 +27,7 @@ interface Neighbour {
   lengthNs: number;
   received: number;
   meanNs: number | null;
-  /** Packets that are missing, and that appeared at the receiver only. */
+  /** Packets that are missing, and those that appeared at the receiver only. */
   lost: number;
   appeared: number;
 }
@@ -43,32 +44,32 @@ interface Link {
 
 interface Cut {
   perNs: number;
-  /** Of the epochs beside it; null where neither has a mean: they are congested ones. */
+  /** Mean delay of the adjacent epochs; null if neither has one: then they are congested. */
   meanNs: number | null;
-  /** More than an epoch holds cannot be on its way over the cut. */
+  /** The cut cannot have more in flight than an epoch contains. */
   most: number;
 }
 
 export class LossTotal {
   #lost = 0;
-  /** An epoch knows its loss. */
+  /** Whether an epoch with known loss was added. */
   #known = false;
   /** Packets that were in flight at aligned cuts, and those that crossed cuts by packets. */
   #inFlight = 0;
   #overtaken = 0;
   #chain: Link[] = [];
-  /** Epochs without gaps that are cut by packets. */
+  /** Adjacent epochs that are cut by packets. */
   #byPackets: ApartEpoch[] = [];
   #before: Neighbour | null = null;
-  /** Packets of aligned epochs that the receiver alone has, by their start. */
+  /** Packets of aligned epochs that only the receiver has, by start of the epoch. */
   readonly #receiverOnly = new Map<bigint, number>();
 
-  /** Epochs come in order of time. */
+  /** Adds an epoch; call in time order. */
   add(segment: SegmentEstimate, epoch: { mode: CutMode; startNs: bigint; endNs: bigint }): void {
     const { sent, received, mean } = segment;
     const { startNs, endNs, mode } = epoch;
     const before = this.#before?.endNs === startNs && mode !== "control" ? this.#before : null;
-    // The first epoch that is cut by packets may have those that overtook its delimiter, which the next one lacks.
+    // The first epoch cut by packets may have some that overtook its delimiter, which the next one lacks.
     const counts = before !== null || mode === "delimited";
     const plain = sent === null || received === null ? null : sent - received;
     const lost = segment.lost ?? (plain !== null && (counts || plain >= 0) ? plain : null);
@@ -94,7 +95,7 @@ export class LossTotal {
     this.#before = now;
   }
 
-  /** An aligned epoch that the receiver alone has. */
+  /** Adds an aligned epoch that only the receiver has. */
   addReceiverOnly(startNs: bigint, packets: number): void {
     this.#receiverOnly.set(startNs, packets);
   }
@@ -117,12 +118,12 @@ export class LossTotal {
     this.#chain = [];
   }
 
-  /** Packets that the receiver alone has behind the last epoch. */
+  /** Packets that only the receiver has, after the last epoch. */
   get #late(): number {
     return this.#before ? (this.#receiverOnly.get(this.#before.endNs) ?? 0) : 0;
   }
 
-  /** Packets behind the last epoch that were sent in it: as many as it lacks, and as came into it from the one before. */
+  /** Packets after the last epoch that were sent in it: at most those that it lacks, including those that came into it from the previous one. */
   #behind(lost: number): number {
     const last = this.#before;
     const late = this.#late;
@@ -134,8 +135,8 @@ export class LossTotal {
 }
 
 /**
- * Packets that appeared in a chain and may have been in flight at its cuts, whichever way the clocks are apart. `cutOff`: both captures ended with it, and what was in flight then
- * is missing; as much may have been in flight when they began.
+ * Returns the packets that appeared in a chain and may have been in flight at its cuts, whatever the sign of the clock offset. `cutOff`: both captures ended
+ * with it, and what was in flight then is missing; as much may have been in flight when they began.
  */
 function inFlightAlong(chain: readonly Link[], cutOff: boolean): number {
   const slowest = chain.reduce((most, { cut }) => Math.max(most, Math.abs(cut?.meanNs ?? 0)), 0);
@@ -156,7 +157,7 @@ function inFlightAlong(chain: readonly Link[], cutOff: boolean): number {
   return Math.min(Math.max(crossings(forward), crossings(backward)), inAll);
 }
 
-/** `next`: the most that may be in flight at the cut that is passed next; behind the last, what may be cut off. */
+/** `next`: maximum number in flight at the next cut; after the last, the number that may be cut off. */
 function crossings(chain: readonly (Link & { next: number })[]): number {
   let [crossed, underWay] = [0, 0];
   for (const { appeared, missing, next } of chain) {
@@ -167,9 +168,11 @@ function crossings(chain: readonly (Link & { next: number })[]): number {
   return crossed + Math.min(underWay, chain[0]?.appeared ?? 0);
 }
 
-/** Packets in flight at one cut, over rate x mean delay, at most: a burst fills a queue at twice the rate to eight times the mean delay. */
+/**
+ * Maximum number of packets in flight at one cut, as a multiple of rate x mean delay: a burst at twice the rate fills a queue to eight times the mean delay.
+ */
 const MOST_AT_CUT = 16;
-/** Of so few packets in an epoch hardly any is in flight in the mean; but so many are at every cut where they are sent in step with the clock. */
+/** With this few packets in an epoch hardly any is in flight on average; but FEW_AT_CUT are at every cut if they are sent in step with the clock. */
 const SPARSE = 100;
 const FEW_AT_CUT = 2;
 
@@ -177,9 +180,9 @@ function fewAt({ most }: Cut): number {
   return most <= SPARSE ? FEW_AT_CUT : 0;
 }
 
-/** The same at the end of the sender's capture, where more may be traffic that only the receiver still captured. */
+/** The same at the end of the sender's capture, where the excess may be traffic that only the receiver still captured. */
 const MOST_BEHIND = 6;
-/** Deviations of the packets in flight at all cuts together, at most. At one cut they are as many as the delay is long, which varies like an exponential one that wanders. */
+/** Maximum deviation of the total number in flight at all cuts. At one cut the number follows the delay, which varies like an exponential one that wanders. */
 const MOST_DEVIATIONS = 6;
 
 function cutBetween(a: Neighbour, b: Neighbour): Cut {
@@ -191,7 +194,7 @@ function cutBetween(a: Neighbour, b: Neighbour): Cut {
   };
 }
 
-/** Packets in flight at a cut in the mean, by Little's law. `otherwiseNs`: the delay where its epochs have none. */
+/** Mean number of packets in flight at a cut, by Little's law. `otherwiseNs`: the delay if its epochs have none. */
 function inFlight({ perNs, meanNs }: Cut, otherwiseNs: number): number {
   return perNs * Math.abs(meanNs ?? otherwiseNs);
 }

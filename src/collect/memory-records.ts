@@ -1,4 +1,4 @@
-/** Records held in memory, asked the way an archive is: what has just been observed, simulated or received can be asked without a disk. */
+/** Records in memory, with the interface of an archive: what was just observed, simulated or received can be queried without a disk. */
 import type { Listing, Selection } from "../archive/listing.ts";
 import type { ArchiveEntry } from "../archive/names.ts";
 import { FormatError } from "../base/errors.ts";
@@ -22,12 +22,12 @@ export class MemoryRecords implements RecordStore {
   readonly directory = "memory";
   readonly #held = new Map<string, Held>();
 
-  /** As the tap sealed it; encoded, so that what is asked later has gone through the record format. */
+  /** Adds a record as the tap sealed it; encoded, so that later reads go through the record format. */
   add(record: EpochRecord, options: EncodeOptions = {}): void {
     this.addBytes(record, encodeRecord(record, options));
   }
 
-  /** Bytes as they came, whatever they hold; `as` says what they are to be taken for. */
+  /** Adds bytes as received, whatever they contain; `as`: the head to list them under. */
   addBytes(as: RecordHead, bytes: Uint8Array): void {
     const name = identityText(recordIdentity(as));
     const { point, segment, estimator, role, epoch } = as;

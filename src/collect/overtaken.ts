@@ -1,21 +1,23 @@
 /**
- * Packets that overtook a delimiter, or were overtaken by it, where epochs are cut by packets: missing in one epoch at the receiver, too many in another. They were not lost.
+ * Packets that overtook a delimiter, or were overtaken by it, if epochs are cut by packets: missing in one epoch at the receiver, in excess in another. They
+ * were not lost.
  *
- * What is missing in an epoch may have gone over the cut behind it or the one before it. Those that come into an epoch and those that leave it hide each other in cells that they share (the slow
- * flows are the same at every cut), so what is missing in one epoch may appear several epochs later: it is carried along, as far as there may be so many between two cuts.
+ * A packet missing in an epoch may have crossed the next cut or the previous one. Packets that enter an epoch and those that leave it hide each other in shared
+ * cells (the slow flows are the same at every cut), so a packet missing in one epoch may appear several epochs later: it is carried along, up to the maximum
+ * number that may cross a cut.
  */
 export interface ApartEpoch {
-  /** Packets that are missing in cells, and that appeared there at the receiver only. */
+  /** Packets that are missing in cells, and those that appeared there at the receiver only. */
   lost: number;
   appeared: number;
-  /** So many may have gone over the cut before it, in either direction; not used of the first. */
+  /** Maximum number that crossed the cut before it, in either direction; not used for the first. */
   most: number;
 }
 
 interface Overtaken {
-  /** Of all that appeared, those that are missing in another epoch. */
+  /** Packets that appeared and are missing in another epoch. */
   total: number;
-  /** Of each epoch: how many of the packets that it misses appeared in others, likely and at most. */
+  /** Per epoch: how many of its missing packets appeared in others, likely and maximum. */
   ofEpoch: { likely: number; most: number }[];
 }
 
@@ -24,7 +26,7 @@ export function overtakenAlong(chain: readonly ApartEpoch[]): Overtaken {
   const reversed = (appeared: readonly number[]) =>
     chain.map((e, i) => ({ ...e, appeared: appeared[i] ?? 0, most: chain[i + 1]?.most ?? 0 })).reverse();
   const later = carried(chain);
-  // What is explained so is not explained again. What an epoch misses may be: as much may have gone over its other cut, hidden.
+  // Packets explained once are not explained again. Missing packets of an epoch may be: as many may have crossed its other cut, hidden.
   const earlier = carried(reversed(later.left)).found.reverse();
   const anyEarlier = carried(reversed(chain.map((e) => e.appeared))).found.reverse();
   return {
@@ -36,7 +38,10 @@ export function overtakenAlong(chain: readonly ApartEpoch[]): Overtaken {
   };
 }
 
-/** How many that each epoch misses appeared in a later one, the nearest first, and what appeared in each beyond. `most` is that of the cut before the epoch in this order. */
+/**
+ * Returns how many missing packets of each epoch appeared in a later one, the closest first, and the rest that appeared in each. `most` is that of the cut
+ * before the epoch in this order.
+ */
 function carried(chain: readonly ApartEpoch[]): { found: number[]; left: number[] } {
   const found = chain.map(() => 0);
   let underWay: { from: number; packets: number }[] = [];
@@ -58,7 +63,7 @@ function carried(chain: readonly ApartEpoch[]): { found: number[]; left: number[
   return { found, left };
 }
 
-/** No more than `most` of them, those of the nearest epochs. */
+/** Returns at most `most` of them, those of the closest epochs. */
 function newest(underWay: readonly { from: number; packets: number }[], most: number) {
   const out: { from: number; packets: number }[] = [];
   let left = most;

@@ -1,10 +1,11 @@
 /**
- * Pairing while records arrive, for one segment and estimator: each waits for its partner until the watermark passes, then is given up and named.
- * One that comes after that is late: named too, and not paired, since its epoch has been answered without it. A record that came before is not taken again.
+ * Pairs records while they arrive, for one segment and estimator: each waits for its partner until the watermark passes, then it is given up and reported. A
+ * record that comes later is late: reported, too, and not paired, because its epoch was answered without it. A repeated record is not taken again.
  *
- * Epochs cut by packets wait for their neighbours, which they may have to be merged with, but not for neighbours that cannot come: where both captures have ended they are estimated at once.
+ * Epochs cut by packets wait for their neighbours, with which they may have to be merged, but not for neighbours that cannot come: if both captures have ended
+ * they are estimated at once.
  *
- * State is bounded: by the watermark, and by `maxWaiting` where that does not move (one end is silent): the oldest are given up then.
+ * State is bounded by the watermark, and by `maxWaiting` if that does not move (one end is silent): then the oldest are given up.
  */
 import { identityText } from "../epoch/identity.ts";
 import type { RecordPair, Unpaired } from "./pair.ts";
@@ -13,20 +14,20 @@ import { choosePairs, type Span, spanOf } from "./tracks.ts";
 
 export interface ReadyPairs {
   pairs: RecordPair<RecordHandle>[];
-  /** Given up: the partner has not come in time. */
+  /** Given up: the partner did not come in time. */
   unpaired: Unpaired<RecordHandle>[];
-  /** Cover time that is answered already. */
+  /** Cover time that is already answered. */
   overlapping: RecordPair<RecordHandle>[];
 }
 
 export interface PairQueueOptions {
-  /** Whose records make an estimate. */
+  /** Whether both ends or only the receiver's records make an estimate. */
   ends: "both" | "receiver";
-  /** Records that may wait. */
+  /** Maximum number of waiting records. */
   maxWaiting: number;
 }
 
-/** Names of records that are done, kept to know repetitions by. */
+/** Names of finished records kept to recognise repetitions. */
 const MAX_REMEMBERED = 4096;
 
 export class PairQueue {
@@ -34,12 +35,12 @@ export class PairQueue {
   #senders: RecordHandle[] = [];
   #receivers: RecordHandle[] = [];
   #watermarkNs: bigint | null = null;
-  /** Time that is answered, as far as a record that is not late may still overlap it. */
+  /** Answered time, as far as a record that is not late may still overlap it. */
   #answered: Span[] = [];
   #longestNs = 0n;
-  /** Names of those waiting, and of the last that were done. */
+  /** Names of waiting records, and of the last ones finished. */
   readonly #names = new Set<string>();
-  /** Those whose other end was not there when it was last looked at, and nothing has come since. */
+  /** Those without their other end at the last check, if nothing has come since. */
   #alone: readonly RecordHandle[] = [];
 
   constructor(options: PairQueueOptions) {
@@ -54,12 +55,12 @@ export class PairQueue {
     return [...this.#senders, ...this.#receivers];
   }
 
-  /** Names (identity.ts) of those. */
+  /** Returns the names (identity.ts) of waiting records. */
   waitingNames(): string[] {
     return this.waitingRecords().map(identityText);
   }
 
-  /** Of these, those that wait for nothing but their other end: whatever else waits is estimated sooner or later. */
+  /** Returns the names of those that wait only for their other end: all others are estimated sooner or later. */
   aloneNames(): string[] {
     return this.#alone.map(identityText);
   }
@@ -77,8 +78,8 @@ export class PairQueue {
   }
 
   /**
-   * What is complete, and what is given up because its epoch ended at or before `watermarkNs`; null: everything, nothing more is to come. `complete`: a pair
-   * for which this is false waits for the watermark too (something else of its epoch is still to come).
+   * Returns what is complete, and what is given up because its epoch ended at or before `watermarkNs`; null: everything, because the input has ended.
+   * `complete`: a pair for which this is false waits for the watermark, too (something else of its epoch is still expected).
    */
   take(
     watermarkNs: bigint | null,
@@ -88,7 +89,7 @@ export class PairQueue {
     const past = ({ epoch }: RecordHandle) => givenUp === null || epoch.endNs <= givenUp;
     const chosen = choosePairs(this.#senders, this.#receivers, this.#options.ends, this.#answered);
     const ended = isUpToTheEnd(this.#senders) && isUpToTheEnd(this.#receivers);
-    // A delimited epoch may still be found to be part of a larger one while its neighbours are open.
+    // A delimited epoch may still turn out to be part of a larger one while its neighbours are open.
     const closed = (pair: RecordPair<RecordHandle>) => pair.senders[0]?.epoch.mode !== "delimited" || ended;
     const settled = (pair: RecordPair<RecordHandle>) =>
       (closed(pair) && complete(pair)) || both(pair).every(past);
@@ -116,7 +117,7 @@ export class PairQueue {
     const fromNs = watermarkNs === null ? null : watermarkNs - this.#longestNs;
     this.#answered = answered.filter((s) => fromNs === null || s.endNs > fromNs);
     if (this.#names.size <= this.waiting + MAX_REMEMBERED) return;
-    // Never one that waits: it would be taken twice.
+    // Never a waiting one: it would be taken twice.
     const waiting = new Set(this.waitingNames());
     for (const name of this.#names) {
       if (this.#names.size <= waiting.size + MAX_REMEMBERED / 2) break;
@@ -124,7 +125,7 @@ export class PairQueue {
     }
   }
 
-  /** The watermark, or later where more wait than may. */
+  /** The watermark, or later if more records wait than allowed. */
   #overfull(watermarkNs: bigint): bigint {
     const excess = this.waiting - this.#options.maxWaiting;
     if (excess <= 0) return watermarkNs;
@@ -136,7 +137,7 @@ export class PairQueue {
   }
 }
 
-/** Of those cut by packets none is missing in between, and the capture ended with the last. */
+/** Returns whether no record cut by packets is missing in between, and the capture ended with the last. */
 function isUpToTheEnd(records: readonly RecordHandle[]): boolean {
   const latestFirst = records
     .filter(({ epoch }) => epoch.mode === "delimited")

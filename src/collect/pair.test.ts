@@ -20,7 +20,7 @@ function aligned(point: string, n: number, seconds = 1, role: Pairable["role"] =
   return { file: `${point}${n}${role}`, role, epoch };
 }
 
-/** Epochs between delimiters; 0 at the ends is where observation began and ended. */
+/** Epochs between delimiters; 0 at the ends marks the start and end of observation. */
 function delimited(point: string, ids: readonly number[]): Named[] {
   const bounds = [0, ...ids, 0];
   return bounds.slice(1).map((endId, i) => ({
@@ -72,7 +72,7 @@ describe("pairing", () => {
       ["A1", "B1 B1.5"],
       ["A2 A2.5", "B2 B2.25"],
     ]);
-    // A part is missing: what is left does not cover the same time.
+    // A part is missing: the rest does not cover the same time.
     const gap = pairRecords([piece("A", 0, 0.25), piece("A", 0.5, 1)], [piece("B", 0, 1)]);
     expect(gap.pairs).toEqual([]);
     expect(gap.unpaired).toHaveLength(3);
@@ -126,7 +126,7 @@ describe("pairing", () => {
       ["1-2 2-3 3-0", "1-0"],
     ]);
     expect(unpaired).toEqual([]);
-    // The receiver's capture ended before the sender's last record began: what is missing there is not known.
+    // The receiver's capture ended before the sender's last record began: loss there is unknown.
     expect(pairRecords(delimited("A", [1, 2, 3]), delimited("B", [1])).pairs).toHaveLength(1);
   });
 
@@ -140,7 +140,7 @@ describe("pairing", () => {
     const { pairs, unpaired } = pairRecords(sent, whole(0, 3));
     expect(pairs.map((p) => [ids(p.senders), ids(p.receivers)])).toEqual([["0-1 1-2 2-0", "0-0"]]);
     expect(unpaired).toEqual([]);
-    // One that began later, ended earlier, or lacks a record in between does not hold the same packets.
+    // One that began later, ended earlier, or lacks a record in between does not contain the same packets.
     expect(pairRecords(sent, whole(1, 3)).pairs).toEqual([]);
     expect(pairRecords(sent, whole(0, 2)).pairs).toEqual([]);
     expect(pairRecords([sent[0]!, sent[2]!], whole(0, 3)).pairs).toEqual([]);
@@ -158,7 +158,7 @@ describe("pairing", () => {
     const { pairs, unpaired } = pairRecords(holed, delimited("B", [1, 2, 3, 4, 5]));
     expect(inner(pairs).map((p) => ids(p.senders))).toEqual(["1-2", "2-3", "4-5"]);
     expect(unpaired.filter((u) => u.missing === "sender").map((u) => ids([u.entry]))).toContain("3-4");
-    // Both neighbours of the hole are lost to the end that has them in one.
+    // Both neighbours of the gap are lost for the end that has them in one record.
     const merged = pairRecords(holed, delimited("B", [1, 2, 5]));
     expect(inner(merged.pairs).map((p) => ids(p.senders))).toEqual(["1-2"]);
   });
@@ -171,7 +171,7 @@ describe("pairing", () => {
         const [a, b] = [all.filter((_, i) => atA[i]), all.filter((_, i) => atB[i])];
         const common = a.filter((id) => b.includes(id));
         const { pairs } = pairRecords(delimited("A", a), delimited("B", b));
-        // The obvious rule: one pair between each two neighbours that both have.
+        // The obvious rule: one pair between each two adjacent delimiters that both have.
         const inner = pairs.filter(
           (p) => p.senders[0]!.epoch.startId !== 0n && p.senders.at(-1)!.epoch.endId !== 0n,
         );

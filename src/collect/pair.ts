@@ -1,20 +1,20 @@
 /**
- * Which records of two points belong together: the records of one epoch at the two ends of a segment.
+ * Pairs the records of two points: those of one epoch at the two ends of a segment.
  *
- * aligned:   equal cuts. Where an end has cut an epoch short (its sketch was full) and the other has not, its parts are to be merged.
- * control:   equal sequence numbers; void ones are paired too, so that the reason is reported.
- * delimited: between two delimiters that both ends have seen. Where an end has lost one, it has one epoch where the other has several: those are to be
- *            merged, so nothing is lost. Delimiters that overtook each other are left out (the longest common order counts).
+ * aligned:   equal cuts. If one end cut an epoch short (its sketch was full) and the other did not, its parts are to be merged.
+ * control:   equal sequence numbers; void ones are paired, too, so that the reason is reported.
+ * delimited: between two delimiters that both ends saw. If an end lost one, it has one epoch where the other has several: those are to be merged, so nothing
+ *            is lost. Delimiters that overtook each other are left out (the longest common order counts).
  *
- * Only identities are looked at; records are read when their pair is estimated.
+ * Only identities are used; records are read when their pair is estimated.
  */
 import { formatTime } from "../base/time.ts";
 import type { RecordIdentity } from "../epoch/identity.ts";
 
-/** What pairing looks at. */
+/** The fields used for pairing. */
 export type Pairable = Pick<RecordIdentity, "role" | "epoch">;
 
-/** Records of one epoch; several at an end are neighbours to be merged. */
+/** Records of one epoch; several at an end are adjacent ones to be merged. */
 export interface RecordPair<T extends Pairable> {
   senders: T[];
   receivers: T[];
@@ -23,7 +23,7 @@ export interface RecordPair<T extends Pairable> {
 /** A record without its partner. */
 export interface Unpaired<T extends Pairable> {
   entry: T;
-  /** The end that has nothing for this epoch. */
+  /** The end that has no record for this epoch. */
   missing: "sender" | "receiver";
   reason: string;
 }
@@ -33,7 +33,7 @@ export interface Pairing<T extends Pairable> {
   unpaired: Unpaired<T>[];
 }
 
-/** Of records of one estimator and segment: those that may be the sender's and the receiver's, in order of time. */
+/** Takes records of one estimator and segment that may be the sender's and the receiver's, in time order. */
 export function pairRecords<T extends Pairable>(senders: readonly T[], receivers: readonly T[]): Pairing<T> {
   const out: Pairing<T> = { pairs: [], unpaired: [] };
   const from = explicitFirst(
@@ -61,7 +61,7 @@ export function receiverOnly<T extends Pairable>(receivers: readonly T[]): Pairi
   return { pairs: own.map((entry) => ({ senders: [], receivers: [entry] })), unpaired: [] };
 }
 
-/** Where a tap of the very role was kept beside one for either, the former is meant. */
+/** If there are taps of the exact role and of no role, uses the former. */
 export function explicitFirst<T extends Pairable>(entries: T[], role: Pairable["role"]): T[] {
   const chosen = new Map<string, T>();
   for (const entry of entries) {
@@ -72,7 +72,7 @@ export function explicitFirst<T extends Pairable>(entries: T[], role: Pairable["
   return [...chosen.values()].sort(compare);
 }
 
-/** Records in order of time; runs of neighbours that cover the same time at both ends belong together. */
+/** Records in time order; runs of adjacent records that cover the same time at both ends belong together. */
 function pairAligned<T extends Pairable>(senders: T[], receivers: T[], out: Pairing<T>): void {
   const aloneSenders: T[] = [];
   const aloneReceivers: T[] = [];
@@ -107,7 +107,7 @@ function pairAligned<T extends Pairable>(senders: T[], receivers: T[], out: Pair
   }
 }
 
-/** How many records from i and from j on, without a gap, end at the same instant; 0 and 0 where none do. */
+/** Returns how many records from i and from j on, without a gap, end at the same time; 0 and 0 if none do. */
 function commonRun(
   senders: readonly Pairable[],
   i: number,
@@ -137,7 +137,7 @@ function pairEqual<T extends Pairable>(senders: T[], receivers: T[], out: Pairin
     else alone.push(sender);
     waiting.delete(name(sender));
   }
-  // A void epoch may lack its Start, and with it the time that both ends agree on: its number is left.
+  // A void epoch may lack its Start, and thereby the time that both ends agree on: match by its number.
   const left = [...waiting.values()];
   for (const sender of alone) {
     const at = left.findIndex((e) => e.epoch.startId === sender.epoch.startId);
@@ -151,7 +151,7 @@ function pairEqual<T extends Pairable>(senders: T[], receivers: T[], out: Pairin
 
 function whyAlone(entry: Pairable, others: readonly Pairable[]): string {
   const { startNs, endNs } = entry.epoch;
-  // In order of time: the first that ends later is the only one that can begin earlier.
+  // In time order: only the first one that ends later can begin earlier.
   let low = 0;
   for (let high = others.length; low < high; ) {
     const middle = (low + high) >>> 1;
@@ -164,7 +164,7 @@ function whyAlone(entry: Pairable, others: readonly Pairable[]): string {
   return `its epochs are cut elsewhere (${span}): observe both points with the same ‘epoch’`;
 }
 
-/** A delimiter as one end saw it: between which of its records, in which unbroken run of them. */
+/** A delimiter as seen by one end: between which of its records, in which unbroken run. */
 interface Boundary {
   id: bigint;
   /** Index of the record that begins here. */
@@ -178,7 +178,7 @@ function pairDelimited<T extends Pairable>(senders: T[], receivers: T[], out: Pa
   for (let k = 0; k + 1 < common.length; k++) {
     const [a, b] = [common[k], common[k + 1]];
     if (!a || !b) break;
-    // A record is missing in between: what is left does not hold the same packets at both ends.
+    // A record is missing in between: the rest does not contain the same packets at both ends.
     if (a[0].run !== b[0].run || a[1].run !== b[1].run) continue;
     const pair = {
       senders: senders.slice(a[0].next, b[0].next),
@@ -207,10 +207,10 @@ function pairDelimited<T extends Pairable>(senders: T[], receivers: T[], out: Pa
 }
 
 /**
- * What lies before the first common delimiter and behind the last: as good as the first and the last aligned epoch, and marked like them as cut by the capture. Where an end has
- * several records of it, delimiters were lost at the other, and they are merged; but only if both ends were observed all that time, which the common
- * delimiter shows: its times at the two ends differ by the delay, and so do the times at which the captures began or ended, but for less than the outermost record.
- * Where every delimiter was lost, the captures are one epoch if their outermost records overlap.
+ * Pairs the records before the first common delimiter and after the last: as good as the first and the last aligned epoch, and like them marked as cut by the
+ * capture. If an end has several records there, delimiters were lost at the other, and they are merged; but only if both ends were observed during that time,
+ * as the common delimiter shows: its times at the two ends differ by the delay, and so do the times at which the captures began or ended, to within the
+ * outermost record. If every delimiter was lost, the captures are one epoch if their outermost records overlap.
  */
 function openEnds<T extends Pairable>(
   senders: readonly T[],
@@ -236,13 +236,13 @@ function openEnds<T extends Pairable>(
   return pairs;
 }
 
-/** Records on one side of a delimiter that both ends have seen, up to where the captures began or ended: of the same time at both? */
+/** Returns whether the records on one side of a common delimiter, up to the start or end of the captures, cover the same time at both ends. */
 function isOpenPair({ senders, receivers }: RecordPair<Pairable>, side: "before" | "behind"): boolean {
   const [own, other] = [ends(senders), ends(receivers)];
   if (!own || !other) return false;
   if (senders.length === 1 && receivers.length === 1) return true;
   if (!unbroken(senders) || !unbroken(receivers)) return false;
-  /** From the common delimiter to where the outermost record begins (seen from it) and ends. */
+  /** Distances from the common delimiter to the near and the far end of the outermost record. */
   const reach = ([from, to]: [Pairable, Pairable]): [bigint, bigint] =>
     side === "behind"
       ? [to.epoch.startNs - from.epoch.startNs, to.epoch.endNs - from.epoch.startNs]
@@ -251,7 +251,7 @@ function isOpenPair({ senders, receivers }: RecordPair<Pairable>, side: "before"
   return a[0] < b[1] && b[0] < a[1];
 }
 
-/** The first and the last of them. */
+/** Returns the first and the last record. */
 function ends(records: readonly Pairable[]): [Pairable, Pairable] | null {
   const [first, last] = [records[0], records.at(-1)];
   return first && last ? [first, last] : null;
@@ -278,11 +278,11 @@ function boundaries(entries: readonly Pairable[]): Boundary[] {
     before = epoch.endId;
   }
   if (before !== null) list.push({ id: before, next: entries.length, run });
-  // 0 is where observation began or ended: not a packet.
+  // 0 marks the start or end of observation, not a packet.
   return list.filter((b) => b.id !== 0n);
 }
 
-/** Delimiters seen by both, in the longest order that both agree on (patience sorting). */
+/** Returns delimiters seen by both, in the longest order that both agree on (patience sorting). */
 function commonBoundaries(a: readonly Boundary[], b: readonly Boundary[]): [Boundary, Boundary][] {
   const places = new Map<bigint, number[]>();
   for (const [j, { id }] of b.entries()) {
@@ -313,7 +313,7 @@ function commonBoundaries(a: readonly Boundary[], b: readonly Boundary[]): [Boun
   return out.reverse();
 }
 
-/** By start; what is not there comes last. */
+/** By start; missing ones come last. */
 function compare(a: Pairable | undefined, b: Pairable | undefined): number {
   if (!a || !b) return a ? -1 : b ? 1 : 0;
   const [x, y] = [a.epoch.startNs, b.epoch.startNs];

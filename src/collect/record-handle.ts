@@ -1,27 +1,27 @@
-/** A record that has arrived: what it is of is known from its head; the payload is read when its pair is estimated, and let go afterwards. */
+/** A record that has arrived: its identity is known from its head; the payload is read when its pair is estimated, and released afterwards. */
 import type { ArchiveEntry } from "../archive/names.ts";
 import { type RecordIdentity, recordIdentity } from "../epoch/identity.ts";
 import type { EpochRecord, RecordHead } from "../epoch/record.ts";
 import type { RecordStore } from "./record-store.ts";
 
 export interface RecordHandle extends RecordIdentity {
-  /** Packets in its sketch, and how they were keyed. */
+  /** Number of packets in its sketch, and how they were keyed. */
   readonly packets: number;
   readonly key: string;
-  /** As stored or sent. */
+  /** Size as stored or sent. */
   readonly bytes: number;
-  /** Where it lies, for messages; null where that is nowhere in particular. */
+  /** Where it is stored, for messages; null if nowhere. */
   readonly source: string | null;
-  /** FormatError where it is damaged or gone. */
+  /** Throws a FormatError if it is damaged or gone. */
   read(): EpochRecord;
 }
 
-/** A record that lies in a store. FormatError where its head is damaged. */
+/** Handle of a stored record. Throws a FormatError if its head is damaged. */
 export function storedRecord(store: RecordStore, entry: ArchiveEntry): RecordHandle {
   return handleOf(store.readHead(entry).head, store.sizeOf(entry), entry.file, () => store.readRecord(entry));
 }
 
-/** A record at hand. `bytes`: what it took on its way. */
+/** Handle of a record in memory. `bytes`: its size in transit. */
 export function receivedRecord(record: EpochRecord, bytes = record.payload.length): RecordHandle {
   return handleOf(record, bytes, null, () => record);
 }

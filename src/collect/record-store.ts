@@ -1,16 +1,16 @@
-/** Where a question finds its records: an archive (archive/archive.ts), or anything that lists and reads them. */
+/** Where a query finds its records: an archive (archive/archive.ts), or anything that lists and reads them. */
 import type { Listing, Selection } from "../archive/listing.ts";
 import type { ArchiveEntry } from "../archive/names.ts";
 import type { EpochRecord, RecordHead } from "../epoch/record.ts";
 
 export interface RecordStore {
-  /** What messages call it. */
+  /** Its name in messages. */
   readonly directory: string;
   points(): string[];
   list(selection?: Selection): Listing;
-  /** FormatError where it is damaged or gone; likewise for the whole record. */
+  /** Throws a FormatError if it is damaged or gone; so does readRecord. */
   readHead(entry: ArchiveEntry): { head: RecordHead };
   readRecord(entry: ArchiveEntry): EpochRecord;
-  /** Bytes as stored. */
+  /** Size as stored. */
   sizeOf(entry: ArchiveEntry): number;
 }

@@ -1,6 +1,6 @@
 /**
- * Flow records (NetFlow, IPFIX) as the list of flows that decoders want: keyed and hashed as the points keyed their packets, records of one flow added up,
- * and a record that reaches over an epoch's edge counted by the part of its time that lies within.
+ * Flow records (NetFlow, IPFIX) as the list of flows that decoders need: keyed and hashed like the points' packets. Records of one flow are added up, and a
+ * record that extends over an epoch's edge counts with the share of its time within.
  */
 import type { Kernels } from "../base/kernels.ts";
 import type { FlowKeySpec } from "../capture/flow/flow-key.ts";
@@ -28,7 +28,7 @@ export class RecordedFlows {
     }
   }
 
-  /** Flows with packets in [startNs, endNs), ns since 1970; without an epoch, all. */
+  /** Returns flows with packets in [startNs, endNs), ns since 1970; without an epoch, all. */
   of(epoch: { startNs: number; endNs: number } | null): KnownFlows {
     const hash: number[] = [];
     const packets: number[] = [];
@@ -56,7 +56,7 @@ export class RecordedFlows {
       packets: Float64Array.from(packets),
       bytes: Float64Array.from(bytes),
       keyWords,
-      // Exporters sample, age and drop: whether all flows are there shows when their packets are added up.
+      // Exporters sample, expire and drop records: whether all flows are listed shows when their packets are added up.
       complete: false,
     };
   }

@@ -2,7 +2,7 @@ import { describe, expect, it } from "vitest";
 import { Random } from "../base/random.ts";
 import { risesOf, type ShownLevel } from "./rising-levels.ts";
 
-/** Values of a level with deviations of 5, normal by the sum of twelve. */
+/** Values of a level with deviations of 5, approximately normal (sum of twelve). */
 function shown(levels: readonly number[], seed: number): ShownLevel[] {
   const random = new Random(seed);
   return levels.map((level) => {
@@ -17,7 +17,7 @@ const sum = (list: readonly number[]) => list.reduce((a, b) => a + b, 0);
 describe("rises of a level that never falls", () => {
   it("are none where only chance moves the values: 200 series of 100", () => {
     const flat = new Array<number>(100).fill(7);
-    // At 4 deviations less than one series in a thousand shows one by chance: more than two of 200 are a chance of 0.001.
+    // At 4 deviations fewer than one series in a thousand shows a rise by chance: more than two of 200 have probability 0.001.
     const rising = Array.from({ length: 200 }, (_, seed) => sum(risesOf(shown(flat, 900 + seed), 4)) > 0);
     expect(rising.filter(Boolean).length).toBeLessThanOrEqual(2);
   });

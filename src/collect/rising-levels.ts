@@ -1,22 +1,23 @@
 /**
  * Rises of a level that never falls, from values that each show it with a deviation of their own.
  *
- * The best level that does not fall is the isotonic regression (pool adjacent violators): blocks of equal level, each the weighted mean of its values. Chance alone raises some of them, above all at
- * the ends, so neighbours are joined, the least different first, until each rise is more than so many of its deviations. A level that rises slowly and steadily ends as a staircase with steps
- * just large enough to be seen: each step is shared by the values around it as the blocks before joining rise.
+ * The best level that does not fall is the isotonic regression (pool adjacent violators): blocks of equal level, each the weighted mean of its values. Chance
+ * alone raises some of them, especially at the ends, so adjacent blocks are merged, the least different first, until each rise exceeds a number of its
+ * deviations. A level that rises slowly and steadily ends as a staircase with steps just large enough to be seen: each step is distributed over the values
+ * around it as the blocks rose before merging.
  */
 export interface ShownLevel {
   level: number;
   deviation: number;
 }
 
-/** Values that are supposed beside those given, when deviations are judged by how far the values scatter. */
+/** Number of assumed values added to the given ones when deviations are judged by the scatter of the values. */
 const SUPPOSED = 8;
 
-/** Between shares as they are (1), which lend a part of one large step to each small one beside it, and one step for all. */
+/** A compromise: 1 distributes part of a large step to each small one next to it; larger values concentrate a step in one place. */
 const SHARPNESS = 1.5;
 
-/** Blocks that are joined at a time. */
+/** Number of blocks merged per part. */
 const PART = 128;
 
 interface Block {
@@ -26,7 +27,7 @@ interface Block {
   level: number;
 }
 
-/** Rises from each value to the next: one less than values. None is negative. */
+/** Returns the rise from each value to the next: one fewer than values. None is negative. */
 export function risesOf(values: readonly ShownLevel[], deviations: number): number[] {
   const blocks = pooled(values);
   const scale = Math.max(1, scatterOf(values, joinedBlocks(blocks, deviations)));
@@ -38,7 +39,10 @@ export function risesOf(values: readonly ShownLevel[], deviations: number): numb
   return rises;
 }
 
-/** The rise from one block to the next, shared between their middles by the rises before joining: a power of them, which favours one that stands out. */
+/**
+ * Distributes the rise from one block to the next over the values between their middles, in proportion to a power of the rises before merging, which favours
+ * one that stands out.
+ */
 function spread(raw: Float64Array, a: Block, b: Block, rises: number[]): void {
   const [from, to] = [(a.start + a.end - 1) >> 1, (b.start + b.end) >> 1];
   let sum = 0;
@@ -46,7 +50,7 @@ function spread(raw: Float64Array, a: Block, b: Block, rises: number[]): void {
   for (let i = from; i < to; i++) rises[i]! += ((b.level - a.level) * raw[i]! ** SHARPNESS) / sum;
 }
 
-/** How far the values are from their blocks, in their deviations: root mean square, with some values that are as far as their deviations say. */
+/** How far the values are from their blocks, in their deviations: root mean square, including assumed values at exactly one deviation. */
 function scatterOf(values: readonly ShownLevel[], blocks: readonly Block[]): number {
   let sum = SUPPOSED;
   for (const { start, end, level } of blocks)
@@ -54,7 +58,7 @@ function scatterOf(values: readonly ShownLevel[], blocks: readonly Block[]): num
   return Math.sqrt(sum / (SUPPOSED + values.length - blocks.length));
 }
 
-/** `end` is behind the last value. */
+/** `end` is after the last value. */
 function pooled(values: readonly ShownLevel[]): Block[] {
   const blocks: Block[] = [];
   for (const [start, { level, deviation }] of values.entries()) {
@@ -73,7 +77,7 @@ function together(a: Block, b: Block): Block {
   return { start: a.start, end: b.end, weight, level: (a.level * a.weight + b.level * b.weight) / weight };
 }
 
-/** Until every rise is large enough: within parts of the list, whose borders move from pass to pass, because each join looks at all of its part. */
+/** Merges until every rise is large enough: within parts of the list, whose borders move from pass to pass, because each merge scans its whole part. */
 function joinedBlocks(blocks: readonly Block[], deviations: number): Block[] {
   let left = [...blocks];
   for (let [pass, unchanged] = [0, 0]; unchanged < 2; pass++) {

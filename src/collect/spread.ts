@@ -1,25 +1,25 @@
 /**
- * The variance of delays over many epochs (and over the flows of a group) from those of each: what is within them and what is between their means.
+ * The variance of delays over many epochs (and over the flows of a group) from those of each: the variance within them plus that between their means.
  *
  *   sigma^2 = sum w (sigma_e^2 + (mu_e - mu)^2) / W
  *
- * Both parts have errors, which add by squares: those of sigma_e^2 as the intervals of the deviations say, and those of the means, 2 w (mu_e - mu) h_e for a mean that is off by
- * h_e. Of flows with a packet or two in each epoch the means are all there is. Means that are off also lie further apart than they should, by sum w h_e^2 (1 - w / W) at most:
- * that counts to both sides.
+ * Both parts have errors, which add by squares: those of sigma_e^2 from the intervals of the deviations, and those of the means, 2 w (mu_e - mu) h_e for a mean
+ * that is off by h_e. For flows with one or two packets per epoch the means are all there is. Errors of the means also move them apart, by at most sum w h_e^2
+ * (1 - w / W): that counts to both sides.
  *
- * Where delays are known within bounds (Interval.bound), the deviation of all is off by no more than the root mean square of what they are off by, whatever the epochs and flows that they are
- * of: the triangle inequality of the L2 norm.
+ * If delays are known within bounds (Interval.bound), the error of the total deviation is at most the root mean square of their errors, whatever epochs and
+ * flows they belong to: the triangle inequality of the L2 norm.
  */
 import { Moments } from "../base/math/moments.ts";
 import type { Interval } from "../estimators/estimator.ts";
 
-/** Half widths to the two sides. */
+/** Half widths of the two sides. */
 export interface Side {
   low: number;
   high: number;
 }
 
-/** As plain numbers. Errors are half widths of the weighted sum of variances; `meansWeight` and the rest are of the means' errors. */
+/** As plain numbers. Errors are half widths of the weighted sum of variances; `meansWeight` and the rest describe the errors of the means. */
 export interface SpreadState {
   spreadWeight: number;
   spreadMeanNs: number;
@@ -30,16 +30,16 @@ export interface SpreadState {
   meansNs: number;
   meansM2: number;
   meansCurve: number;
-  /** Weighted sum of the squares that bounded delays are off by. */
+  /** Weighted sum of the squared errors of bounded delays. */
   spreadBound: number;
 }
 
 export class Spread {
-  /** m2 holds what is within contributions and between them. */
+  /** m2 contains the variance within contributions and between them. */
   readonly #moments = new Moments();
   /** Squares of the half widths of w sigma_e^2. */
   #within: Side = { low: 0, high: 0 };
-  /** Means, weighed by (w h)^2, and the sum of w h^2. */
+  /** Means, weighted by (w h)^2, and the sum of w h^2. */
   readonly #means = new Moments();
   #curve = 0;
   #bound = 0;
@@ -86,7 +86,7 @@ export class Spread {
     return { low: side(this.#within.low), high: side(this.#within.high) };
   }
 
-  /** What the deviation is off by at most, beside its error. */
+  /** Maximum error of the deviation in addition to `error`. */
   get boundNs(): number {
     return Math.sqrt(this.#bound / this.weight);
   }
@@ -114,7 +114,7 @@ export class Spread {
   }
 }
 
-/** Weights stand for counts: Chan's formulas hold for both, and lose nothing to a large common mean (a clock's offset). */
+/** Uses weights as counts: Chan's formulas hold for both, and keep precision with a large common mean (a clock offset). */
 export function weighted(weight: number, mean: number, m2: number): Moments {
   return Moments.of({ count: weight, mean, m2, min: mean, max: mean });
 }

@@ -36,7 +36,7 @@ describe("choosing one set of epochs", () => {
     const own = () => [...range(20).map((i) => epoch(i, 1)), ...range(2).map((i) => epoch(10 * i, 10))];
     const chosen = choosePairs(own(), own(), "both");
     expect(total(chosen)).toBe(200);
-    // Equal in packets: the finer cut tells more.
+    // Equal in packets: the finer cut is more informative.
     expect(chosen.pairs).toHaveLength(20);
     expect(chosen.overlapping).toHaveLength(2);
     expect(chosen.unpaired).toEqual([]);

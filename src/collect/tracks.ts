@@ -1,10 +1,10 @@
 /**
- * One set of epochs out of records that may overlap. A directory may hold the same packets twice: cut by two lengths, by time and by packets, with
- * two seeds. Counting both would count packets twice.
+ * Selects one set of epochs from records that may overlap. A directory may contain the same packets twice: cut by two lengths, by time and by packets, with two
+ * seeds. Using both would count packets twice.
  *
- * Records of one tap are split into tracks that do not overlap in time; tracks of equal settings are paired with each other; of pairs that overlap, those of the
- * track with the most packets count. Pairs of other settings that cover other time are used as well: every epoch stands for itself, so what is combined
- * over epochs does not care. What is not used is given back, to be named.
+ * Records of one tap are split into tracks that do not overlap in time; tracks of equal settings are paired with each other; of overlapping pairs, those of the
+ * track with the most packets count. Pairs of other settings that cover other time are used as well: every epoch is independent, so combining over epochs does
+ * not require equal settings. Unused records are returned, to be reported.
  */
 import type { RecordIdentity } from "../epoch/identity.ts";
 import {
@@ -19,7 +19,7 @@ import {
 export type Tracked = Pairable & Pick<RecordIdentity, "fingerprint" | "seed"> & { readonly packets: number };
 
 export interface ChosenPairs<T extends Tracked> extends Pairing<T> {
-  /** Cover time that is answered already by pairs of another cut or other settings. */
+  /** Pairs of another cut or other settings that cover time already answered. */
   overlapping: RecordPair<T>[];
 }
 
@@ -28,10 +28,10 @@ export interface Span {
   endNs: bigint;
 }
 
-/** Cuts of one tap at a time that are kept separate; records of further ones are set aside. */
+/** Maximum number of simultaneous cuts of one tap that are kept separate; records of further ones are set aside. */
 const MAX_TRACKS = 8;
 
-/** Pairs that overlap neither each other nor `answered`, in order of time. `ends`: both, or the receiver alone knows the delays. */
+/** Returns pairs that overlap neither each other nor `answered`, in time order. `ends`: both, or the receiver alone knows the delays. */
 export function choosePairs<T extends Tracked>(
   senders: readonly T[],
   receivers: readonly T[],
@@ -56,7 +56,7 @@ export function choosePairs<T extends Tracked>(
     taken.sort(byStart);
   }
   out.pairs.sort((a, b) => byStart(spanOf(a), spanOf(b)));
-  // A record of a cut that only one end has is not missing where the time is answered by another cut.
+  // A record of a cut that only one end has is not missing if the time is answered by another cut.
   const used = { sender: spansOf(out.pairs, "senders"), receiver: spansOf(out.pairs, "receivers") };
   for (const one of unpaired) {
     const own = one.missing === "receiver" ? "sender" : "receiver";
@@ -66,7 +66,7 @@ export function choosePairs<T extends Tracked>(
       );
     else out.unpaired.push(one);
   }
-  // What none of this has used: a tap of either role beside one of the very role, or more settings at once than are kept separate.
+  // The remaining unused records: a tap of no role next to one of the exact role, or more simultaneous settings than are kept separate.
   const listed = new Set([...out.pairs, ...out.overlapping].flatMap((p) => [...p.senders, ...p.receivers]));
   for (const { entry } of out.unpaired) listed.add(entry);
   for (const record of receivers)
@@ -77,7 +77,7 @@ export function choosePairs<T extends Tracked>(
   return out;
 }
 
-/** When a pair is of: the receiver's epochs, where there are any. */
+/** The time of a pair: that of the receiver's epochs, if there are any. */
 export function spanOf({ senders, receivers }: RecordPair<Pairable>): Span {
   const own = receivers.length > 0 ? receivers : senders;
   const [first, last] = [own[0], own.at(-1)];
@@ -91,8 +91,8 @@ export interface DelayLimits {
 }
 
 /**
- * What the delays of an epoch must lie within, in the clocks of the points: its packets were sent within [s0, s1] and received within [r0, r1], so every delay
- * lies within [r0 - s1, r1 - s0]. Aligned epochs: plus and minus the length, also where one end has no record. Holds for the packets that both ends count in the epoch.
+ * Bounds of the delays of an epoch, by the points' clocks: its packets were sent within [s0, s1] and received within [r0, r1], so every delay is within [r0 -
+ * s1, r1 - s0]. Aligned epochs: plus and minus the length, even if one end has no record. Valid for the packets that both ends count in the epoch.
  */
 export function limitsOf({ senders, receivers }: RecordPair<Pairable>): DelayLimits | null {
   const aligned = [...senders, ...receivers].every((r) => r.epoch.mode === "aligned");
@@ -108,7 +108,7 @@ export function limitsOf({ senders, receivers }: RecordPair<Pairable>): DelayLim
   };
 }
 
-/** The same where the ends' own bounds cannot be relied on (a void epoch has lost one): all of it happened in the time that the two cover together. */
+/** The same if the ends' own bounds are unreliable (a void epoch has lost one): everything happened in the time that the two cover together. */
 export function looseLimits({ senders, receivers }: RecordPair<Pairable>): DelayLimits | null {
   const [first, ...rest] = [...senders, ...receivers].map((r) => r.epoch);
   if (!first) return null;
@@ -147,13 +147,13 @@ function pairBoth<T extends Tracked>(senders: readonly T[], receivers: readonly 
         (missing === "receiver" ? alone.senders : alone.receivers).push(entry);
     }
   }
-  // Ends that differ in their settings: read together they are refused, with what they differ in.
+  // Ends with different settings: when read together they are refused, with the difference as reason.
   const misfits = pairRecords(alone.senders.sort(byEpoch), alone.receivers.sort(byEpoch));
   if (misfits.pairs.length > 0) sets.push(misfits.pairs);
   return { sets, unpaired: misfits.unpaired };
 }
 
-/** Tracks of either end with the partner that fits best; what is left has none. */
+/** Pairs the tracks of either end with the best matching partner; the rest has none. */
 function matchTracks<T extends Tracked>(from: T[][], to: T[][]): Pairing<T>[] {
   const tried = from.flatMap((senders, i) =>
     to.map((receivers, j) => ({ i, j, pairing: pairRecords(senders, receivers) })),
@@ -172,7 +172,7 @@ function matchTracks<T extends Tracked>(from: T[][], to: T[][]): Pairing<T>[] {
   return out;
 }
 
-/** Records that follow each other, by mode and settings; of those that may be this end. */
+/** Groups consecutive records by mode and settings, of those that may be this end. */
 function tracksOf<T extends Tracked>(records: readonly T[], end: "sender" | "receiver"): Map<string, T[][]> {
   const bySettings = new Map<string, T[]>();
   for (const record of records) {
@@ -195,7 +195,7 @@ function splitTracks<T extends Tracked>(records: T[]): T[][] {
   return tracks;
 }
 
-/** The track that the record continues: next to its last one, and as long as that. */
+/** Returns the track that the record continues: adjacent to its last one, and of the same length. */
 function bestTrack<T extends Tracked>(tracks: readonly T[][], { epoch }: T): T[] | null {
   let best: T[] | null = null;
   let most = -1;
@@ -217,7 +217,7 @@ function spansOf(pairs: readonly RecordPair<Pairable>[], end: "senders" | "recei
   return pairs.flatMap((p) => p[end].map((r) => r.epoch)).sort(byStart);
 }
 
-/** `spans` sorted by start, and not overlapping each other. */
+/** `spans` must be sorted by start, and not overlap each other. */
 function overlaps(spans: readonly Span[], { startNs, endNs }: Span): boolean {
   let low = 0;
   for (let high = spans.length; low < high; ) {

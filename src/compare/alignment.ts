@@ -1,7 +1,7 @@
 /**
- * How far two captures' clocks are apart when that is more than the matching window: from packets with equal digests anywhere in both captures. The
- * smallest digests of each are the sample, so that both keep the same packets without knowing of each other; clock/alignment.ts finds the offset
- * that they agree on.
+ * Finds the clock offset of two captures if it exceeds the matching window: from packets with equal digests anywhere in both captures. The packets with the
+ * smallest digests of each capture are the sample, so both captures sample the same packets independently; clock/alignment.ts finds the offset that they agree
+ * on.
  */
 import type { Kernels } from "../base/kernels.ts";
 import { type CaptureOptions, CaptureReader } from "../capture/reader.ts";
@@ -14,16 +14,16 @@ import {
 } from "../clock/alignment.ts";
 
 const SAMPLE = 32_768;
-/** Packets of one digest that are looked at where hardly any is distinct. */
+/** Maximum number of packets per digest considered if hardly any packet is distinct. */
 const MAX_EQUALS = 8;
 
 export interface SampledAlignment extends Alignment {
-  /** Packets that are there once in either capture, and those of them that lie within the window as it is. */
+  /** Packets that occur once in each capture, and how many of their pairs are within the window without alignment. */
   distinct: number;
   within: number;
 }
 
-/** Of AFTER's clock against BEFORE's, with the delay on the way; null where no offset stands out. */
+/** Returns AFTER's clock minus BEFORE's, including the delay; null if no offset stands out. */
 export async function sampleAlignment(
   kernels: Kernels,
   files: { before: string; after: string },
@@ -33,7 +33,7 @@ export async function sampleAlignment(
 ): Promise<SampledAlignment | null> {
   const before = await sampleOf(kernels, files.before, capture, originNs);
   const after = await sampleOf(kernels, files.after, capture, originNs);
-  // Distinct packets first: equal ones have as many partners as there are of them, most of them wrong.
+  // Distinct packets first: every equal packet has several partners, most of them wrong.
   const pairs = pairsOf(before, after, 1);
   const few = pairs.length < MIN_PAIRS;
   const equals = few ? pairsOf(before, after, MAX_EQUALS) : [];
@@ -46,7 +46,7 @@ export async function sampleAlignment(
   return found && { ...found, distinct: pairs.length, within };
 }
 
-/** Times of each digest of the sample. */
+/** Times of each sampled digest. */
 type Sample = Map<string, number[]>;
 
 async function sampleOf(
@@ -79,7 +79,7 @@ async function sampleOf(
   return kept;
 }
 
-/** Packets with equal digests, of which there are up to `most` in either capture. */
+/** Returns the pairs of packets with equal digests that occur at most `most` times in each capture. */
 function pairsOf(before: Sample, after: Sample, most: number): AlignmentPair[] {
   const pairs: AlignmentPair[] = [];
   for (const [name, arrivals] of after) {

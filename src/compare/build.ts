@@ -1,4 +1,4 @@
-/** From the matcher's records to the report: puts together what the files beside it make. */
+/** Builds the report from the matcher's records, with the other files of this folder. */
 import { VERSION } from "../base/version.ts";
 import type { FlowKeySpec } from "../capture/flow/flow-key.ts";
 import type { CaptureStatistics } from "../capture/reader.ts";
@@ -25,7 +25,7 @@ export interface BuildInput {
   directions: Directions;
   verdict: ClockVerdict;
   mode: CorrectionMode;
-  /** What the report's flows are, and what packets were counted by. */
+  /** The key of the report's flows, and the key by which packets were counted. */
   key: FlowKeySpec;
   flowKey: FlowKeySpec;
   notes: string[];
@@ -35,7 +35,7 @@ export interface BuildInput {
   epochNs: number;
 }
 
-/** Everything but the flows is settled at once; those are made for each choice. Valid until the matcher is freed. */
+/** Computes everything except the flows at once; flows are made for each choice. Valid until the matcher is freed. */
 export function buildReport(input: BuildInput): {
   view: (flows: FlowChoice) => ReportView;
   packets: PacketTable | null;
@@ -82,7 +82,7 @@ export function buildReport(input: BuildInput): {
     ...nat,
     flows: rows(forward, choice),
     reverseFlows: rows(reverse, choice),
-    // For those who draw, or print everything: made when they ask.
+    // Only drawings and full listings need these: computed on access.
     get intervals() {
       return intervals().reports;
     },
@@ -111,7 +111,7 @@ export function buildReport(input: BuildInput): {
   return { view, packets };
 }
 
-/** What the numbers are worth. */
+/** Judges the results: clocks, direction, notes. */
 function judgements(
   { result, windowNs, directions, verdict, mode, notes }: BuildInput,
   total: TotalResult,
@@ -132,7 +132,7 @@ function judgements(
     },
     direction: judgeDirection(total, segment, verdict, {
       ...directions,
-      // Replies that were seen at one point only show nothing.
+      // Replies seen at one point only show nothing.
       twoWay: reverse !== null && reverse.matched > 0,
     }),
     notes: [
@@ -142,7 +142,7 @@ function judgements(
   };
 }
 
-/** The clock relation piece by piece, with what is removed of each; empty where no clock may have been set. */
+/** Lists the pieces of the clock relation with what is removed from each; empty if no clock may have been set. */
 function piecesReport(applied: Correction, verdict: ClockVerdict) {
   return verdict.pieces.map(({ fromNs, toNs, offset }, i) => {
     const removed = applied.pieces[i];
@@ -162,7 +162,7 @@ function piecesReport(applied: Correction, verdict: ClockVerdict) {
   });
 }
 
-/** The same of a clock that wanders, slice by slice. */
+/** The same for a wandering clock, slice by slice. */
 function pathReport(applied: Correction, { timeNs, aheadNs, bounds }: ClockPath) {
   const follows = applied.pieces.length > 0;
   return aheadNs.map((estimateNs, i) => {
@@ -180,7 +180,7 @@ function pathReport(applied: Correction, { timeNs, aheadNs, bounds }: ClockPath)
   });
 }
 
-/** What the capturing sides say they dropped: at the far end it looks like loss, at the near end like packets that appear. */
+/** Packets that the capturing hosts report as dropped: at the far end a drop looks like loss, at the near end like a packet that appears. */
 function captureLoss(near: CaptureStatistics, far: CaptureStatistics): SegmentReport["captureLoss"] {
   return near.dropped === null && far.dropped === null ? null : { before: near.dropped, after: far.dropped };
 }

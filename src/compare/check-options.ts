@@ -1,4 +1,4 @@
-/** What is wrong with a comparison's options: what would otherwise run for ever, or give numbers that mean nothing. */
+/** Checks the options of a comparison: refuses those that would run for ever, or give meaningless numbers. */
 import { checkChoice, checkCount, checkNs, checkText } from "../base/checks.ts";
 import { invalidValue } from "../base/errors.ts";
 import { CORRECTION_MODES } from "../clock/correction.ts";

@@ -1,15 +1,15 @@
-/** A clock that was set during the capture by more than the window: packets of one part have no partner, and agree on how far the clocks are apart. */
+/** Detects a clock that was set during the capture by more than the window: the packets of one part have no partner, and agree on a different clock offset. */
 import { formatDuration } from "../base/time.ts";
 import type { Alignment } from "../clock/alignment.ts";
 import type { PassResult } from "./pass.ts";
 
-/** Below this share of packets without a partner, in the capture with fewer, it is not looked for. */
+/** The search runs only if at least this share of the smaller capture's packets have no partner. */
 const SOME_UNMATCHED = 0.005;
-/** So many packets must agree on it, and this share of those without a partner. */
+/** Minimum number of packets that must agree on the offset, and their minimum share of the packets without a partner. */
 const MIN_AGREEING = 16;
 const MOST_AGREEING = 0.5;
 
-/** A sentence with what to do; null where no clock was set by so much. `sample` searches both captures for equal packets. */
+/** Returns a sentence with what to do; null if no clock was set by that much. `sample` searches both captures for equal packets. */
 export async function stepBeyondWindow(
   { before, after, rereadable, plan }: PassResult,
   matched: number,

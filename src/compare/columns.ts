@@ -1,4 +1,4 @@
-/** What a flow or a segment can be sorted and judged by: one list for tables, conditions and metrics. */
+/** Measures by which a flow or a segment can be sorted and judged: one list for tables, conditions and metrics. */
 import type { FlowReport, Latency, SegmentReport } from "./report.ts";
 
 export type MeasuredRow = Pick<
@@ -8,7 +8,7 @@ export type MeasuredRow = Pick<
 
 export interface Measure {
   unit: "ns" | "share" | "count";
-  /** Null where there is no answer. */
+  /** Null if there is no answer. */
   value: (row: MeasuredRow) => number | null;
 }
 

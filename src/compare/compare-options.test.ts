@@ -1,4 +1,4 @@
-/** Options of a comparison that no comparison could have: refused with fields, before anything is read. */
+/** Options that no comparison could have: refused with fields, before anything is read. */
 import { expect, test } from "vitest";
 import { UsageError } from "../base/errors.ts";
 import { type CompareOptions, compareCaptures } from "./compare.ts";

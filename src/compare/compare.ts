@@ -53,13 +53,13 @@ export interface CompareOptions {
   key?: string;
   filter?: string | undefined;
   inner?: boolean;
-  /** Identity without addresses and ports: they are translated on the way (NAT). */
+  /** Match without addresses and ports, because NAT changes them on the way. */
   nat?: boolean;
   cover?: number;
   seed?: bigint;
   /** Keep the outcome of every packet, for `Comparison.packets`: 32 bytes per packet. */
   everyPacket?: boolean;
-  /** Flow rows in the report: all, or the first by packets. */
+  /** Flow rows in the report: all, or the top ones by a measure. */
   flows?: FlowChoice;
   onProgress?: PassOptions["onProgress"];
   /** Read and decode in a second thread (default: if the captures are large enough). The report is the same. */
@@ -87,25 +87,25 @@ const ONLY_THERE =
 export interface Comparison {
   /** The report; its flows are computed while they are iterated. */
   view(flows: FlowChoice): ReportView;
-  /** How the captures were read in the end. */
+  /** How the captures were read in the last pass. */
   readonly reading: Reading;
-  /** Every packet, where `everyPacket` asked for them. */
+  /** Every packet, if `everyPacket` was set. */
   packets: ComparedPackets | null;
   /** Frees the records: views must not be used afterwards. */
   free(): void;
 }
 
-/** What another reading of the captures needs to see the same packets as the comparison. */
+/** What is needed to read the captures again and see the same packets as the comparison. */
 export interface Reading {
   kernels: Kernels;
   plan: PassPlan;
   matcher: ExactMatcher;
-  /** What packets were counted by. */
+  /** The key by which packets were counted. */
   flowKey: FlowKeySpec;
   twoWay: boolean;
   /** ns since 1970 of time 0 of the plan's clock correction. */
   originNs: bigint;
-  /** AFTER's clock minus BEFORE's as far as it is left in the delays and is more than any delay: 0 mostly. */
+  /** AFTER's clock minus BEFORE's as far as it remains in the delays, if it exceeds any delay; usually 0. */
   commonNs: number;
 }
 
@@ -113,7 +113,7 @@ export async function compareCaptures(options: CompareOptions): Promise<CompareR
   return reportOf(await openComparison(options), options);
 }
 
-/** Several pairs, one after the other: one thread reads them all. */
+/** Compares several pairs one after the other; one thread reads them all. */
 export async function compareInTurn(pairs: readonly CompareOptions[]): Promise<CompareReport[]> {
   const thread = pairs.some(isParallel) ? FeedThread.start() : null;
   try {
@@ -136,15 +136,15 @@ function reportOf(comparison: Comparison, { flows = "all" }: CompareOptions): Co
   }
 }
 
-/** A view with its flows as lists: a report that stands on its own. */
+/** Returns a view with its flows as lists: a report that no longer needs the records. */
 export function wholeReport(view: ReportView): CompareReport {
   return { ...view, flows: [...view.flows], reverseFlows: [...view.reverseFlows] };
 }
 
-/** For answers of any length: flows one by one instead of a list (`options.flows` is not looked at). */
+/** For results of any length: flows one by one instead of a list (`options.flows` is ignored). */
 export async function openComparison(options: CompareOptions): Promise<Comparison> {
   checkOptions(options);
-  // Started first: it comes up while the first packets are looked at.
+  // Started first, so that it starts up while the first packets are read.
   const thread = isParallel(options) ? FeedThread.start() : null;
   try {
     return await compareWith(options, thread);
@@ -158,13 +158,13 @@ const isParallel = ({ parallel, before, after }: CompareOptions) =>
 
 const fileOf = (path: string) => parseCapturePath(path).file;
 
-/** What stays the same over all passes. */
+/** What stays the same in all passes. */
 interface Run {
   options: CompareOptions;
   kernels: Kernels;
-  /** What the report's flows are. */
+  /** The key of the report's flows. */
   key: FlowKeySpec;
-  /** What packets are counted by: that and the five-tuple, since only a five-tuple has one direction. */
+  /** The key by which packets are counted: the report's key and the five-tuple, because only a five-tuple has one direction. */
   flowKey: FlowKeySpec;
   pass: PassOptions;
   wishes: PlanWishes;
@@ -211,7 +211,7 @@ async function compareWith(options: CompareOptions, thread: FeedThread | null): 
 async function comparePasses(options: CompareOptions, thread: FeedThread | null): Promise<Comparison> {
   const run = openRun(options, thread);
   const once = isStandardInput(options.before) || isStandardInput(options.after);
-  // The whole is begun at once, on trial for as long as a look ahead would take.
+  // The first pass covers the whole captures at once, on trial for as long as a look ahead would take.
   let plan = firstPlan(options.cover ?? DEFAULT_COVER, run.pass.windowNs);
   const trial = once ? null : new Trial(plan, run.wishes);
   for (let pass = 1; ; pass++) {
@@ -267,18 +267,18 @@ interface Outcome {
   plan: PassPlan;
   result: PassResult;
   evidence: PassEvidence;
-  /** "again" where no further pass could be made. */
+  /** "again" if no further pass could be made. */
   decision: Decision;
 }
 
-/** The last pass is made: its report, with what could not be mended among its notes. */
+/** Makes the report after the last pass, with notes on what could not be corrected. */
 async function conclude(run: Run, { plan, result, evidence, decision }: Outcome): Promise<Comparison> {
   const { options, key, pass, wishes } = run;
   const { directions } = evidence;
   const notes: string[] = [];
   if (decision.kind === "again") {
     notes.push(...unmended(plan, decision, directions, result.rereadable, wishes.windowNs));
-    // What the pass has put into the other direction stays there, where it cannot be done again.
+    // Packets that this pass counted in the reverse direction stay there if the pass cannot be repeated.
     if (result.matcher.total(2).matched > 0) directions.twoWay = true;
   }
   const back = orientUnmatched(result.matcher, directions.twoWay);
@@ -295,7 +295,7 @@ async function conclude(run: Run, { plan, result, evidence, decision }: Outcome)
     : await stepBeyondWindow(result, directions.matched, pass.windowNs, () => sampleOf(run, plan, result));
   if (stepped !== null) notes.push(stepped);
   const judged = stepped === null ? evidence.verdict() : stepBeyondPairs(evidence.verdict());
-  // Some flows go back and none of them was matched: the few that were may be those.
+  // Some flows go back and none of them was matched: the few matched packets may be theirs.
   directions.open ||= back && !directions.twoWay && isUnshown(result.matcher, directions.matched);
   const verdict = directions.open ? openDirections(judged) : judged;
   if (back && !directions.twoWay) {
@@ -333,12 +333,12 @@ async function conclude(run: Run, { plan, result, evidence, decision }: Outcome)
   };
 }
 
-/** So few packets were matched, and routers took so little from their time to live, that they may as well go the other way. */
+/** So few packets were matched, and so few of them with a lower TTL at AFTER, that they may as well go the other way. */
 function isUnshown(matcher: ExactMatcher, matched: number): boolean {
   return matched > 0 && matched < FEW_MATCHED && matcher.total(1).ttl.lower <= matched / 2;
 }
 
-/** Where nothing but what was merged or fragmented has met, that shows what the clocks are. */
+/** If only merged or fragmented packets were matched, they are the evidence of the clocks. */
 function observeAdded({ matcher, observer, plan }: PassResult): void {
   for (const [way, take] of [
     [1, observer.observe.bind(observer)],
@@ -354,7 +354,7 @@ function observeAdded({ matcher, observer, plan }: PassResult): void {
   }
 }
 
-/** What packets without a partner have in common, where they are so many that there may be something. */
+/** Looks for common causes of unmatched packets, if there are enough of them. */
 async function commonCauses({ kernels, options, pass }: Run, result: PassResult): Promise<UnmatchedCauses> {
   const { matcher } = result;
   if (matcher.aloneCount < FEW_UNMATCHED * matcher.pairCount)
@@ -368,7 +368,7 @@ async function commonCauses({ kernels, options, pass }: Run, result: PassResult)
   });
 }
 
-/** Estimators work on differences of two clocks: one that is off by more than delays are costs them their digits. */
+/** Estimators work on differences of two clocks: an offset above any delay would cost them precision. */
 function commonOffset({ floor }: ClockVerdict, { correction }: PassPlan): number {
   const levelNs = correction.kind === "none" ? (floor?.levelNs ?? 0) : 0;
   return Math.abs(levelNs) > LARGE_OFFSET_NS ? Math.round(levelNs) : 0;

@@ -1,4 +1,4 @@
-/** The packets of a comparison with what is needed to find their frames in the captures again. */
+/** The packets of a comparison, with what is needed to find their frames in the captures again. */
 import type { FlowKeySpec } from "../capture/flow/flow-key.ts";
 import type { CaptureOptions } from "../capture/reader.ts";
 import { isStandardInput } from "../capture/source/capture-path.ts";
@@ -23,7 +23,7 @@ export class ComparedPackets {
     this.#key = key;
   }
 
-  /** Frame numbers of packets in one of the captures, 0 where a packet is not in it; null where it cannot be read again. */
+  /** Returns frame numbers of packets in one of the captures, 0 for a packet that is not in it; null if the capture cannot be read again. */
   async frames(side: "before" | "after", ids: ArrayLike<number>): Promise<Uint32Array | null> {
     const path = this.#files[side];
     if (isStandardInput(path)) return null;

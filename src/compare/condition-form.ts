@@ -1,6 +1,6 @@
 /**
- * How a condition on a measure is written: `p99>20ms`, `loss>1%`, `bytes>=10MB`, `sent>2k`. One form for the command line and for the filter of
- * pages: what is copied from one to the other means the same.
+ * The form of a condition on a measure: `p99>20ms`, `loss>1%`, `bytes>=10MB`, `sent>2k`. The command line and the filter of pages share it, so that a copied
+ * condition means the same.
  */
 import { parseDuration } from "../base/time.ts";
 import { MEASURE_NAMES, MEASURES, type MeasureName } from "./columns.ts";
@@ -23,19 +23,19 @@ export interface MeasureCondition {
 
 const FORM = /^\s*(?:(flow|reverse)\.)?([a-z][a-z0-9.]*)\s*(>=|<=|>|<|=)\s*(\S+(?:\s*\S+)?)\s*$/i;
 
-/** Null where it is none. */
+/** Returns null for text that is not a condition. */
 export function readCondition(text: string): MeasureCondition | null {
   const [, about = "segment", name = "", sign = ">", value = ""] = FORM.exec(text) ?? [];
   const measure = MEASURE_NAMES.find((known) => known === name.toLowerCase());
   if (measure === undefined) return null;
   const limit = limitOf(measure, value);
   if (limit === null) return null;
-  // No share is above 1: `loss>1` is meant to be 1 %, and would never hold.
+  // No share is above 1: `loss>1` is meant as 1 %, and would never hold.
   if (MEASURES[measure].unit === "share" && (limit > 1 || (limit === 1 && sign === ">"))) return null;
   return { about: about.toLowerCase() as MeasureCondition["about"], measure, sign: sign as Sign, limit };
 }
 
-/** `loss>1`: a condition but for a share that is above all shares. */
+/** Returns whether the text is a condition except for a share above 1, such as `loss>1`. */
 export function isLargeShare(text: string): boolean {
   return (
     !text.trim().endsWith("%") && readCondition(text) === null && readCondition(`${text.trim()}%`) !== null

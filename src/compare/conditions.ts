@@ -1,6 +1,6 @@
 /**
- * Conditions on a comparison, for scripts: `p99>20ms`, `loss>1%`, `lost>=10` about all packets; `flow.p99>20ms` about every flow, `reverse.loss>1%`
- * about the way back. A condition that holds, or whose quantity is not measurable, is a failure.
+ * Conditions on a comparison, for scripts: `p99>20ms`, `loss>1%`, `lost>=10` apply to all packets, `flow.p99>20ms` to every flow, `reverse.loss>1%` to the
+ * reverse direction. A condition that holds, or whose measure has no value, is a failure.
  */
 import { invalidValue } from "../base/errors.ts";
 import { formatCount, formatShare } from "../base/quantity.ts";
@@ -24,7 +24,7 @@ export function parseCondition(text: string): Condition {
   return { text: text.trim(), ...condition };
 }
 
-/** One line per condition that holds; about flows, the first few of them. */
+/** One line per condition that holds; for flow conditions, one for each of the first few flows. */
 export function failures(report: ReportView, conditions: readonly Condition[]): string[] {
   return conditions.flatMap((condition) => {
     if (condition.about === "flow") return failedFlows(report, condition);
@@ -44,7 +44,7 @@ function failedFlows(report: ReportView, condition: Condition): string[] {
   if (report.flows.length + report.reverseFlows.length === 0) return [`${condition.text}: there is no flow`];
   for (const flow of eachFlow(report)) {
     const value = answerOf(condition, flow);
-    // A flow that was seen at one point only has no delay: its loss says so.
+    // A flow seen at one point only has no delay: its loss shows that.
     if (value === null) continue;
     answered = true;
     const found = judge(condition, value);
@@ -56,7 +56,7 @@ function failedFlows(report: ReportView, condition: Condition): string[] {
   return lines;
 }
 
-/** Null where it is not measurable. That nothing is known to be lost says nothing where nothing could have arrived. */
+/** Null if not measurable. A count of 0 lost packets means nothing if no packet could have arrived. */
 function answerOf({ measure }: Condition, row: MeasuredRow): number | null {
   return measure === "lost" && MEASURES.loss.value(row) === null ? null : MEASURES[measure].value(row);
 }

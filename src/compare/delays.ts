@@ -1,7 +1,7 @@
 /**
- * Estimators that must know the delay of each packet (MAPLE and others) in `hoptime compare`: once the comparison knows how the captures are to be
- * read, AFTER is read again with the delay of each packet beside it, from the exact match with BEFORE and corrected as there, and goes through the
- * receiver's taps. What they kept is asked for every packet, and held against the delays they were given.
+ * Estimators that must know the delay of each packet (MAPLE and others) in `hoptime compare`: once the comparison has settled how to read the captures, AFTER
+ * is read again with the delay of each packet, from the exact match with BEFORE and corrected as there, and fed to the receiver's taps. Their payload is then
+ * queried for every packet, and the answers are compared with the delays they were given.
  */
 
 import { UsageError } from "../base/errors.ts";
@@ -18,17 +18,17 @@ import type { EstimatePlan } from "./estimates.ts";
 import { correctionLine } from "./plan.ts";
 import { type WayName, WayReader } from "./way-reader.ts";
 
-/** Packets that are asked for one by one: the first so many of the capture. */
+/** Maximum number of packets queried one by one: the first ones of the capture. */
 const MAX_ASKED = 1 << 20;
 
 /** Errors of single packets. */
 export interface PacketErrors {
   asked: number;
   answered: number;
-  /** |estimate - exact| / exact over the answered ones. */
+  /** estimate - exact| / exact of the answered packets. */
   medianError: number | null;
   p90Error: number | null;
-  /** Share of the answered ones whose exact delay lies within the stated bounds. */
+  /** Share of the answered packets whose exact delay is within the stated bounds. */
   withinBounds: number | null;
 }
 
@@ -37,7 +37,7 @@ export interface DelaySealed {
   packets: PacketErrors | null;
 }
 
-/** UsageError where the captures cannot be read again. */
+/** Throws a UsageError if the captures cannot be read again. */
 export function requireFiles(options: CompareOptions, plans: readonly EstimatePlan[]): void {
   if (plans.length === 0 || (options.before !== "-" && options.after !== "-")) return;
   const names = plans.map((p) => `'${p.estimator.name}'`).join(", ");
@@ -49,7 +49,7 @@ export function requireFiles(options: CompareOptions, plans: readonly EstimatePl
   );
 }
 
-/** One sealed epoch over all packets of a way per plan, at the point where they arrive. `startNs`: of the epoch, ns since 1970. */
+/** Returns one sealed epoch per plan over all packets of a direction, at the point where they arrive. `startNs`: start of the epoch, ns since 1970. */
 export async function sealWithDelays(
   options: CompareOptions,
   reading: Reading,
@@ -66,9 +66,9 @@ export async function sealWithDelays(
     files: [forward ? options.before : options.after],
     capture: { cover: reading.plan.cover, inner: options.inner ?? false, nat: options.nat ?? false, seed },
     windowNs: options.windowNs ?? DEFAULT_WINDOW_NS,
-    // AFTER's times are corrected where they are read as the receiver's; as the sender's they are read as they are.
+    // AFTER's times are corrected when they are read as the receiver's; as the sender's they are read as captured.
     offsetNs: forward ? 0 : reverseNs - (offsetNs + reading.commonNs),
-    // The reader gives packets of one way only.
+    // The reader returns packets of one direction only.
     minNs: Number.NEGATIVE_INFINITY,
   });
   const reader = await WayReader.open(options, reading, forward ? 1 : 0, way);
@@ -101,7 +101,7 @@ export async function sealWithDelays(
   }
 }
 
-/** What AFTER's clock drifts, where it has timestamped the sending. */
+/** Corrects the drift of AFTER's clock, if AFTER timestamped the sending. */
 function correctSender(
   batch: PacketBatch,
   originNs: bigint,
@@ -114,7 +114,7 @@ function correctSender(
   const shiftNs = atNs + offsetNs + commonNs - pivotNs;
   for (let i = 0; i < count; i++) {
     const t = timeNs[i]!;
-    // The receiver's clock is BEFORE's, which pieces are distinguished by.
+    // The receiver's clock is BEFORE's, in which the pieces' times are given.
     const setNs = pieces?.list.findLast(({ fromNs }) => fromNs <= t + atNs)?.offsetNs ?? 0;
     delayNs[i] = Math.round(delayNs[i]! + setNs + slope * (t - delayNs[i]! + shiftNs));
   }

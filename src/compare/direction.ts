@@ -1,8 +1,8 @@
 /**
- * Which way packets go. A flow's direction is first guessed by the sign of its first difference; here the guesses of a whole pass are
- * checked against what does not depend on the clocks: of two flows that answer each other, the one with the larger difference (after -
- * before) goes from BEFORE to AFTER, because the difference is delay + offset one way and -delay + offset the other, whatever the offset. Where nothing goes
- * both ways, all packets are taken to go from BEFORE to AFTER, and negative delays are the clock doctor's business.
+ * Directions of packets. A flow's direction is first guessed from the sign of its first difference; here the guesses of a whole pass are checked against
+ * evidence that does not depend on the clocks: of two flows that answer each other, the one with the larger difference (after - before) goes from BEFORE to
+ * AFTER, because the difference is delay + offset in one direction and -delay + offset in the other, whatever the offset. If nothing goes both ways, all
+ * packets are assumed to go from BEFORE to AFTER, and negative delays are left to the clock diagnosis.
  */
 
 import { required } from "../base/lists.ts";
@@ -17,16 +17,16 @@ import type { CompareReport, SegmentReport } from "./report.ts";
 import { partsLikeHosts } from "./unmatched-ways.ts";
 import { maybeBothWays } from "./ways.ts";
 
-/** Flows looked at for answering each other: enough to be sure, few enough to be quick. */
+/** Maximum number of pairs of flows that answer each other: enough to be sure, few enough to be quick. */
 const MAX_PAIRS = 20_000;
-/** Where nothing else speaks for two directions: flows asked for an answer before there is taken to be none. */
+/** Without other evidence of two directions: maximum number of flows checked for an answering flow. */
 const MAX_ASKED = 10_000;
-/** Two groups of differences are two directions where delays of one direction would be split so with at most this probability. */
+/** Two groups of differences are two directions if delays of one direction would be split like this with at most this probability. */
 const CHANCE = 0.01;
 
-/** Share of the matched packets that must be in the evidence for one direction. */
+/** Share of the matched packets that the evidence must cover to conclude one direction. */
 const COVERED = 0.9;
-/** What a pass shows of the ways its flows go: each by itself where the evidence was gathered, else by one split for all. */
+/** Returns the directions that a pass shows: per flow if the evidence was gathered, otherwise by one split for all flows. */
 export function directionsOf(result: PassResult, plan: PassPlan): Directions {
   const { matcher, ways, limited } = result;
   const matched = matcher.total(1).matched + matcher.total(2).matched;
@@ -39,7 +39,7 @@ export function directionsOf(result: PassResult, plan: PassPlan): Directions {
   if (limited || matched === 0 || plan.ways.kind === "one-way") return guess;
   if (ways === null) return { ...guess, lateAnswers: maybeBothWays(matcher) };
   const verdict = ways.decide();
-  // Packets that were not clearly paired are not in the evidence, and may be those that go the other way.
+  // Packets that were not clearly paired are not in the evidence, and may be those of the other direction.
   const covered = ways.seen > COVERED * matched;
   if (verdict.kind === "unknown")
     return { ...guess, open: verdict.open && !(guess.twoWay && partsLikeHosts(matcher)) };
@@ -64,9 +64,9 @@ export function directionsOf(result: PassResult, plan: PassPlan): Directions {
 }
 
 /**
- * `plan`: the pass's ways, and what was taken off its differences. `mayAnswer`: false where a look ahead has found no flows that answer each other;
- * they are then not asked again unless something speaks for two directions (asking a million flows needs a table of them). `settled`: no
- * later packet may show better.
+ * `plan`: the pass's directions, and the alignment subtracted from its differences. `mayAnswer`: false if a look ahead found no flows that answer each other;
+ * then they are checked again only if something indicates two directions (checking a million flows needs a table of them). `settled`: no later packet can
+ * change the result.
  */
 export function findDirections(
   matcher: ExactMatcher,
@@ -79,7 +79,7 @@ export function findDirections(
   const plain = { matched, lateAnswers: false, decidedBy: null, open: false };
   if (matched === 0) return { ...plain, twoWay: false, ways: waysOfAlike(matcher, ways), peers: null };
   if (ways.kind === "one-way") return { ...plain, twoWay: false, ways, peers: null };
-  // Clocks that had to be brought together first: the sign of a difference says nothing.
+  // If the clocks had to be aligned first, the sign of a difference means nothing.
   const signs = alignNs === 0 && forward.matched > 0 && reverse.matched > 0;
   const maxAsked = signs || alignNs !== 0 ? Number.POSITIVE_INFINITY : mayAnswer ? MAX_ASKED : 0;
   const peers = comparePeers(matcher, maxAsked);
@@ -91,16 +91,16 @@ export function findDirections(
   return { ...plain, twoWay: false, ways: reverse.matched === 0 ? ways : forwardOnly, peers: null };
 }
 
-/** Nothing but packets that look alike has met: signs of their differences show nothing. */
+/** If only packets that look alike were matched, the signs of their differences show nothing. */
 function waysOfAlike(matcher: ExactMatcher, ways: Ways): Ways {
   return matcher.ambiguous > 0 && ways.kind === "split" ? { kind: "assumed-forward" } : ways;
 }
 
-/** The split that flows which answer each other show; null where they do not show two directions. */
+/** Returns the split that flows which answer each other show; null if they do not show two directions. */
 function waysOfPeers(peers: Peers, ways: Ways, alignNs: number, signs: boolean): Ways | null {
   const middleNs = splitOf(peers) ?? (signs ? (peers.forwardMin + peers.reverseMax) / 2 : null);
   if (middleNs === null) return null;
-  // The split at hand is as good as the middle wherever it separates the two.
+  // Keep the split in use if it separates the two, too.
   const usedNs = splitNs(ways) + alignNs;
   const separates = peers.reverseMax < usedNs && peers.forwardMin >= usedNs;
   return separates ? ways : { kind: "split", atNs: middleNs - alignNs };
@@ -112,16 +112,16 @@ function waysWithoutPeers(matcher: ExactMatcher, ways: Ways, alignNs: number, si
   const matched = forward.matched + reverse.matched;
   const byTtl = forward.ttl.lower > 0.9 * forward.matched && reverse.ttl.higher > 0.9 * reverse.matched;
   const both = Math.min(forward.matched, reverse.matched) > 0.001 * matched;
-  // Signs alone are believed only where flows are of one mind and both kinds are there.
+  // Signs alone are accepted only if the packets of each flow agree and both signs occur.
   const ofOneMind = signs && forward.negative + reverse.negative < 0.02 * matched;
   if (both && (byTtl || ofOneMind)) return ways;
   const gapNs = ttlGoesBothWays(forward, reverse) ? widestGap(matcher) : null;
-  // Tried before, the gap has shown not to be where the directions part.
+  // If this split was used already, the directions do not separate at the gap.
   if (gapNs === null || gapNs - alignNs === splitNs(ways)) return null;
   return { kind: "split", atNs: gapNs - alignNs };
 }
 
-/** Routers take from the time to live: where it falls for some packets and rises for others, they go both ways. */
+/** Routers decrement the TTL: if it is lower for some packets and higher for others, packets go both ways. */
 function ttlGoesBothWays(...totals: TotalResult[]): boolean {
   const sum = (pick: (t: TotalResult) => number) => totals.reduce((n, t) => n + pick(t), 0);
   const [lower, higher] = [sum((t) => t.ttl.lower), sum((t) => t.ttl.higher)];
@@ -129,7 +129,7 @@ function ttlGoesBothWays(...totals: TotalResult[]): boolean {
   return lower + higher > 0.9 * matched && Math.min(lower, higher) > 0.02 * matched;
 }
 
-/** The middle of the widest gap between the flows' mean differences; null where there are not two. */
+/** Returns the middle of the widest gap between the flows' mean differences; null with fewer than two. */
 function widestGap(matcher: ExactMatcher): number | null {
   const means: number[] = [];
   for (let id = 0; id < matcher.flowCount && means.length < 2 * MAX_PAIRS; id++) {
@@ -143,14 +143,14 @@ function widestGap(matcher: ExactMatcher): number | null {
   return means.length < 2 ? null : (means[widest]! + means[widest + 1]!) / 2;
 }
 
-/** Differences (after - before) of flows that answer each other: of each pair the larger is taken to go from BEFORE to AFTER. */
+/** Differences (after - before) of flows that answer each other: of each pair the larger is assumed to go from BEFORE to AFTER. */
 interface Peers {
   pairs: number;
   forwardPackets: number;
   reversePackets: number;
   forwardMin: number;
   reverseMax: number;
-  /** The same of the flows' means: a outlier does not move them. */
+  /** The same for the flows' means, which an outlier does not move. */
   forwardMinMean: number;
   reverseMaxMean: number;
 }
@@ -181,8 +181,8 @@ function comparePeers(matcher: ExactMatcher, maxAsked: number): Peers | null {
 }
 
 /**
- * Where the differences of answering flows fall into two groups: what lies between, else null. In one direction all differences are delays, and
- * which flow of a pair has the larger is a toss: n and m packets of k pairs are split in this way with probability 2^k / C(n + m, n).
+ * Returns the middle between two groups of differences of answering flows, or null if there are not two. In one direction all differences are delays, and which
+ * flow of a pair has the larger one is random: n and m packets of k pairs are split like this with probability 2^k / C(n + m, n).
  */
 function splitOf(peers: Peers): number | null {
   const { pairs, forwardPackets: n, reversePackets: m } = peers;
@@ -198,7 +198,7 @@ function lnChoose(n: number, k: number): number {
   return lgamma(n + 1) - lgamma(k + 1) - lgamma(n - k + 1);
 }
 
-/** A reverse flow's delays are kept with their sign turned. */
+/** A reverse flow's delays are stored with the opposite sign. */
 function differences(flow: ReturnType<ExactMatcher["flow"]>) {
   const { count, meanNs, minNs, maxNs } = required(flow.delay, "the delay of a flow with matched packets");
   return flow.direction === 2
@@ -209,10 +209,10 @@ function differences(flow: ReturnType<ExactMatcher["flow"]>) {
 const LONGEST_DELAY_NS = 10e9;
 const TOGETHER_PPM = 0.01;
 const SMALL_NS = 1e5;
-/** Offsets that have a name are the clocks', not the files'. */
+/** Well-known offsets come from the clocks, not from the order of the files. */
 const NAMED: ReadonlySet<string> = new Set(["tai-utc", "time-zone"]);
 
-/** Which capture is the earlier point, from what does not depend on the clocks, and from them. */
+/** Judges which capture is the earlier point, from evidence that does not depend on the clocks, and from the clocks. */
 export function judgeDirection(
   total: TotalResult,
   segment: SegmentReport,
@@ -228,19 +228,19 @@ export function judgeDirection(
       order: "unclear",
       evidence: ["hosts send to each other, and too few packets show which of them go from BEFORE to AFTER"],
     };
-  // Where packets go both ways, which of them go from the first capture to the second is known: the clocks have no say in it.
+  // If packets go both ways, their directions are known: the clocks are not needed as evidence.
   const ways = twoWay ? TWO_WAY : clockFinding(total, verdict);
   const findings = [ttlFinding(total), ways, lossFinding(segment)];
   const known = findings.filter((f) => f !== null);
   const score = known.reduce((sum, f) => sum + f.score, 0);
   return {
-    // Packets that only the second capture has may as well be of a time when the first was not running.
+    // Packets that only the second capture contains may also come from a time when the first was not running.
     order: score > 0 ? "as-given" : score < -1 ? "swapped" : "unclear",
     evidence: known.map((f) => f.evidence),
   };
 }
 
-/** `score` above 0: the captures are given in the order of the packets. */
+/** `score` above 0: the captures are in the order of the packets. */
 interface Finding {
   evidence: string;
   score: number;
@@ -266,11 +266,11 @@ function clockFinding(
 ): Finding | null {
   if (negative > 0.9 * matched) {
     const many = `${formatCount(negative)} of ${formatCount(matched)} delays are negative`;
-    // Exchanged, the captures would have the same offset with the other sign: no delay either.
+    // If the captures were swapped, the offset would be as large with the opposite sign: still not a delay.
     if ((delay?.maxNs ?? 0) < -LONGEST_DELAY_NS || NAMED.has(offset.kind))
       return { evidence: `${many}, by more than a delay can explain: the second clock is behind`, score: 0 };
-    // Delays have a sharp lower edge and a long upper tail: turned round, they show what was exchanged. So do clocks that keep together as only
-    // one clock does with itself.
+    // Delays have a sharp lower edge and a long upper tail: the opposite shape shows swapped captures. So do timestamps with so little skew that a single clock
+    // made both.
     const together =
       skew !== null &&
       Math.max(Math.abs(skew.lowPpm), Math.abs(skew.highPpm)) < TOGETHER_PPM &&

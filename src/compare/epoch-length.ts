@@ -1,4 +1,4 @@
-/** The length of intervals over time where none is asked for: some sixty of them, of 10 ms to 1 s, in steps of 1, 2 and 5. */
+/** Default length of intervals: about sixty of them, of 10 ms to 1 s, in steps of 1, 2 and 5. */
 
 export const DEFAULT_EPOCH_NS = 1e9;
 const EPOCHS = 60;

@@ -1,6 +1,6 @@
 /**
- * One estimator's part of `estimates` in a compare report: what it says of the segment and of the flows, beside the exact values. What has no
- * answer is null, and `reason` says why.
+ * One estimator's part of `estimates` in a compare report: its answers for the segment and the flows, next to the exact values. A missing answer is null, and
+ * `reason` says why.
  */
 import { required } from "../base/lists.ts";
 import { quantileSorted } from "../base/math/regression.ts";
@@ -28,21 +28,21 @@ export interface EstimateReport {
   version: number;
   parameters: string;
   confidence: number;
-  /** What the two points hand over in all: payloads of both ends, and the list of flows where one is needed. */
+  /** Total bytes that the two points exchange: payloads of both ends, and the list of flows if one is needed. */
   bytes: number;
   senderBytes: number;
   receiverBytes: number;
   flowListBytes: number;
-  /** Bits handed over per packet counted, both ends together. Null without packets. */
+  /** Bits exchanged per packet counted, both ends together. Null without packets. */
   bitsPerPacket: number | null;
-  /** Of the segment; all null where the estimator does not answer for one, or cannot. */
+  /** Of the segment; all null if the estimator does not answer for segments, or cannot answer here. */
   meanNs: number | null;
   lowNs: number | null;
   highNs: number | null;
   stdevNs: number | null;
   stdevLowNs: number | null;
   stdevHighNs: number | null;
-  /** Of the interval's half width, what the clocks leave uncertain of the corrected delays; 0 for delays as captured. */
+  /** The part of the interval's half width that comes from the clock uncertainty of the corrected delays; 0 for delays as captured. */
   clockNs: number;
   /** Why meanNs is null; and stdevNs. */
   reason?: string;
@@ -62,10 +62,10 @@ export interface EstimateReport {
   flows?: FlowEstimateReport[];
   /** Errors of flows by their number of packets. */
   flowClasses?: FlowClass[];
-  /** Errors of single packets, where the estimator answers for them. */
+  /** Errors of single packets, if the estimator answers for them. */
   packets?: PacketErrors;
   notes: string[];
-  /** Of the packets that go the other way, where some do. */
+  /** The estimate of the reverse direction, if it has packets. */
   reverse?: EstimateReport;
 }
 
@@ -84,15 +84,15 @@ export interface FlowEstimateReport {
 }
 
 export interface FlowClass {
-  /** Packets sent, from and up to; the last has no end. */
+  /** Range of packets sent, inclusive; the last class is open-ended. */
   from: number;
   to: number | null;
   flows: number;
   answered: number;
-  /** |relative error| over the answered flows whose exact mean is known. */
+  /** relative error| of the answered flows whose exact mean is known. */
   medianError: number | null;
   p90Error: number | null;
-  /** Share of these flows whose exact mean lies in [low, high]. */
+  /** Share of these flows whose exact mean is within [low, high]. */
   withinInterval: number | null;
 }
 
@@ -104,16 +104,16 @@ export interface EstimateSubject {
   seed: bigint;
   /** Null: no packet at all. */
   ends: { sender: SealedEpoch | null; receiver: SealedEpoch } | null;
-  /** Of an estimator that answers for single packets. */
+  /** For an estimator that answers for single packets. */
   packets: PacketErrors | null;
   flows: KnownFlows | null;
   flowListBytes: number;
   key: FlowKeySpec;
   confidence: number;
   epochNs: number;
-  /** Taken off the delays that the estimator has seen. */
+  /** Subtracted from the delays that the estimator saw. */
   commonNs: number;
-  /** What the clocks leave uncertain of corrected delays; null where they are as captured. */
+  /** Clock uncertainty of corrected delays; null if they are as captured. */
   clock: ClockUncertainty | null;
   way: "forward" | "reverse";
   report: ReportView;
@@ -126,7 +126,7 @@ export function describeEstimate(subject: EstimateSubject): EstimateReport {
     : { segment: null, flows: [], notes: [] };
   if (subject.commonNs !== 0) putBack(answer, subject.commonNs);
   const { totalNs = 0, offsetNs = 0 } = subject.clock ?? {};
-  // The offset that is left is the same in the exact values. The rest need not be: packets near a step are on one side of it there, and on the other here.
+  // The remaining offset is the same in the exact values. The rest may differ: a packet near a step may be on one side of it there and on the other here.
   const sharedNs = offsetNs ?? 0;
   widen(answer, totalNs - sharedNs);
   const exact: ExactWay =
@@ -169,13 +169,13 @@ export function describeEstimate(subject: EstimateSubject): EstimateReport {
 const relative = (estimate: number | null, exact: number | null) =>
   estimate === null || exact === null || exact === 0 ? null : (estimate - exact) / Math.abs(exact);
 
-/** The exact values of the direction that was estimated. */
+/** The exact values of the direction being estimated. */
 interface ExactWay {
   segment: ReportView["segment"] | null;
   flows: ReportView["flows"];
 }
 
-/** The common offset is a part of every delay: means get it back, what does not depend on it stays. */
+/** The common offset is part of every delay: it is added back to the means; quantities that do not depend on it stay. */
 function putBack({ segment, flows }: EstimatorAnswer, commonNs: number): void {
   for (const { mean } of segment ? [segment, ...flows] : flows) {
     if (isNoAnswer(mean)) continue;
@@ -186,7 +186,7 @@ function putBack({ segment, flows }: EstimatorAnswer, commonNs: number): void {
   for (const { quantiles } of flows) for (const q of quantiles ?? []) q.valueNs += commonNs;
 }
 
-/** What every delay may be off by. */
+/** Widens intervals by the possible error of every delay. */
 function widen({ segment, flows }: EstimatorAnswer, byNs: number): void {
   if (byNs === 0) return;
   for (const { mean, stdev } of segment ? [segment, ...flows] : flows) {

@@ -1,9 +1,9 @@
 /**
- * Estimators in `compare`: what two remote points would know. Beside the exact match, each capture runs through taps of its own, one epoch
- * over the whole capture, and only their sealed payloads meet; estimates stand beside the exact values.
+ * Estimators in `compare`: what two remote points would know. In addition to the exact match, each capture is fed to taps of its own, in one epoch over the
+ * whole capture, and only their sealed payloads are combined; the report shows the estimates next to the exact values.
  *
- * Taps see packets as the exact match does: filtered, keyed, those of each direction by themselves, and with the clock correction applied that it
- * applies. A clock that is off by more than delays are is taken out of what they see, and put back into what they answer.
+ * Taps see packets as the exact match does: filtered, keyed, each direction separately, and with the same clock correction. A clock offset above any delay is
+ * subtracted from what they see, and added back to their answers.
  */
 
 import { Kernels } from "../base/kernels.ts";
@@ -39,28 +39,28 @@ import { type WayName, WayReader } from "./way-reader.ts";
 export interface EstimatePlan {
   estimator: Estimator;
   parameters: ParameterValues;
-  /** Names of parameters that were set on purpose; left out: all. Others may be chosen by what the captures hold. */
+  /** Names of parameters that were set explicitly; undefined: all. The others may be adapted to the captures. */
   given?: ReadonlySet<string> | undefined;
 }
 
 export interface CompareEstimateOptions {
   plans: readonly EstimatePlan[];
-  /** Of the intervals (default 0.95). */
+  /** Confidence of the intervals (default 0.95). */
   confidence?: number;
-  /** Packets per flow from elsewhere, instead of a flow table at BEFORE. */
+  /** Packets per flow from flow records, instead of a flow table at BEFORE. */
   flowRecords?: readonly FlowRecord[] | undefined;
-  /** Notes on them: sampled, incomplete. */
+  /** Notes on the flow records: sampled, incomplete. */
   flowRecordNotes?: readonly string[];
 }
 
-/** Compares the captures, and runs estimators over them as two points that exchange sketches would. */
+/** Compares the captures, and runs estimators over them like two points that exchange sketches. */
 export async function compareWithEstimates(
   options: CompareOptions,
   estimation: CompareEstimateOptions,
 ): Promise<CompareReport> {
   const comparison = await openWithEstimates(options, estimation);
   try {
-    // Estimates of flows are compared with the exact ones, whichever are shown later.
+    // Flow estimates are compared with the exact values of all flows, whichever are shown.
     const perFlow = estimation.plans.some((p) => p.estimator.answers.includes("flow"));
     return wholeReport(comparison.view(perFlow ? "all" : (options.flows ?? "all")));
   } finally {
@@ -68,7 +68,7 @@ export async function compareWithEstimates(
   }
 }
 
-/** The same for answers of any length (`openComparison`). */
+/** The same for results of any length (`openComparison`). */
 export async function openWithEstimates(
   options: CompareOptions,
   estimation: CompareEstimateOptions,
@@ -99,7 +99,7 @@ export async function openWithEstimates(
 
 const WAYS = ["forward", "reverse"] as const;
 
-/** What two points would know of the packets that go one way. */
+/** Estimates the packets of one direction. */
 async function estimateWay(
   options: CompareOptions,
   { plans, confidence = 0.95, flowRecords }: CompareEstimateOptions,
@@ -126,7 +126,7 @@ async function estimateWay(
       : null,
   );
   const recorded = flowRecords ? new RecordedFlows(new Kernels(), flowRecords, key, seed).of(null) : null;
-  // A list that was made for the purpose is behind one that somebody has bounded.
+  // A list made for this purpose comes last: use it rather than one with a bound set by the user.
   const flows = recorded ?? lists.findLast((l) => l !== null) ?? null;
   return plans.map((plan) => {
     const { estimator } = plan;
@@ -161,13 +161,13 @@ async function estimateWay(
   });
 }
 
-/** Nothing needs to be shed where both captures are at hand. */
+/** Lets an estimator keep all flows: with both captures present none needs to be evicted. */
 function withAllFlows(plan: EstimatePlan, flows: number): EstimatePlan {
   const { estimator, parameters, given = new Set<string>() } = plan;
   return { ...plan, parameters: estimator.tuning?.keepFlows?.(parameters, given, flows) ?? parameters };
 }
 
-/** What was set otherwise than by default. */
+/** Notes the parameters that were adapted. */
 function chosenFor(flows: number, { parameters }: EstimatePlan, chosen: ParameterValues): string[] {
   const changed = Object.keys(chosen).filter((name) => chosen[name] !== parameters[name]);
   return changed.map(
@@ -176,7 +176,7 @@ function chosenFor(flows: number, { parameters }: EstimatePlan, chosen: Paramete
   );
 }
 
-/** A list of flows, kept at the sender, for estimators that cannot do without and where none was asked for. */
+/** A list of flows, kept at the sender, for estimators that need one, if none was requested. */
 function neededFlowLists(plans: readonly EstimatePlan[]): EstimatePlan[] {
   const listing = ESTIMATORS.find(listsAllFlows);
   const needed = plans.some((p) => p.estimator.answers.includes("flow"));
@@ -191,14 +191,14 @@ function flowListBytes(plans: readonly EstimatePlan[], sealed: readonly SealedEp
 }
 
 interface SealedEnds {
-  /** Null when no packet was seen at all. */
+  /** Null without any packet. */
   ends: { sender: SealedEpoch[]; receiver: SealedEpoch[] } | null;
-  /** Of the epoch: its first packet, ns since 1970; and its length. */
+  /** Time of the first packet (start of the epoch), ns since 1970, and the length of the epoch. */
   startNs: bigint | null;
   epochNs: number;
 }
 
-/** Taps where the packets of one way are sent and where they arrive, one epoch over both captures. */
+/** Runs taps at both ends of one direction, in one epoch over both captures. */
 async function sealBothEnds(
   options: CompareOptions,
   reading: Reading,

@@ -1,8 +1,8 @@
-/** What a comparison needs memory for, and what to lower where there is too little. */
+/** Explains what a comparison needs memory for, and what to reduce if there is too little. */
 import { type MemoryError, memoryError } from "../base/kernels.ts";
 import { formatDuration } from "../base/time.ts";
 
-/** Packets wait for their partner, and something is counted of each flow. Null for other failures. */
+/** Memory holds packets waiting for their partner, and a record per flow. Returns null for other failures. */
 export function exhausted(
   error: unknown,
   { windowNs, everyPacket }: { windowNs: number; everyPacket?: boolean | undefined },

@@ -1,4 +1,4 @@
-/** The flows of a report, made one by one as they are asked for: a capture may hold millions, and a list of them all does not have to. */
+/** The flows of a report, made one by one on request: a capture may contain millions, and no list of all of them is needed. */
 import type { FlowKeySpec } from "../capture/flow/flow-key.ts";
 import { communityId } from "../capture/flow/flow-text.ts";
 import type { ExactMatcher } from "../match/matcher.ts";
@@ -10,20 +10,20 @@ import type { FlowReport, FlowRows } from "./report.ts";
 import { noMatchReason, settle, type Way } from "./segment.ts";
 
 export type FlowOrder = MeasureName;
-/** Those that the records are ordered by without reading each of them. */
+/** Measures by which the records are ordered without reading each of them. */
 const QUICK = ["packets", "mean", "max", "lost", "bytes"] as const;
 type QuickOrder = (typeof QUICK)[number];
 
 /** Which flows, and in which order. */
 export type FlowChoice = "all" | { top: number; sort: FlowOrder };
 
-/** The flows of one way, read from the matcher's records while they are walked: valid until the matcher is freed. */
+/** The flows of one direction, read from the matcher's records during iteration: valid until the matcher is freed. */
 export class MatchedFlows implements FlowRows {
   readonly #ids: Uint32Array;
   readonly #make: (id: number) => FlowReport;
   readonly #matcher: ExactMatcher;
   readonly #way: Way;
-  /** Keys are what the kernels can write. */
+  /** The kernels can write the keys as text. */
   readonly #plain: boolean;
 
   constructor(matcher: ExactMatcher, way: Way, twoWay: boolean, key: FlowKeySpec, choice: FlowChoice) {
@@ -55,7 +55,7 @@ export class MatchedFlows implements FlowRows {
   }
 }
 
-/** Which unmatched packets at the captures' ends count as lost or appeared. */
+/** Returns which unmatched packets at the captures' ends count as lost or appeared. */
 function edgesLost({ real }: Way): Way["real"] {
   return {
     headBefore: !real.headBefore,
@@ -65,12 +65,12 @@ function edgesLost({ real }: Way): Way["real"] {
   };
 }
 
-/** Numbers of all flows of one way, in order of appearance. */
+/** Returns the ids of all flows of one direction, in order of appearance. */
 export function idsOfWay(matcher: ExactMatcher, way: Way, twoWay: boolean): Uint32Array {
   return Uint32Array.from(choose(matcher, way, twoWay, "all", unsorted)).sort();
 }
 
-/** All flows need no measure. */
+/** Without sorting no flow is measured. */
 const unsorted = (): never => {
   throw new Error("flows in order of appearance are not measured");
 };
@@ -98,7 +98,7 @@ function choose(
   return order.subarray(0, Math.min(top, order.length)).map((i) => ids[i]!);
 }
 
-/** A flow's p99 is no longer than its longest delay: the flows with the longest are looked at, more and more, until no other can be among the first. */
+/** A flow's p99 is at most its maximum delay: examine the flows with the largest maxima, more and more, until no other flow can rank among the first. */
 function chooseByP99(matcher: ExactMatcher, byMax: (maximum: number) => number[], top: number): number[] {
   if (top === 0) return [];
   for (let maximum = 4 * top; ; maximum *= 8) {

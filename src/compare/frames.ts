@@ -1,12 +1,12 @@
 /**
- * Numbers of frames, as Wireshark counts them, of packets of a comparison: the capture is read once more. A packet is found by its time and its
- * flow; of several that agree in both, the first in the file is the first that was matched.
+ * Frame numbers, as Wireshark counts them, of packets of a comparison: reads the capture once more. A packet is found by its time and its flow; of several with
+ * the same time and flow, the first in the file is the first that was matched.
  */
 import { Kernels } from "../base/kernels.ts";
-import { META_HIGH, type PacketBatch } from "../capture/batch.ts";
 import { compileFilter } from "../capture/filter/filter.ts";
 
 import type { FlowKeySpec } from "../capture/flow/flow-key.ts";
+import { keyHash, rowHash } from "../capture/flow/row-hash.ts";
 import { type CaptureOptions, CaptureReader } from "../capture/reader.ts";
 import { parseCapturePath } from "../capture/source/capture-path.ts";
 
@@ -15,20 +15,20 @@ export interface FrameQuestion {
   filter: string | undefined;
   capture: Pick<CaptureOptions, "inner" | "cover" | "seed">;
   key: FlowKeySpec;
-  /** Time 0 of the times below, ns since 1970. */
+  /** Time 0 of `timeNs`, ns since 1970. */
   originNs: bigint;
-  /** Packets looked for: their times in whole nanoseconds, and the words of their flow keys. */
+  /** Number of packets to find; their times in whole nanoseconds, and the words of their flow keys. */
   count: number;
   timeNs: (i: number) => number;
   words: (i: number) => { words: ArrayLike<number>; at: number };
-  /** Packets of one flow and time with the same number are of the same frame; null: of a frame of its own. */
+  /** Packets of one flow and time with the same number are in the same frame; null: in a frame of its own. */
   sharedFrame: (i: number) => number | null;
 }
 
-/** By packet looked for: its frame number from 1 on, or 0 where it was not found. */
+/** Returns for each packet its frame number, from 1 on, or 0 if it was not found. */
 export async function findFrames(question: FrameQuestion): Promise<Uint32Array> {
   const { count, timeNs, words } = question;
-  // Those without a time were not seen in this capture.
+  // Packets without a time were not seen in this capture.
   const asked = Uint32Array.from({ length: count }, (_, i) => i).filter((i) => !Number.isNaN(timeNs(i)));
   const times = Float64Array.from({ length: count }, (_, i) => timeNs(i));
   asked.sort((a, b) => times[a]! - times[b]!);
@@ -52,7 +52,10 @@ export async function findFrames(question: FrameQuestion): Promise<Uint32Array> 
   return frames;
 }
 
-/** Packets and rows of one instant: by flow first, in order; a packet that was rewritten on the way has another flow here, and is what is left. */
+/**
+ * Assigns the rows of one instant to packets: by flow first, in order; packets that were rewritten on the way have another flow here and get the remaining
+ * rows.
+ */
 function assign(
   packets: number[],
   rows: number[],
@@ -83,7 +86,7 @@ function assign(
   }
 }
 
-/** Rows of the capture at the times looked for, and their order by time. */
+/** Rows of the capture at the wanted times, and their order by time. */
 interface Rows {
   length: number;
   times: Float64Array;
@@ -99,13 +102,13 @@ async function readRows(
   const kernels = new Kernels();
   const { file, point } = parseCapturePath(path);
   const compiled = filter === undefined ? undefined : compileFilter(filter, kernels);
-  // All interfaces are read, so that frames are counted as in the file.
+  // Read all interfaces, so that frames are numbered as in the file.
   const reader = await CaptureReader.open(kernels, file, { ...capture, key, filter: compiled, frames: true });
   const [times, frames, names] = [new Growing(), new Growing(), new Growing()];
   try {
     while (await reader.next()) {
       const { batch } = reader;
-      // The origin of one interface is not that of the whole file: times are compared as whole ns after the same instant.
+      // The origin of one interface differs from that of the whole file: compare times as whole ns since the same instant.
       const shiftNs = Number((reader.originNs ?? 0n) - originNs);
       const { timeNs, frame, iface, count } = batch;
       for (let i = 0; i < count; i++) {
@@ -159,25 +162,4 @@ function isAmong(sorted: Float64Array, value: number): boolean {
     else high = middle;
   }
   return sorted[low] === value;
-}
-
-/** A key's words as a number to tell flows of one instant apart by; words that IPv4 does not use are left out. */
-function keyHash(words: ArrayLike<number>, at: number): number {
-  const used = ((words[at + 1] ?? 0) & META_HIGH.ipv6) === 0 ? 4 : 10;
-  let hash = 0x811c_9dc5;
-  for (let w = 0; w < used; w++) hash = mix(hash, words[at + w] ?? 0);
-  return hash >>> 0;
-}
-
-function rowHash({ meta, addrA, addrB, addrC, addrD }: PacketBatch, row: number): number {
-  const ipv6 = (meta[2 * row + 1]! & META_HIGH.ipv6) !== 0;
-  let hash = 0x811c_9dc5;
-  for (const column of ipv6 ? [meta, addrA, addrB, addrC, addrD] : [meta, addrA])
-    hash = mix(mix(hash, column[2 * row]!), column[2 * row + 1]!);
-  return hash >>> 0;
-}
-
-function mix(hash: number, word: number): number {
-  const product = Math.imul(hash ^ word, 0x9e37_79b1);
-  return product ^ (product >>> 15);
 }

@@ -3,7 +3,7 @@ import { binomialCdf } from "../base/math/special.ts";
 import { Random } from "../base/random.ts";
 import { type GroupPoint, judgeGroups } from "./group-votes.ts";
 
-/** Packets of two hosts: so many of the other order, among others, over clocks that drift; `roundTripNs` 0: all go the same way. */
+/** Packets of two hosts: `answers` of the other order among others, with drifting clocks; `roundTripNs` 0: all go the same way. */
 function points(
   dice: Random,
   packets: number,
@@ -53,7 +53,7 @@ test("packets that all go the same way are not parted by their order", () => {
     const verdict = judgeGroups(points(dice, packets, 1 + dice.below(Math.ceil(packets / 2)), 0, 1e5));
     if (verdict.kind === "known") parted++;
   }
-  // Four tests, each wrong with a probability of 0.005: so many of 200 have one below 1e-3.
+  // Four tests, each wrong with a probability of 0.005: this many of 200 have a probability below 1e-3.
   expect(1 - binomialCdf(parted - 1, runs, 0.02), `${parted} parted`).toBeGreaterThan(1e-3);
 });
 

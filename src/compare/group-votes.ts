@@ -1,19 +1,19 @@
 /**
- * Which order of flows goes from BEFORE to AFTER, for groups of hosts (host-sides.ts) of which few packets are known: those of both orders are held against each other, group by
- * group, and it is asked how often delays of one direction alone would have parted so.
+ * Finds which order of flows goes from BEFORE to AFTER, for groups of hosts (host-sides.ts) with few packets: compares the packets of both orders group by
+ * group, and computes how often delays of one direction alone would separate like this.
  *
- * - By votes: a packet between two of the other order is above or below the line through them, whatever the clocks did in between. How many votes agree is compared with what they
- *   do where the orders are dealt anew among the packets of each group.
- * - By sizes: the same, and by how much a packet lies above or below the line, up to a few times what is usual: a handful of packets that all lie a round trip below shows more than their
- *   number does.
- * - By one level: all packets of one order lie above all of the other. Steady clocks alone show it, and few packets are enough.
- * - By neighbours, the drift taken out: a packet is held against the one before it in its group where that is of the other order. Packets are held against each other without a third, so
- *   there are more votes than by lines, but they need the drift between two packets: the median of how all packets' differences change over some of them.
+ * - By votes: a packet between two of the other order is above or below the line through them, whatever the clocks did in between. The number of votes that
+ *   agree is compared with the number after shuffling the orders among the packets of each group.
+ * - By sizes: the same, weighted by how far a packet is above or below the line, up to a few times the median: a handful of packets that are all a round trip
+ *   below is stronger evidence than their number.
+ * - By one level: all packets of one order are above all of the other. Only steady clocks show it, but then few packets are enough.
+ * - By neighbours, after removing the drift: a packet is compared with the previous one of its group if that is of the other order. Comparisons of two packets
+ *   give more votes than lines do, but need the drift between the two: the median change of all packets' differences over a number of packets.
  */
 import { lgamma } from "../base/math/special.ts";
 import { Random } from "../base/random.ts";
 
-/** A packet of a group, in order of time. */
+/** A packet of a group, in time order. */
 export interface GroupPoint {
   group: number;
   order: 0 | 1;
@@ -23,25 +23,25 @@ export interface GroupPoint {
 }
 
 export type GroupVerdict =
-  /** By group, the order that goes from BEFORE to AFTER. */
+  /** The order of each group that goes from BEFORE to AFTER. */
   | { kind: "known"; forward: Map<number, 0 | 1> }
-  /** Packets of both orders differ by no more than those of one: they all go the same way. */
+  /** Packets of the two orders differ no more than packets of one order: they all go the same way. */
   | { kind: "one-way" }
-  /** Packets of both orders are there, and too few to know. */
+  /** Packets of both orders exist, but too few to decide. */
   | { kind: "open" }
-  /** There is one order only. */
+  /** Only one order exists. */
   | { kind: "no" };
 
-/** Each of the tests may be wrong this often. */
+/** False-positive probability of each test. */
 const CHANCE = 0.005;
 const DEALS = 999;
-/** Orders dealt anew that agree as well this often: they do not matter. */
+/** If shuffled orders agree as well this often, the orders do not matter. */
 const AT_RANDOM = 0.1;
-/** Points looked at. */
+/** Maximum number of points used. */
 const MAX_POINTS = 2048;
-/** Packets of the smaller order from which on two directions would show. */
+/** With this many packets of the smaller order, two directions would show. */
 const ENOUGH = 24;
-/** Where timestamps are so coarse that this share of the packets differ by nothing from the one before, a round trip may be less than what they show. */
+/** If this share of the packets has the same difference as the previous one, timestamps are so coarse that a round trip may be below their resolution. */
 const COARSE = 0.25;
 
 export function judgeGroups(points: readonly GroupPoint[]): GroupVerdict {
@@ -67,33 +67,33 @@ function areCoarse(points: readonly GroupPoint[]): boolean {
   return same >= COARSE * points.length;
 }
 
-/** Points of groups that have both orders, in order of time. */
+/** Returns the points of groups with both orders, in time order. */
 function mixedGroups(points: readonly GroupPoint[]): GroupPoint[] {
   const orders = new Map<number, number>();
   for (const { group, order } of points) orders.set(group, (orders.get(group) ?? 0) | (1 << order));
   return points.filter(({ group }) => orders.get(group) === 3).sort((a, b) => a.timeNs - b.timeNs);
 }
 
-/** Points of several groups, numbered from 0, in columns: they are counted over and over for other orders. */
+/** Points of several groups, numbered from 0, in columns: votes are counted many times, with different orders. */
 interface Columns {
   group: Uint32Array;
   timeNs: Float64Array;
   valueNs: Float64Array;
-  /** By group: votes for order 1 above order 0, less those against. */
+  /** Per group: votes for order 1 above order 0, minus those against. */
   leans: Float64Array;
-  /** How large a vote is usually; null where it was not asked for. */
+  /** Median size of a vote; null until needed. */
   usualNs: number | null;
-  /** By group and order: time and value of the last point. */
+  /** Per group and order: time and value of the last point. */
   last: Float64Array;
 }
 
-/** Fills `leans`; returns what the sum of their sizes is measured by. */
+/** Fills `leans`; returns the unit of the sum of their sizes. */
 type Vote = (columns: Columns, orders: Uint8Array) => number;
 
-/** What a vote counts by how far the point lies above the line. */
+/** Weight of a vote, by how far the point is above the line. */
 type Weigh = (aboveNs: number) => number;
 
-/** A point between two of the other order is held against the line through them. */
+/** Compares a point between two points of the other order with the line through them. */
 function voteByLines(
   { group, timeNs, valueNs, leans, last }: Columns,
   orders: Uint8Array,
@@ -103,7 +103,7 @@ function voteByLines(
     const [order, t, v] = [orders[i]!, timeNs[i]!, valueNs[i]!];
     const own = 4 * group[i]! + 2 * order;
     const other = own ^ 2;
-    // False where there is none yet.
+    // False if there is none yet.
     if (last[own]! < last[other]! && t > last[own]!) {
       const part = (last[other]! - last[own]!) / (t - last[own]!);
       const above = last[own + 1]! + part * (v - last[own + 1]!) - last[other + 1]!;
@@ -119,10 +119,10 @@ const lineVotes: Vote = (columns, orders) => {
   return 1;
 };
 
-/** Of so many usual ones a single vote counts at most. */
+/** Maximum weight of a single vote, in medians. */
 const MOST_WEIGHT = 4;
 
-/** In units of the median of what the orders as they are show. */
+/** In units of the median with the actual orders. */
 const sizeVotes: Vote = (columns, orders) => {
   columns.usualNs ??= usualSize(columns, orders);
   const { usualNs } = columns;
@@ -137,7 +137,9 @@ function usualSize(columns: Columns, orders: Uint8Array): number {
   return Math.max(1, sizes.sort((a, b) => a - b)[sizes.length >> 1] ?? 1);
 }
 
-/** A point is held against the one before it, where that is of the other order. Orders that come in long runs have few votes, and dealt anew they have more: shares are compared. */
+/**
+ * Compares a point with the previous one if that is of the other order. Orders in long runs have few votes, and more after shuffling: so shares are compared.
+ */
 const neighbourVotes: Vote = ({ group, timeNs, valueNs, leans, last }, orders) => {
   let votes = 0;
   for (let i = 0; i < orders.length; i++) {
@@ -155,7 +157,7 @@ const neighbourVotes: Vote = ({ group, timeNs, valueNs, leans, last }, orders) =
   return Math.max(1, votes);
 };
 
-/** The points with the drift of the clocks taken out: the median slope between points that are some apart, which neither two levels nor a clock that is set moves. */
+/** Removes the drift of the clocks: the median slope between points some distance apart, which neither two levels nor a clock step moves. */
 function withoutDrift(points: readonly GroupPoint[]): GroupPoint[] {
   const apart = Math.ceil(Math.sqrt(points.length));
   const slopes: number[] = [];
@@ -168,7 +170,7 @@ function withoutDrift(points: readonly GroupPoint[]): GroupPoint[] {
   return points.map((p) => ({ ...p, valueNs: p.valueNs - slope * (p.timeNs - zeroNs) }));
 }
 
-/** How often orders dealt anew among the points of each group agree as well (not looked at further where that is often), and what votes show where that is rare. */
+/** Returns how often shuffled orders of each group agree as well (shuffling stops early if often), and the directions that the votes show if rarely. */
 function castVotes(
   points: readonly GroupPoint[],
   vote: Vote,
@@ -221,7 +223,10 @@ function shuffle(orders: Uint8Array, members: readonly number[], random: Random)
   }
 }
 
-/** Where one level parts the orders of all groups, and chance hardly would: k groups may each be either way, n and m packets lie so in one of C(n + m, m) cases. */
+/**
+ * Returns the orders above, if one level separates the orders of all groups and chance hardly explains it: k groups may each be either way, and n and m packets
+ * separate like this in one of C(n + m, m) cases.
+ */
 function byLevel(points: readonly GroupPoint[]): Map<number, 0 | 1> | null {
   const sums = new Map<number, { n: [number, number]; sum: [number, number] }>();
   const zeroNs = points[0]?.valueNs ?? 0;

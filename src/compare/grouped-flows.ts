@@ -1,7 +1,7 @@
 /**
- * Flows by a coarser key than the five-tuple. Packets are always counted by five-tuples, since only they go one way: how flows are grouped in a report
- * must not change what was measured. Here the counted flows of one way are put together by the report's key. Jitter and reordering of a group
- * are those within its five-tuples.
+ * Flows by a coarser key than the five-tuple. Packets are always counted by five-tuple, because only a five-tuple has one direction: the grouping in a report
+ * must not change the measurement. Here the counted flows of one direction are merged by the report's key. Jitter and reordering of a group are those within
+ * its five-tuples.
  */
 import { LogHistogram } from "../base/math/log-histogram.ts";
 import type { FlowKey, FlowKeySpec } from "../capture/flow/flow-key.ts";
@@ -21,13 +21,13 @@ interface Group {
   counts: Omit<FlowReport, "key" | "communityId" | "latency" | "reason" | "reordered">;
   reordered: number;
   delay: DelaySums | null;
-  /** Sum of |step| and steps. */
+  /** Sum of |difference of consecutive delays|, and number of these differences. */
   jitterNs: number;
   steps: number;
   histogram: LogHistogram;
 }
 
-/** The groups of one way, made at once: there are fewer of them than flows. */
+/** Returns the groups of one direction, all at once: there are fewer of them than flows. */
 export function groupFlows(
   matcher: ExactMatcher,
   way: Way,
@@ -92,7 +92,7 @@ function addFlow(group: Group, flow: FlowResult, matcher: ExactMatcher, { way, r
   group.delay = group.delay ? joined(group.delay, flow.delay) : flow.delay;
 }
 
-/** Sums of both together (Chan, Golub and LeVeque 1983). */
+/** Merges the sums of both (Chan, Golub and LeVeque 1983). */
 function joined(a: DelaySums, b: DelaySums): DelaySums {
   const count = a.count + b.count;
   const apart = b.meanNs - a.meanNs;
@@ -130,7 +130,7 @@ function order(reports: FlowReport[], by: FlowOrder): FlowReport[] {
   return reports.sort((a, b) => compare(value(a), value(b)));
 }
 
-/** A key's ten words with what the spec leaves out set to 0. */
+/** Returns a function that masks a key's ten words: fields not in the key become 0. */
 function maskOf(key: FlowKeySpec): (words: Uint32Array, at: number, out: Uint32Array) => void {
   const [meta4 = 0n, addr4 = 0n, meta6 = 0n, a = 0n, b = 0n, c = 0n, d = 0n] = key.maskWords();
   const halves = (...masks: bigint[]) =>

@@ -1,13 +1,13 @@
 /**
- * On which side of the segment hosts are, as far as addresses alone say it: every packet that crosses the segment has its sender on one side and its receiver on
- * the other. Hosts that are joined by flows make a group, and within a group the order (from one side to the other) of any flow against any other is known, without a
- * look at clocks or delays. Which of the two orders goes from BEFORE to AFTER is for others to find out (ways.ts, unmatched-ways.ts).
+ * Finds the side of the segment that hosts are on, from addresses alone: every packet that crosses the segment has its sender on one side and its receiver on
+ * the other. Hosts joined by flows form a group, and within a group the relative order (from one side to the other) of any two flows is known, without clocks
+ * or delays. Which of the two orders goes from BEFORE to AFTER is decided elsewhere (ways.ts, unmatched-ways.ts).
  *
- * How it fails: a group in which flows contradict each other (a host that sends to both sides of the segment) says nothing, and is marked as torn.
+ * How it fails: a group in which flows contradict each other (a host that sends to both sides of the segment) gives no information, and is marked as torn.
  */
 import type { ExactMatcher } from "../match/matcher.ts";
 
-/** A flow's group, and which of its two orders the flow has. */
+/** A flow's group, and which of the two orders the flow has. */
 export interface FlowPlace {
   group: number;
   order: 0 | 1;
@@ -17,7 +17,7 @@ export type Host = string | number;
 
 const IPV6 = 1 << 27;
 
-/** The addresses of a key that has both: source, then destination. */
+/** The addresses of a key that contains both: source, then destination. */
 export function hostNames(words: ArrayLike<number>, at: number): [Host, Host] {
   const w = (i: number) => words[at + i] ?? 0;
   if ((w(1) & IPV6) === 0) return [w(3), w(2)];
@@ -27,7 +27,7 @@ export function hostNames(words: ArrayLike<number>, at: number): [Host, Host] {
 export class HostSides {
   readonly #matcher: ExactMatcher;
   readonly #ids = new Map<Host, number>();
-  /** By host: another one of its group, and whether it is on the other side from that one; a group's root is its own. */
+  /** Per host: another host of its group, and whether they are on opposite sides; a group's root refers to itself. */
   readonly #up: number[] = [];
   readonly #across: (0 | 1)[] = [];
   readonly #torn = new Set<number>();
@@ -58,7 +58,7 @@ export class HostSides {
     if (this.#torn.has(to.root)) this.#torn.add(from.root);
   }
 
-  /** Joins the hosts of a flow that may not cross the segment: only where one of them is in no group with flows that do. True where something is new. */
+  /** Joins the hosts of a flow that may not cross the segment: only if one of them is in no group with flows that do. Returns true if hosts were joined. */
   addUnsure(flow: number): boolean {
     const hosts = this.#hostsOf(flow);
     if (hosts === null) return false;
@@ -70,7 +70,7 @@ export class HostSides {
     return true;
   }
 
-  /** Null where the flow's hosts are not known, or contradict each other. */
+  /** Returns null if the flow's hosts are unknown, or contradict each other. */
   placeOf(flow: number): FlowPlace | null {
     const hosts = this.#hostsOf(flow);
     if (hosts === null) return null;
@@ -102,7 +102,7 @@ export class HostSides {
       across ^= this.#across[root] ?? 0;
       root = up;
     }
-    // The way to the root is shortened for the next one who asks.
+    // Path compression: shortens the path to the root for later calls.
     let left = across;
     for (let at = host; at !== root; ) {
       const [up, own] = [this.#up[at] ?? root, this.#across[at] ?? 0];
@@ -120,7 +120,7 @@ interface Rooted {
   across: 0 | 1;
 }
 
-/** Multicast and broadcast: many hosts, on any side. */
+/** Returns whether the destination is multicast or broadcast: many hosts, on any side. */
 function isToMany(words: ArrayLike<number>, at: number): boolean {
   const w = (i: number) => words[at + i] ?? 0;
   if ((w(1) & IPV6) === 0) return w(2) >>> 28 === 0xe || w(2) >>> 0 === 0xffff_ffff;

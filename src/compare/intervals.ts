@@ -18,7 +18,7 @@ export interface Intervals {
   heat: () => HeatMap | null;
 }
 
-/** `edges`: packets at the ends of BEFORE that count as lost; where the matcher kept no time of them, in the first and the last interval. */
+/** `edges`: packets at the ends of BEFORE that count as lost; those whose times the matcher did not keep go to the first and the last interval. */
 export function buildIntervals(
   result: PassResult,
   epochNs: number,
@@ -72,7 +72,7 @@ export function buildIntervals(
   };
 }
 
-/** When packets were sent that an end of AFTER was judged to explain, those that go there; `most` of them. */
+/** Returns the send times of forward packets that were attributed to an end of AFTER, at most `most`. */
 function timesOf(matcher: ExactMatcher, edge: number, most: number): number[] {
   const times: number[] = [];
   for (const { side, fate, flow, timeNs } of matcher.alone()) {
@@ -82,7 +82,7 @@ function timesOf(matcher: ExactMatcher, edge: number, most: number): number[] {
   return times;
 }
 
-/** Intervals that are listed: all up to the last, or, where there are very many (a long silence, a timestamp years ahead), only those with packets. */
+/** Intervals to list: all up to the last or, if there are very many (a long silence, a timestamp years ahead), only those with packets. */
 function* rowsOf(
   filled: ReadonlyMap<number, unknown>,
   edgeLost: ReadonlyMap<number, unknown>,
@@ -117,7 +117,7 @@ function heatOf(
   const placeOf = (bucket: number) => {
     const known = places.get(bucket);
     if (known !== undefined) return known;
-    // Delays at or below 0 belong to the lowest row: a logarithmic axis has no other place for them.
+    // Delays at or below 0 go to the lowest row: a logarithmic axis has no other place for them.
     const at = Math.floor(Math.log(Math.max(minimum, baseNs + bucketMid(bucket)) / minimum) / ratio);
     const place = Math.min(rows - 1, Math.max(0, at));
     places.set(bucket, place);

@@ -1,4 +1,4 @@
-/** Latency of a segment, a flow or an interval from what the matcher kept: moments, quantiles from log buckets, points of the distribution. */
+/** Latency of a segment, a flow or an interval from the matcher's records: moments, quantiles from log buckets, points of the distribution. */
 import { bucketMid, type LogHistogram, nearestRank } from "../base/math/log-histogram.ts";
 import type { BucketRun, DelaySums } from "../match/flow-results.ts";
 import type { TotalResult } from "../match/match-types.ts";
@@ -6,7 +6,7 @@ import type { Latency } from "./report.ts";
 
 const CDF_POINTS = 400;
 
-/** Null where nothing was matched. */
+/** Null if nothing was matched. */
 export function latencyOf(
   delay: DelaySums | null,
   histogram: LogHistogram,
@@ -33,7 +33,7 @@ export function runLatency(delay: DelaySums, { baseNs, buckets, counts }: Bucket
   });
 }
 
-/** The same for a flow, of which there may be millions: `run` is asked for its buckets only where they are needed. */
+/** The same for a flow, of which there may be millions: calls `run` for its buckets only if needed. */
 export function flowLatency(delay: DelaySums, jitterNs: number | null, run: () => BucketRun): Latency {
   const { count, minNs, maxNs } = delay;
   if (count <= 3) {
@@ -49,7 +49,7 @@ export function flowLatency(delay: DelaySums, jitterNs: number | null, run: () =
   });
 }
 
-/** Up to three delays, ascending: min, max and mean tell them all. */
+/** Returns up to three delays, ascending: min, max and mean determine them all. */
 export function smallDelays({ count, minNs, maxNs, meanNs }: DelaySums): number[] {
   if (count === 1) return [minNs];
   if (count === 2) return [minNs, maxNs];
@@ -75,7 +75,7 @@ export function cdfOf(total: TotalResult): { delayNs: number; share: number }[] 
   if (total.matched === 0) return [];
   const points = total.histogram.cdf().map((p) => ({ delayNs: p.valueNs, share: p.share }));
   if (points.length <= CDF_POINTS) return points;
-  // Even steps in share, and all of the tail's last steps.
+  // Equal steps in share, and every step of the tail.
   const out: typeof points = [];
   let next = 0;
   for (const [i, p] of points.entries()) {

@@ -1,9 +1,9 @@
-/** Translated addresses: which flow of one point is which flow of the other. */
+/** Address translation: matches each flow of one point with its flow at the other. */
 import type { FlowKey, FlowKeySpec } from "../capture/flow/flow-key.ts";
 import type { ExactMatcher } from "../match/matcher.ts";
 import type { Translation } from "./report.ts";
 
-/** What the second point calls a flow; null where it is called the same, or not known there. */
+/** Returns the flow's key at the second point; null if it is the same, or unknown. */
 export function translatedKey(matcher: ExactMatcher, id: number, key: FlowKeySpec): FlowKey | null {
   const other = matcher.mapped(id);
   if (other === null || other === id) return null;
@@ -11,7 +11,7 @@ export function translatedKey(matcher: ExactMatcher, id: number, key: FlowKeySpe
   return key.describe(words, at);
 }
 
-/** Addresses that are translated, most packets first. */
+/** Returns the translated addresses, most packets first. */
 export function translations(matcher: ExactMatcher, key: FlowKeySpec): Translation[] {
   const found = new Map<string, Translation>();
   for (let id = 0; id < matcher.flowCount; id++) {

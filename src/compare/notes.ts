@@ -1,4 +1,4 @@
-/** Sentences about what limits the numbers of a report. */
+/** Notes about the limits of a report's numbers. */
 import { countOf, formatCount } from "../base/quantity.ts";
 import { formatDuration } from "../base/time.ts";
 import { type CaptureStatistics, DEFAULT_COVER } from "../capture/reader.ts";
@@ -10,21 +10,21 @@ import type { PassResult } from "./pass.ts";
 import type { Directions } from "./plan.ts";
 import type { SegmentReport } from "./report.ts";
 
-/** Packets without a partner in both captures, as a share of the packets, that loss and a few foreign packets do not explain. */
+/** Share of packets without a partner, in both captures, that loss and a few foreign packets do not explain. */
 const MUCH_UNMATCHED = 0.1;
 
-/** Share of packets that look like another one, above which a capture of several interfaces seems to hold both ends. */
+/** Share of packets identical to another one above which a capture of several interfaces seems to contain both points. */
 const MANY_TWICE = 0.1;
 
-/** Copies of so many of the packets, as a share, are not made by the network. */
+/** The network does not copy this share of the packets. */
 const MANY_COPIES = 0.8;
 const MIN_COPIES = 32;
 const MIN_COPIED = 4;
 const FEW_COPIES = 0.02;
-/** Share of packets that look like another one, above which reordering that is not counted among them matters. */
+/** Share of packets identical to another one above which a note states that reordering is not counted among them. */
 const MANY_REPEATED = 0.01;
 
-/** What notes are made from. */
+/** Input of the notes. */
 export interface NoteSubject {
   result: PassResult;
   windowNs: number;
@@ -32,7 +32,7 @@ export interface NoteSubject {
   segment: SegmentReport;
   reverse: SegmentReport | null;
   clock: { applied: Correction; verdict: ClockVerdict };
-  /** Notes of the passes. */
+  /** Notes made during the passes. */
   found: readonly string[];
 }
 
@@ -66,7 +66,7 @@ export function observations(subject: NoteSubject): string[] {
   ];
 }
 
-/** What no capture can show. */
+/** Packets near the captures' ends, whose loss no capture can show. */
 function edgeNotes({ undecided, matched }: SegmentReport): string[] {
   if (undecided === 0) return [];
   if (matched === 0)
@@ -78,7 +78,7 @@ function edgeNotes({ undecided, matched }: SegmentReport): string[] {
   ];
 }
 
-/** A clock that goes back by more than the window. */
+/** A clock that steps back by more than the window. */
 function clockSetNotes(result: PassResult, windowNs: number): string[] {
   return (["before", "after"] as const).flatMap((name) => {
     const { setBackNs } = result.outliers[name];
@@ -89,7 +89,7 @@ function clockSetNotes(result: PassResult, windowNs: number): string[] {
   });
 }
 
-/** What the capture itself leaves out. */
+/** Limits of the capture file itself. */
 function fileNotes(side: CaptureStatistics): string[] {
   const notes: string[] = [];
   if (side.partial) notes.push(`partial: ${side.partial}; the part that was read is counted`);
@@ -113,7 +113,7 @@ function interfaceNotes({ before, after, matcher }: PassResult): string[] {
   const notes: string[] = [];
   const same = before.file === after.file;
   for (const side of same ? [before] : [before, after]) {
-    // Sections of one point after another are no matter: its packets come once.
+    // Consecutive sections of one point are fine: its packets occur once.
     const repeated = side === before ? matcher.repeated.before : matcher.repeated.after;
     const twice = same || repeated > MANY_TWICE * side.ipPackets;
     const [first] = side.interfaces;
@@ -126,7 +126,7 @@ function interfaceNotes({ before, after, matcher }: PassResult): string[] {
   return notes;
 }
 
-/** What packets are known by. */
+/** Limits of packet matching. */
 function identityNotes({ before, after, plan, matcher }: PassResult, segment: SegmentReport): string[] {
   const notes: string[] = [];
   const cut = [...before.shorts, ...after.shorts].filter(([size]) => size < plan.cover);
@@ -155,7 +155,7 @@ function identityNotes({ before, after, plan, matcher }: PassResult, segment: Se
   return notes;
 }
 
-/** Copies where packets arrive: of a mirror are those of flows whose packets are nearly all there twice. Looked at where they are more than networks make. */
+/** Counts copies where packets arrive: flows with nearly all packets twice are copied by a mirror. Checked only if there are more copies than networks make. */
 function copiedOnArrival({ matcher }: PassResult, way: 1 | 2, segment: SegmentReport | null): number {
   const { duplicates = 0, matched = 0 } = segment ?? {};
   if (duplicates < MIN_COPIES || duplicates < FEW_COPIES * matched) return 0;
@@ -205,7 +205,7 @@ function alignmentNotes({ result: { plan }, windowNs, clock }: NoteSubject): str
   ];
 }
 
-/** Loss takes packets away: where as many come up as are missing, they are rather other packets, or the same ones rewritten. */
+/** Loss removes packets: if as many appear as are missing, they are more likely other packets, or the same ones rewritten. */
 function whyMuchIsUnmatched({ sent, received, lost, appeared }: SegmentReport): string[] {
   if (Math.min(lost, appeared) <= MUCH_UNMATCHED * Math.min(sent, received)) return [];
   return [
@@ -215,20 +215,20 @@ function whyMuchIsUnmatched({ sent, received, lost, appeared }: SegmentReport): 
 
 function outlierNotes(result: PassResult, name: "before" | "after", windowNs: number): string[] {
   const outliers = result.outliers[name];
-  // Within the window they match like others.
+  // Packets within the window match regardless.
   if (Math.max(outliers.aheadNs, outliers.behindNs) <= windowNs) return [];
   return [
     `${result[name].file}: ${outlierText(outliers)}: those beyond the window do not match; other packets are not affected`,
   ];
 }
 
-/** An offset between clocks: with thousands separators, to the microsecond. */
+/** A clock offset with thousands separators, to the microsecond. */
 function formatSeconds(ns: number): string {
   const [whole = "", fraction = ""] = (Math.abs(ns) / 1e9).toFixed(6).split(".");
   return `${ns < 0 ? "-" : ""}${formatCount(Number(whole))}.${fraction} s`;
 }
 
-/** What a person would look at next. */
+/** Likely reasons if nothing matched. */
 function whyNothingMatched({ before, after, rereadable }: PassResult): string[] {
   if (before.ipPackets === 0 || after.ipPackets === 0) return [];
   const [a, b] = [span(before), span(after)];

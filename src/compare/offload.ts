@@ -1,6 +1,6 @@
 /**
- * What became of packets beside or on the way, where both captures hold packets that the other does not: segments that were merged at one point (GRO,
- * LRO, TSO), fragments, rewritten options. They are matched as what they are (src/match/residue/), and the notes say so.
+ * Finds what happened to packets on the way or at the capture points, if each capture contains packets that the other does not: segments merged at one point
+ * (GRO, LRO, TSO), fragments, rewritten options. They are matched as such (src/match/residue/), and the notes say so.
  */
 import type { Kernels } from "../base/kernels.ts";
 import { countOf, formatCount } from "../base/quantity.ts";
@@ -8,7 +8,7 @@ import type { CaptureOptions } from "../capture/reader.ts";
 import { type Resolved, resolveResidue } from "../match/residue/residue.ts";
 import type { PassResult } from "./pass.ts";
 
-/** Sentences about what was found; the matcher's counts are corrected by it. */
+/** Returns notes about what was found, and corrects the matcher's counts. */
 export async function explainUnmatched(
   kernels: Kernels,
   files: { before: string; after: string },
@@ -17,7 +17,7 @@ export async function explainUnmatched(
   windowNs: number,
 ): Promise<string[]> {
   const { before, after, matcher, originNs, plan, rereadable, limited } = result;
-  // Loss alone needs no second look: it takes packets of both to be two halves of something.
+  // Loss alone is not examined further: only unmatched packets in both captures can belong together.
   if (!rereadable || limited || !matcher.aloneAtBoth) return [];
   const source = (side: 0 | 1) => ({
     file: side === 0 ? files.before : files.after,

@@ -1,31 +1,31 @@
 /**
- * The first pairs of a pass are taken before anything shows how long packets take: where a capture begins late, or a packet was lost, an equal one may
- * have been taken for the partner. Pairs of packets that were met again are held against the others; where one lies far from them, another pass expects
- * differences as the others have shown them, and puts the rest off until all are known (kernels/match/certain.ts).
+ * The first pairs of a pass are matched before the usual delay is known: if a capture starts late, or a packet was lost, an identical packet may have been
+ * matched instead. Pairs of packets that occur repeatedly are compared with the others; if one is far off, another pass expects the differences that the others
+ * showed, and defers the rest until all are known (kernels/match/certain.ts).
  */
 import type { OpeningPair } from "../match/match-types.ts";
 import type { ExactMatcher } from "../match/matcher.ts";
 
-/** Differences as captured, up to a time at BEFORE (ns since 1970). */
+/** Expected differences, as captured, up to a time at BEFORE (ns since 1970). */
 export interface ExpectedOpening {
   untilNs: bigint;
   lowNs: number;
   highNs: number;
-  /** None lie between these. */
+  /** No pair lies within this range. */
   gap: Range | null;
-  /** Pairs that lie elsewhere were found, and are false. */
+  /** False pairs were found outside of these bounds. */
   judged: boolean;
 }
 
-/** Fewer pairs do not show how long packets take. */
+/** Fewer pairs do not show the usual delay. */
 const ENOUGH = 16;
-/** The middle of the pairs is taken for true, and what follows on it: no gap is wider than so many widths, and so many ns. */
+/** The middle part of the pairs is assumed to be right, and is extended up to the first gap wider than FAR times its width plus FAR_AT_LEAST_NS. */
 const MIDDLE = 0.1;
 const FAR = 2;
-/** A pair of a packet that was met again is false sooner. */
+/** A pair of a packet that occurs repeatedly is considered false at a smaller distance. */
 const FAR_AGAIN = 0.25;
 const FAR_AT_LEAST_NS = 1e6;
-/** So many may have overtaken others around the time at which a clock was set. */
+/** At most this many packets overtake others around a clock step. */
 const FEW_AMONG = 2;
 
 interface Range {
@@ -33,7 +33,7 @@ interface Range {
   highNs: number;
 }
 
-/** Null where no pair is false as far as that shows, or where they do not show what is true. */
+/** Returns null if no pair seems false, or if the pairs do not show the usual delay. */
 export function expectedOpening(
   matcher: ExactMatcher,
   originNs: bigint,
@@ -50,7 +50,7 @@ export function expectedOpening(
     const range = ranges(pair);
     return isEarly(pair, range) || (pair.again && isFar(pair, range, FAR_AGAIN));
   });
-  // Where several agree, and others do not lie among them, a clock was set: they are as true as the others.
+  // If several agree, with no usual pairs among them, a clock was set: they are as right as the others.
   const among = suspects.filter((one) => isAmong(one, pairs, ranges(one)));
   const agreed = suspects.filter((one) => {
     const marginNs = marginOf(ranges(one), FAR_AGAIN);
@@ -67,7 +67,7 @@ export function expectedOpening(
   return { ...expectation(pairs, levels, originNs, alignNs), judged: true };
 }
 
-/** What the first pairs show for a pass that follows for another reason: read in another order, equal packets may meet before any others do. Null where none look alike. */
+/** Expectation for a pass that reads the captures in another order: identical packets may meet before any others do. Null without identical packets. */
 export function shownOpening(
   matcher: ExactMatcher,
   originNs: bigint,
@@ -81,7 +81,7 @@ export function shownOpening(
   return expectation(pairs, ranges, originNs, alignNs);
 }
 
-/** Ranges of the pairs of either direction; of all where one of them has few. */
+/** Range of the pairs of each direction; of all pairs if one of the directions has few. */
 function rangesOf(pairs: readonly OpeningPair[]): (pair: OpeningPair) => Range {
   const forward = pairs.filter((pair) => pair.forward);
   const back = pairs.filter((pair) => !pair.forward);
@@ -121,7 +121,7 @@ function expectation(
   };
 }
 
-/** Time by which all these pairs were seen, ns since 1970. */
+/** Time at which all these pairs had been seen, ns since 1970. */
 function lastOf(pairs: readonly OpeningPair[], originNs: bigint): bigint {
   const lastNs = Math.max(...pairs.map(({ atNs, differenceNs }) => atNs + Math.max(0, differenceNs)));
   return originNs + BigInt(Math.ceil(lastNs));
@@ -147,7 +147,7 @@ function agrees(one: OpeningPair, pairs: readonly OpeningPair[], { lowNs, highNs
   return pairs.some((other) => other !== one && Math.abs(other.differenceNs - one.differenceNs) <= nearNs);
 }
 
-/** Found between pairs of its direction that are as the others: a clock was not set there and back, but equal packets come at a steady pace. */
+/** Returns whether it was found between usual pairs of its direction: no clock was set there and back, but identical packets come at a steady pace. */
 function isAmong(one: OpeningPair, pairs: readonly OpeningPair[], range: Range): boolean {
   const place = pairs.indexOf(one);
   const others = pairs.map(
@@ -158,7 +158,7 @@ function isAmong(one: OpeningPair, pairs: readonly OpeningPair[], range: Range):
   return Math.min(earlier, later) > FEW_AMONG;
 }
 
-/** From the middle of them on, as far as there is no gap. */
+/** Extends the middle part up to the first gap on either side. */
 function rangeOf(pairs: readonly OpeningPair[]): Range {
   const sorted = pairs.map(({ differenceNs }) => differenceNs).sort((a, b) => a - b);
   let from = Math.floor(MIDDLE * sorted.length);

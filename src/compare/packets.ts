@@ -1,4 +1,4 @@
-/** The packets of a comparison one by one: when each was sent and received, how long it took, or what became of it. In order of the time it was first seen. */
+/** The packets of a comparison one by one, in order of their first timestamp: send and receive time, delay, outcome. */
 import type { FlowKey, FlowKeySpec } from "../capture/flow/flow-key.ts";
 import { formatFlowKey } from "../capture/flow/flow-text.ts";
 import type { ExactMatcher } from "../match/matcher.ts";
@@ -6,8 +6,8 @@ import { FATE, type PacketLog } from "../match/packet-log.ts";
 import type { Way } from "./segment.ts";
 
 /**
- * `not-captured`: the other capture was not running when the packet passed. `mirrored`: the same packet once more in one capture. `link-local`: it never leaves
- * its link. `part`: a fragment of a packet that has a row of its own.
+ * `not-captured`: the other capture was not running when the packet passed. `mirrored`: a second copy of a packet in one capture. `link-local`: it never leaves
+ * its link. `part`: a fragment of a packet with a row of its own.
  */
 export const OUTCOMES = [
   "delivered",
@@ -22,16 +22,16 @@ export const OUTCOMES = [
 export type Outcome = (typeof OUTCOMES)[number];
 
 export interface PacketReport {
-  /** Number of the packet in the log, for `frames`. */
+  /** Index of the packet in the log, for `frames`. */
   id: number;
-  /** ns since 1970 at the point where it was sent; null where it was not seen there. */
+  /** Send time, ns since 1970; null if it was not seen at the sending point. */
   sentNs: bigint | null;
   receivedNs: bigint | null;
   /** Null unless it was delivered. */
   delayNs: number | null;
   direction: "forward" | "reverse";
   outcome: Outcome;
-  /** Packets on the wire that the row stands for: 1, more where segments were merged at both points, 0 where another row counts it. */
+  /** Packets on the wire that the row stands for: 1, more if segments were merged at both points, 0 if another row counts it. */
   packets: number;
   flow: number;
 }
@@ -43,7 +43,7 @@ export interface PacketSource {
   forward: Way;
   reverse: Way | null;
   twoWay: boolean;
-  /** ns since 1970 of the matcher's time 0, and what was taken off AFTER's times. */
+  /** ns since 1970 of the matcher's time 0, and the alignment subtracted from AFTER's times. */
   originNs: bigint;
   alignNs: number;
 }
@@ -96,7 +96,7 @@ export class PacketTable {
     };
   }
 
-  /** Time of a packet at one of the captures after `originNs`, in whole ns as it stands there; NaN where it was not seen. */
+  /** Timestamp of a packet in one of the captures, in whole ns since `originNs`, as captured; NaN if it was not seen there. */
   seenNs(side: "before" | "after", id: number): number {
     if (side === "before") return Math.round(this.log.beforeNs[id] ?? Number.NaN);
     return Math.round((this.log.afterNs[id] ?? Number.NaN) + this.#source.alignNs);
@@ -124,7 +124,7 @@ export class PacketTable {
 
   outcome(id: number): Outcome {
     const fate = this.log.fate[id];
-    // Of one among several that look the same the delay is not known.
+    // The delay of one among several identical packets is unknown.
     if (fate === FATE.forward || fate === FATE.reverse || fate === FATE.ambiguous) return "delivered";
     const known = KNOWN_OUTCOMES.get(fate ?? 0);
     if (known !== undefined) return known;
@@ -138,7 +138,7 @@ export class PacketTable {
     )
       return "not-captured";
     const onlyBefore = fate === FATE.onlyBefore || fate === FATE.headBefore || fate === FATE.tailBefore;
-    // From the far end, what BEFORE alone saw has appeared there.
+    // In the reverse direction, a packet seen only at BEFORE has appeared there.
     return onlyBefore === forward ? "lost" : "appeared";
   }
 
@@ -156,7 +156,7 @@ export class PacketTable {
     return text;
   }
 
-  /** The slowest packets, and those that were lost, latest first: n of each. */
+  /** Returns the slowest packets and the latest lost ones, n of each. */
   worst(n: number): { slowest: PacketReport[]; lost: PacketReport[] } {
     const slowest = new Ranked(n, (id) => this.delayNs(id));
     const lost = new Ranked(n, (id) => (this.outcome(id) === "lost" ? this.#firstSeen(id) : null));
@@ -183,7 +183,7 @@ function absolute(ns: number, originNs: bigint): bigint | null {
   return Number.isNaN(ns) ? null : originNs + BigInt(ns);
 }
 
-/** The n highest of many. */
+/** Keeps the n highest values. */
 class Ranked {
   readonly #n: number;
   readonly #value: (id: number) => number | null;

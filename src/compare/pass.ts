@@ -1,7 +1,7 @@
 /**
- * One pass over two captures: both are read in time order (pair-feed.ts) and fed to the exact matcher and the clock doctor.
- * What a pass cannot know beforehand (how many bytes of each packet both captures contain, how far their clocks are apart, which way
- * packets go) is given by `PassPlan`; compare.ts runs another pass if the first one shows that the plan was wrong.
+ * One pass over two captures: both are read in time order (pair-feed.ts) and fed to the exact matcher and the clock diagnosis. `PassPlan` supplies what a pass
+ * cannot know beforehand (how many bytes of each packet both captures contain, the clock offset, which way packets go); compare.ts runs another pass if the
+ * first one shows that the plan was wrong.
  */
 import { UsageError } from "../base/errors.ts";
 import type { Kernels } from "../base/kernels.ts";
@@ -21,31 +21,31 @@ import { DEFAULT_EPOCH_NS, epochFor } from "./epoch-length.ts";
 import { correctionLine, LOOK_AHEAD, type PassPlan, splitNs } from "./plan.ts";
 import { maybeBothWays, WayEvidence } from "./ways.ts";
 
-/** Each interval with packets is reported with its quantiles: about a kilobyte of memory. */
+/** Each interval with packets is reported with its quantiles, about one kilobyte of memory each. */
 const MAX_INTERVALS = 250_000;
 /** Intervals at least this long are never too many: 70 MB for a day. */
 const LONG_EPOCH_NS = 1e9;
-/** Rows of both sides that show whether a plan stands. */
+/** Rows of both captures after which the trial judges a plan. */
 const TRIAL_ROWS = 2 * LOOK_AHEAD;
 
-/** Pairs of repeated packets, as a share of all, from which on clocks and directions are judged by them, too. */
+/** If this share of the pairs is of repeated packets, clocks and directions are judged by them, too. */
 const LATE_SHARE = 0.3;
 
 export interface PassOptions {
   before: string;
   after: string;
   windowNs: number;
-  /** Length of intervals; or as the length of the first capture suggests. */
+  /** Length of intervals; "by-length": chosen from the length of the first capture. */
   epochNs: number | "by-length";
   capture: Omit<CaptureOptions, "cover">;
-  /** The text that the capture's filter was made from, for other threads. */
+  /** Source text of the capture's filter, for other threads. */
   filterText?: string | undefined;
-  /** Reads the captures, where one is given; not for a look ahead. */
+  /** Thread that reads the captures, if any; not used for a look ahead. */
   thread?: FeedThread | null;
-  /** Judges the plan after the first rows of both sides: where it does not stand, the pass ends there. */
+  /** Judges the plan after the first rows of both captures: if it does not hold, the pass ends there. */
   trial?: { stands(matcher: ExactMatcher, shorts: number): boolean } | undefined;
   onProgress?: (doneBytes: number, totalBytes: number | null, packets: number) => void;
-  /** Note what became of every packet. */
+  /** Record the outcome of every packet. */
   everyPacket?: boolean | undefined;
 }
 
@@ -55,10 +55,10 @@ export interface PassResult {
   before: CaptureStatistics;
   after: CaptureStatistics;
   observer: ClockObserver;
-  /** What shows which way flows go; null where it was not gathered. */
+  /** Evidence of the flows' directions; null if it was not gathered. */
   ways: WayEvidence | null;
   quality: Record<"before" | "after", { report(): TimestampReport }>;
-  /** Timestamps that are off by far. */
+  /** Timestamps far off the others. */
   outliers: Record<"before" | "after", OutlierReport>;
   epochNs: number;
   /** Start of the first interval, ns since 1970, and its place on the matcher's time axis. */
@@ -69,22 +69,22 @@ export interface PassResult {
   rereadable: boolean;
   /** The pass ended at its limit, not at the captures' ends. */
   limited: boolean;
-  /** What became of every packet, where that was asked for. */
+  /** Outcome of every packet, if requested. */
   packets: PacketLog | null;
 }
 
-/** What a pass gathers beside the feed. */
+/** What a pass gathers from the feed. */
 interface Gathered {
   matcher: ExactMatcher;
   observer: ClockObserver;
   envelopes: readonly [ThinnedEnvelope, ThinnedEnvelope];
-  /** Null: nothing goes both ways, as far as the trial has shown. */
+  /** Null: the trial has shown that nothing goes both ways. */
   ways: WayEvidence | null;
-  /** What became of every packet, where that was asked for. */
+  /** Outcome of every packet, if requested. */
   packets: PacketLog | null;
 }
 
-/** Null: the trial went against the plan. UsageError where intervals are so short that there would be too many. */
+/** Returns null if the trial rejected the plan. Throws a UsageError if intervals are so short that there would be too many. */
 export async function runPass(
   kernels: Kernels,
   options: PassOptions,
@@ -107,7 +107,8 @@ export async function runPass(
     return null;
   }
   matcher.finish();
-  // Those that were put off because they took unusually long, or little, show what the clocks did. Where most packets are in a capture twice (a mirror), nothing else does.
+  // Pairs that were deferred because of an unusual delay show what the clocks did. If most packets are in a capture twice (a mirror), they are the only
+  // evidence.
   const shown = matcher.lateCount > LATE_SHARE * matcher.pairCount ? "all" : "alone";
   for (const pairs of matcher.latePairs(plan.alignNs, shown)) show(gathered, pairs);
   for (const envelope of envelopes) envelope.finish();
@@ -163,7 +164,7 @@ function gather(
     epochNs,
     epochStartNs: Number(epochStart - originNs),
     thresholdNs: splitNs(plan.ways),
-    // Delays are reported as captured: what was removed to make packets meet is added back.
+    // Delays are reported as captured: the alignment that was subtracted for matching is added back.
     correction: { ...line, offsetNs: line.offsetNs - plan.alignNs, pivotNs: line.pivotNs - plan.alignNs },
     pieces: line.pieces,
     expected: plan.expected && {
@@ -192,7 +193,7 @@ function gather(
   return { matcher, observer, envelopes, ways, packets };
 }
 
-/** Feeds the matcher to the captures' ends, or to where the trial or the number of intervals ends it. */
+/** Feeds the matcher up to the captures' ends, or until the trial or the number of intervals stops it. */
 async function takeAll(
   options: PassOptions & { tooMany: () => boolean },
   plan: PassPlan,
@@ -228,26 +229,26 @@ async function takeAll(
     if (judged || taken < TRIAL_ROWS) continue;
     judged = true;
     if (options.trial && !options.trial.stands(matcher, shorts[0] + shorts[1])) return "abandoned";
-    // Whether packets go both ways later is looked at when all are taken.
+    // Directions that change later are examined after all packets.
     if (plan.gatherWays === "to-the-end" || maybeBothWays(matcher)) gathered.ways?.release();
     else gathered.ways = null;
   }
   return options.tooMany() ? "too-many" : "done";
 }
 
-/** What pairs show of clocks and directions. */
+/** Adds the evidence of pairs for clocks and directions. */
 function show({ envelopes, ways }: Gathered, pairs: readonly [MatchedPairs, MatchedPairs]): void {
   for (const way of [0, 1] as const)
     envelopes[way].take(pairs[way].sends, pairs[way].differences, pairs[way].count);
   ways?.take(...pairs);
 }
 
-/** By the length of the first capture, where it can be read ahead. */
+/** Chosen from the length of the first capture, if it can be read ahead. */
 function usualEpoch({ spanNs }: FeedHead): number {
   return spanNs === null ? DEFAULT_EPOCH_NS : epochFor(spanNs);
 }
 
-/** Suggests a length that is enough for what was read so far. */
+/** Suggests a length that suffices for what was read so far. */
 function tooManyIntervals(epochNs: number, matcher: ExactMatcher, feed: PairFeed): UsageError {
   const { doneBytes } = feed.progress();
   const { totalBytes } = feed.head;

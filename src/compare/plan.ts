@@ -1,7 +1,7 @@
 /**
- * How a pass over two captures reads them, and what changes after it. A pass starts from assumptions (how many bytes of each packet both captures
- * contain, how far their clocks are apart, which way packets go). Its evidence goes into `nextPlan`, which confirms the plan or returns what the
- * next pass does differently. Pure: only compare.ts reads files.
+ * How a pass over two captures reads them, and what changes after it. A pass starts from assumptions (how many bytes of each packet both captures contain, the
+ * clock offset, which way packets go). `nextPlan` takes its evidence, and confirms the plan or returns what the next pass does differently. Pure: only
+ * compare.ts reads files.
  */
 import type { CaptureStatistics } from "../capture/reader.ts";
 import { type Alignment, MIN_PAIRS } from "../clock/alignment.ts";
@@ -13,53 +13,53 @@ import type { SampledAlignment } from "./alignment.ts";
 import type { ExpectedOpening } from "./opening.ts";
 import type { DecidedBy } from "./ways.ts";
 
-/** How much of the captures a pass reads: the first packets of each, or everything. */
+/** Part of the captures that a pass reads: the first packets of each, or everything. */
 export type Extent = { kind: "look-ahead"; rows: number } | { kind: "whole" };
 
-/** Which way a flow goes when its first packet is matched. */
+/** Direction of a flow when its first packet is matched. */
 export type Ways =
   /** From BEFORE to AFTER, until a pass shows otherwise. */
   | { kind: "assumed-forward" }
   /** From BEFORE to AFTER: settled. */
   | { kind: "one-way" }
-  /** From BEFORE to AFTER where its first difference (after - before, as aligned) is at least this; else the other way. */
+  /** From BEFORE to AFTER if its first difference (after - before, as aligned) is at least this; else the other way. */
   | { kind: "split"; atNs: number }
-  /** As an earlier pass has shown of each flow (ways.ts). */
+  /** As an earlier pass showed for each flow (ways.ts). */
   | { kind: "known"; flows: KnownWays };
 
 export type ClockCorrection = { kind: "none" } | ({ kind: "line" } & CorrectionLine);
 
-/** delay = difference - offset - slope * (time at AFTER - pivot) - that of its piece; `reverseNs` less the other way. */
+/** delay = difference - offset - slope * (time at AFTER - pivot) - offset of its piece; minus `reverseNs` in the reverse direction. */
 export interface CorrectionLine {
   offsetNs: number;
   slope: number;
   pivotNs: number;
   reverseNs: number;
-  /** Where a clock was set. */
+  /** Pieces between clock steps. */
   pieces: CorrectionPieces | null;
 }
 
 export interface PassPlan {
-  /** Digest coverage that both captures can see. */
+  /** Digest coverage that both captures contain. */
   cover: number;
-  /** AFTER's clock minus BEFORE's as far as it must be removed for packets to meet in the window; added back to the delays. */
+  /** AFTER's clock minus BEFORE's, as far as it must be removed for packets to match within the window; added back to the delays. */
   alignNs: number;
   ways: Ways;
   correction: ClockCorrection;
-  /** What differences are at first, where an equal packet was taken for the partner without it. */
+  /** Expected first differences, if an identical packet was matched without them. */
   expected: ExpectedOpening | null;
-  /** How far BEFORE is read ahead of AFTER at most: long enough for what clocks behind BEFORE's show, short enough for the cache. */
+  /** Maximum time by which BEFORE is read ahead of AFTER: long enough for AFTER clocks that are behind, short enough for the cache. */
   leadNs: number;
   extent: Extent;
-  /** How long what shows the ways of flows is gathered where hosts do not answer each other: an answer may come late. */
+  /** How long evidence of directions is gathered if hosts do not answer each other: an answer may come late. */
   gatherWays: "while-on-trial" | "to-the-end";
-  /** What earlier passes have settled. */
+  /** Results of earlier passes. */
   settled: {
-    /** Equal digests were looked for anywhere in both captures. */
+    /** Equal digests were searched anywhere in both captures. */
     alignment: boolean;
-    /** Enough packets matched without two flows that answer each other. */
+    /** Enough packets matched, and no two flows answered each other. */
     noAnswers: boolean;
-    /** Clock corrections that passes were made for. */
+    /** Number of passes made to apply a clock correction. */
     corrections: number;
   };
 }
@@ -69,46 +69,46 @@ export interface Directions {
   matched: number;
   /** Packets go both ways in these captures. */
   twoWay: boolean;
-  /** The ways that tell them apart; another pass is due when they are not those of the plan. */
+  /** The ways that separate the directions; if they differ from the plan's, another pass is due. */
   ways: Ways;
-  /** Flows that answer each other; null where it was not looked at. */
+  /** Flows that answer each other; null if that was not examined. */
   peers: number | null;
-  /** Hosts answer each other, and what that shows was not gathered. */
+  /** Hosts answer each other, but the evidence was not gathered. */
   lateAnswers: boolean;
-  /** Packets may go both ways or one, or the ways may be exchanged: too few packets show it. */
+  /** Packets may go one way or both, or the directions may be swapped: too few packets show it. */
   open: boolean;
-  /** How the ways of flows were decided, where they were decided one by one. */
+  /** How the directions of flows were decided, if they were decided one by one. */
   decidedBy: DecidedBy | null;
 }
 
-/** Whether the whole of both captures was searched for equal packets, and what it showed. */
+/** Whether both captures were searched completely for equal packets, and the result. */
 export type AlignmentEvidence = { kind: "not-sampled" } | { kind: "sampled"; found: SampledAlignment | null };
 
-/** What a pass shows. */
+/** The evidence of a pass. */
 export interface PassEvidence {
   before: Pick<CaptureStatistics, "ipPackets" | "shorts">;
   after: Pick<CaptureStatistics, "ipPackets" | "shorts">;
-  /** Of the packets that go from BEFORE to AFTER; null where none was matched. */
+  /** Delays from BEFORE to AFTER; null if none was matched. */
   forward: DelaySums | null;
   directions: Directions;
   rereadable: boolean;
-  /** It ended at its limit, not at the captures' ends. */
+  /** The pass ended at its limit, not at the captures' ends. */
   limited: boolean;
   alignment: AlignmentEvidence;
-  /** The ways of all flows, where packets go both ways. */
+  /** The directions of all flows, if packets go both ways. */
   knownWays: () => KnownWays;
-  /** What the first pairs are expected to show, where it is not what they show; null otherwise. */
+  /** Expected first differences, if the first pairs contradict them; null otherwise. */
   opening: () => ExpectedOpening | null;
-  /** What the first pairs show, where some packets look alike; null otherwise. */
+  /** What the first pairs show, if there are identical packets; null otherwise. */
   shown: () => ExpectedOpening | null;
   verdict: () => ClockVerdict;
 }
 
-/** What the caller asks for. */
+/** Options of the caller. */
 export interface PlanWishes {
   windowNs: number;
   mode: CorrectionMode;
-  /** The coverage was given: it stays. */
+  /** The coverage was set by the user: it stays. */
   fixedCover: boolean;
 }
 
@@ -120,21 +120,21 @@ export type Decision =
 export type Revision = "coverage" | "alignment" | "directions" | "lead" | "extent" | "repeats" | "correction";
 
 export const LOOK_AHEAD = 16_384;
-/** An IPv4 header and 8 bytes: less is no identity. Packets cut shorter are hashed as far as they go. */
+/** An IPv4 header and 8 bytes: fewer bytes do not identify a packet. Packets captured with less are hashed as far as they go. */
 const MIN_COVER = 28;
-/** So few odd packets, cut shorter than all others, do not weaken the identity of the rest. */
+/** If at most this share of packets is captured shorter than the others, they do not reduce the coverage of the rest. */
 const ODD_SHARE = 0.001;
-/** Packets matched in the look ahead that would have shown flows that answer each other. */
+/** With this many matched packets in the look ahead, flows that answer each other would have shown. */
 const ENOUGH_MATCHED = 1000;
 const SHORT_LEAD_NS = 8e6;
-/** Below this share of matches (of what could match) the clocks are suspected. */
+/** Below this share of matches (of the possible ones) a clock offset is suspected. */
 const FEW_MATCHES = 0.05;
-/** Matched packets may be such as look alike, a window or more from their partners: below this share it is looked at where the distinct ones are. */
+/** Matched packets may be identical ones, a window or more away from their true partners: below this share of matches, the distinct packets are located. */
 const FEW_DISTINCT = 0.5;
-/** Above this share of packets without a partner, and with clocks apart by this part of the window, some are looked for beyond it. */
+/** If more than this share of packets has no partner, and the clocks differ by this fraction of the window, partners are searched beyond it. */
 const BEYOND = 0.02;
 const FAR_OFF = 4;
-/** BEFORE is ahead of AFTER by at least this part of the lead (pair-feed.ts). */
+/** BEFORE is ahead of AFTER by at least this fraction of the lead (pair-feed.ts). */
 const SURE_LEAD = 4;
 
 export function firstPlan(cover: number, windowNs: number): PassPlan {
@@ -166,13 +166,13 @@ export function splitNs(ways: Ways): number {
   return ways.kind === "split" ? ways.atNs : Number.NEGATIVE_INFINITY;
 }
 
-/** The plan after a pass: as it was, or with the first thing changed that the pass shows to be wrong. */
+/** Returns the plan after a pass: the same, or with the first thing changed that the pass shows to be wrong. */
 export function nextPlan(plan: PassPlan, evidence: PassEvidence, wishes: PlanWishes): Decision {
   const settled = { ...plan.settled };
   if (evidence.limited) settled.noAnswers ||= showsNoAnswers(evidence.directions);
   settled.alignment ||= evidence.alignment.kind === "sampled";
   const known: PassPlan = { ...plan, settled };
-  // A corrected pass is the last: what it shows is shown through the correction.
+  // A corrected pass is the last: its evidence was seen through the correction.
   if (plan.correction.kind === "none") {
     const cover = wishes.fixedCover ? plan.cover : commonCover(plan.cover, evidence);
     if (cover < plan.cover) return { kind: "again", plan: { ...known, cover }, why: "coverage" };
@@ -190,13 +190,13 @@ export function nextPlan(plan: PassPlan, evidence: PassEvidence, wishes: PlanWis
   return correctedPlan(known, evidence, wishes.mode) ?? { kind: "stands", plan: known };
 }
 
-/** A pass that reads the captures in another order begins with what this one's first pairs have shown. */
+/** A pass that reads the captures in another order starts with the expectation from this pass's first pairs. */
 function informed(decision: Decision, { shown }: PassEvidence): Decision {
   if (decision.kind !== "again" || decision.why !== "lead" || decision.plan.expected !== null)
     return decision;
   const expected = shown();
   const { kind } = decision.plan.ways;
-  // In one direction packets may be later than the first ones, by any time.
+  // With one direction only, packets may be later than the first ones by any amount.
   const late = expected && (kind === "one-way" || kind === "assumed-forward");
   const bounds = late ? { ...expected, highNs: Number.POSITIVE_INFINITY } : expected;
   return { ...decision, plan: { ...decision.plan, expected: bounds } };
@@ -206,7 +206,7 @@ export function showsNoAnswers({ peers, matched }: Directions): boolean {
   return peers === null && matched >= ENOUGH_MATCHED;
 }
 
-/** Bytes from the IP header on that (nearly) all packets of both captures show, up to the coverage wanted. */
+/** Bytes from the IP header on that (nearly) all packets of both captures contain, up to the requested coverage. */
 function commonCover(cover: number, { before, after }: PassEvidence): number {
   return Math.max(MIN_COVER, Math.min(visibleTo(before, cover), visibleTo(after, cover)));
 }
@@ -225,12 +225,12 @@ function needsAlignment({ settled, alignNs }: PassPlan, evidence: PassEvidence, 
   const packets = Math.min(before.ipPackets, after.ipPackets);
   if (settled.alignment || limited || !rereadable || packets < MIN_PAIRS) return false;
   if (directions.matched < FEW_DISTINCT * packets) return true;
-  // A clock that is off by a good part of the window, and was set: what is beyond it has no partner in either capture.
+  // The clock is off by a large part of the window, and was set: packets beyond the window have no partner in either capture.
   const offNs = Math.abs((forward?.meanNs ?? 0) - alignNs);
   return offNs > windowNs / FAR_OFF && packets - directions.matched > BEYOND * packets;
 }
 
-/** Within the window it is not the offset that keeps packets apart. */
+/** An offset within the window does not keep packets from matching. */
 function alignedPlan(plan: PassPlan, evidence: PassEvidence, windowNs: number): Decision | null {
   const { alignment } = evidence;
   const found = alignment.kind === "sampled" ? alignment.found : null;
@@ -240,14 +240,14 @@ function alignedPlan(plan: PassPlan, evidence: PassEvidence, windowNs: number): 
   return { kind: "again", plan: { ...plan, alignNs, ways: { kind: "assumed-forward" } }, why: "alignment" };
 }
 
-/** Hardly anything was matched, or nothing but packets that look alike: of the distinct ones hardly any lies within the window. */
+/** Hardly anything was matched, or only identical packets: hardly any of the distinct ones is within the window. */
 function outdoes({ distinct, within }: SampledAlignment, evidence: PassEvidence): boolean {
   const share = evidence.directions.matched / Math.min(evidence.before.ipPackets, evidence.after.ipPackets);
   if (share < FEW_MATCHES || share >= FEW_DISTINCT) return true;
   return distinct >= MIN_PAIRS && within < FEW_MATCHES * distinct;
 }
 
-/** Where a clock was set, and only one of the offsets lies within the window: what brings both into it. */
+/** If a clock was set, and only one of the two offsets is within the window: the alignment that brings both into it. */
 function middleOfPieces(
   { offsetNs, runnerUp, runnerUpNs, total }: Alignment,
   windowNs: number,
@@ -257,7 +257,7 @@ function middleOfPieces(
   return within ? null : Math.round((offsetNs + runnerUpNs) / 2);
 }
 
-/** A plan with other directions, clocks brought together or a longer lead, when matched packets show that it takes one. */
+/** Returns a plan with other directions, aligned clocks or a longer lead, if the matched packets show that it is needed. */
 export function matchedPlan(
   plan: PassPlan,
   { ways, lateAnswers }: Directions,
@@ -266,10 +266,10 @@ export function matchedPlan(
 ): Decision | null {
   if (lateAnswers) return { kind: "again", plan: { ...plan, gatherWays: "to-the-end" }, why: "directions" };
   if (!sameWays(ways, plan.ways)) return { kind: "again", plan: { ...plan, ways }, why: "directions" };
-  // Packets that arrive, by their timestamps, before they are sent: BEFORE must be read further ahead for their order to be seen.
+  // Packets that arrive before they are sent, by their timestamps: BEFORE must be read further ahead to see their order.
   const { minNs = plan.alignNs, meanNs = plan.alignNs } = forward ?? {};
   const earlyNs = -Math.min(0, minNs - plan.alignNs);
-  // So far that reading ahead would take several windows of memory: the clocks are brought together instead.
+  // If that lead would take several windows of memory, the clocks are aligned instead.
   if (earlyNs > windowNs / SURE_LEAD && meanNs - plan.alignNs < -windowNs / (2 * SURE_LEAD)) {
     const shifted: Ways = ways.kind === "split" ? { kind: "split", atNs: ways.atNs + earlyNs } : ways;
     return { kind: "again", plan: { ...plan, alignNs: plan.alignNs - earlyNs, ways: shifted }, why: "lead" };
@@ -278,7 +278,7 @@ export function matchedPlan(
   return leadNs > plan.leadNs ? { kind: "again", plan: { ...plan, leadNs }, why: "lead" } : null;
 }
 
-/** The first may change which packets are paired, and so what they show: then the second is what they show. */
+/** The first correction may change which packets are paired, and so the evidence: then a second one follows. */
 const MAX_CORRECTIONS = 2;
 
 function waysShown(ways: Ways, { twoWay, matched }: Directions, knownWays: () => KnownWays): Ways {
@@ -299,10 +299,10 @@ function correctedPlan(
   const line: CorrectionLine = { offsetNs, slope, pivotNs, reverseNs, pieces };
   const removed = (c: CorrectionLine) => c.pieces?.list.length ?? 0;
   const nothing = offsetNs === 0 && slope === 0 && pieces === null;
-  // What a corrected pass may show besides is a step that could not be told from a longer way before.
+  // A corrected pass may additionally show a step that could not be distinguished from a path change before.
   if (plan.correction.kind === "none" ? nothing : removed(line) <= removed(plan.correction)) return null;
   const settled = { ...plan.settled, corrections: plan.settled.corrections + 1 };
-  // The ways are those that the delays as captured have shown: with them the correction was found.
+  // Keep the directions that the delays as captured showed: the correction was derived with them.
   const ways = directions.open ? plan.ways : waysShown(plan.ways, directions, knownWays);
   return {
     kind: "again",
@@ -311,19 +311,22 @@ function correctedPlan(
   };
 }
 
-/** A step is found as near as this share of the capture, by times at BEFORE of forward packets: those that arrive behind it. The others meet it up to a round trip later. */
+/**
+ * Accuracy of a step's position as a share of the capture, by times at BEFORE of forward packets: those that arrive after it. Reverse packets meet it up to a
+ * round trip later.
+ */
 const STEP_PLACE = 1 / 512;
-/** Where they are few, as near as so many of them. */
+/** With few packets, the accuracy in packets. */
 const STEP_PACKETS = 4;
 const ROUND_TRIPS = 4;
 
-/** What the matcher gets to know of steps; null where none is removed. */
+/** The steps as the matcher needs them; null if none is removed. */
 function piecesOf(verdict: ClockVerdict, { pieces, offsetNs, slope }: Correction): CorrectionPieces | null {
-  // Times at AFTER, which the slope is taken of, moved with the step.
+  // Times at AFTER, from which the slope is computed, move with the step.
   const list = pieces.flatMap(({ fromNs, removedNs }) =>
     fromNs === null ? [] : [{ fromNs, offsetNs: (1 - slope) * (removedNs - offsetNs) }],
   );
-  // What a clock wanders by changes little from piece to piece: where exactly does not matter.
+  // A wandering clock changes little from piece to piece: the exact position does not matter.
   if (list.length > 0 && verdict.pieces.length === 0)
     return { list, guardNs: 0, usualNs: { forward: 0, reverse: 0 } };
   const [first] = verdict.pieces;

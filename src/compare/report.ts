@@ -1,12 +1,12 @@
 /**
- * The answer of `hoptime compare`: format `hoptime.compare/1`. All times and delays are nanoseconds. A quantity that
- * has no answer is null and the reason stands beside it; it is never 0 or NaN.
+ * The result of `hoptime compare`: format `hoptime.compare/1`. All times and delays are nanoseconds. A quantity without an answer is null, with the reason next
+ * to it; it is never 0 or NaN.
  */
 import type { ClockUncertainty } from "../clock/correction.ts";
 import type { RowForm } from "../match/row-form.ts";
 
 export interface Latency {
-  /** Matched packets that the numbers rest on. */
+  /** Number of matched packets used. */
   count: number;
   meanNs: number;
   stdevNs: number;
@@ -17,7 +17,7 @@ export interface Latency {
   p90Ns: number;
   p99Ns: number;
   p999Ns: number;
-  /** Mean absolute difference of the delays of packets of a flow sent one after the other, of those that arrived (RFC 3393 IPDV, mean of |ddT|); null below 2. */
+  /** Mean absolute difference of the delays of consecutively sent packets of a flow that arrived (RFC 3393 IPDV, mean of |ddT|); null below 2. */
   jitterNs: number | null;
 }
 
@@ -32,13 +32,13 @@ export interface CaptureSummary {
   lastNs: string | null;
   /** Packets that were not used, by reason. */
   skipped: Record<string, number>;
-  /** Packets the capturing side says it dropped (pcapng interface statistics, options); null where the file doesn't say. */
+  /** Packets that the capturing host reports as dropped (pcapng interface statistics, options); null if the file does not say. */
   dropped: number | null;
-  /** Set when the file could not be read to its end: what, and where. What was read until then counts. */
+  /** Set if the file could not be read to its end: what, and where. Packets read before that count. */
   partial: string | null;
 }
 
-/** As FlowKey; the report page shares these types, and knows nothing of captures. */
+/** Like FlowKey; the report page shares these types, and does not depend on capture code. */
 export interface FlowKeyJson {
   src: string | null;
   dst: string | null;
@@ -51,7 +51,7 @@ export interface FlowKeyJson {
 
 export interface FlowReport {
   key: FlowKeyJson;
-  /** The flow as the second point names it, where addresses are translated on the way. */
+  /** The flow's key at the second point, if addresses are translated on the way. */
   keyAfter?: FlowKeyJson;
   communityId: string | null;
   sent: number;
@@ -60,9 +60,9 @@ export interface FlowReport {
   lost: number;
   appeared: number;
   duplicates: number;
-  /** Null for packets of the reverse way: their order of arrival is not followed. */
+  /** Null in the reverse direction: its order of arrival is not tracked. */
   reordered: number | null;
-  /** Matched ones whose delays are not known, because others look the same; left out where there are none. */
+  /** Matched packets with unknown delay, because others look the same; omitted if 0. */
   ambiguous?: number;
   bytes: number;
   latency: Latency | null;
@@ -70,7 +70,7 @@ export interface FlowReport {
   reason?: string;
 }
 
-/** An address of the first point and what it is at the second. */
+/** An address at the first point, and its translation at the second. */
 export interface Translation {
   end: "src" | "dst";
   before: string;
@@ -84,28 +84,28 @@ export interface SegmentReport {
   received: number;
   matched: number;
   lost: number;
-  /** Share of the packets that could have arrived (matched + lost); null when there were none. */
+  /** Share of the packets that could have arrived (matched + lost); null if there were none. */
   lossRate: number | null;
-  /** Packets that the capturing sides say they dropped (beside `lost`, which they may explain); null where the files do not say. */
+  /** Packets that the capturing hosts report as dropped (in addition to `lost`, which they may explain); null if the files do not say. */
   captureLoss?: { before: number | null; after: number | null } | null;
   appeared: number;
   duplicates: number;
-  /** Null for the reverse way: its order of arrival is not followed. */
+  /** Null in the reverse direction: its order of arrival is not tracked. */
   reordered: number | null;
-  /** Reordering extent (RFC 4737 section 4.2): packets by which a late packet was overtaken at most. */
+  /** Reordering extent (RFC 4737 section 4.2): number of packets that overtook a late packet, maximum and mean. */
   reorderExtent: { max: number; mean: number } | null;
   head: number;
   tail: number;
   /**
-   * Packets near the ends of the captures that may be lost, or may have passed while the other capture was not running: by what packets took there, either is
-   * possible. Each is counted as what is likelier: `lost`, `head` and `tail` are certain within so many.
+   * Packets near the ends of the captures that may be lost, or may have passed while the other capture was not running: their delays allow both. Each is
+   * counted as the likelier one: `lost`, `head` and `tail` are uncertain by this many.
    */
   undecided: number;
-  /** Matched packets among several that look the same: which is which is not known, and their delays are not in `latency`. */
+  /** Matched packets among several identical ones: their exact partners are unknown, and their delays are not in `latency`. */
   ambiguous: number;
   /** Packets without a partner that never leave their link (224.0.0.0/24, fe80::/10, ff02::/16): neither lost nor appeared. */
   linkLocal: number;
-  /** Packets that the first capture holds twice (a mirror): counted once. */
+  /** Packets that the first capture contains twice (a mirror): counted once. */
   mirrored: number;
   latency: Latency | null;
   reason?: string;
@@ -137,7 +137,7 @@ export interface CompareReport {
   before: CaptureSummary;
   after: CaptureSummary;
   segment: SegmentReport;
-  /** Packets that crossed from AFTER to BEFORE (two-way captures); null when there were none. */
+  /** Packets that crossed from AFTER to BEFORE (two-way captures); null if there were none. */
   reverse: SegmentReport | null;
   flows: FlowReport[];
   reverseFlows: FlowReport[];
@@ -145,7 +145,7 @@ export interface CompareReport {
   /** Points of the delay distribution for drawing: share of matched packets with a delay <= delayNs. */
   cdf: { delayNs: number; share: number }[];
   heat: HeatMap | null;
-  /** What the clock doctor found; `lines` are sentences for people. */
+  /** Result of the clock diagnosis; `lines` are sentences for people. */
   clock: {
     mode: string;
     trust: string;
@@ -155,30 +155,30 @@ export interface CompareReport {
   };
   /** Which file is the earlier point, and the evidence. */
   direction: { order: "as-given" | "swapped" | "unclear"; evidence: string[] };
-  /** Addresses that are translated on the way, most packets first; only where that was asked for. */
+  /** Addresses that are translated on the way, most packets first; only if requested. */
   translations?: Translation[];
-  /** Sentences about what limits these numbers (partial files, snap lengths, offload, ambiguity …). */
+  /** Sentences about the limits of these numbers (partial files, snap lengths, offload, ambiguity …). */
   notes: string[];
-  /** Why the loss of 'segment' is probably not real, as one of the notes says; only where there is a cause. */
+  /** Why the loss of 'segment' is probably not real, as one of the notes says; only if there is a cause. */
   lossCause?: string;
-  /** Estimates beside the exact values, by estimator; only where some were asked for. */
+  /** Estimates next to the exact values, by estimator; only if requested. */
   estimates?: Record<string, unknown>;
 }
 
-/** Flows in a row, counted, to be walked as often as wanted. A list of them is one. */
+/** Flows in sequence, with their number, iterable any number of times. An array of them is one. */
 export interface FlowRows extends Iterable<FlowReport> {
   readonly length: number;
-  /** Rows as text, in larger pieces and much faster than one by one; null where there is no such way. `row`: those that have no such text. */
+  /** Rows as text, in larger pieces and much faster than one by one; null if not available. `row`: for rows that have no such text. */
   texts?(form: RowForm, row: (flow: FlowReport) => string): Iterable<string> | null;
 }
 
-/** A report whose flows are made while they are walked: what can be written without ever being whole in memory. */
+/** A report whose flows are made during iteration: it can be written without ever being complete in memory. */
 export interface ReportView extends Omit<CompareReport, "flows" | "reverseFlows"> {
   flows: FlowRows;
   reverseFlows: FlowRows;
 }
 
-/** Fields of a latency and counts of a flow, in the order of tables. */
+/** Fields of a latency and counts of a flow, in the column order of tables. */
 export const LATENCY_FIELDS = [
   "meanNs",
   "stdevNs",

@@ -1,4 +1,4 @@
-/** Counts of one way of the segment: which unmatched packets are lost, which appeared, and which lie before or after the other capture. */
+/** Counts of one direction of the segment: which unmatched packets are lost, which appeared, and which are before or after the other capture. */
 import type { FlowKeySpec } from "../capture/flow/flow-key.ts";
 import type { EdgeCounts, FlowResult, WaySums } from "../match/flow-results.ts";
 import type { TotalResult } from "../match/match-types.ts";
@@ -6,11 +6,11 @@ import type { ExactMatcher } from "../match/matcher.ts";
 import { latencyOf } from "./latency.ts";
 import type { SegmentReport } from "./report.ts";
 
-/** A run of unmatched packets at an end is only put down to the capture when loss would hardly have made it. */
+/** A run of unmatched packets at an end is attributed to the capture only if loss alone would produce it with less than this probability. */
 const CHANCE = 1e-4;
 const EDGES = ["headBefore", "tailBefore", "headAfter", "tailAfter"] as const;
 
-/** One way's report, and which unmatched packets at the captures' ends are put down to the captures and not to loss. */
+/** One direction's report, and which unmatched packets at the captures' ends are attributed to the captures instead of loss. */
 export interface Way {
   way: "forward" | "reverse";
   report: SegmentReport;
@@ -18,8 +18,8 @@ export interface Way {
 }
 
 /**
- * Unmatched packets at the ends that say something of a capture's start or end. Neighbour discovery, router chatter and the like
- * never leave their link: missing elsewhere, they say nothing.
+ * Returns the unmatched packets at the ends that are evidence of a capture's start or end. Neighbour discovery, router advertisements and the like never leave
+ * their link: their absence elsewhere means nothing.
  */
 export function eligibleEdges(
   matcher: ExactMatcher,
@@ -39,8 +39,8 @@ export function eligibleEdges(
 }
 
 /**
- * Unmatched packets at the ends: head and tail where the other capture cannot have been running, otherwise lost or appeared.
- * Reverse flows have their ends exchanged.
+ * Unmatched packets at the ends count as head and tail if the other capture cannot have been running, otherwise as lost or appeared. Reverse flows have their
+ * ends swapped.
  */
 export function buildSegment(
   sums: WaySums,
@@ -75,13 +75,13 @@ export function buildSegment(
     lossRate: matched + counts.lost > 0 ? counts.lost / (matched + counts.lost) : null,
     appeared: counts.appeared,
     duplicates: counts.duplicates,
-    // The order of arrival is only followed where AFTER is read.
+    // The order of arrival is tracked only where AFTER is read.
     reordered: forward ? total.reordered : null,
     reorderExtent:
       total.reordered > 0 ? { max: total.extentMax, mean: total.extentSum / total.reordered } : null,
     head: counts.head,
     tail: counts.tail,
-    // Where nothing was seen at both points, nothing shows how long packets take: any of them may have passed while the other capture was not running.
+    // If nothing was seen at both points, the usual delay is unknown: any packet may have passed while the other capture was not running.
     undecided:
       matched === 0
         ? counts.lost + counts.appeared
@@ -95,7 +95,7 @@ export function buildSegment(
   return { way, report, real };
 }
 
-/** Counts of a flow, or of all, with the unmatched packets at the ends put where they belong. */
+/** Returns the counts of a flow, or of all, with the unmatched packets at the ends attributed. */
 export function settle(
   f: EdgeCounts & Pick<FlowResult, "lost" | "appeared" | "duplicates">,
   real: Way["real"],
@@ -107,7 +107,7 @@ export function settle(
   const tail = (real.tailBefore ? f.tailBefore : 0) + (real.tailAfter ? f.tailAfter : 0);
   if (way === "forward")
     return { lost: onlyBefore, appeared: onlyAfter, duplicates: f.duplicates, head, tail };
-  // From the far end, what BEFORE alone saw has appeared there, and what AFTER alone saw was lost on the way.
+  // In the reverse direction, a packet seen only at BEFORE has appeared there, and one seen only at AFTER was lost on the way.
   return { lost: onlyAfter, appeared: onlyBefore, duplicates: f.duplicates, head, tail };
 }
 

@@ -1,11 +1,10 @@
-/** The first pass is made over the whole captures at once, on trial: its plan is judged by the first rows, as by a look ahead. */
+/** The first pass covers the whole captures at once, on trial: its plan is judged by the first rows, as by a look ahead. */
 import type { ExactMatcher } from "../match/matcher.ts";
 import { findDirections } from "./direction.ts";
 import { matchedPlan, type PassPlan, type PlanWishes, showsNoAnswers } from "./plan.ts";
 
-/** Judges a plan by the first rows of a pass over the whole captures. */
 export class Trial {
-  /** So many packets matched without answers that there are none. */
+  /** Enough packets matched without answers to conclude that there are none. */
   noAnswers = false;
   readonly #plan: PassPlan;
   readonly #wishes: PlanWishes;

@@ -1,20 +1,23 @@
 /**
- * Which way flows go of which no packet was matched: the opposite of the flow that answers them, or as other flows of their hosts do, since a host is on one side of the
- * segment; or as hosts that they are joined with by other flows (host-sides.ts). Where packets go both ways, two flows that answer each other and were seen at one point each left where they were
- * seen: loss is likelier than packets that come from nowhere; and hosts are on the side of others of their subnet. What is left counts as going from BEFORE to AFTER.
+ * Directions of flows without matched packets: opposite to the flow that answers them; or like other flows of their hosts, because a host is on one side of the
+ * segment; or like hosts joined with theirs by other flows (host-sides.ts). If packets go both ways, two flows that answer each other and were each seen at one
+ * point only were sent where they were seen: loss is likelier than packets from nowhere; and hosts are on the side of others of their subnet. The rest counts
+ * as going from BEFORE to AFTER.
  */
 import type { ExactMatcher } from "../match/matcher.ts";
 import { type Host, HostSides, hostNames } from "./host-sides.ts";
 
-/** Flows with matched packets that are looked at for the sides of hosts. */
+/** Maximum number of flows with matched packets examined for the sides of hosts. */
 const MAX_FLOWS = 1 << 16;
-/** A host's flows must lean to one side by so much. */
+/** A host's flows must lean to one side by at least this share. */
 const LEAN = 0.5;
-/** Where all that matched goes one way: flows looked at whatever their packets, and the share of the flows beyond that makes others worth it. */
+/**
+ * If all matched packets go one way: flows that are always examined, and beyond them the minimum share of undecided flows that makes examining more worthwhile.
+ */
 const MAX_LOOKED_AT = 20_000;
 const MANY_OPEN = 0.01;
 
-/** True where flows go from AFTER to BEFORE of which nothing was matched. */
+/** Returns true if flows without matched packets go from AFTER to BEFORE. */
 export function orientUnmatched(matcher: ExactMatcher, twoWay: boolean): boolean {
   const open = openFlows(matcher);
   if (open.length === 0) return false;
@@ -46,7 +49,7 @@ export function orientUnmatched(matcher: ExactMatcher, twoWay: boolean): boolean
   return [...turned.values()].includes(2);
 }
 
-/** The only point that a flow was seen at. */
+/** Returns the only point at which a flow was seen. */
 function onlyAt(matcher: ExactMatcher, id: number): "before" | "after" | null {
   const { sent, received } = matcher.flow(id);
   return sent > 0 && received === 0 ? "before" : received > 0 && sent === 0 ? "after" : null;
@@ -69,8 +72,8 @@ function subnetOf(host: Host): Host {
 }
 
 /**
- * All that matched goes one way, and no host says otherwise of an open flow: none that an open flow comes from gets packets, and none that it goes to sends any. Then hosts joined by
- * flows are all on the side that their packets say. The usual case: most of the work is saved.
+ * Returns whether all matched packets go one way and no host contradicts that for an open flow: no source of an open flow receives packets, and no destination
+ * of one sends any. Then all hosts joined by flows are on the side that their packets show. This is the usual case, and saves most of the work.
  */
 function noneMayGoBack(matcher: ExactMatcher, open: readonly number[]): boolean {
   const from = new Set<Host>();
@@ -96,7 +99,7 @@ function openFlows({ flows }: ExactMatcher): number[] {
   return open;
 }
 
-/** Flows that the second point names otherwise (address translation): by that, what the first point names them. */
+/** Maps flows that have another key at the second point (address translation) to their key at the first point. */
 function namesBefore(matcher: ExactMatcher): Map<number, number> {
   const names = new Map<number, number>();
   if (!matcher.nat) return names;
@@ -107,7 +110,7 @@ function namesBefore(matcher: ExactMatcher): Map<number, number> {
   return names;
 }
 
-/** The way of the flow that answers this one; 0 where none was matched. */
+/** Returns the direction of the flow that answers this one; 0 if none was matched. */
 function wayOfAnswer(matcher: ExactMatcher, id: number, namesBefore: ReadonlyMap<number, number>): 0 | 1 | 2 {
   const answer = matcher.reverseOf(id);
   const other = namesBefore.get(answer) ?? answer;
@@ -134,7 +137,7 @@ function orientByGroups(
   { sides, orders }: Groups,
   turned: Map<number, 1 | 2>,
 ): void {
-  // Flows that were not matched join the hosts that are left.
+  // Flows without matches join the remaining hosts.
   for (const id of turned.keys()) sides.addUnsure(id);
   for (const id of open) sides.addUnsure(id);
   const ways = new Map<number, [number, number]>();
@@ -155,11 +158,11 @@ function orientByGroups(
 
 interface Groups {
   sides: HostSides;
-  /** By group: a flow of it, and how many of its flows speak for that flow's order going from BEFORE to AFTER, and against it. */
+  /** Per group: one of its flows, and how many of its flows are evidence for that flow's order going from BEFORE to AFTER, and against it. */
   orders: { flow: number; ways: [number, number] }[];
 }
 
-/** Hosts joined by the flows with matched packets. */
+/** Groups of hosts joined by flows with matched packets. */
 function groupsOf(matcher: ExactMatcher): Groups {
   const { flows } = matcher;
   const sides = new HostSides(matcher);
@@ -181,7 +184,9 @@ function groupsOf(matcher: ExactMatcher): Groups {
   return { sides, orders: [...groups.values()] };
 }
 
-/** The ways of the flows with matched packets are as their hosts want it: of every group, one order goes one way and the other the other. */
+/**
+ * Returns whether the directions of flows with matched packets are consistent with their hosts: in every group, one order goes one way and the other the other.
+ */
 export function partsLikeHosts(matcher: ExactMatcher): boolean {
   const negative = matcher.total(1).negative + matcher.total(2).negative;
   return negative === 0 && groupsOf(matcher).orders.every(({ ways }) => ways[0] === 0 || ways[1] === 0);
@@ -192,7 +197,7 @@ function hostsOf(matcher: ExactMatcher, id: number): [Host, Host] {
   return hostNames(words, at);
 }
 
-/** 1: at BEFORE's side, -1: at AFTER's, 0: not known; of the hosts of some flows, or of what they are part of. */
+/** Returns the side of the hosts of some flows, or of their subnets: 1 BEFORE's, -1 AFTER's, 0 unknown. */
 function sidesOfHosts(
   matcher: ExactMatcher,
   asked: readonly number[],
@@ -208,7 +213,7 @@ function sidesOfHosts(
     looked++;
     const sign = flows.direction(id) === 1 ? 1 : -1;
     const after = matcher.nat ? matcher.mapped(id) : null;
-    // Where addresses are translated, hosts are on their side under either name.
+    // With address translation, a host is on its side under either address.
     for (const name of after === null || after === id ? [id] : [id, after]) {
       const [from, to] = hostsOf(matcher, name);
       for (const [host, lean] of [

@@ -1,6 +1,6 @@
 /**
- * What packets without a partner have in common, where loss does not explain them: addresses that are translated on the way, delays beyond the window,
- * flows that take another path, a point that sees a sample. Looked for only where there are many; a sentence each, with the evidence.
+ * Common causes of packets without a partner that loss does not explain: translated addresses, delays beyond the window, flows on another path, a sampled
+ * capture. Searched only if there are many; one sentence each, with the evidence.
  */
 import type { Kernels } from "../base/kernels.ts";
 import { formatCount } from "../base/quantity.ts";
@@ -13,7 +13,7 @@ import type { PassResult } from "./pass.ts";
 
 /** Below this share of packets without a partner there is nothing to explain. */
 const MIN_UNMATCHED = 0.02;
-/** A sampled capture leaves at least this share of the packets out. */
+/** A sampled capture omits at least this share of the packets. */
 const MIN_SAMPLED_OUT = 0.3;
 const SAMPLE = 16_384;
 /** Share of a sample that must agree. */
@@ -28,12 +28,12 @@ export interface UnmatchedInput {
   windowNs: number;
 }
 
-/** What was found: sentences, and which of them say that the loss is none. */
+/** The causes as sentences, and which of them show that the loss is not real. */
 export interface UnmatchedCauses {
   notes: string[];
-  /** Why the loss of the first way is probably not real. */
+  /** Why the loss of the forward direction is probably not real. */
   lossCause: string | null;
-  /** Packets take longer than the window, before and after others that do not. */
+  /** Some packets take longer than the window, with others in between that do not. */
   beyondWindow: boolean;
 }
 
@@ -43,10 +43,10 @@ export async function unmatchedCauses(input: UnmatchedInput): Promise<UnmatchedC
   const { forward, reverse } = matcher.flows.survey(true);
   const matched = forward.matched + reverse.matched;
   const only = [forward.lost + reverse.lost, forward.appeared + reverse.appeared] as const;
-  // On the way back what AFTER alone saw was lost.
+  // In the reverse direction, a packet seen only at AFTER was lost.
   const [lost, appeared] = [forward.lost + reverse.appeared, forward.appeared + reverse.lost];
   const share = (n: number) => n / Math.max(1, n + matched);
-  // Where as many come up as are missing, something else explains both. Walking all flows takes time: only where much is missing.
+  // If as many packets appear as are missing, something else explains both. Walking all flows takes time: done only if many are missing.
   const [sampledBefore, sampledAfter] =
     share(Math.max(only[0], only[1])) > MIN_SAMPLED_OUT ? sampled(matcher, [before, after]) : [[], []];
   const ofLoss = [
@@ -74,7 +74,7 @@ interface Sampled {
   key: string;
 }
 
-/** The packets of a capture with the smallest digests: the same ones at both points. */
+/** Samples the packets of a capture with the smallest digests: the same packets at both points. */
 async function sampleOf(
   { kernels, result }: UnmatchedInput,
   file: string,
@@ -112,7 +112,7 @@ async function sampleOf(
   return { kept: byDigest, limit };
 }
 
-/** Packets that are in both samples once each. */
+/** Returns pairs of packets that occur once in each sample. */
 async function common(
   input: UnmatchedInput,
   capture: CaptureOptions,
@@ -130,14 +130,14 @@ async function common(
   return { pairs, smaller: Math.min(within(a).length, ofB.size) };
 }
 
-/** Packets that take longer than the window, among others that do not: no clock was set, they are slow. */
+/** Detects packets that take longer than the window, among others that do not: they are slow, and no clock was set. */
 async function beyondWindow(input: UnmatchedInput): Promise<string | null> {
   const { result, windowNs, capture } = input;
   const { pairs, smaller } = await common(input, capture);
   const apart = ([a, b]: [Sampled, Sampled]) => b.timeNs - a.timeNs - result.plan.alignNs;
   const late = pairs.filter((pair) => Math.abs(apart(pair)) > windowNs);
   if (late.length < Math.max(MIN_PAIRS, MIN_AGREEING * smaller)) return null;
-  // A clock that was set parts the packets in time: those before are near, those after are far.
+  // A clock step separates the packets in time: those before it are near, those after it far.
   const sorted = pairs
     .map((pair) => ({ at: pair[0].timeNs, far: Math.abs(apart(pair)) > windowNs }))
     .sort((x, y) => x.at - y.at);
@@ -148,7 +148,7 @@ async function beyondWindow(input: UnmatchedInput): Promise<string | null> {
   return `${percent} % of the packets in both captures have delays beyond the window of ${formatDuration(windowNs)} (up to ${formatDuration(longest)}): they count as lost and appeared; use a ‘window’ of ${formatDuration(2 * longest)}`;
 }
 
-/** The same packets under other addresses. */
+/** Detects the same packets with other addresses. */
 async function translated(input: UnmatchedInput, matched: number): Promise<string | null> {
   const { pairs, smaller } = await common(input, { ...input.capture, nat: true });
   const moved = pairs.filter(([a, b]) => a.key !== b.key);
@@ -161,17 +161,17 @@ async function translated(input: UnmatchedInput, matched: number): Promise<strin
   return `addresses or ports are translated on the way (NAT): ${percent(share)} of the packets match without them, ${percent(plain)} with them, such as ${a.key} and ${b.key}; use ‘nat’`;
 }
 
-/** Packets that a flow needs for its absence to be no chance. */
+/** Minimum number of packets of a flow for its absence to be significant. */
 const ENOUGH_OF_FLOW = 10;
 
-/** Flows that only one point saw beside flows that both saw: they take another path. `as`: what their packets count as. */
+/** Detects flows that only one point saw, among flows that both saw: they take another path. `as`: what their packets count as. */
 function ways(matcher: ExactMatcher, as: "lost" | "appeared"): string[] {
   let [there, between, packets] = [0, 0, 0];
   /** By the point that did not see them. */
   const missing: [number, number] = [0, 0];
   for (let id = 0; id < matcher.flowCount; id++) {
     const { sent, received, matched, lost, appeared, direction, linkLocal } = matcher.flow(id);
-    // The point that a flow was seen at: where its packets come from, or where they arrive.
+    // The point at which a flow was seen: where its packets are sent, or where they arrive.
     const atBefore = (direction !== 2) === (as === "lost");
     const [seen, alone] = atBefore ? [sent, lost] : [received, appeared];
     if (seen < ENOUGH_OF_FLOW || linkLocal > 0) continue;
@@ -194,7 +194,7 @@ interface Kept {
   all: number;
 }
 
-/** A point that holds every n-th packet of every flow: a sentence of the first point, and of the second. */
+/** Detects a point that has every n-th packet of every flow: notes on the first point, and on the second. */
 function sampled(
   matcher: ExactMatcher,
   [before, after]: [PassResult["before"], PassResult["after"]],
@@ -220,7 +220,7 @@ function sampled(
     const { kept, all } = packets[side];
     const mean = kept / all;
     const n = Math.round(1 / mean);
-    // All flows alike, but for chance: loss takes more of some than of others.
+    // With sampling all flows have about the same share; loss takes more from some than from others.
     const spread = Math.sqrt(list.reduce((v, s) => v + (s - mean) ** 2, 0) / list.length);
     const byChance = Math.sqrt((mean * (1 - mean) * list.length) / all);
     if (kept < MIN_PAIRS || n < 2 || Math.abs(mean * n - 1) > 0.1) return [];

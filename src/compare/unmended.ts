@@ -1,7 +1,6 @@
-/** Notes about a further pass that was wanted and could not be made. */
+/** Notes about a pass that was needed and could not be made. */
 import { type Decision, type Directions, type PassPlan, sameWays } from "./plan.ts";
 
-/** What the pass that could not be made would have changed. */
 export function unmended(
   plan: PassPlan,
   { plan: next, why }: Decision & { kind: "again" },

@@ -1,8 +1,8 @@
-/** Which way flows go that nothing else shows it of: their packets held against those of flows whose way is known, sent around the same time (ways.ts). */
+/** Directions of flows without other evidence: compares their packets with those of flows with known direction, sent around the same time (ways.ts). */
 
-/** Points of an undecided flow that are held against decided ones. */
+/** Maximum number of points of an undecided flow that are compared with decided ones. */
 const MAX_VOTES = 64;
-/** Points to either side that are looked at for decided ones. */
+/** Maximum number of points on either side searched for decided ones. */
 const FARTHEST = 2048;
 
 /** A sample of pairs: flow, time at BEFORE, after - before. */
@@ -14,11 +14,11 @@ export interface WayPoints {
 
 interface Lean {
   votes: number;
-  /** Votes for going from BEFORE to AFTER less those against. */
+  /** Votes for going from BEFORE to AFTER, minus those against. */
   sum: number;
-  /** How far its packets lie above the middle of what goes either way. */
+  /** Sum of how far its packets are above the middle between the two directions. */
   aboveNs: number;
-  /** The vote of the packet that is nearest to what goes one of the two ways, and how near it is. */
+  /** The vote of the packet closest to either direction, and its distance. */
   closest: { vote: number; apartNs: number };
 }
 
@@ -30,8 +30,8 @@ const NO_VOTES: Lean = {
 };
 
 /**
- * Points of undecided flows held against the nearest decided ones in time. `placeOf`: the two hosts of a flow, times 2, and 1 in one order of them. Where the two
- * orders of hosts seem to go the same way, they are held against each other: what queues did to the packets around them cancels.
+ * Compares points of undecided flows with the closest decided ones in time. `placeOf`: number of a flow's host pair, times 2, plus 1 for one of its two orders.
+ * If both orders of two hosts seem to go the same way, they are compared with each other: the effect of queues on the packets around them cancels.
  */
 export function decideByNeighbours(
   ways: Uint8Array,
@@ -47,7 +47,7 @@ export function decideByNeighbours(
       if (ways[flow[order[k]!]!] === way) return order[k]!;
     return null;
   };
-  /** What a packet of that way would have shown then: on the line between the nearest two, so that drift cancels. */
+  /** Expected difference of a packet of that direction at this time: on the line between the closest two, so that drift cancels. */
   const levelAt = (at: number, way: number): number | null => {
     const [a, b] = [step(at, way, -1), step(at, way, 1)];
     if (a === null || b === null) return a === null ? (b === null ? null : valueNs[b]!) : valueNs[a]!;
@@ -62,7 +62,7 @@ export function decideByNeighbours(
     const so = leans.get(place) ?? { ...NO_VOTES };
     if (so.votes === MAX_VOTES) continue;
     const [forward, reverse] = [levelAt(at, 1), levelAt(at, 2)];
-    // Packets of one way are above those of the other at any time: where they are not, a clock was set in between.
+    // Forward packets are above reverse ones at any time: if not, a clock was set in between.
     if (forward === null || reverse === null || forward <= reverse) continue;
     const aboveNs = valueNs[i]! - (forward + reverse) / 2;
     so.votes++;
@@ -75,9 +75,9 @@ export function decideByNeighbours(
   for (let id = 0; id < ways.length; id++) {
     if (ways[id] !== 0) continue;
     const [own, other] = [leans.get(placeOf(id)), leans.get(placeOf(id) ^ 1)];
-    // Both orders of two hosts cannot go the same way: then how far they are apart decides.
+    // The two orders of a host pair cannot go the same way: then the distance between them decides.
     const alike = own && other && own.sum * other.sum > 0;
-    // As many votes for either way: some are of packets next to a clock that was set, and far from what goes any way.
+    // On a tie of votes, some are from packets near a clock step, far from either direction: the closest packet decides.
     const lean = alike
       ? own.aboveNs / own.votes - other.aboveNs / other.votes
       : own?.sum || (own?.closest.vote ?? 0);

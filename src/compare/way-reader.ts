@@ -1,6 +1,6 @@
 /**
- * The packets of one capture that go one way, as the comparison has seen them: filtered, by the ways it found, with its clock correction, keyed as the
- * report is. This is what estimators' taps are fed with.
+ * The packets of one capture that go one way, as the comparison saw them: filtered, with its directions and clock correction, keyed as in the report. They are
+ * fed to estimators' taps.
  */
 import type { PacketBatch } from "../capture/batch.ts";
 import { type CompiledFilter, compileFilter } from "../capture/filter/filter.ts";
@@ -66,7 +66,7 @@ export class WayReader {
     return this.#reader.originNs ?? this.#reading.originNs;
   }
 
-  /** The next batch, its times as the comparison has them, the common offset taken off; false at the end. */
+  /** Reads the next batch, with times as in the comparison and the common offset subtracted; false at the end. */
   async next(): Promise<boolean> {
     if (!(await this.#reader.next())) return false;
     if (this.#side === 1) this.#correct();
@@ -82,7 +82,7 @@ export class WayReader {
   #correct(): void {
     const { plan, originNs, commonNs } = this.#reading;
     const { offsetNs, slope, pivotNs, reverseNs, pieces } = correctionLine(plan.correction);
-    // On the way back AFTER's times are those of sending: what delays lose they gain.
+    // In the reverse direction AFTER's times are send times: what is subtracted from delays is added to them.
     const offNs = offsetNs + commonNs - (this.#way === "reverse" ? reverseNs : 0);
     if (offNs === 0 && slope === 0 && pieces === null) return;
     const { timeNs, count } = this.batch;
@@ -96,14 +96,14 @@ export class WayReader {
 }
 
 /**
- * Which piece of a clock that was set the rows of AFTER are of, one after the other: its own times say so where it was set forward; where it was set back the same
- * times come twice, and the row that goes back is the first of the piece.
+ * Follows the pieces between clock steps over the rows of AFTER, one after the other: a forward step shows in AFTER's own times; after a backward step the same
+ * times come twice, and the row that goes back is the first of the next piece.
  */
 class PieceFollower {
   #piece = 0;
   #lastNs = Number.NEGATIVE_INFINITY;
 
-  /** What is taken off a row at `timeNs`, the offset of the first piece removed. */
+  /** Returns what to subtract from a row at `timeNs`, after the offset of the first piece was removed. */
   at(timeNs: number, list: readonly { fromNs: number; offsetNs: number }[]): number {
     for (let next = list[this.#piece]; next; next = list[this.#piece]) {
       const beforeNs = this.#piece === 0 ? 0 : (list[this.#piece - 1]?.offsetNs ?? 0);
@@ -123,7 +123,7 @@ class PieceFollower {
   }
 }
 
-/** Rows whose flow goes one way, of those that a filter leaves. */
+/** Selects the rows of flows in one direction, from those that a filter passes. */
 class WayFilter implements RowFilter {
   readonly readsIdentification: boolean;
   readonly #reading: Reading;

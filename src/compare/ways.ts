@@ -1,32 +1,34 @@
 /**
- * Which way each flow goes, from what clocks cannot spoil.
+ * Direction of each flow, from evidence that clock errors cannot spoil.
  *
- * - Time to live: routers take from it, so it is lower where a packet arrives.
- * - Answers: packets of two hosts that go both ways have differences (after - before) of `delay + offset` one way and `-delay + offset` the other. A
- *   packet between two of the opposite order is held against the line between these two: what the clocks did in between cancels, and what is left is the
- *   sum of two delays, above 0 if the two go from BEFORE to AFTER. Each such packet is a vote; a clock that is set spoils the one vote it falls into.
- * - Groups: a packet goes from one side of the segment to the other, so hosts that are joined by flows are known to be on the same side or not (host-sides.ts). Where
- *   packets of two hosts are too few, those of a group are held against each other (group-votes.ts).
+ * - Time to live: routers decrement it, so it is lower where a packet arrives.
+ * - Answers: packets between two hosts that go both ways have differences (after - before) of `delay + offset` one way and `-delay + offset` the other. A
+ *   packet between two of the opposite order is compared with the line between these two: clock changes in between cancel, and the sum of two delays remains,
+ *   above 0 if the two go from BEFORE to AFTER. Each such packet is a vote; a clock step spoils only the vote during which it happens.
+ * - Groups: a packet goes from one side of the segment to the other, so flows show which hosts are on the same side (host-sides.ts). If a host pair has too few
+ *   packets, those of a group are compared with each other (group-votes.ts).
  * - Hosts: a host is on one side of the segment. Flows without answers go the way of other flows of their hosts.
- * - Neighbours: what is left is held against the decided flows around it in time.
+ * - Neighbours: the remaining flows are compared with decided flows around them in time.
  *
- * How it fails: two points that both see packets of either order in the same sequence (all that enters and all that leaves a switch) look like two
- * directions where answers take longer than questions by far, and no time to live says otherwise.
+ * How it fails: two points that both see packets of either order in the same sequence (everything that enters and leaves a switch) look like two directions if
+ * answers take much longer than queries, and no TTL shows otherwise.
  */
+import { grown } from "../base/grown.ts";
 import type { Kernels } from "../base/kernels.ts";
 import type { KnownWays, MatchedPairs } from "../match/match-types.ts";
 import type { ExactMatcher } from "../match/matcher.ts";
+import { AnswerVotes } from "./answer-votes.ts";
 import { type GroupPoint, judgeGroups } from "./group-votes.ts";
 import { HostSides, hostNames } from "./host-sides.ts";
 import { decideByNeighbours } from "./way-neighbours.ts";
 
 export type WayVerdict =
-  /** `open`: flows of both orders are there, and too few packets for knowing whether they go both ways. */
+  /** `open`: flows of both orders exist, but too few packets to decide whether they go both ways. */
   | { kind: "unknown"; open: boolean }
   | { kind: "one-way" }
   | { kind: "two-way"; known: KnownWays; decidedBy: DecidedBy };
 
-/** Flows by what their way was decided by. */
+/** Number of flows by the evidence that decided their direction. */
 export interface DecidedBy {
   ttl: number;
   answers: number;
@@ -35,44 +37,35 @@ export interface DecidedBy {
   undecided: number;
 }
 
-/** Votes that follow each other share packets: their sums vary so many times as much as those of votes that do not. */
-const DEPENDENT = 2.2;
-/** Of a normal distribution, exceeded with a probability of 0.01. */
-const UNLIKELY = 2.33;
-/** A flow's or host's packets that must agree. */
+/** Share of a flow's or host's packets that must agree. */
 const AGREE = 0.9;
-/** Votes of two hosts must lean one way by so much. */
+/** Flows of a host must lean one way by at least this share. */
 const LEAN = 0.5;
-/** Votes that a single wrong one does not turn. */
+/** Number of votes that a single wrong one does not turn. */
 const STRONG_VOTES = 5;
-/** Packets of the smaller direction, as a share of all, below which time to live shows one direction with a few oddities. */
+/** If the smaller direction has at most this share of the packets, the TTL shows one direction with a few outliers. */
 const FEW = 0.001;
-/** Packets that may keep their time to live where it shows one direction. */
+/** Share of packets that may keep their TTL although it shows one direction. */
 const ODD = 0.01;
-/** Packets whose time to live changed, as a share of all, from which on it decides. */
+/** If the TTL of this share of the packets changed, it decides. */
 const MOST = 0.5;
-/** Points kept for what is decided by its neighbours. */
+/** Points kept for the decision by neighbours. */
 const POINTS = 1 << 16;
-/** Pairs held back at most: those of a trial. */
+/** Maximum number of pairs held back: those of a trial. */
 const HELD = 1 << 15;
-/** Host pairs looked at for going both ways. */
+/** Maximum number of host pairs examined for packets both ways. */
 const MAX_CANDIDATES = 1 << 16;
 
 export class WayEvidence {
   readonly #matcher: ExactMatcher;
   readonly #kernels: Kernels;
-  /** By flow: its conversation (-1: not looked at) * 2 + whether it goes from the lower host to the higher. */
+  /** Per flow: its place among the conversations; -1: not examined. */
   #place = new Int32Array(1024).fill(-1);
   #ttlLower = new Uint32Array(1024);
   #ttlHigher = new Uint32Array(1024);
-  /** Pairs of the flow; those of packets that look alike are not among them. */
+  /** Pairs of the flow, without those of identical packets. */
   #pairs = new Uint32Array(1024);
-  readonly #hosts = new Map<string | number, number>();
-  readonly #conversations = new Map<number, number>();
-  /** By conversation and order: the last point. By conversation: votes, and those for order 1 above order 0. */
-  #last = new Float64Array(4096);
-  #votes = new Uint32Array(1024);
-  #above = new Uint32Array(1024);
+  readonly #answers: AnswerVotes;
   /** A sample of all points, every #stride-th. */
   readonly #points = {
     flow: new Uint32Array(POINTS),
@@ -82,7 +75,7 @@ export class WayEvidence {
   #kept = 0;
   #stride = 1;
   #seen = 0;
-  /** The first pairs, until it is known that packets go both ways: most captures hold one direction. */
+  /** The first pairs, until it is known that packets go both ways: most captures contain one direction. */
   #held: { flow: Uint32Array; timeNs: Float64Array; valueNs: Float64Array; count: number } | null = {
     flow: new Uint32Array(HELD),
     timeNs: new Float64Array(HELD),
@@ -93,14 +86,15 @@ export class WayEvidence {
   constructor(kernels: Kernels, matcher: ExactMatcher) {
     this.#kernels = kernels;
     this.#matcher = matcher;
+    this.#answers = new AnswerVotes(matcher);
   }
 
-  /** Pairs taken. */
+  /** Number of pairs taken. */
   get seen(): number {
     return this.#seen;
   }
 
-  /** What was held back is looked at, and what comes from now on. */
+  /** Processes the pairs held back, and all later ones directly. */
   release(): void {
     const held = this.#held;
     if (!held) return;
@@ -108,7 +102,7 @@ export class WayEvidence {
     for (let i = 0; i < held.count; i++) this.#look(held.flow[i]!, held.timeNs[i]!, held.valueNs[i]!);
   }
 
-  /** Takes the pairs of one stride, both directions as the pass has put them, in order of time. */
+  /** Takes the pairs of one stride, in both directions as the pass assigned them, in time order. */
   take(one: MatchedPairs, other: MatchedPairs): void {
     if (one.count === 0 || other.count === 0) {
       this.#takeOne(one.count === 0 ? other : one);
@@ -131,13 +125,13 @@ export class WayEvidence {
     }
   }
 
-  /** All go one way: nothing is to be put in order. */
+  /** All go one way: no merging needed. */
   #takeOne(pairs: MatchedPairs): void {
     const { f64, u32 } = this.#kernels;
     const [flows, sends, differences] = [pairs.flows >>> 2, pairs.sends >>> 3, pairs.differences >>> 3];
     const held = this.#held;
     let i = 0;
-    // Together: one by one they take a fiftieth of a large comparison's time, for nothing where packets go one way.
+    // Copied as blocks: one by one they take a fiftieth of a large comparison's time, in vain if packets go one way.
     if (held) {
       i = Math.min(pairs.count, HELD - held.count);
       held.flow.set(u32.subarray(flows, flows + i), held.count);
@@ -164,31 +158,13 @@ export class WayEvidence {
   #look(tagged: number, timeNs: number, valueNs: number): void {
     const flow = tagged & 0x3fff_ffff;
     if (flow >= this.#place.length) this.#growFlows(flow);
-    if (this.#place[flow]! < 0) this.#place[flow] = this.#placeOf(flow);
+    if (this.#place[flow]! < 0) this.#place[flow] = this.#answers.placeOf(flow);
     this.#pairs[flow]!++;
     const ttl = tagged >>> 30;
     if (ttl === 1) this.#ttlLower[flow]!++;
     else if (ttl === 2) this.#ttlHigher[flow]!++;
-    this.#vote(this.#place[flow]!, timeNs, valueNs);
+    this.#answers.vote(this.#place[flow]!, timeNs, valueNs);
     if (this.#seen++ % this.#stride === 0) this.#keep(flow, timeNs, valueNs);
-  }
-
-  /** The point before it in the other order lies between this one and the last of its own order: it is held against the line through them. */
-  #vote(place: number, timeNs: number, valueNs: number): void {
-    const own = 2 * place;
-    const other = 2 * (place ^ 1);
-    const last = this.#last;
-    const [fromNs, betweenNs] = [last[own]!, last[other]!];
-    if (fromNs < betweenNs && betweenNs <= timeNs) {
-      const level = last[own + 1]!;
-      const at = level + ((valueNs - level) * (betweenNs - fromNs)) / (timeNs - fromNs);
-      const conversation = place >> 1;
-      const above = at > last[other + 1]!;
-      this.#votes[conversation]!++;
-      if (above === ((place & 1) === 1)) this.#above[conversation]!++;
-    }
-    last[own] = timeNs;
-    last[own + 1] = valueNs;
   }
 
   #keep(flow: number, timeNs: number, valueNs: number): void {
@@ -214,34 +190,7 @@ export class WayEvidence {
     this.#pairs = grown(this.#pairs, new Uint32Array(room));
   }
 
-  #hostsOf(flow: number): [number, number] {
-    const { words, at } = this.#matcher.keyWords(flow);
-    return hostNames(words, at).map((name) => {
-      const known = this.#hosts.get(name);
-      if (known !== undefined) return known;
-      this.#hosts.set(name, this.#hosts.size);
-      return this.#hosts.size - 1;
-    }) as [number, number];
-  }
-
-  #placeOf(flow: number): number {
-    const [from, to] = this.#hostsOf(flow);
-    const key = Math.min(from, to) * 2 ** 26 + Math.max(from, to);
-    let conversation = this.#conversations.get(key);
-    if (conversation === undefined) {
-      conversation = this.#conversations.size;
-      this.#conversations.set(key, conversation);
-      if (conversation >= this.#votes.length) {
-        this.#votes = grown(this.#votes, new Uint32Array(2 * this.#votes.length));
-        this.#above = grown(this.#above, new Uint32Array(2 * this.#above.length));
-        this.#last = grown(this.#last, new Float64Array(2 * this.#last.length));
-      }
-      this.#last[4 * conversation] = this.#last[4 * conversation + 2] = Number.POSITIVE_INFINITY;
-    }
-    return 2 * conversation + (from < to ? 1 : 0);
-  }
-
-  /** The way of every flow of the pass. */
+  /** Decides the direction of every flow of the pass. */
   decide(): WayVerdict {
     this.release();
     const { flows } = this.#matcher;
@@ -249,7 +198,7 @@ export class WayEvidence {
     const byTtl = this.#decideByTtl(ways);
     if (byTtl === "one-way" && !this.#onlyBack(ways)) return { kind: "one-way" };
     const decidedBy: DecidedBy = { ttl: count(ways), answers: 0, hosts: 0, neighbours: 0, undecided: 0 };
-    if (byTtl === "unknown" && !this.#votesAgree()) {
+    if (byTtl === "unknown" && !this.#answers.agree()) {
       const groups = this.#decideByGroups(ways);
       if (groups === "one-way") return { kind: "one-way" };
       if (groups !== "known") return { kind: "unknown", open: groups === "open" };
@@ -262,7 +211,7 @@ export class WayEvidence {
       decidedBy[what] += now - known;
       known = now;
     };
-    // A clock that is set spoils single votes: hosts with few of them come after those with many, and after what these show of their neighbours.
+    // A clock step spoils single votes: hosts with few votes are decided after those with many, and after what these show of their neighbours.
     by("answers", () => this.#decideByAnswers(ways, STRONG_VOTES));
     if (known > 0) {
       by("hosts", () => this.#decideByHosts(ways));
@@ -276,7 +225,7 @@ export class WayEvidence {
     return { kind: "two-way", known: this.#matcher.knownWays(ways), decidedBy };
   }
 
-  /** "unknown": most packets keep their time to live. */
+  /** "unknown": most packets keep their TTL. */
   #decideByTtl(ways: Uint8Array): "one-way" | "two-way" | "unknown" {
     const packets = [0, 0, 0];
     for (let id = 0; id < ways.length; id++) {
@@ -288,7 +237,7 @@ export class WayEvidence {
     }
     const [none, forward, reverse] = packets as [number, number, number];
     const all = none + forward + reverse;
-    // Packets of one kind, and a few whose time to live does something else.
+    // Packets of one direction, and a few outliers.
     if (Math.max(forward, reverse) > (1 - ODD) * all && Math.min(forward, reverse) <= FEW * all)
       return "one-way";
     if (forward + reverse > MOST * all && Math.min(forward, reverse) > FEW * all) return "two-way";
@@ -296,7 +245,10 @@ export class WayEvidence {
     return "unknown";
   }
 
-  /** All that was matched comes from AFTER's side, and there are flows that go there: packets go both ways, and those of one way were not seen at both points. */
+  /**
+   * All matched packets come from AFTER's side, and there are flows that go there: packets go both ways, and those of one direction were not seen at both
+   * points.
+   */
   #onlyBack(ways: Uint8Array): boolean {
     if (!ways.includes(2) || ways.includes(1)) return false;
     const all = ways.slice();
@@ -304,7 +256,7 @@ export class WayEvidence {
     return all.includes(1);
   }
 
-  /** Packets of groups of hosts held against each other; those of groups that contradict themselves are left out. */
+  /** Compares packets of groups of hosts; groups that contradict themselves are left out. */
   #decideByGroups(ways: Uint8Array): "known" | "one-way" | "open" | "no" {
     const sides = new HostSides(this.#matcher);
     const crosses = (id: number) => (this.#pairs[id] ?? 0) > 0;
@@ -329,31 +281,14 @@ export class WayEvidence {
     return flow < this.#place.length && this.#place[flow]! >= 0;
   }
 
-  /** Whether hosts that answer each other lean so much that delays of one direction would hardly do it: the sum of squares is that of as many normal values. */
-  #votesAgree(): boolean {
-    let sum = 0;
-    let asked = 0;
-    for (let c = 0; c < this.#conversations.size; c++) {
-      const n = this.#votes[c]!;
-      if (n === 0) continue;
-      asked++;
-      sum += (2 * this.#above[c]! - n) ** 2 / n;
-    }
-    return asked > 0 && sum > DEPENDENT * unlikelySquares(asked);
-  }
-
   #decideByAnswers(ways: Uint8Array, minVotes: number): void {
     for (let id = 0; id < ways.length; id++) {
       if (ways[id] !== 0 || !this.#placed(id)) continue;
-      const place = this.#place[id]!;
-      const n = this.#votes[place >> 1]!;
-      const lean = 2 * this.#above[place >> 1]! - n;
-      if (n < minVotes || Math.abs(lean) < LEAN * n) continue;
-      ways[id] = lean > 0 === ((place & 1) === 1) ? 1 : 2;
+      ways[id] = this.#answers.wayOf(this.#place[id]!, minVotes);
     }
   }
 
-  /** What two hosts send to each other goes opposite ways, whatever decided one of them; where nothing did, their last packets are held against each other. */
+  /** What two hosts send to each other goes opposite ways, whatever decided one of them; otherwise their last packets are compared. */
   #decideByOpposites(ways: Uint8Array): void {
     const wayOf = new Map<number, number>();
     for (let id = 0; id < ways.length; id++)
@@ -362,17 +297,8 @@ export class WayEvidence {
       if (ways[id] !== 0 || !this.#placed(id)) continue;
       const place = this.#place[id]!;
       const [same, opposite] = [wayOf.get(place), wayOf.get(place ^ 1)];
-      ways[id] = same ?? (opposite === undefined ? this.#wayOfLast(place) : 3 - opposite);
+      ways[id] = same ?? (opposite === undefined ? this.#answers.wayOfLast(place) : 3 - opposite);
     }
-  }
-
-  /** By which of the last packets of either order shows more (after - before); 0 where there is one order only. */
-  #wayOfLast(place: number): number {
-    const [own, other] = [2 * place, 2 * (place ^ 1)];
-    const last = this.#last;
-    if (!Number.isFinite(last[own]!) || !Number.isFinite(last[other]!)) return 0;
-    const above = last[own + 1]! - last[other + 1]!;
-    return above === 0 ? 0 : above > 0 ? 1 : 2;
   }
 
   #decideByNeighbours(ways: Uint8Array): void {
@@ -380,17 +306,17 @@ export class WayEvidence {
     decideByNeighbours(ways, this.#points, this.#kept, placeOf);
   }
 
-  /** Flows of hosts whose side is known, also those without matched packets. */
+  /** Decides flows of hosts with a known side, including flows without matched packets. */
   #decideByHosts(ways: Uint8Array): void {
-    const near = new Int32Array(this.#hosts.size);
-    const all = new Uint32Array(this.#hosts.size);
+    const near = new Int32Array(this.#answers.hosts);
+    const all = new Uint32Array(this.#answers.hosts);
     const open: number[] = [];
     for (let id = 0; id < ways.length; id++) {
       if (ways[id] === 0) {
         open.push(id);
         continue;
       }
-      const [from, to] = this.#hostsOf(id);
+      const [from, to] = this.#answers.hostsOf(id);
       if (from >= near.length || to >= near.length) continue;
       near[from]! += ways[id] === 1 ? 1 : -1;
       near[to]! += ways[id] === 1 ? -1 : 1;
@@ -402,14 +328,14 @@ export class WayEvidence {
         ? Math.sign(near[host]!)
         : 0;
     for (const id of open) {
-      const [from, to] = this.#hostsOf(id);
+      const [from, to] = this.#answers.hostsOf(id);
       const lean = side(from) - side(to);
       if (lean !== 0) ways[id] = lean > 0 ? 1 : 2;
     }
   }
 }
 
-/** Packets seem to go both ways: two hosts have sent to each other, or times to live fall and rise. */
+/** Returns whether packets seem to go both ways: two hosts sent to each other, or TTLs fall and rise. */
 export function maybeBothWays(matcher: ExactMatcher): boolean {
   const totals = [matcher.total(1), matcher.total(2)];
   const sum = (pick: (t: (typeof totals)[number]) => number) => totals.reduce((n, t) => n + pick(t), 0);
@@ -429,17 +355,6 @@ export function maybeBothWays(matcher: ExactMatcher): boolean {
     seen.add(`${from} ${to}`);
   }
   return false;
-}
-
-/** What the sum of n squared normal values exceeds with a probability of 0.01 (Wilson and Hilferty). */
-function unlikelySquares(n: number): number {
-  const part = 2 / (9 * n);
-  return n * (1 - part + UNLIKELY * Math.sqrt(part)) ** 3;
-}
-
-function grown<T extends Uint32Array | Float64Array>(old: T, fresh: T): T {
-  fresh.set(old);
-  return fresh;
 }
 
 function count(ways: Uint8Array): number {

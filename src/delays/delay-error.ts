@@ -1,6 +1,6 @@
 /**
- * How far off the delays are that an estimator is fed with, where they are not exact (RLI's interpolation). An epoch has two numbers: the root
- * mean square error of a packet's delay, and of the mean over all its packets, in which gaps between references err independently.
+ * The error of the delays given to an estimator, if they are not exact (RLI's interpolation). An epoch has two numbers: the root mean square error of a
+ * packet's delay, and of the mean over all its packets, with independent errors of the gaps between references.
  */
 /** Root mean square errors, ns. */
 export interface DelayError {
@@ -8,7 +8,7 @@ export interface DelayError {
   meanNs: number;
 }
 
-/** What the errors of some packets add up to: squares; squares of the sums within gaps; and the sum of what errs alike in all. */
+/** Sums over the errors of some packets: squares; squares of the sums within gaps; and the sum of errors common to all packets. */
 export interface DelayErrorSums {
   packets: number;
   squares: number;
@@ -25,7 +25,7 @@ export function addDelayErrors(to: DelayErrorSums, more: DelayErrorSums): void {
   to.alike += more.alike;
 }
 
-/** Null where no packet has a delay that may be off. */
+/** Returns null if no packet has an inexact delay. */
 export function delayErrorOf({ packets, squares, gapSquares, alike }: DelayErrorSums): DelayError | null {
   if (packets === 0) return null;
   return {
@@ -34,7 +34,7 @@ export function delayErrorOf({ packets, squares, gapSquares, alike }: DelayError
   };
 }
 
-/** Two epochs of one tap as one. */
+/** Merges the errors of two epochs of one tap. */
 export function mergeDelayErrors(
   a: { error: DelayError | null; packets: number },
   b: { error: DelayError | null; packets: number },
@@ -49,7 +49,7 @@ export function mergeDelayErrors(
 }
 
 const scratch = new DataView(new ArrayBuffer(4));
-/** The upper half of a float32, rounded up: within 0.8 %, never less. */
+/** Returns the upper half of a float32, rounded up: within 0.8 %, never too small. */
 function half(valueNs: number): number {
   scratch.setFloat32(0, Math.max(0, Math.min(valueNs, 1e18)));
   const bits = scratch.getUint32(0);
@@ -60,7 +60,7 @@ function whole(bits: number): number {
   return scratch.getFloat32(0);
 }
 
-/** Both numbers in 32 bits, as records have them; 0: delays are exact, or there are none. */
+/** Packs both numbers into 32 bits, as in records; 0: delays are exact, or there are none. */
 export function packDelayError(error: DelayError | null): number {
   return error === null ? 0 : ((half(error.packetNs) << 16) | half(error.meanNs)) >>> 0;
 }

@@ -1,6 +1,6 @@
 /**
- * Where each packet's delay comes from, for estimators that need it: exact match with the sender's capture, reference packets in the stream, or a source that
- * knows it (a simulation, a kernel datapath). A batch goes in as it was captured and comes out, later perhaps but in order, with its delay column filled.
+ * Sources of each packet's delay, for estimators that need it: exact match with the sender's capture, reference packets in the stream, or a source that knows
+ * it (a simulation, a kernel datapath). A batch goes in as captured and comes out, possibly later but in order, with its delay column filled.
  */
 import type { Kernels } from "../base/kernels.ts";
 import type { PacketBatch } from "../capture/batch.ts";
@@ -22,19 +22,19 @@ export type DelaySourceCounts =
   | { from: "source" };
 
 export interface DelaySource {
-  /** Takes a batch, which may be used again when all that came out was seen. What comes out is valid until the next is asked for. */
+  /** Takes a batch, which may be reused once all output was read. Each output batch is valid until the next is requested. */
   push(batch: PacketBatch, originNs: bigint): AsyncIterable<OwnedBatch> | Iterable<OwnedBatch>;
-  /** Every packet up to this time was pushed: what has waited for too long comes out with what is known of it. */
+  /** Every packet up to this time was pushed: batches that have waited too long come out with the delays known so far. */
   tick(nowNs: bigint): Iterable<OwnedBatch>;
-  /** The stream has ended: all that waits comes out. */
+  /** Ends the stream: all waiting batches come out. */
   finish(): Iterable<OwnedBatch>;
-  /** Time of the oldest packet that waits; null where none does. What ends after it is not over yet. */
+  /** Time of the oldest waiting packet; null if none waits. Epochs that end after it are not complete yet. */
   waitingSinceNs(): bigint | null;
   counts(): DelaySourceCounts;
   free(): void;
 }
 
-/** By exact match with what the sender's captures hold. */
+/** By exact match with the sender's captures. */
 export function delaysFromSender(kernels: Kernels, options: SenderDelaysOptions): DelaySource {
   const delays = new SenderDelays(kernels, options);
   return {
@@ -50,7 +50,7 @@ export function delaysFromSender(kernels: Kernels, options: SenderDelaysOptions)
   };
 }
 
-/** From times that the packets carry. */
+/** From timestamps that the packets contain. */
 export function delaysFromPackets(kernels: Kernels, options: PacketTimesOptions): DelaySource {
   const times = new PacketTimes(kernels, options);
   return {
@@ -78,13 +78,13 @@ export function delaysFromSource(): DelaySource {
   };
 }
 
-/** A packet that no reference has followed for so long gets its delay from those before it. */
+/** A packet without a following reference for this long gets its delay from earlier ones. */
 const LONGEST_WAIT_NS = 10_000_000_000n;
 
-/** Between reference packets in the stream (RLI). */
+/** Interpolated between reference packets in the stream (RLI). */
 export function delaysFromReferences(kernels: Kernels, options: ReferenceDelaysOptions = {}): DelaySource {
   const delays = new ReferenceDelays(kernels, options);
-  /** Times of the batches that wait: batches come out in the order they went in. */
+  /** Times of the waiting batches: batches come out in the order they went in. */
   const waiting: bigint[] = [];
   const give = function* (batches: Iterable<OwnedBatch>) {
     for (const batch of batches) {

@@ -1,12 +1,12 @@
 /**
- * How often reference packets are injected: RLI section III-B1, algorithm 1.
+ * Injection rate of reference packets: RLI section III-B1, algorithm 1.
  *
  *   u_instant = c_b * 8 / d_rp / l_c            (c_b counts bytes; l_c is the drain rate in bit/s)
  *   u_est     = alpha * u_instant + (1 - alpha) * u_est
  *   u_eff     = u_est bounded to [u_min, u_max]
  *   r_eff     = sqrt(1 - ((u_eff - u_min)/(u_max - u_min))^2) * (r_max - r_min) + r_min
  *
- * The paper gives no alpha; 0.01 was measured to do better than 0.1.
+ * The paper does not state alpha; 0.01 was measured to do better than 0.1.
  */
 export interface AdaptiveSettings {
   minUtilisation: number;
@@ -16,7 +16,7 @@ export interface AdaptiveSettings {
   smoothing: number;
 }
 
-/** The paper's evaluation: 1-in-10 up to 60 % utilisation, 1-in-300 from 85 % on. */
+/** From the paper's evaluation: 1-in-10 up to 60 % utilisation, 1-in-300 from 85 % on. */
 export const ADAPTIVE_DEFAULTS: AdaptiveSettings = {
   minUtilisation: 0.6,
   maxUtilisation: 0.85,
@@ -25,7 +25,7 @@ export const ADAPTIVE_DEFAULTS: AdaptiveSettings = {
   smoothing: 0.01,
 };
 
-/** Share of packets to be references at a utilisation. */
+/** Returns the share of packets to be references at a utilisation. */
 export function injectionRate(utilisation: number, s: AdaptiveSettings = ADAPTIVE_DEFAULTS): number {
   const bounded = Math.min(s.maxUtilisation, Math.max(s.minUtilisation, utilisation));
   const x = (bounded - s.minUtilisation) / (s.maxUtilisation - s.minUtilisation);
@@ -47,7 +47,7 @@ export class AdaptiveRate {
     return this.#utilisation ?? 0;
   }
 
-  /** After a reference: bytes and time since the one before. */
+  /** Call after each reference: bytes and time since the previous one. */
   update(bytes: number, elapsedNs: number): number {
     if (elapsedNs > 0) {
       const instant = (bytes * 8e9) / elapsedNs / this.#drainBps;

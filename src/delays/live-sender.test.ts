@@ -22,7 +22,7 @@ const batchOf = (packets: readonly Packet[]): SourceBatch => ({
   originNs: START,
 });
 
-/** Gives its batches when the test asks for them. */
+/** Returns its batches when the test provides them. */
 class HandSource implements Source {
   readonly name = "hand";
   readonly live = true;
@@ -32,12 +32,12 @@ class HandSource implements Source {
   give(packets: readonly Packet[] | null): void {
     this.#batches.push(packets && batchOf(packets));
   }
-  /** With the next batch that is asked for, time has come so far. */
+  /** With the next requested batch, time has advanced to this. */
   passes(timeNs: number): void {
     this.#last = timeNs;
   }
   async next(): Promise<SourceBatch | null> {
-    // What was given before has been seen by now.
+    // What was returned before has been seen by now.
     this.passedNs = this.#last ?? this.passedNs;
     for (;;) {
       const got = this.#batches.shift();

@@ -1,9 +1,9 @@
 /**
- * Two points of one box, captured live on one clock: the exact delay of every packet that the second sees, as it comes. The sender's packets are noted as they pass on their
- * way to the sender's own observer; a batch of the receiver waits until the sender's stream has come as far, and then has its delays by exact match of digests
- * (kernels/match/delays.ts). On one clock a packet is at the sender first: what differs by less than 0 goes the other way.
+ * Two points of one host, captured live with one clock: the exact delay of every packet at the second point, as it arrives. The sender's packets are recorded
+ * as they pass to the sender's own observer; a batch of the receiver waits until the sender's stream has advanced as far, and then gets its delays by exact
+ * match of digests (kernels/match/delays.ts). With one clock a packet is at the sender first: a negative difference means the other direction.
  *
- * Memory: the sender's packets of a window, 32 bytes each, and never more than MAX_NOTED; the receiver's wait in its own ring.
+ * Memory: the sender's packets of a window, 32 bytes each, at most MAX_NOTED; the receiver's packets wait in its own ring.
  */
 import { checkNs } from "../base/checks.ts";
 import type { Kernels } from "../base/kernels.ts";
@@ -14,13 +14,13 @@ import type { DelaySource } from "./delay-source.ts";
 import type { DelayCounts } from "./sender-delays.ts";
 
 export interface LiveDelayCounts extends Omit<DelayCounts, "longestNs"> {
-  /** Sent, and not found at the receiver within the window; the packets of the last window are not judged. */
+  /** Sent, but not found at the receiver within the window; the packets of the last window are not judged. */
   lost: number;
   windowNs: number;
 }
 
 export interface LivePair {
-  /** The sender's source, to be observed as any other; its stream drives the other's delays, so it must be read. */
+  /** The sender's source, to be observed like any other; it drives the receiver's delays, so it must be read. */
   sender: Source;
   /** For the observer of the receiver. */
   delays: DelaySource;
@@ -29,11 +29,11 @@ export interface LivePair {
 export interface LivePairOptions {
   sender: Source;
   receiver: Source;
-  /** Longest delay that is looked for. */
+  /** Longest delay searched for. */
   windowNs: number;
 }
 
-/** Looked at again this often, where no packet of the sender says that time has passed. */
+/** Polling interval while no packet of the sender shows that time has passed. */
 const LOOK_MS = 10;
 const MAX_NOTED = 1 << 23;
 const LOST = 3;
@@ -65,7 +65,7 @@ class LiveMatch {
   readonly #options: LivePairOptions;
   #address: number;
   #axisNs: bigint | null = null;
-  /** The sender's latest time, and the receiver's. */
+  /** Latest time of the sender, and of the receiver. */
   #sentNs: bigint | null = null;
   #receivedNs: bigint | null = null;
   #ended = false;
@@ -83,7 +83,7 @@ class LiveMatch {
     checkMemory("sender", batch, this.#kernels);
     const { call } = this.#kernels;
     const shift = this.#shift(originNs);
-    // What was sent before the receiver was looked at is not lost.
+    // Packets sent before observation of the receiver began are not lost.
     const beganNs = this.#options.receiver.beganNs?.() ?? null;
     const from = beganNs === null ? 0 : batch.rowsUntil(0, Number(beganNs - originNs) - 1, 0);
     call.delaysSent(this.#address, batch.address, from, Number.POSITIVE_INFINITY, shift);
@@ -102,7 +102,7 @@ class LiveMatch {
     checkMemory("receiver", batch, this.#kernels);
     const latestNs = latestOf(batch, originNs, null);
     await this.#senderAt(latestNs);
-    // Ended meanwhile: what it wrote to is given back.
+    // Ended meanwhile: its memory is freed.
     if (this.#final) return;
     this.#kernels.call.delaysFill(this.#address, batch.address, this.#shift(originNs));
     this.#receivedNs = later(this.#receivedNs ?? latestNs, latestNs);
@@ -128,7 +128,7 @@ class LiveMatch {
     this.end();
   }
 
-  /** Resolves when every packet that the sender saw up to then was noted. */
+  /** Resolves when every packet that the sender saw up to this time is recorded. */
   async #senderAt(timeNs: bigint): Promise<void> {
     for (;;) {
       const passedNs = this.#options.sender.nowNs();
@@ -142,14 +142,14 @@ class LiveMatch {
     }
   }
 
-  /** A receiver that sees nothing lets time pass all the same. */
+  /** Time also passes at a receiver that sees nothing. */
   #expire(): void {
     const { call } = this.#kernels;
     const { receiver, windowNs } = this.#options;
     const passedNs = later(receiver.nowNs() ?? 0n, this.#receivedNs ?? 0n);
     if (this.#axisNs === null) return;
     call.delaysExpire(this.#address, Number(passedNs - this.#axisNs) - windowNs);
-    // More than memory is for: the older half goes, whatever the receiver will say.
+    // Beyond the memory limit the older half is dropped, whatever the receiver sees later.
     if (call.delaysCount(this.#address, NOTED) >>> 0 > MAX_NOTED)
       call.delaysExpire(this.#address, Number((this.#sentNs ?? 0n) - this.#axisNs) - windowNs / 2);
   }
@@ -165,7 +165,7 @@ function latestOf({ timeNs, count }: PacketBatch, originNs: bigint, beforeNs: bi
   return beforeNs === null ? latest : later(latest, beforeNs);
 }
 
-/** The same source; what it gives was noted before. */
+/** The same source, with its batches recorded first. */
 function noting(source: Source, match: LiveMatch): Source {
   return derivedSource(source, {
     async next() {

@@ -1,4 +1,4 @@
-/** Frames with timestamps of capture switches, written by hand from the layouts that kernels/maple/packet-times.ts draws. */
+/** Frames with timestamps of capture switches, written by hand from the layouts drawn in kernels/maple/packet-times.ts. */
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -21,7 +21,7 @@ const SECOND = 1_000_000_000n;
 const random = new Random(8);
 const noise = (n: number) => Uint8Array.from({ length: n }, () => random.below(256));
 
-/** What a switch adds for a packet that passed it at this time. */
+/** What a switch adds to a packet that passed it at this time. */
 type Adds = (sentNs: bigint) => Pick<SmallPacket, "tags" | "trailer">;
 
 function metamako(sentNs: bigint, { fcs = false, extension = false, padding = 0 } = {}) {
@@ -50,7 +50,7 @@ function exablaze(sentNs: bigint, fcs = false) {
   tail[4] = 9;
   tail[5] = 2;
   tail.writeUInt32BE(Number(sentNs / SECOND), 6);
-  // Rounded up: the fraction of the next picosecond, never of the ns before.
+  // Rounded up: the fraction of the next picosecond, never of the previous ns.
   const fraction = ((sentNs % SECOND) * 2n ** 40n + SECOND - 1n) / SECOND;
   tail.writeUIntBE(Number(fraction), 10, 5);
   return { trailer: Buffer.concat([tail, fcs ? noise(4) : new Uint8Array()]) };
@@ -69,7 +69,7 @@ function arista(sentNs: bigint, { short = false, utc = false, vlan = false } = {
   return { tags: vlan ? Buffer.concat([out, Uint8Array.of(0x81, 0, 0, 7)]) : out };
 }
 
-/** 2,000 packets that took 10 us to 3 ms, of four flows. */
+/** 2,000 packets of four flows, with delays of 10 us to 3 ms. */
 function packetsWith(add: Adds): { packets: SmallPacket[]; delays: number[] } {
   const rng = new Random(3);
   const delays: number[] = [];

@@ -1,6 +1,7 @@
 /**
- * Delays from times that packets carry (MAPLE, section 2.3): switches that capture write when a packet passed them into a trailer or a header of its frame. Read as the time at the
- * sender, one capture at the receiver has every packet's delay, without a second capture or reference packets. The clocks are the switch's and the capturing host's.
+ * Delays from timestamps that packets contain (MAPLE, section 2.3): capture switches write the time at which a packet passed them into a trailer or a header of
+ * its frame. Used as the time at the sender, it gives every packet's delay from a single capture at the receiver, without reference packets. The clocks are the
+ * switch's and the capturing host's.
  */
 import { oneOf, UsageError } from "../base/errors.ts";
 import type { Kernels } from "../base/kernels.ts";
@@ -17,15 +18,15 @@ export const PACKET_TIME_LAYOUTS = Object.keys(LAYOUTS) as PacketTimeLayout[];
 
 export interface PacketTimesOptions {
   layout: PacketTimeLayout;
-  /** A time further from the packet's arrival is none (default 10 s). */
+  /** A timestamp further from the packet's arrival is invalid (default 10 s). */
   windowNs?: number;
 }
 
 export interface PacketTimeCounts {
-  /** Packets with a time in them. */
+  /** Packets with a timestamp in them. */
   timed: number;
   untimed: number;
-  /** With a time further from their arrival than the window: another clock, or no time at all. */
+  /** Packets with a timestamp further from their arrival than the window: another clock, or not a timestamp. */
   apart: number;
 }
 
@@ -67,12 +68,12 @@ export class PacketTimes {
   }
 }
 
-/** Which layouts a capture's packets have, for those who look at it: batches go by, and what was seen in most of them is named. */
+/** Detects the timestamp layout of a capture's packets from its batches. */
 export class PacketTimesWatch {
   readonly #seen = new Map<PacketTimeLayout, number>();
   #packets = 0;
 
-  /** Within a day of their arrival: clocks may be hours apart, and random bytes are taken for a time once in 50,000 packets. */
+  /** Counts timestamps within a day of the arrival: clocks may be hours apart, and random bytes pass for a timestamp once in 50,000 packets. */
   observe(batch: PacketBatch, originNs: bigint): void {
     this.#packets += batch.count;
     for (const [name, { number }] of Object.entries(LAYOUTS) as [PacketTimeLayout, { number: number }][]) {
@@ -81,7 +82,7 @@ export class PacketTimesWatch {
     }
   }
 
-  /** The layout that most packets have, where more than one in ten has it. */
+  /** Returns the most frequent layout, if more than one packet in ten has it. */
   report(): { layout: PacketTimeLayout; title: string; packets: number } | null {
     let best: { layout: PacketTimeLayout; title: string; packets: number } | null = null;
     for (const [layout, packets] of this.#seen) {

@@ -1,6 +1,6 @@
 /**
- * The wall clock of this host in ns. Date.now() returns whole milliseconds, so Date.now() minus the monotonic clock is never above the true offset and comes within a microsecond
- * of it at the edge of a millisecond: the largest difference of late is the offset. The window lets it follow a clock that is slewed.
+ * The wall clock of this host in ns. Date.now() returns whole milliseconds, so Date.now() minus the monotonic clock is never above the true offset and comes
+ * within a microsecond of it at the edge of a millisecond: the largest recent difference is the offset. The window lets it follow a clock that is slewed.
  */
 export class PreciseClock {
   #offsetNs: bigint;
@@ -10,7 +10,7 @@ export class PreciseClock {
   constructor() {
     const start = process.hrtime.bigint();
     this.#offsetNs = difference();
-    // Past two edges at least.
+    // Covers at least two edges.
     while (process.hrtime.bigint() - start < 2_500_000n) {
       const now = difference();
       if (now > this.#offsetNs) this.#offsetNs = now;
@@ -23,7 +23,7 @@ export class PreciseClock {
     return process.hrtime.bigint() + this.#offsetNs;
   }
 
-  /** One more look; a few hundred within a window keep the offset to some microseconds. */
+  /** Samples the clock; a few hundred samples per window keep the offset accurate to some microseconds. */
   look(): void {
     const seen = difference();
     if (seen > this.#offsetNs) this.#offsetNs = seen;

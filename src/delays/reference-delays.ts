@@ -1,10 +1,10 @@
 /**
- * Delays from reference packets, as a column: batches go in as they are captured and come out, in order, with the delay of every packet filled in
- * (equation 1), for estimators that need delays (MAPLE, SDS). References keep the delay that they measured and are flagged; NaN: packets without a reference near them, and
- * references that are not to be used.
+ * Delays from reference packets, as a column: batches go in as captured and come out, in order, with the delay of every packet filled in (equation 1), for
+ * estimators that need delays (MAPLE, SDS). References keep their measured delay and are flagged; NaN: packets without a reference nearby, and references that
+ * are not used.
  *
- * A packet's delay is known when the next reference has come, so batches are held until then; at most `hold` of them, then the oldest are answered by the left
- * reference alone. What comes out are copies without packet bytes: whoever reads those must do it before.
+ * A packet's delay is known when the next reference has arrived, so batches are held until then; at most `hold` of them, then the oldest get the delay of the
+ * left reference alone. Output batches are copies without packet bytes: read those before.
  */
 import type { Kernels } from "../base/kernels.ts";
 import { PacketBatch } from "../capture/batch.ts";
@@ -14,24 +14,24 @@ import { withSource } from "./reference-source.ts";
 import { STAMP_PORT } from "./stamp.ts";
 
 export interface ReferenceDelaysOptions {
-  /** bit/s; left out: packets' own transmission is not distinguished. */
+  /** bit/s; undefined: packets' own transmission time is not separated. */
   drainBps?: number;
   port?: number;
-  /** Left out: any. */
+  /** Undefined: any. */
   session?: number;
-  /** Address that references must come from; left out: that of the sender with most of them. */
+  /** Source address of the references; undefined: the sender with most of them. */
   source?: string;
-  /** Only those whose code was verified (reference-key.ts). */
+  /** Only references with a verified code (reference-key.ts). */
   authenticated?: boolean;
   longestNs?: number;
-  /** Batches that may wait. */
+  /** Maximum number of waiting batches. */
   hold?: number;
 }
 
 export interface OwnedBatch {
   batch: PacketBatch;
   originNs: bigint;
-  /** How far the batch's delays are off, where it came out of here. */
+  /** Errors of the batch's delays, for batches returned from here. */
   errors?: DelayErrorSums;
 }
 
@@ -80,7 +80,7 @@ export class ReferenceDelays {
     this.#hold = Math.max(1, options.hold ?? 64);
   }
 
-  /** Takes a batch in (it may be used again afterwards) and gives out those whose delays are known. Each is valid until the next is asked for. */
+  /** Takes a batch (which may be reused afterwards) and yields those whose delays are known. Each is valid until the next is requested. */
   *push(batch: PacketBatch, originNs: bigint): Generator<OwnedBatch> {
     if (batch.count === 0) return;
     if (this.#axisNs === null) {
@@ -108,7 +108,7 @@ export class ReferenceDelays {
     }
   }
 
-  /** The stream has ended: what waits gets the last reference's delay. */
+  /** Ends the stream: waiting packets get the last reference's delay. */
   *finish(): Generator<OwnedBatch> {
     for (let [first] = this.#held; first; [first] = this.#held) {
       this.#fillByLast(first);
@@ -140,7 +140,7 @@ export class ReferenceDelays {
     this.#kernels.call.referenceFinderFree(this.#finder);
   }
 
-  /** Looks for references in the newest batch; each one settles all rows before it. */
+  /** Finds references in the newest batch; each one settles all rows before it. */
   #scan(newest: Held): void {
     const { batch } = newest;
     const { call } = this.#kernels;
@@ -151,7 +151,7 @@ export class ReferenceDelays {
       let sum = 0;
       for (const held of this.#held)
         sum += this.#fill(held, held.batch === batch ? row + 1 : held.batch.count, oneSided);
-      // Packets of a gap err together, whatever batches it spans.
+      // Errors within a gap are common, whatever batches it spans.
       newest.errors.gapSquares += sum * sum;
     }
     const own = batch.column("select") + batch.capacity;
@@ -160,7 +160,7 @@ export class ReferenceDelays {
     this.#rows += batch.count;
   }
 
-  /** Rows up to `end` lie in the gap that was found last. Returns the sum of their errors. */
+  /** Fills rows up to `end`, which are in the last gap found. Returns the sum of their errors. */
   #fill(held: Held, end: number, oneSided: boolean): number {
     const { batch, row } = held;
     if (row >= end) return 0;
@@ -189,7 +189,7 @@ export class ReferenceDelays {
     }
   }
 
-  /** There is no reference near these; packets of ours stay as they are. */
+  /** Without a reference nearby; references keep their delay. */
   #leaveOut(batch: PacketBatch, from: number, to: number): void {
     const own = batch.column("select") + batch.capacity;
     const { delayNs } = batch;
@@ -202,7 +202,7 @@ export class ReferenceDelays {
     return idle ?? new PacketBatch(this.#kernels, rows);
   }
 
-  /** The first of those held. */
+  /** Removes and returns the first held batch. */
   #give({ batch, originNs, errors }: Held): OwnedBatch {
     this.#held.shift();
     if (this.#out) this.#idle.push(this.#out);
@@ -211,7 +211,7 @@ export class ReferenceDelays {
   }
 }
 
-/** The whole stream at once. */
+/** Interpolates a whole stream. */
 export async function* interpolateDelays(
   kernels: Kernels,
   batches: AsyncIterable<OwnedBatch> | Iterable<OwnedBatch>,

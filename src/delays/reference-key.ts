@@ -1,6 +1,6 @@
 /**
- * Authenticated references (RFC 8762, authenticated mode): their packets carry an HMAC-SHA-256 code, cut to 16 bytes, that only who knows the key can make. The receiver verifies
- * it before any tap sees the packet (kernels/rli/hmac.ts); keys are never part of parameters or records.
+ * Authenticated references (RFC 8762, authenticated mode): their packets carry an HMAC-SHA-256 code, truncated to 16 bytes, that only holders of the key can
+ * compute. The receiver verifies it before any tap sees the packet (kernels/rli/hmac.ts); keys are never part of parameters or records.
  */
 import { createHash } from "node:crypto";
 import { readFileSync } from "node:fs";
@@ -11,11 +11,11 @@ import type { PacketBatch } from "../capture/batch.ts";
 import { derivedSource, type Source } from "../capture/source/source.ts";
 import { STAMP_PORT } from "./stamp.ts";
 
-/** RFC 2104: a shorter key is no key. */
+/** RFC 2104: shorter keys are not secure. */
 const MIN_KEY_BYTES = 16;
 const BLOCK_BYTES = 64;
 
-/** A key file holds the key as it is, or as hexadecimal digits; white space at its end is not part of it. */
+/** A key file contains the raw key, or hexadecimal digits; trailing white space is ignored. */
 export function readReferenceKey(path: string): Uint8Array {
   let bytes: Buffer;
   try {
@@ -37,9 +37,9 @@ export function readReferenceKey(path: string): Uint8Array {
   return key;
 }
 
-/** Marks the packets of a batch that carry the right code. */
+/** Marks the packets of a batch that carry the correct code. */
 export class ReferenceVerifier {
-  /** Packets on the port without the right code. */
+  /** Packets on the port without the correct code. */
   wrong = 0;
   readonly #kernels: Kernels;
   readonly #port: number;

@@ -1,6 +1,7 @@
 /**
- * When reference packets are due: at a fixed rate; one for so many packets of an interface (1-in-n); or adaptively, by the interface's utilisation (algorithm 1 of RLI applied to its
- * counters: packets sent since the last look, times the injection rate, are due as references). The last two never leave a pause of more than `maxGapNs` (the paper's tau).
+ * When reference packets are due: at a fixed rate; one per n packets of an interface (1-in-n); or adaptively, by the interface's utilisation (algorithm 1 of
+ * RLI applied to its counters: packets sent since the last poll, times the injection rate, are due as references). The last two never pause longer than
+ * `maxGapNs` (the paper's tau).
  */
 import { readFileSync } from "node:fs";
 import { UsageError } from "../base/errors.ts";
@@ -11,18 +12,18 @@ export interface PaceOptions {
   packetsPerSecond?: number | undefined;
   /** Interface whose packets are counted. */
   device?: string | undefined;
-  /** One reference for so many packets of the interface. */
+  /** One reference per this many packets of the interface. */
   every?: number | undefined;
-  /** Drain rate of the interface's queue, bit/s: references by its utilisation. */
+  /** Drain rate of the interface's queue, bit/s: sets the rate by its utilisation. */
   drainBps?: number | undefined;
-  /** Limits and smoothing of the adaptive scheme; what is left out is as by default. */
+  /** Limits and smoothing of the adaptive scheme; omitted fields have their defaults. */
   adaptive?: Partial<AdaptiveSettings> | undefined;
   /** Longest pause while the interface is silent (default 100 ms). */
   maxGapNs?: number | undefined;
   maxPerSecond?: number | undefined;
 }
 
-/** Counters are looked at every few milliseconds, not per reference: the smoothing is that of as many references. */
+/** Counters are polled every few milliseconds, not per reference: this smoothing corresponds to as many references. */
 const TICK_SMOOTHING = 0.05;
 const MAX_GAP_NS = 100e6;
 const MAX_PER_SECOND = 5000;
@@ -32,7 +33,7 @@ interface Counters {
   bytes: number;
 }
 
-/** What an interface has sent so far (Linux). */
+/** Returns the interface's send counters so far (Linux). */
 export function readInterface(device: string): Counters {
   const read = (name: string) => Number(readFileSync(`/sys/class/net/${device}/statistics/${name}`, "utf8"));
   try {
@@ -48,7 +49,7 @@ export function readInterface(device: string): Counters {
 }
 
 export interface Pace {
-  /** References due for this much time. */
+  /** Number of references due for this much time. */
   due(elapsedNs: number): number;
   utilisation(): number | null;
 }
@@ -69,7 +70,7 @@ export function makePace(options: PaceOptions): Pace {
   return countedPace(options, device ?? "");
 }
 
-/** By the interface's counters. */
+/** Paced by the interface's counters. */
 function countedPace(
   { every, drainBps, adaptive, maxGapNs, maxPerSecond }: PaceOptions,
   device: string,
@@ -89,7 +90,7 @@ function countedPace(
     due(elapsedNs) {
       const now = readInterface(device);
       const share = rate?.update(now.bytes - last.bytes, elapsedNs) ?? 1 / (every ?? 1);
-      // References themselves are among the packets counted.
+      // The counted packets include the references themselves.
       const packets = Math.max(0, now.packets - last.packets - own);
       last = now;
       own = Math.min(ceiling * elapsedNs, Math.max(floor * elapsedNs, packets * share));

@@ -5,7 +5,7 @@ import { readInterface } from "./reference-pace.ts";
 import { type ReferenceOptions, type ReferenceSummary, sendReferences } from "./reference-sender.ts";
 import { decodeAuthenticatedStamp, decodeStamp, type StampPacket } from "./stamp.ts";
 
-/** Until so many were sent, however long a busy machine takes. */
+/** Sends until this number is reached, however long a busy machine takes. */
 function sendSoMany(count: number, options: Omit<ReferenceOptions, "durationNs">): Promise<ReferenceSummary> {
   const ending = new AbortController();
   return sendReferences({
@@ -16,7 +16,7 @@ function sendSoMany(count: number, options: Omit<ReferenceOptions, "durationNs">
   });
 }
 
-/** Never faster than asked for, but for what one tick may hold. */
+/** Never faster than requested, except for one tick's worth. */
 const TICK = 8;
 
 test("references arrive in order, with the time they were sent", async () => {
@@ -40,7 +40,7 @@ test("references arrive in order, with the time they were sent", async () => {
   expect(received.map((r) => r.sequence)).toEqual(Array.from({ length: summary.sent }, (_, i) => i));
   expect(summary.sent).toBeGreaterThanOrEqual(200);
   expect(summary.sent).toBeLessThan(400 * summary.seconds + TICK);
-  // Both are this host's clock; its millisecond reading and a busy machine leave some slack.
+  // Both use this host's clock; its millisecond reading and a busy machine need some tolerance.
   for (const { delayNs } of received) expect(Math.abs(delayNs)).toBeLessThan(10e9);
 });
 
@@ -60,7 +60,8 @@ test("references state how far off their time may be, and leave at uneven times"
   await expect.poll(() => stamps.length).toBe(sent);
   socket.close();
   for (const { errorNs } of stamps) expect(errorNs).toBeGreaterThanOrEqual(25_000);
-  // Within their millisecond: if all were in step, one part of ten would hold them all. That 150 random ones leave any part empty has a chance of 1e-6.
+  // Within their millisecond: if all were in step, one of ten parts would contain them all. That 150 random ones leave any part empty has a probability of
+  // 1e-6.
   const parts = new Set(stamps.map((s) => Math.floor(Number(s.timeNs % 1_000_000n) / 1e5)));
   expect(stamps.length).toBeGreaterThanOrEqual(150);
   expect(parts.size).toBeGreaterThanOrEqual(8);
@@ -114,7 +115,7 @@ test("two paces at once are refused", async () => {
 });
 
 test("what is counted left this host, even if no one listens at the far end", async () => {
-  // Datagrams to closed ports, as the kernel counts them; others may add to it.
+  // Datagrams to closed ports, as the kernel counts them; other traffic may add to it.
   const closed = () => {
     const lines = readFileSync("/proc/net/snmp", "utf8")
       .split("\n")
@@ -132,7 +133,7 @@ test("what is counted left this host, even if no one listens at the far end", as
 });
 
 test("what the host refuses to send is not counted as sent", async () => {
-  // A broadcast without leave to broadcast.
+  // A broadcast without permission to broadcast.
   const { sent, failed } = await sendReferences({
     ...{ to: "255.255.255.255", port: 9, packetsPerSecond: 300, durationNs: 100e6 },
   });
@@ -157,7 +158,7 @@ test("an interface's packets set the pace: one for every n, and no pause longer 
   clearInterval(timer);
   traffic.close();
   sink.close();
-  // Others use this interface, too.
+  // Other traffic uses this interface, too.
   expect(tenth.sent).toBeLessThan(seen / 10 + TICK);
   expect(rare.sent).toBeLessThan(rare.seconds / 0.01 + TICK);
   expect(rare).toMatchObject({ utilisation: null, askedPerSecond: null });

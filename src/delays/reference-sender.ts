@@ -1,7 +1,7 @@
 /**
- * Sends reference packets for real: STAMP packets over UDP, at a pace of their own or of an interface (reference-pace.ts). The time in a packet is read
- * just before it is handed to the kernel; what the host adds until the wire is part of the measured delay and is distinguished only by a capture at the
- * sender. How long handing over took of late, and what the clock's reading may be off, is what the packets state as their error.
+ * Sends real reference packets: STAMP packets over UDP, at a fixed pace or that of an interface (reference-pace.ts). The timestamp in a packet is read just
+ * before it is handed to the kernel; the delay that the host adds before the wire is part of the measurement, unless a capture at the sender separates it. The
+ * packets state their error as the recent handover time plus the error of the clock reading.
  *
  * References leave at random moments, one in each part of a tick: timers fire at whole milliseconds, and so does much traffic; references in step with it would
  * always find the queue in the same state.
@@ -27,7 +27,7 @@ export interface ReferenceOptions extends PaceOptions {
   bytes?: number;
   /** Authenticated mode of RFC 8762. */
   key?: Uint8Array | undefined;
-  /** Ends sending before the duration; what was sent is reported all the same. */
+  /** Stops sending before the duration; what was sent is still reported. */
   signal?: AbortSignal | undefined;
   onTick?: (sent: number, utilisation: number | null) => void;
 }
@@ -40,22 +40,22 @@ export interface ReferenceSummary {
   authenticated: boolean;
   /** Packets that left this host. */
   sent: number;
-  /** Packets that it refused to send, by the system's code (ENETUNREACH, ENOBUFS …). */
+  /** Packets that the host refused to send, by system error code (ENETUNREACH, ENOBUFS …). */
   failed: Record<string, number>;
   seconds: number;
   packetsPerSecond: number;
-  /** The rate that was asked for; null where an interface set the pace. */
+  /** The requested rate; null if an interface sets the pace. */
   askedPerSecond: number | null;
   utilisation: number | null;
 }
 
 const TICK_MS = 2;
 const MAX_PER_TICK = 64;
-/** What a host that was held up does not make up for: references at once say of the queue what one of them says. */
+/** Maximum number of late references sent at once after a stall: a burst of references says no more about the queue than one. */
 const MAX_LATE = 4;
-/** PreciseClock's reading, at most (it comes within some microseconds). */
+/** Maximum error of PreciseClock's reading (it is within some microseconds). */
 const CLOCK_ERROR_NS = 5_000;
-/** A handover never takes less than this, from the clock's reading to the wire. */
+/** Minimum time of a handover, from the clock reading to the wire. */
 const MIN_HANDOVER_NS = 20_000;
 
 export async function sendReferences(options: ReferenceOptions): Promise<ReferenceSummary> {
@@ -95,7 +95,7 @@ export async function sendReferences(options: ReferenceOptions): Promise<Referen
     }
     options.onTick?.(outlet.sent, pace.utilisation());
     if (options.signal?.aborted || Number(now - start) >= options.durationNs) break;
-    // Packets go out and signals are heard between ticks.
+    // Packets are sent and signals handled between ticks.
     await (count > 0 ? nextTurn() : setTimeout(TICK_MS));
   }
   const seconds = Number(process.hrtime.bigint() - start) / 1e9;
@@ -110,19 +110,15 @@ export async function sendReferences(options: ReferenceOptions): Promise<Referen
   };
 }
 
-/**
- * A socket that is not connected: an ICMP error of the far end (nobody need listen there) would make a connected one refuse the next packet. The address is looked up once, so that
- * packets are handed over at once.
- */
 const resting = new Int32Array(new SharedArrayBuffer(4));
 
-/** Timers tell whole milliseconds only; nothing else goes on here for the part of a tick that this waits. */
+/** Timers have a resolution of milliseconds; nothing else runs here during the part of a tick that this waits. */
 function sleepUntil(timeNs: bigint): void {
   const leftNs = Number(timeNs - process.hrtime.bigint());
   if (leftNs > 0) Atomics.wait(resting, 0, 0, leftNs / 1e6);
 }
 
-/** What the times in packets may be off: the longest handover of the last few dozen, and a reading of the clock. */
+/** Error of the times in packets: the longest of the last few dozen handovers, plus that of a clock reading. */
 class HandoverError {
   readonly #lastNs: number[] = [];
 

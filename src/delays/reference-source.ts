@@ -1,4 +1,4 @@
-/** The address that references must come from, as the kernels want it: an IP header with that source (kernels/rli/senders.ts). */
+/** The source address of references in the form that the kernels need: an IP header with that source (kernels/rli/senders.ts). */
 import { invalidValue } from "../base/errors.ts";
 import type { Kernels } from "../base/kernels.ts";
 import { parseAddress } from "../capture/address.ts";
@@ -6,7 +6,7 @@ import { parseAddress } from "../capture/address.ts";
 const HEADER_BYTES = 40;
 const SOURCE_AT = { 4: 12, 6: 8 } as const;
 
-/** "" is any source: the header is 0 then, else it is valid during the call. */
+/** "" is any source: then the header is 0, else it is valid during the call. */
 export function withSource(kernels: Kernels, source: string, use: (header: number) => void): void {
   if (source === "") {
     use(0);

@@ -58,7 +58,7 @@ describe("delays from the sender's capture", () => {
     const { user } = process.cpuUsage(from);
     expect(counts.matched).toBe(count);
     expect(delays.every((d) => d === 50_000)).toBe(true);
-    // It took ten seconds when each search went through all of them.
+    // It took ten seconds when each search walked through all of them.
     expect(user / 1e6).toBeLessThan(3);
   });
 
@@ -70,7 +70,7 @@ describe("delays from the sender's capture", () => {
         at: i * 5_000_000 + (random.uint32() % 1000),
       }));
       const windowNs = 100e6;
-      // In order of sending: what is overtaken has another digest.
+      // In order of sending: overtaken packets have another digest.
       const received = sent
         .filter(() => random.float() > 0.1)
         .map(({ kind, at }) => ({ kind, at: at + 1e6 * (1 + kind) }))
@@ -80,7 +80,7 @@ describe("delays from the sender's capture", () => {
       const waits = sent.map((p) => ({ ...p, taken: false }));
       const wanted = received.map(({ kind, at }) => {
         const found = waits.find((p) => !p.taken && p.kind === kind && Math.abs(p.at - at) <= windowNs);
-        // One that comes out negative belongs to a later packet.
+        // A negative delay belongs to a later packet.
         if (!found || found.at > at) return Number.NaN;
         found.taken = true;
         return at - found.at;
@@ -128,7 +128,7 @@ describe("delays from the sender's capture", () => {
     expect(delays).toEqual([999, Number.NaN]);
   });
 
-  // True delays 100 to 300 us there, 150 to 350 us back; 20 packets a millisecond.
+  // True delays 100 to 300 us forward, 150 to 350 us back; 20 packets per millisecond.
   function twoWay(options: { offsetNs: (atNs: number) => number; hops: number; count?: number }) {
     const random = new Random(11);
     const [before, after]: [SmallPacket[], SmallPacket[]] = [[], []];
@@ -178,7 +178,7 @@ describe("delays from the sender's capture", () => {
     test(`the same through a bridge, where only answers show the direction, the clock ${name}`, async () => {
       const { before, after, truth } = twoWay({ offsetNs, hops: 0 });
       const { delays } = await delaysOf([write(before)], write(after));
-      // The first packets of a capture have not been answered yet; batches of 64 see few answers.
+      // The first packets of a capture have not been answered yet; batches of 64 contain few answers.
       expect(delays.slice(256)).toEqual(truth.slice(256));
     });
 
@@ -239,7 +239,7 @@ describe("delays from the sender's capture", () => {
 
   test("packets that are sent again, looking the same, have the delay of the one that arrived", async () => {
     const random = new Random(19);
-    // A queue that fills and drains; a third of what is sent is lost, and sent again after a round trip and more, up to three times.
+    // A queue that fills and drains; a third of the packets is lost, and retransmitted after a round trip or more, up to three times.
     const delayNs = (ms: number) =>
       8_000_000 + Math.round(7_000_000 * Math.sin(ms / 40)) + random.below(200_000);
     const sent: SmallPacket[] = [];
@@ -250,7 +250,7 @@ describe("delays from the sender's capture", () => {
       for (let tries = 0; tries < 4; tries++) {
         const delay = delayNs(ms);
         const timeNs = START + BigInt(ms) * 1_000_000n;
-        // Every fourth packet is another each time that it is sent.
+        // Every fourth packet changes each time it is sent.
         const id = n % 4 === 0 ? n + 10_000 * (tries + 1) : n;
         sent.push(packet(id, timeNs));
         if (random.float() > 0.33) {
@@ -264,7 +264,7 @@ describe("delays from the sender's capture", () => {
     received.sort((a, b) => (a.timeNs < b.timeNs ? -1 : 1));
     const { delays } = await delaysOf([write(sent)], write(received));
     const wrong = delays.filter((d, i) => d !== truth.get(received[i]!.timeNs));
-    // First in, first out took a quarter of them for 15 to 400 ms later than they were.
+    // First in, first out gave a quarter of them delays that were 15 to 400 ms too long.
     expect(wrong.length / delays.length).toBeLessThan(0.002);
   });
 

@@ -1,10 +1,11 @@
 /**
- * Where estimators that need delays (MAPLE) get them from two captures: the sender's capture is read beside the receiver's, a window ahead at most, and
- * the delay column of each receiver batch is filled by exact match of digests (kernels/match/delays.ts). Memory: the sender's packets of
- * two windows, 32 bytes each.
+ * Delays from two captures, for estimators that need delays (MAPLE): the sender's capture is read alongside the receiver's, at most a window ahead, and the
+ * delay column of each receiver batch is filled by exact match of digests (kernels/match/delays.ts). Memory: the sender's packets of two windows, 32 bytes
+ * each.
  *
- * Delays are differences of two clocks, as those of every estimator that compares two points: where the receiver's clock is behind they may be negative, and are kept.
- * Packets of the other direction are recognised by their time to live and by hosts that answer each other, whatever the clocks do; they have no delay here and are counted.
+ * Delays are differences of two clocks, as for every estimator that compares two points: if the receiver's clock is behind they may be negative, and are kept.
+ * Packets of the other direction are recognised by their TTL and by hosts that answer each other, whatever the clocks do; they have no delay here and are
+ * counted.
  */
 import { checkNs } from "../base/checks.ts";
 import { type Kernels, memoryError } from "../base/kernels.ts";
@@ -12,23 +13,23 @@ import { formatDuration } from "../base/time.ts";
 import type { PacketBatch } from "../capture/batch.ts";
 import { type CaptureOptions, CaptureReader } from "../capture/reader.ts";
 
-/** Longest delay that is looked for, where nothing else is asked. */
+/** Default of the longest delay searched for. */
 export const SENDER_WINDOW_NS = 1_000_000_000;
-/** A pause that a batch's last packet alone may end. */
+/** Longest pause that a batch's last packet alone may end. */
 const MAX_PAUSE_NS = 3600e9;
 
 export interface SenderDelaysOptions {
-  /** Captures of the sender, in order of time. */
+  /** Captures of the sender, in time order. */
   files: readonly string[];
-  /** As the receiver's are read: digests must agree. */
+  /** As for the receiver's captures: digests must agree. */
   capture: Pick<CaptureOptions, "cover" | "inner" | "nat" | "seed">;
-  /** Largest difference that is looked for, of either sign. */
+  /** Largest difference searched for, of either sign. */
   windowNs: number;
-  /** The receiver's clock minus the sender's; taken off. */
+  /** The receiver's clock minus the sender's; subtracted. */
   offsetNs?: number;
-  /** Differences below this belong to packets of the other direction; left out: the packets themselves show which do. */
+  /** Smaller differences belong to packets of the other direction; undefined: determined from the packets. */
   minNs?: number;
-  /** Ends reading where the sender's capture is a stream. */
+  /** Ends reading if the sender's capture is a stream. */
   signal?: AbortSignal | undefined;
 }
 
@@ -37,7 +38,7 @@ export interface DelayCounts {
   unmatched: number;
   /** Rows that go the other way. */
   reversed: number;
-  /** Longest delay found, of either sign, and the longest that is looked for. */
+  /** Longest delay found, of either sign, and the longest searched for. */
   longestNs: number;
   windowNs: number;
 }
@@ -59,7 +60,7 @@ export class SenderDelays {
     this.#address = kernels.call.delaysNew(options.windowNs, options.minNs ?? Number.NaN) >>> 0;
   }
 
-  /** Fills the delays of a receiver's batch; batches come in order of time. */
+  /** Fills the delays of a receiver's batch; batches must come in time order. */
   async fill(batch: PacketBatch, originNs: bigint): Promise<void> {
     if (batch.count === 0) return;
     try {
@@ -96,7 +97,7 @@ export class SenderDelays {
     this.#kernels.call.delaysFree(this.#address);
   }
 
-  /** A time that a second packet confirms: one wild timestamp must not make the whole of the sender's capture pass by. */
+  /** Returns the latest time that a second packet confirms: a single outlier must not skip the whole of the sender's capture. */
   #latest({ timeNs, count }: PacketBatch): number {
     let latest = Number.NEGATIVE_INFINITY;
     for (let i = 1; i < count; i++) latest = Math.max(latest, Math.min(timeNs[i - 1]!, timeNs[i]!));
@@ -104,7 +105,7 @@ export class SenderDelays {
     return count === 1 ? last : Math.max(latest, Math.min(last, latest + MAX_PAUSE_NS));
   }
 
-  /** Rows up to this time, on the axis that begins at `axisNs`. */
+  /** Adds rows up to this time, relative to `axisNs`. */
   async #readSender(untilNs: number, axisNs: bigint): Promise<void> {
     for (;;) {
       if (!this.#reader) {

@@ -27,7 +27,7 @@ describe("STAMP packets", () => {
 
   test("with NTP times are understood", () => {
     const bytes = Buffer.alloc(STAMP_BYTES);
-    // 2036-02-07 is where NTP's first era ends; this is 2024-01-01 and a half second.
+    // NTP's first era ends on 2036-02-07; this is 2024-01-01 and a half second.
     bytes.writeUInt32BE(2_208_988_800 + 1_704_067_200, 4);
     bytes.writeUInt32BE(0x8000_0000, 8);
     bytes.writeUInt16BE(0x8001, 12);

@@ -1,7 +1,7 @@
 /**
- * Reference packets and probes on the wire: STAMP test packets (RFC 8762, with the session id of RFC 8972) in UDP, so that
- * routers and hosts that speak STAMP can send or serve them. Times are PTPv2 truncated (seconds and nanoseconds, Z bit set) where we send;
- * NTP times (Z clear) are understood too. All numbers big-endian.
+ * Reference packets and probes on the wire: STAMP test packets (RFC 8762, with the session id of RFC 8972) in UDP, so that routers and hosts with STAMP can
+ * send or reflect them. Times are PTPv2 truncated (seconds and nanoseconds, Z bit set) when sent from here; NTP times (Z clear) are understood, too. All
+ * numbers big-endian.
  *
  *    0  u32  sequence number
  *    4  u32  seconds (PTP: since 1970 TAI or UTC as the sender's clock has it; NTP: since 1900)
@@ -25,7 +25,7 @@ export const STAMP_BYTES = 44;
 export const AUTHENTICATED_STAMP_BYTES = 112;
 const COVERED_BYTES = 96;
 const CODE_BYTES = 16;
-/** Where the time lies. */
+/** Offsets of the time. */
 const OPEN_TIME = 4;
 const AUTHENTICATED_TIME = 16;
 /** Seconds between 1900 and 1970. */
@@ -37,7 +37,7 @@ export interface StampPacket {
   timeNs: bigint;
   session: number;
   synchronised: boolean;
-  /** Largest error of the sender's clock, as it says; null where it does not. */
+  /** Maximum error of the sender's clock, as stated; null if not stated. */
   errorNs: number | null;
 }
 
@@ -81,13 +81,13 @@ function encodeError({ synchronised, errorNs }: StampPacket): number {
   return (synchronised ? 0x8000 : 0) | 0x4000 | (scale << 8) | units;
 }
 
-/** Null where the bytes are no STAMP packet: too short, or a time that no clock shows. */
+/** Returns null if the bytes are not a STAMP packet: too short, or an impossible time. */
 export function decodeStamp(bytes: Uint8Array, at = 0, length = bytes.length - at): StampPacket | null {
   if (length < OPEN_TIME + 12) return null;
   return readTime(new DataView(bytes.buffer, bytes.byteOffset + at, length), OPEN_TIME);
 }
 
-/** In authenticated mode; null also where the code is not the key's. */
+/** In authenticated mode; returns null also if the code does not match the key. */
 export function decodeAuthenticatedStamp(bytes: Uint8Array, key: Uint8Array): StampPacket | null {
   if (bytes.length < AUTHENTICATED_STAMP_BYTES) return null;
   const code = bytes.subarray(COVERED_BYTES, COVERED_BYTES + CODE_BYTES);

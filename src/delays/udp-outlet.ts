@@ -1,4 +1,7 @@
-/** Packets of our own to one address: sent at once, and counted by what became of them. */
+/**
+ * Sends packets to one address at once, and counts them by outcome. The socket is not connected: an ICMP error of the far end (nothing need listen there) would
+ * make a connected one refuse the next packet. The address is looked up once, so that packets can be handed over without delay.
+ */
 import { createSocket, type Socket } from "node:dgram";
 import { lookup } from "node:dns/promises";
 import { setTimeout } from "node:timers/promises";
@@ -16,7 +19,7 @@ export class UdpOutlet {
     this.#port = port;
     this.#socket = createSocket({
       type: family === 6 ? "udp6" : "udp4",
-      // Asked for the local address too, when the socket binds: both are addresses already.
+      // Also called for the local address when the socket binds: both are addresses already.
       lookup: (host, _options, done) => done(null, host, family),
     });
     this.#socket.on("error", () => {});
@@ -45,7 +48,7 @@ export class UdpOutlet {
     });
   }
 
-  /** What was handed over is on its way, and counted, before the socket closes. */
+  /** Packets handed over are sent, and counted, before the socket closes. */
   async close(): Promise<void> {
     await setTimeout(20);
     await new Promise<void>((resolve) => this.#socket.close(() => resolve()));

@@ -1,6 +1,6 @@
 /**
- * Which records may be put together. Two payloads mean nothing to each other unless seed, geometry, payload version, flow key, digest
- * cover and epoch are equal: a mismatch is refused, and named.
+ * Decides which records may be combined. Two payloads are comparable only if seed, geometry, payload version, flow key, digest cover and epoch are equal: a
+ * mismatch is refused, with the difference.
  */
 import { UsageError } from "../base/errors.ts";
 import { hashBytes64 } from "../base/hash.ts";
@@ -15,7 +15,7 @@ export type Geometry = Pick<
 
 const FINGERPRINT_SEED = 0x686f7072; // "hopr"
 
-/** Everything but the seed that shapes a sketch, in 64 bits. Keys count by what they mean, not by how they are written. */
+/** Hashes everything but the seed that shapes a sketch, to 64 bits. Keys count by their meaning, not by their spelling. */
 export function geometryFingerprint(geometry: Geometry): bigint {
   const text = JSON.stringify([
     geometry.estimator,
@@ -29,13 +29,13 @@ export function geometryFingerprint(geometry: Geometry): bigint {
   return (BigInt(hi) << 32n) | BigInt(lo);
 }
 
-/** The two may be ends of a segment, or parts of one point, in the same epoch; UsageError "mismatch" says why not. */
+/** Checks that the two may be ends of a segment, or parts of one point, in the same epoch; throws a UsageError "mismatch" with the reason if not. */
 export function checkCompatible(a: RecordHead, b: RecordHead): void {
   const found = geometryMismatch(a, b) ?? epochMismatch(a.epoch, b.epoch);
   if (found) throw mismatch(a, b, found);
 }
 
-/** As checkCompatible, for records of different epochs (neighbours to be merged). */
+/** Like checkCompatible, for records of different epochs (adjacent ones to be merged). */
 export function checkGeometry(a: RecordHead, b: RecordHead): void {
   const found = geometryMismatch(a, b);
   if (found) throw mismatch(a, b, found);
@@ -69,7 +69,7 @@ function geometryMismatch(a: RecordHead, b: RecordHead): Mismatch | null {
     ["key", keyMeaning(a.key), keyMeaning(b.key), again("key")],
     ["cover", a.cover, b.cover, again("cover")],
     ["inner", a.inner, b.inner, again("inner")],
-    // Reached only where the texts agree and the fingerprint was made of others.
+    // Reached only if the texts agree and the fingerprint was computed from others.
     ["fingerprint", a.fingerprint, b.fingerprint, "one of the records was written wrong: observe again"],
   ];
   for (const [what, x, y, hint] of checks) {
@@ -81,7 +81,7 @@ function geometryMismatch(a: RecordHead, b: RecordHead): Mismatch | null {
   return null;
 }
 
-/** Of two lists of parameters, those that are not in both: the others would hide them. */
+/** Returns the parameters that are not in both lists: the common ones would hide them. */
 function differing(a: string, b: string): { a: string; b: string } {
   const without = (text: string, other: string) => {
     const known = new Set(other.split(","));
@@ -117,7 +117,7 @@ function epochMismatch(a: EpochBounds, b: EpochBounds): Mismatch | null {
   return null;
 }
 
-/** Two spellings of one key are one key. A record may hold what is no key at all: that is equal to itself only. */
+/** Two spellings of one key are one key. A record may contain an invalid key: that is equal to itself only. */
 function keyMeaning(text: string): string {
   try {
     const masks = FlowKeySpec.parse(text).maskWords();
@@ -129,8 +129,8 @@ function keyMeaning(text: string): string {
 }
 
 /**
- * Do two records say the same? Null, or what differs first. What only describes the writing (program, and counters of frames, skips and drops, which
- * come batch by batch) does not count.
+ * Returns null if two records state the same measurement, else the first difference. Fields that only describe the writing do not count (program, and counters
+ * of frames, skips and drops, which come batch by batch).
  */
 export function measurementDifference(a: EpochRecord, b: EpochRecord): string | null {
   for (const field of ["point", "segment", "role"] as const) if (a[field] !== b[field]) return field;

@@ -1,4 +1,4 @@
-/** Epochs between Start and End messages in band (control.ts). */
+/** Epochs between in-band Start and End messages (control.ts). */
 import { later } from "../base/time.ts";
 import type { PacketBatch } from "../capture/batch.ts";
 import { controlOfRow } from "./control.ts";
@@ -6,15 +6,15 @@ import type { Cutter, EpochSink } from "./epoch-sink.ts";
 import { instant } from "./instant.ts";
 import type { EpochBounds } from "./record.ts";
 
-/** An epoch whose End is not seen for so long is void: the link is idle, or the message was lost. */
+/** An epoch whose End is not seen within this time is void: the link is idle, or the message was lost. */
 const MAX_CONTROL_AGE_NS = 3_600_000_000_000n;
 
 export class ControlCutter implements Cutter {
   readonly #stream: number;
   readonly #port: number;
-  /** `seenNs`: when its Start was seen here, whatever the sender's clock says. */
+  /** `seenNs`: time at which its Start was seen here, whatever the sender's clock says. */
   #open: { sequence: bigint; referenceNs: bigint; seenNs: bigint } | null = null;
-  /** Given up already: its End, should it come, tells nothing new. */
+  /** Sequence number of an epoch that was given up: if its End still comes, it is ignored. */
   #expired: bigint | null = null;
 
   constructor(stream: number, port: number) {
@@ -28,7 +28,7 @@ export class ControlCutter implements Cutter {
     for (let i = 0; i < count; i++) {
       const message = controlOfRow(batch, i, this.#port);
       if (message === null) continue;
-      // The messages themselves are not traffic, and those of other segments do not cut this one.
+      // The messages themselves do not count as traffic, and those of other segments do not cut this one.
       if (this.#open && i > from) sink.rows(from, i);
       from = i + 1;
       if (message.stream !== this.#stream) continue;

@@ -1,7 +1,7 @@
 /**
- * Start and End messages in band (LDA, section III): the sender puts them into the stream that they cut, as UDP packets to
- * CONTROL_PORT. They follow the path of the packets around them, so what lies between Start n and End n is the same at both ends of a FIFO
- * segment. The payload, little-endian (docs/formats/control.md):
+ * In-band Start and End messages (LDA, section III): the sender inserts them into the stream that they cut, as UDP packets to CONTROL_PORT. They follow the
+ * path of the packets around them, so the packets between Start n and End n are the same at both ends of a FIFO segment. The payload, little-endian
+ * (docs/formats/control.md):
  *
  *   0      4       5     6      8          16            24       28      32
  *   +------+-------+-----+------+----------+-------------+--------+-------+
@@ -9,8 +9,8 @@
  *   | u32  | u8    | u8  | u16  | u64      | i64 ns      | u32    | u32   |
  *   +------+-------+-----+------+----------+-------------+--------+-------+
  *
- * kind 1 Start, 2 End; reference: the sender's clock when it was sent (Start's is what times of the epoch count from at both
- * ends); stream: CRC-32C of the segment's label, so that the messages of other segments that cross a point are left alone.
+ * kind 1 Start, 2 End; reference: the sender's clock at sending (times in the epoch are relative to that of Start, at both ends); stream: CRC-32C of the
+ * segment's label, so that messages of other segments that cross a point are ignored.
  */
 import { ByteWriter, crc32c } from "../base/bytes.ts";
 import type { Kernels } from "../base/kernels.ts";
@@ -50,7 +50,7 @@ export function encodeControl(message: ControlMessage): Uint8Array {
   return out.finish();
 }
 
-/** Null for anything else: a packet that only looks like one is a packet like any other. */
+/** Null for anything else: a packet that merely resembles a message is ordinary traffic. */
 export function decodeControl(bytes: Uint8Array): ControlMessage | null {
   if (bytes.length < CONTROL_BYTES) return null;
   const view = new DataView(bytes.buffer, bytes.byteOffset, CONTROL_BYTES);
@@ -65,10 +65,10 @@ export function decodeControl(bytes: Uint8Array): ControlMessage | null {
   };
 }
 
-/** The control message that a row is, from its captured bytes; null for every other row. */
+/** Returns the control message in a row's captured bytes; null for other rows. */
 export function controlOfRow(batch: PacketBatch, row: number, port: number): ControlMessage | null {
   const ip = batch.header[row]!;
-  // Rows of a simulation have no bytes.
+  // Simulated rows have no bytes.
   if (ip === 0) return null;
   return controlAt(batch.kernels, ip, ip + batch.captured[row]!, port);
 }

@@ -19,7 +19,7 @@ interface Epoch {
   reason: string | null;
 }
 
-/** Runs a cutter over rows in batches of the given sizes and writes down what it says. */
+/** Runs a cutter over rows in batches of the given sizes, and records its calls. */
 function run(plan: CutPlan, rows: readonly Row[], sizes: readonly number[] = [rows.length]): Epoch[] {
   const cutter = createCutter(plan);
   const epochs: Epoch[] = [];
@@ -138,7 +138,7 @@ describe("cutting", () => {
         kernels,
         seconds.map((s) => ({ timeNs: s * 1e9 })),
       );
-      // Times count from half a second past.
+      // Times are relative to half a second past.
       cutter.cut(batch, ORIGIN, sink);
       batch.free();
     };
@@ -217,7 +217,7 @@ describe("cutting", () => {
           const lost = sent.filter((r, i) => !kept[i] && r.digest![0] < limit);
           const isLost = (id: bigint) =>
             lost.some((r) => ((BigInt(r.digest![0]) << 32n) | BigInt(r.digest![1])) === id);
-          // Among 60 random digests hardly any repeat; where one does, this test does not distinguish lost from kept.
+          // Among 60 random digests hardly any repeat; if one does, this test does not distinguish lost from kept.
           fc.pre(new Set(sent.map((r) => r.digest!.join())).size === sent.length);
           expect(ids(received)).toEqual(ids(sent).filter((id) => !isLost(id)));
         },
@@ -279,7 +279,7 @@ describe("control messages", () => {
 
   it("whose End does not come leave no epoch open for longer than an hour; a late End changes nothing", () => {
     const message = (kind: "start" | "end", sequence: bigint) =>
-      // The sender's clock is years off: it is not looked at.
+      // The sender's clock is years off: it is ignored.
       encodeControl({ kind, sequence, referenceNs: 0n, stream: 5 });
     const rows: Row[] = [0, 1e9, 3599e9, 3700e9, 3800e9, 3801e9].map((timeNs) => ({ timeNs }));
     const messages = new Map([
@@ -296,7 +296,7 @@ describe("control messages", () => {
   });
 });
 
-/** Rows with UDP packets in kernel memory where there is a message. */
+/** Rows with UDP packets in kernel memory for the messages. */
 function runControl(
   rows: Row[],
   messages: Map<number, Uint8Array>,
@@ -318,7 +318,7 @@ function runControl(
     discard: (bounds, reason) => end(bounds, reason),
   };
   const cutter = createCutter({ mode: "control", stream });
-  // Row by row where time moves between them.
+  // Row by row if time advances between them.
   const parts = ticksBefore ? rows.map((row, i) => ({ rows: [row], base: i })) : [{ rows, base: 0 }];
   let base = 0;
   const plain = sink.rows;
@@ -337,7 +337,7 @@ function runControl(
   return epochs;
 }
 
-/** Puts a message into a row: both versions of IP carry them. */
+/** Puts a message into a row: both IP versions carry them. */
 function carry(batch: PacketBatch, row: number, message: Uint8Array, v6: boolean): void {
   const head = v6 ? 40 : 20;
   const at = kernels.alloc(head + 8 + message.length);
@@ -372,7 +372,7 @@ describe("time that moves without packets", () => {
       [false, false],
       [false, false],
     ]);
-    // A row of before now belongs to the open epoch; a tick of before changes nothing.
+    // A row from before now belongs to the open epoch; a tick from before changes nothing.
     cutter.cut(batch, ORIGIN, sink);
     cutter.tick?.(ORIGIN, sink);
     expect(closed).toHaveLength(3);
@@ -389,12 +389,12 @@ describe("clocks that are wrong", () => {
       times.map((timeNs) => ({ timeNs })),
       [2],
     );
-    // The first that is far off is not believed yet, in either direction; the second is.
+    // The first one that is far off is not used yet, in either direction; the second is.
     expect(epochs.map((e) => e.rows)).toEqual([[0, 1, 2], [3, 4], [5, 6], [7], [8]]);
     const [before, wild, after] = epochs.map((e) => e.bounds);
     expect(after?.startNs).toBe(before?.startNs);
     expect(Number((wild?.startNs ?? 0n) - ORIGIN)).toBeGreaterThan(year - 1e9);
-    // Both parts of the epoch say that they are parts.
+    // Both parts of the epoch are marked as parts.
     expect([before?.cutTail, after?.cutHead]).toEqual([true, true]);
   });
 

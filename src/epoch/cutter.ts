@@ -1,16 +1,16 @@
 /**
- * Cutting the stream of a point into epochs, so that both ends of a segment count the same packets without clocks in the packets.
+ * Cuts the stream of a point into epochs, so that both ends of a segment count the same packets without clocks in the packets.
  *
- * aligned:   at multiples of a length of wall-clock time since 1970. Packets in flight at a cut fall into different epochs at the two
- *            ends; the sketches' counts show it. Right where latency is far below the length. Earlier where a sketch is full (COLATE's
- *            threshold T): at the next sixteenth of the length. Ends that do not agree on it are put together again by pairing.
- * control:   between Start and End messages in band (control.ts). A lost message voids its epoch, which is reported. Packets outside belong
- *            to none.
- * delimited: a packet whose digest lies in a range of 1 in `every` opens an epoch at every point that it crosses: passive, and exact
- *            on a FIFO segment. A lost delimiter leaves two epochs in one at that end; pairing merges them at the other. Links that are idle
- *            or slow are cut by the clock as well (delimited-cutter.ts).
+ * aligned:   at multiples of a length of wall-clock time since 1970. Packets in flight at a cut are in different epochs at the two ends; the sketches' counts
+ *            show it. Suitable if the delay is far below the length. If a sketch is full (COLATE's threshold T) the cut comes earlier: at the next sixteenth of
+ *            the length. Pairing merges the parts if the ends differ.
+ * control:   between in-band Start and End messages (control.ts). A lost message voids its epoch, which is reported. Packets outside belong to no epoch.
+ * delimited: a packet whose digest is in a range of 1 in `every` starts an epoch at every point that it crosses: passive, and exact on a FIFO segment. A lost
+ *            delimiter makes one epoch of two at that end; pairing merges them at the other. Idle or slow links are cut by the clock as well
+ *            (delimited-cutter.ts).
  *
- * Rows are taken in file order. A row with a timestamp before the open epoch belongs to the open epoch: epochs go back only where the clock does, by more than an hour.
+ * Rows are taken in file order. A row with a timestamp before the open epoch belongs to the open epoch: epochs go back only if the clock does, by more than an
+ * hour.
  */
 import { checkBigNs, checkChoice } from "../base/checks.ts";
 import { invalidValue } from "../base/errors.ts";
@@ -27,9 +27,9 @@ export type CutPlan =
   | { mode: "control"; stream: number; port?: number }
   | { mode: "delimited"; every: number };
 
-/** A row further ahead or behind than this is believed when a second one confirms it: clocks are set by mistake, one packet at a time. */
+/** A row further ahead or behind than this counts only if a second one confirms it: single packets may have wrong timestamps. */
 const SUSPICIOUS_NS = 3_600_000_000_000n;
-/** An aligned epoch that is full is cut at a multiple of this part of its length: both ends are full at about the same packets. */
+/** A full aligned epoch is cut at a multiple of this fraction of its length: both ends are full at about the same packets. */
 export const FULL_PARTS = 16n;
 
 export function checkCut(cut: { mode: CutPlan["mode"] }): void {
@@ -56,7 +56,7 @@ class AlignedCutter implements Cutter {
   #first = true;
   #aheadSeen = false;
   #behindSeen = 0;
-  /** Rows in a row that must be far behind before epochs go back. Doubles each time: two clocks in one stream do not cut it to pieces. */
+  /** Number of consecutive rows far behind before epochs go back. Doubles each time, so that two clocks in one stream do not cut it to pieces. */
   #behindNeeded = 2;
 
   constructor(lengthNs: bigint) {
@@ -111,7 +111,7 @@ class AlignedCutter implements Cutter {
     this.#first = true;
   }
 
-  /** Times after the origin between which rows belong to the open epoch without a further look. */
+  /** Range of times after the origin within which rows belong to the open epoch without further checks. */
   #range(originNs: bigint): { low: number; end: number } {
     return {
       low: Number((this.#startNs ?? 0n) - this.#suspiciousNs - originNs),
@@ -119,7 +119,7 @@ class AlignedCutter implements Cutter {
     };
   }
 
-  /** A row outside the open epoch moves the time, unless it is alone. */
+  /** Whether a row outside the open epoch moves the time: a single one does not. */
   #believes(nowNs: bigint): boolean {
     if (nowNs < this.#endNs) {
       this.#aheadSeen = false;
@@ -134,15 +134,15 @@ class AlignedCutter implements Cutter {
     return true;
   }
 
-  /** Closes the open epoch and those between, and opens that of an instant outside it. */
+  /** Closes the open epoch and those in between, and opens that of an instant outside it. */
   #moveTo(nowNs: bigint, sink: EpochSink): void {
     const length = this.#lengthNs;
-    // So far that the clock may have been wrong, here or before: what was cut off may go on another time.
+    // So far that the clock may have been wrong, now or before: the interrupted epoch may continue at another time.
     const far = nowNs < this.#endNs || nowNs - this.#endNs > this.#suspiciousNs;
     this.#close(far, sink);
     this.#first = far;
     const next = floorTo(nowNs, length);
-    // Behind an epoch that was cut short, the rest of its time comes first.
+    // After an epoch that was cut short, the rest of its time comes first.
     if (!far && (next - this.#endNs) / length <= LONGEST_GAP) {
       while (this.#endNs < next) {
         this.#open(this.#endNs, sink);
@@ -164,7 +164,7 @@ class AlignedCutter implements Cutter {
     this.#startNs = startNs;
     const endNs = floorTo(startNs, this.#lengthNs) + this.#lengthNs;
     this.#endNs = earlier(endNs, LAST_NS);
-    // Parts of one length may have to be put together again: they have one salt.
+    // Parts of one length may have to be merged: they have the same salt.
     sink.open({ startNs, referenceNs: startNs, salt: floorTo(startNs, this.#lengthNs) });
   }
 

@@ -1,4 +1,4 @@
-/** Epochs that packets or messages cut, on links where none come: sealed by time, and still the same packets at both ends. */
+/** Epochs cut by packets or messages, on links without any: sealed by time, and still with the same packets at both ends. */
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { makeBatch, type Row } from "../../tests/support/small-batch.ts";
@@ -24,7 +24,7 @@ interface Epoch {
   packets: number[];
 }
 
-/** A cutter whose epochs are written down. */
+/** A cutter whose epochs are recorded. */
 class Recorder {
   readonly cutter: Cutter = createCutter(DELIMITED);
   readonly epochs: Epoch[] = [];
@@ -78,7 +78,7 @@ describe("a delimited epoch on an idle link", () => {
     expect(one.epochs.at(-1)?.packets).toEqual([1, 2]);
     for (let day = 1; day < 10; day++) one.tick(day * 86_400e9);
     expect(one.bounds.slice(2)).toEqual(Array.from({ length: 60 }, (_, i) => [2 + i, 3 + i]));
-    // Days later: what lies between is one empty epoch, and times count from near the first packet.
+    // Days later: one empty epoch lies in between, and times are relative to near the first packet.
     one.take([ordinary(20_000.5 * STEP, 3), delimiter(20_000.625 * STEP, 4)]);
     expect(one.bounds.slice(62)).toEqual([
       [62, 20_000],

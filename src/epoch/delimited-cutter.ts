@@ -1,17 +1,17 @@
 /**
- * Epochs between delimiters: packets whose digest lies in a range of 1 in `every`, which every point sees.
+ * Epochs between delimiters: packets whose digest is in a range of 1 in `every`, which every point sees.
  *
- * A link that is idle sees none, and a slow one not for days. So that their epochs are sealed too, they are also cut by the clock, at multiples of
- * GRID_NS (68.7 s), which both ends know without talking. The cut has an id that follows from its instant, so that ends that cut at the same one are paired there;
- * where one has cut and the other has not, pairing merges neighbours as it does for a lost delimiter.
+ * An idle link has none, and a slow one none for days. To seal their epochs, too, they are also cut by the clock, at multiples of GRID_NS (68.7 s), which both
+ * ends know without communication. Such a cut has an id derived from its time, so that ends that cut at the same time are paired there; if only one end has
+ * cut, pairing merges adjacent epochs as it does for a lost delimiter.
  *
- *   idle    no packet for a whole grid step: cut at its end, and at the end of each empty one that follows, up to an hour, since packets may be lost or seen in
- *           another step at the other end. Nothing is in flight then: the cut is exact as long as delay and clock offset are below a step. Once packets come
- *           again, the epoch begins at the multiple before the first of them.
- *   old     so many steps (an hour) after the epoch's start, busy or not. Packets in flight at that instant fall into different epochs at the two ends, as
- *           with aligned epochs; on a link this slow they are few.
+ *   idle    no packet for a whole grid step: cut at its end, and at the end of each following empty step, up to an hour, because packets may be lost or seen in
+ *           another step at the other end. Nothing is in flight then: the cut is exact as long as delay and clock offset are below a step. When packets come
+ *           again, the epoch begins at the multiple before the first.
+ *   old     OLD_STEPS steps (an hour) after the epoch's start, busy or not. Packets in flight at that time are in different epochs at the two ends, as with
+ *           aligned epochs; on a link this slow they are few.
  *
- * Cuts depend on the packets' times only: what was observed live is cut as what is read from a file.
+ * Cuts depend on the packets' times only: live observation cuts exactly as reading a file does.
  */
 import { invalidValue } from "../base/errors.ts";
 import { earlier, later } from "../base/time.ts";
@@ -19,9 +19,9 @@ import type { PacketBatch } from "../capture/batch.ts";
 import { type Cutter, type EpochSink, LONGEST_GAP } from "./epoch-sink.ts";
 import { floorTo, instant, LAST_NS } from "./instant.ts";
 
-/** Cuts by the clock are at multiples of this, and times within delimited epochs count from them. */
+/** Cuts by the clock are at multiples of this, and times within delimited epochs are relative to them. */
 export const DELIMITED_GRID_NS = 1n << 36n;
-/** Steps of the grid after which an epoch is cut, whatever the traffic: 59.5 minutes. */
+/** Number of grid steps after which an epoch is cut, whatever the traffic: 59.5 minutes. */
 export const OLD_STEPS = 52n;
 const STEP_NS = Number(DELIMITED_GRID_NS);
 /** Above all digests of delimiters: `every` is at least 2. */
@@ -35,10 +35,10 @@ interface OpenEpoch {
 }
 
 export class DelimitedCutter implements Cutter {
-  /** Upper halves of digests below this are delimiters. */
+  /** Digests with an upper half below this are delimiters. */
   readonly #below: number;
   #open: OpenEpoch | null = null;
-  /** A cut by the clock behind which no row has come yet: an epoch begins there with the next one. */
+  /** A cut by the clock after which no row has come yet: the next row starts an epoch there. */
   #cutNs: bigint | null = null;
   #lastNs = 0n;
 
@@ -65,14 +65,14 @@ export class DelimitedCutter implements Cutter {
       const high = digest[2 * i + 1]!;
       let byClock = t - last > STEP_NS || t >= due;
       if (byClock && i + 1 < count && this.#cutNs === null) {
-        // One timestamp that is far ahead moves nothing, unless the next one confirms it.
+        // A single timestamp far ahead moves nothing, unless the next one confirms it.
         const next = timeNs[i + 1]!;
         byClock = next - last > STEP_NS || next >= due;
         if (byClock) last = t;
       } else last = t;
       if (high >= below && !byClock) continue;
       const nowNs = instant(originNs, t);
-      // Read before the sink takes rows: taps may make kernel memory grow, which leaves the columns before it empty.
+      // Read before the sink takes rows: taps may grow the kernel memory, which detaches the old columns.
       const low = digest[2 * i]!;
       if (i > from) sink.rows(from, i);
       from = i;
@@ -89,7 +89,7 @@ export class DelimitedCutter implements Cutter {
       ({ digest, timeNs } = batch);
     }
     if (count > from) sink.rows(from, count);
-    // Read anew: taps may have made kernel memory grow, which leaves the column before it empty.
+    // Read again: taps may have grown the kernel memory, which detaches the old column.
     this.#lastNs = instant(originNs, batch.timeNs[count - 1]!);
   }
 
@@ -103,7 +103,7 @@ export class DelimitedCutter implements Cutter {
     this.#cutNs = null;
   }
 
-  /** A row comes at `nowNs`: what the clock cuts before it is cut, and an epoch is open. */
+  /** Makes the clock's cuts due before a row at `nowNs`, and opens an epoch for it. */
   #resume(nowNs: bigint, sink: EpochSink): void {
     this.#cutUntil(nowNs, sink);
     const fresh = floorTo(nowNs, DELIMITED_GRID_NS);
@@ -117,7 +117,7 @@ export class DelimitedCutter implements Cutter {
     this.#begin(startNs, clockId(startNs), false, sink);
   }
 
-  /** Makes the cuts that are due by `nowNs`, all rows before which were taken. */
+  /** Makes the cuts due by `nowNs`; all rows before it were taken. */
   #cutUntil(nowNs: bigint, sink: EpochSink): void {
     const idleNs = floorTo(this.#lastNs, DELIMITED_GRID_NS) + 2n * DELIMITED_GRID_NS;
     const endNs = idleNs + LONGEST_GAP * DELIMITED_GRID_NS;
@@ -138,7 +138,7 @@ export class DelimitedCutter implements Cutter {
     return floorTo(startNs, DELIMITED_GRID_NS) + OLD_STEPS * DELIMITED_GRID_NS;
   }
 
-  /** A row from this time after the origin on has a cut by the clock before it. */
+  /** Returns the time after the origin from which on a row has a cut by the clock before it. */
   #dueAfter(originNs: bigint): number {
     return this.#open ? Number(this.#oldNs(this.#open) - originNs) : Number.NEGATIVE_INFINITY;
   }
@@ -147,7 +147,7 @@ export class DelimitedCutter implements Cutter {
     const referenceNs = floorTo(startNs, DELIMITED_GRID_NS);
     this.#open = { startNs, referenceNs, startId, cutHead };
     this.#cutNs = null;
-    // Any two neighbours may have to be merged.
+    // Any two adjacent epochs may have to be merged.
     sink.open({ startNs, referenceNs, salt: 0n });
   }
 
@@ -158,7 +158,7 @@ export class DelimitedCutter implements Cutter {
   }
 }
 
-/** The same at every point that cuts at that instant; never 0, and no digest of a delimiter. */
+/** The same at every point that cuts at that time; never 0, and never the digest of a delimiter. */
 export function clockId(ns: bigint): bigint {
   return CLOCK_ID | ((ns / DELIMITED_GRID_NS) & 0xffff_ffffn);
 }

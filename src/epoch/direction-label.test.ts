@@ -8,7 +8,7 @@ test("a segment without a label gives way to its direction, once that has newer 
   const [first, direction, class_] = [row("B", "", 5n), row("B", FROM, 9n), row("B", "gold", 4n)];
   const elsewhere = row("C", "", 1n);
   expect(withoutSuperseded([first, direction, class_, elsewhere])).toEqual([direction, class_, elsewhere]);
-  // Taps that were told a direction again: what came last counts.
+  // Taps that were given a direction again: the latest counts.
   const told = row("B", "", 12n);
   expect(withoutSuperseded([told, direction])).toEqual([told, direction]);
   expect(withoutSuperseded([first, class_])).toEqual([first, class_]);

@@ -1,4 +1,4 @@
-/** Labels of the two directions of a two-way capture: `from 10.1.0.0/16` and `to 10.1.0.0/16`, the networks of one side joined with commas. */
+/** Labels of the two directions of a two-way capture: `from 10.1.0.0/16` and `to 10.1.0.0/16`, with the networks of one side separated by commas. */
 import { later } from "../base/time.ts";
 
 export interface DirectionLabel {
@@ -20,7 +20,7 @@ export function parseDirectionLabel(label: string): DirectionLabel | null {
   return { way: match[1] === "from" ? "from" : "to", networks };
 }
 
-/** Does a label stand for all that goes from A to B: none, `A:B`, or the direction that goes so? */
+/** Returns whether a label stands for all traffic from A to B: no label, `A:B`, or that direction. */
 export function isWhole(label: string, from: string, to: string): boolean {
   return label === "" || label === `${from}:${to}` || parseDirectionLabel(label) !== null;
 }
@@ -32,9 +32,7 @@ interface Lasting {
   lastNs: bigint;
 }
 
-/**
- * Segments as they are now: where the points of one without a label have come to separate directions (a tap does so when it has seen enough of who is where), the direction has taken its place.
- */
+/** Removes segments without a label that directions have superseded: a tap separates the directions once it has seen enough of the hosts' sides. */
 export function withoutSuperseded<T extends Lasting>(all: readonly T[]): T[] {
   const pair = ({ from, to }: Lasting) => `${from}\n${to}`;
   const separated = new Map<string, bigint>();
@@ -44,7 +42,7 @@ export function withoutSuperseded<T extends Lasting>(all: readonly T[]): T[] {
   return all.filter((s) => s.label !== "" || s.lastNs >= (separated.get(pair(s)) ?? s.lastNs));
 }
 
-/** Networks of one side, of each pair of directions among the labels. */
+/** Returns the networks of one side for each pair of directions among the labels. */
 export function networksOfLabels(labels: readonly string[]): string[][] {
   return labels.flatMap((label) => {
     const parsed = parseDirectionLabel(label);
@@ -52,7 +50,7 @@ export function networksOfLabels(labels: readonly string[]): string[][] {
   });
 }
 
-/** Two labels of the same networks: both directions of one link. */
+/** Returns whether two labels are both directions of one link: the same networks. */
 export function isDirectionPair(labels: readonly string[]): boolean {
   const [one, other, ...more] = labels.map(parseDirectionLabel);
   if (!one || !other || more.length > 0) return false;

@@ -5,12 +5,12 @@ export interface Span {
 }
 
 const MS = 1_000_000n;
-/** How many lengths are tried. */
+/** Number of lengths tried. */
 const TRIES = 20_000;
 
 /**
- * The length of an epoch, ns, such that all of these packets are in the same one: epochs are cut at its multiples since 1970. Whole milliseconds. A little
- * more than the captures last is mostly enough, as the place of the cuts changes with every millisecond.
+ * Returns an epoch length, ns, such that all of these packets are in the same epoch: epochs are cut at its multiples since 1970. Whole milliseconds. Usually
+ * slightly more than the captures' duration suffices, because the position of the cuts changes with every millisecond.
  */
 export function epochAround(spans: readonly Span[]): number {
   const byTime = (a: bigint, b: bigint) => Number(a - b);

@@ -1,8 +1,8 @@
 /**
- * What a record is of: the same wherever it lies and however it came (a file, a spool, a message). Two records with equal identities are one
- * measurement delivered twice. Everything is in the head, so a payload need not be read to know it.
+ * The identity of a record: the same wherever it is stored and however it came (a file, a spool, a message). Two records with equal identities are one
+ * measurement delivered twice. The head contains it all, so the payload need not be read.
  *
- * `fingerprint` (compatible.ts) and `seed` are part of it: two taps at one point that differ in parameters, key or seed are two taps.
+ * It includes `fingerprint` (compatible.ts) and `seed`: two taps at one point that differ in parameters, key or seed are two taps.
  */
 import { remembered } from "../base/remembered.ts";
 import type { EpochBounds, RecordHead, RecordRole } from "./record.ts";
@@ -11,7 +11,7 @@ const encoded = remembered(50_000, encodeURIComponent);
 
 export interface RecordIdentity {
   readonly point: string;
-  /** Label of the segment or traffic class; "" where there is none. */
+  /** Label of the segment or traffic class; "" if there is none. */
   readonly segment: string;
   readonly role: RecordRole;
   readonly estimator: string;
@@ -40,7 +40,7 @@ export function identityText(identity: RecordIdentity): string {
   return `${tapText(identity)}/${mode}/${startNs}/${endNs}/${startId.toString(16)}/${endId.toString(16)}`;
 }
 
-/** One text per tap: what is the same in all records that one tap writes, one after the other. */
+/** One text per tap: the part that is the same in all records of a tap. */
 export function tapText({
   point,
   segment,
@@ -49,6 +49,6 @@ export function tapText({
   fingerprint,
   seed,
 }: Omit<RecordIdentity, "epoch">): string {
-  // Names may hold anything, slashes too.
+  // Names may contain anything, including slashes.
   return `${encoded(point)}/${encoded(segment)}/${encoded(role)}/${encoded(estimator)}/${fingerprint.toString(16)}/${seed.toString(16)}`;
 }

@@ -1,13 +1,13 @@
-/** Instants of epochs: ns since 1970, within what records can tell. */
+/** Instants of epochs: ns since 1970, within the range of records. */
 import { invalidValue } from "../base/errors.ts";
 import { earlier, later } from "../base/time.ts";
 
-/** The last instant that records can tell. */
+/** The last instant in the range of records. */
 export const LAST_NS = (1n << 63n) - 1n;
-/** So far from the first one that the epoch's start is none before it. */
+/** Far enough from the first one that the start of an epoch is still in range. */
 const FIRST_NS = -(1n << 62n);
 
-/** A row's time, ns since 1970, rounded down; within what records can tell. */
+/** Returns a row's time, ns since 1970, rounded down and clamped to the range of records. */
 export function instant(originNs: bigint, timeNs: number): bigint {
   if (!Number.isFinite(timeNs))
     throw invalidValue("source", timeNs, "batches with a time in ns for every row", { code: "bad-time" });

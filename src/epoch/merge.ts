@@ -1,4 +1,4 @@
-/** Records of one tap put together: neighbours in time (a delimiter was lost at the other end), or parts of one epoch (several taps). */
+/** Merges records of one tap: adjacent ones (a delimiter was lost at the other end), or parts of one epoch (several taps). */
 import { UsageError } from "../base/errors.ts";
 import { joinClocks } from "../capture/source/clock-state.ts";
 import { mergeDelayErrors } from "../delays/delay-error.ts";
@@ -8,7 +8,7 @@ import { checkGeometry } from "./compatible.ts";
 import type { EpochBounds, EpochRecord, RecordCounters } from "./record.ts";
 import { hasGap, joinSpans } from "./spans.ts";
 
-/** One record for what both hold. Times are counted from a's reference. */
+/** Merges two records into one. Times are relative to a's reference. */
 export function mergeRecords(a: EpochRecord, b: EpochRecord, estimator: Estimator): EpochRecord {
   checkGeometry(a, b);
   const parameters = parseParameters(estimator, a.parameters);
@@ -40,8 +40,8 @@ export function mergeRecords(a: EpochRecord, b: EpochRecord, estimator: Estimato
 }
 
 /**
- * Two parts of one epoch, which one point observed one after the other (parts.ts): what both hold, as if it had been observed in one go. What may still
- * be missing, before, behind or between them, is in the epoch's flags.
+ * Merges two parts of one epoch that one point observed one after the other (parts.ts), as if it had been observed at once. The epoch's flags show what may
+ * still be missing before, after or between them.
  */
 export function mergeParts(a: EpochRecord, b: EpochRecord, estimator: Estimator): EpochRecord {
   const merged = mergeRecords(a, b, estimator);
@@ -57,7 +57,7 @@ export function mergeParts(a: EpochRecord, b: EpochRecord, estimator: Estimator)
   return { ...merged, epoch, spans };
 }
 
-/** The same record with its times counted from another instant. */
+/** Returns the same record with its times relative to another instant. */
 export function rebaseRecord(
   record: EpochRecord,
   referenceNs: bigint,

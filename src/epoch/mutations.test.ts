@@ -1,4 +1,7 @@
-/** Records that were written wrong: any change of their bytes, with the checksums put right again, is refused with a FormatError or read as something whole, in bounded memory and time. */
+/**
+ * Records that were written wrongly: any change of their bytes, with corrected checksums, is refused with a FormatError or read as something complete, in
+ * bounded memory and time.
+ */
 import { deflateSync } from "node:zlib";
 import { describe, expect, it } from "vitest";
 import { numberedRecord } from "../../tests/support/numbered-record.ts";
@@ -28,7 +31,7 @@ const originals: Uint8Array[] = [
   ),
 ];
 
-/** Both checksums fit the bytes again, where there is a head that says where they are. */
+/** Corrects both checksums, if there is a head that states their position. */
 function repair(bytes: Uint8Array): Uint8Array {
   if (bytes.length < FIXED_HEAD_BYTES + 8) return bytes;
   const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.length);
@@ -47,7 +50,7 @@ function mutate(random: Random): Uint8Array {
   let bytes = original.slice();
   const at = (limit: number) => Math.floor(random.float() * limit);
   for (let changes = 1 + at(3); changes > 0; changes--) {
-    // Mostly in the head: that is where lengths, kinds and texts are.
+    // Mostly in the head, which contains lengths, kinds and texts.
     const place = random.float() < 0.8 ? at(Math.min(bytes.length, 260)) : at(bytes.length);
     const kind = at(6);
     if (kind === 0) bytes[place] = at(256);
@@ -76,7 +79,7 @@ describe("records that were written wrong", () => {
         if (!(error instanceof FormatError)) throw error;
         refused++;
       }
-      // What is read can be written, and is then the same.
+      // What can be read can be written, and is then the same.
       if (record && n % 4 === 0) expect(decodeRecord(encodeRecord(record, { raw: true }))).toEqual(record);
       if (n % 500 === 0) highest = Math.max(highest, process.memoryUsage().arrayBuffers);
     }
@@ -86,7 +89,7 @@ describe("records that were written wrong", () => {
   });
 
   it("do not unpack to more than they may, whatever they promise", () => {
-    // A megabyte that unpacks to a gigabyte: said, said wrong, and not said.
+    // A megabyte that unpacks to a gigabyte: stated, stated wrongly, and not stated.
     const bomb = deflateSync(Buffer.alloc(300 << 20), { level: 9 });
     for (const promised of [300 << 20, 1000, MAX_PAYLOAD_BYTES + 1, 0xffff_ffff]) {
       const out = new ByteWriter();

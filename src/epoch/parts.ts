@@ -1,7 +1,7 @@
 /**
- * Two records of one epoch of one tap that are not equal: what they are to each other. A capture that is rotated, or a program that is stopped and started, observes an
- * epoch in parts; observing a capture again that has grown gives more of the same part. Recognised by the times of what each holds (record.ts, Span): parts that
- * lie apart in time may be put together, once each.
+ * The relation of two different records of one epoch of one tap. A rotated capture, or a program that is stopped and started, observes an epoch in parts;
+ * observing a capture again after it has grown gives more of the same part. Parts are recognised by their times (record.ts, Span): parts separate in time may
+ * be merged, once each.
  */
 import { earlier, later } from "../base/time.ts";
 import type { RecordHead } from "./record.ts";
@@ -21,7 +21,7 @@ export function relationOf(stored: RecordHead, record: RecordHead): Relation {
   const cut = ({ epoch }: RecordHead) => epoch.cutHead || epoch.cutTail;
   if (stored.void !== null || record.void !== null) return "other";
   if (stored.spans && record.spans) return relationOfSpans(stored.spans, record.spans);
-  // Observed in one go: whatever part of it is observed again.
+  // Observed at once: then anything observed again is part of it.
   if (!cut(stored))
     return cut(record) && record.counters.packets <= stored.counters.packets ? "contained" : "other";
   if (!cut(record)) return record.counters.packets >= stored.counters.packets ? "extends" : "other";
@@ -35,7 +35,7 @@ function relationOfSpans(stored: readonly Span[], record: readonly Span[]): Rela
   return meet ? "other" : "apart";
 }
 
-/** Records of version 1 do not tell what they hold: one that begins alike and has more goes on where the other ended. */
+/** Records of version 1 do not state their parts: one that begins alike and has more continues where the other ended. */
 function formerRelation(stored: RecordHead, record: RecordHead): Relation {
   if (record.counters.packets === 0) return "contained";
   if (stored.counters.packets === 0) return "extends";

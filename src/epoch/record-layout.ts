@@ -1,10 +1,10 @@
-/** Where the payload lies in a record, how long it may be, and whether its bytes are those that were written. */
+/** Location of the payload in a record, limits of its length, and checksums. */
 import { FormatError } from "../base/errors.ts";
 
 export const CRC_BYTES = 4;
-/** No sketch comes near: it would not fit into the kernels' memory. */
+/** No sketch is nearly as large: it would not fit into the kernels' memory. */
 export const MAX_PAYLOAD_BYTES = 1 << 30;
-/** A packed payload may be this much longer than it is stored, or have `MAX_EASY_BYTES`: a few bytes must not ask for gigabytes. */
+/** Maximum ratio of unpacked to stored size, above `MAX_EASY_BYTES`: a few bytes must not request gigabytes. */
 const MAX_RATIO = 100;
 const MAX_EASY_BYTES = 64 << 20;
 
@@ -20,7 +20,7 @@ export function mayUnpack(storedBytes: number, unpackedBytes: number): boolean {
   return unpackedBytes <= Math.max(MAX_EASY_BYTES, MAX_RATIO * storedBytes);
 }
 
-/** Before anything is read or allocated for it. */
+/** Called before anything is read or allocated. */
 export function checkSizes(
   { storedBytes, unpackedBytes, packed }: RecordLayout,
   file: string,

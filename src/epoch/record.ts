@@ -1,7 +1,6 @@
 /**
- * A record: one sealed epoch of one tap, in bytes; what points send to each other instead of packets. All numbers little-endian (docs/formats/record.md
- * is the page for readers of other languages). Version 1; version 2 where there are spans, 3 where there is the state of a live
- * tap, and only there:
+ * A record: one sealed epoch of one tap, in bytes; points send records instead of packets. All numbers are little-endian (docs/formats/record.md describes the
+ * format for readers in other languages). Version 1; version 2 only if there are spans, version 3 only with the state of a live tap:
  *
  *    0        4        6     7     8           12            16            20   21    22      24
  *   +--------+--------+-----+-----+-----------+-------------+-------------+----+----+-------+
@@ -13,7 +12,7 @@
  *   | start  | end    | reference | startId | endId   | seed | fingerprint | cover | error |
  *   | i64 ns | i64 ns | i64 ns    | u64     | u64     | u64  | u64         | u32   | u32   |
  *   +--------+--------+-----------+---------+---------+------+-------------+-------+-------+
- *   error: of the delays that the tap was fed with, two upper halves of float32 (src/estimators/delay-error.ts): of a packet's, then of the mean's; 0: exact
+ *   error: of the delays given to the tap, two upper halves of float32 (src/estimators/delay-error.ts): of a packet's, then of the mean's; 0: exact
  *   88: varints: frames, packets, short, backward, dropped + 1 (0: unknown), reasons, then per reason its name and count
  *       texts (varint length, UTF-8): point, segment, estimator, parameters, key, filter, program, void
  *       versions 2 and 3: varint spans, then per span: first i64 ns, last i64 ns, varint packets
@@ -23,9 +22,9 @@
  *   H:     payload as stored, P bytes
  *   H + P: CRC-32C of everything before
  *
- * Any flipped bit or cut is a FormatError with the offset where it showed. Equal measurements have equal bytes.
+ * Any flipped bit or truncation is a FormatError with the offset. Equal measurements have equal bytes.
  *
- * Past 400 lines with the drawing: writing and reading of one layout stay beside each other.
+ * More than 400 lines including the drawing: writing and reading of one layout stay together.
  */
 import { constants, deflateSync, inflateSync } from "node:zlib";
 import { ByteReader, ByteWriter, crc32c } from "../base/bytes.ts";
@@ -46,16 +45,16 @@ import { readSpans, type Span, writeSpans } from "./spans.ts";
 import { readTapState, type TapEffort, writeTapState } from "./tap-state.ts";
 
 const RECORD_VERSION = 3;
-/** Without spans and state: what programs of before read too; and with spans alone. */
+/** Without spans and state, also readable by older programs; and with spans alone. */
 const PLAIN_VERSION = 1;
 const SPANS_VERSION = 2;
 const RECORD_MAGIC = 0x52504889; // 89 48 50 52 as bytes
 export const FIXED_HEAD_BYTES = 88;
-/** No head comes near: more is damage, and is not read. */
+/** No head is nearly as large: more is damage, and is not read. */
 const MAX_HEAD_BYTES = 1 << 20;
 const CODECS = ["raw", "zlib"] as const;
 const PACKING = { level: 6 };
-/** A live tap shares its processor with what it observes: a third of the time, for 6 % more bytes (LDS). */
+/** A live tap shares its CPU with what it observes: a third of the time, for 6 % more bytes (LDS). */
 const LIVE_PACKING = { strategy: constants.Z_HUFFMAN_ONLY };
 const FLAG_VOID = 1;
 const FLAG_CUT_HEAD = 2;
@@ -70,12 +69,12 @@ export type RecordRole = Role | "none";
 
 export interface EpochBounds {
   mode: CutMode;
-  /** ns since 1970. Aligned: the cuts; control: as the messages say; delimited: when this point saw its delimiters. */
+  /** ns since 1970. Aligned: the cuts; control: from the messages; delimited: when this point saw its delimiters. */
   startNs: bigint;
   endNs: bigint;
-  /** What times in the sketch count from; the same instant at both ends. */
+  /** Origin of times in the sketch; the same instant at both ends. */
   referenceNs: bigint;
-  /** Control: the messages' sequence number; delimited: the delimiters' digests, 0 where observation began or ended; aligned: 0. */
+  /** Control: the messages' sequence number; delimited: the delimiters' digests, 0 at the start or end of observation; aligned: 0. */
   startId: bigint;
   endId: bigint;
   /** Observation began or ended within the epoch: packets of it may be missing here. */
@@ -84,51 +83,51 @@ export interface EpochBounds {
 }
 
 export interface RecordCounters {
-  /** Frames that the capture held while the epoch was open, as far as its batches tell. */
+  /** Frames of the capture while the epoch was open, as far as its batches show. */
   frames: number;
   /** Packets in the sketch. */
   packets: number;
-  /** Of those: cut by the snap length within what the digest covers, so that the other end may know them by another digest. */
+  /** Packets of these captured with fewer bytes than the digest covers, so that the other end may have another digest for them. */
   short: number;
-  /** Of those: timestamped before the epoch's start. */
+  /** Packets of these timestamped before the epoch's start. */
   backward: number;
   /** Frames not used, by reason. */
   skipped: Record<string, number>;
-  /** Packets that the capturing side says it dropped; null where it does not say. */
+  /** Packets that the capturing host reports as dropped; null if it does not report them. */
   dropped: number | null;
 }
 
 export interface RecordHead {
   point: string;
   role: RecordRole;
-  /** Label of the segment or traffic class; "" where there is none. */
+  /** Label of the segment or traffic class; "" if there is none. */
   segment: string;
   estimator: string;
-  /** Of the payload's layout. */
+  /** Version of the payload's layout. */
   payloadVersion: number;
-  /** Canonical text of what shapes the sketch. */
+  /** Canonical text of the parameters that shape the sketch. */
   parameters: string;
   /** The flow key, as written. */
   key: string;
   /** Bytes from the IP header on that digests cover. */
   cover: number;
-  /** Packets inside tunnels were looked at. */
+  /** Whether packets inside tunnels were decoded. */
   inner: boolean;
   filter: string;
   seed: bigint;
-  /** Of everything but the seed that must be equal at both ends (compatible.ts). */
+  /** Hash of everything but the seed that must be equal at both ends (compatible.ts). */
   fingerprint: bigint;
   epoch: EpochBounds;
   counters: RecordCounters;
-  /** Why the epoch cannot be used; null where it can. */
+  /** Why the epoch cannot be used; null if it can. */
   void: string | null;
-  /** What wrote it. */
+  /** The program that wrote it. */
   program: string;
-  /** How far off the delays are that the tap was fed with; null where they are exact, or it needs none. */
+  /** Error of the delays given to the tap; null if they are exact, or it needs none. */
   delayError: DelayError | null;
-  /** Of an epoch that was not observed whole: the parts of it that are in the sketch, by time. */
+  /** For an epoch that was not observed completely: its parts in the sketch, by time. */
   spans?: readonly Span[];
-  /** Of a live tap: the clock that its packets were timestamped by, and what observing took. */
+  /** For a live tap: the clock that timestamped its packets, and the cost of observing. */
   clock?: ClockState;
   effort?: TapEffort;
 }
@@ -148,7 +147,7 @@ export function encodeRecord(record: EpochRecord, options: EncodeOptions = {}): 
   const live = record.clock !== undefined || record.effort !== undefined;
   const packed =
     options.raw === true ? null : uncut(() => deflateSync(payload, live ? LIVE_PACKING : PACKING));
-  // What would not be unpacked is not packed.
+  // Pack only what readers will agree to unpack.
   const useful =
     packed !== null && packed.length < payload.length && mayUnpack(packed.length, payload.length);
   const spans = record.spans ?? [];
@@ -164,7 +163,7 @@ export function encodeRecord(record: EpochRecord, options: EncodeOptions = {}): 
       (epoch.cutTail ? FLAG_CUT_TAIL : 0) |
       (record.inner ? FLAG_INNER : 0),
   );
-  out.u32(0); // the head's length, below
+  out.u32(0); // length of the head, written below
   out.u32(stored.length);
   out.u32(payload.length);
   out.u8(MODES.indexOf(epoch.mode));
@@ -202,7 +201,7 @@ export function encodeRecord(record: EpochRecord, options: EncodeOptions = {}): 
   return out.finish();
 }
 
-/** Head and layout of one whole record whose checksums are right: all that can be known without unpacking its payload. */
+/** Returns head and layout of one whole record with correct checksums: everything except the unpacked payload. */
 export function verifyRecord(
   bytes: Uint8Array,
   source: { file?: string; offset?: number } = {},
@@ -225,7 +224,7 @@ export function verifyRecord(
   return { head, layout };
 }
 
-/** One whole record. `file` and `offset` say where the bytes were, for messages. */
+/** Decodes one whole record. `file` and `offset`: where the bytes were, for messages. */
 export function decodeRecord(
   bytes: Uint8Array,
   source: { file?: string; offset?: number } = {},
@@ -236,20 +235,20 @@ export function decodeRecord(
   return { ...head, payload: payloadIn(bytes, layout, { file, offset }) };
 }
 
-/** The payload of a record that was verified. */
+/** Returns the payload of a verified record. */
 export function payloadIn(
   bytes: Uint8Array,
   { headBytes, storedBytes, unpackedBytes, packed }: RecordLayout,
   { file, offset }: { file: string; offset: number },
 ): Uint8Array {
   const stored = bytes.subarray(headBytes, headBytes + storedBytes);
-  // Not slice(): that of a Buffer shares its memory.
+  // Not slice(): for a Buffer it shares the memory.
   if (!packed) return new Uint8Array(stored);
   const bad = (message: string, cause?: unknown) =>
     new FormatError("bad-record", file, offset + headBytes, message, { cause });
   let payload: Uint8Array;
   try {
-    // One byte of room more than promised: a payload that is longer shows without being unpacked whole.
+    // One byte more than stated: a longer payload is detected without being unpacked completely.
     payload = uncut(() => inflateSync(stored, { maxOutputLength: unpackedBytes + 1 }));
   } catch (cause) {
     throw bad("the payload cannot be unpacked", cause);
@@ -260,7 +259,7 @@ export function payloadIn(
   return new Uint8Array(payload.buffer, payload.byteOffset, payload.length);
 }
 
-/** The length that the first bytes of a record promise for its head; what follows may be missing. */
+/** Returns the length of the head as stated by the first bytes of a record; the rest may be missing. */
 export function headLength(bytes: Uint8Array, source: { file?: string; offset?: number } = {}): number {
   const reader = new ByteReader(bytes, {
     file: source.file ?? "record",
@@ -289,7 +288,7 @@ export function headLength(bytes: Uint8Array, source: { file?: string; offset?: 
   return length;
 }
 
-/** The head alone; `bytes` may end anywhere behind it. */
+/** Decodes the head alone; `bytes` may end anywhere after it. */
 export function decodeHead(
   bytes: Uint8Array,
   source: { file?: string; offset?: number } = {},
@@ -303,7 +302,7 @@ export function decodeHead(
   }
   const end = headBytes - CRC_BYTES;
   expectChecksum(bytes, end, crc32c(bytes.subarray(0, end)), "head", file, offset);
-  // From here on the bytes are as written: what is wrong now was written wrong, and is refused all the same.
+  // From here on the bytes are as written: an error now is an error of the writer, and is refused all the same.
   const reader = new ByteReader(bytes.subarray(0, end), { file, baseOffset: offset });
   const version = new DataView(bytes.buffer, bytes.byteOffset).getUint16(4, true);
   const pick = <T>(list: readonly T[], what: string): T => {
@@ -330,7 +329,7 @@ export function decodeHead(
   return { head, layout };
 }
 
-/** What follows the sizes, in the order of the bytes. */
+/** Reads the fields after the sizes, in the order of the bytes. */
 function readFields(
   reader: ByteReader,
   { mode, role, flags, version }: { mode: CutMode; role: RecordRole; flags: number; version: number },
@@ -381,7 +380,7 @@ function readFields(
   };
 }
 
-/** What later versions have behind the texts. */
+/** Reads what later versions have after the texts. */
 function readParts(reader: ByteReader, version: number): Pick<RecordHead, "spans" | "clock" | "effort"> {
   if (version === PLAIN_VERSION) return {};
   const spans = readSpans(reader, version === SPANS_VERSION ? 1 : 0);

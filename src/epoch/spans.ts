@@ -1,19 +1,19 @@
-/** Parts of an epoch: the times between which packets of it were observed. */
+/** Parts of an epoch: the time ranges in which packets of it were observed. */
 
 import type { ByteReader, ByteWriter } from "../base/bytes.ts";
 import { FormatError } from "../base/errors.ts";
 import { later } from "../base/time.ts";
 
-/** Packets of an epoch that was observed in part: the times of the first and the last of them, and how many there are. */
+/** A part of an epoch: times of the first and the last packet, and their number. */
 export interface Span {
   firstNs: bigint;
   lastNs: bigint;
   packets: number;
 }
 
-/** Parts of one epoch that were put together, at most. */
+/** Maximum number of merged parts of one epoch. */
 const MAX_SPANS = 4096;
-/** Timestamps are out of order by so much where one file ends and the next begins. */
+/** Timestamps may be out of order by this much where one file ends and the next begins. */
 export const JITTER_NS = 10_000_000n;
 
 export function writeSpans(out: ByteWriter, spans: readonly Span[]): void {
@@ -25,7 +25,7 @@ export function writeSpans(out: ByteWriter, spans: readonly Span[]): void {
   }
 }
 
-/** `minimum`: fewer are damage. */
+/** `minimum`: fewer spans mean damage. */
 export function readSpans(reader: ByteReader, minimum: number): Span[] {
   const at = reader.offset;
   const count = reader.varint();
@@ -38,7 +38,7 @@ export function readSpans(reader: ByteReader, minimum: number): Span[] {
   }));
 }
 
-/** Of both, by time; neighbours become one where there are too many. */
+/** Merges both lists, by time; adjacent spans are joined if there are too many. */
 export function joinSpans(a: readonly Span[] = [], b: readonly Span[] = []): Span[] {
   let spans = [...a, ...b].sort((x, y) => (x.firstNs < y.firstNs ? -1 : x.firstNs > y.firstNs ? 1 : 0));
   while (spans.length > MAX_SPANS) {
@@ -51,10 +51,10 @@ export function joinSpans(a: readonly Span[] = [], b: readonly Span[] = []): Spa
   return spans;
 }
 
-/** A gap between two parts that is so many times the usual one between packets was not observed. */
+/** A gap between two parts of more than this many times the usual gap between packets was not observed. */
 const WIDE = 20n;
 
-/** Between the parts lies more than the time between two packets: something of the epoch is missing. */
+/** Returns whether a gap between the parts is longer than between two packets: then some of the epoch is missing. */
 export function hasGap(spans: readonly Span[]): boolean {
   const packets = spans.reduce((n, s) => n + s.packets, 0);
   const seenNs = spans.reduce((n, s) => n + s.lastNs - s.firstNs, 0n);

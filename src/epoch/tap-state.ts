@@ -1,13 +1,13 @@
-/** The state of a live tap when it sealed an epoch: that of its clock, and what observing took. */
+/** The state of a live tap when it sealed an epoch: its clock, and the cost of observing. */
 import type { ByteReader, ByteWriter } from "../base/bytes.ts";
 import { FormatError } from "../base/errors.ts";
 import type { ClockState } from "../capture/source/clock-state.ts";
 
-/** Of the program that observed, while the epoch was open. */
+/** Cost of the observing program while the epoch was open. */
 export interface TapEffort {
   /** CPU time of the whole process. */
   cpuNs: number;
-  /** Records that waited to be stored or sent when the epoch was sealed. */
+  /** Number of records waiting to be stored or sent when the epoch was sealed. */
   queue: number;
 }
 

@@ -22,7 +22,7 @@ export function baselineContestants(rate = PAPER_SAMPLING): Contestant[] {
   ];
 }
 
-/** Flows that every one of these has an answer for: errors over different flows cannot be compared. */
+/** Selects the flows that all of the systems have an answer for: errors over different flows cannot be compared. */
 export function answeredByAll(entries: readonly Entry[]): (flow: number) => boolean {
   const counts = new Map<number, number>();
   for (const { answer } of entries) {

@@ -1,4 +1,4 @@
-/** Runs a simulated segment past a tap at either end, as two points would see it, and keeps the truth beside. */
+/** Runs a simulated segment past a tap at each end, as two points would see it, and collects the true delays. */
 
 import type { Kernels } from "../base/kernels.ts";
 import { entryAt } from "../base/lists.ts";
@@ -14,7 +14,7 @@ export interface EndsTruth {
   received: number;
   meanNs: number;
   stdevNs: number;
-  /** Fourth moment over the squared second: around the mean (3 for normal delays), and around 0. */
+  /** Fourth moment divided by the square of the second: central (3 for normal delays), and around 0. */
   kurtosis: number;
   kurtosisAroundZero: number;
 }
@@ -27,12 +27,12 @@ export interface TapPair {
 
 export interface BothEnds {
   truth: EndsTruth;
-  /** Mean delay by flow hash "high:low", where asked for. */
+  /** Mean delay by flow hash "high:low"; empty unless requested. */
   flowTruth: Map<string, number>;
   sealed: { sender: SealedEpoch; receiver: SealedEpoch }[];
 }
 
-/** A tap of each at either end, in an epoch that begins at 0. */
+/** Opens one tap per pair at each end; the epoch begins at 0. */
 export function openTaps(kernels: Kernels, pairs: readonly TapPair[]): { senders: Tap[]; receivers: Tap[] } {
   const open = (role: "sender" | "receiver") =>
     pairs.map(({ estimator, parameters, seed }) => {
@@ -43,7 +43,7 @@ export function openTaps(kernels: Kernels, pairs: readonly TapPair[]): { senders
   return { senders: open("sender"), receivers: open("receiver") };
 }
 
-/** One epoch over the whole scenario. Batches reach the sender's taps as sent, then the receiver's without what was lost. */
+/** Runs the whole scenario as one epoch. Each batch passes the sender's taps as sent, then the receiver's taps without the lost packets. */
 export async function runBothEnds(
   kernels: Kernels,
   scenario: Scenario,
@@ -114,7 +114,7 @@ class DelayTruth {
   }
 }
 
-/** Turns a batch as sent into the batch as received: lost rows go, times become times of arrival. */
+/** Turns a batch as sent into the batch as received: removes lost rows and replaces send times by arrival times. */
 export function arrive(batch: PacketBatch, truth?: { add(delayNs: number): void }): void {
   const { count, timeNs, delayNs } = batch;
   const select = batch.kernels.u8.subarray(batch.column("select"), batch.column("select") + count);

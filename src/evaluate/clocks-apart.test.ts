@@ -20,7 +20,7 @@ it("clocks an epoch apart: sketches of two ends hold different packets, and clai
   for (const name of ["lda", "lds"]) {
     expect(estimates[name], name).toMatchObject({ latency: null, lost: null, borrowed: [] });
     expect(estimates[name]!.series.length, name).toBeGreaterThan(0);
-    // Nothing was lost: no epoch is sure of a loss.
+    // Nothing was lost, so no epoch may claim a certain loss.
     expect(
       estimates[name]!.series.every((row) => row.lost === 0 && row.lostLow === 0),
       name,

@@ -1,4 +1,4 @@
-/** COLATE against the truth: what the rows of docs/estimators/colate.md are made of. Seeds and scenarios are the caller's. */
+/** COLATE compared with the true delays: computes the rows of docs/estimators/colate.md. The caller chooses seeds and scenarios. */
 import type { Kernels } from "../base/kernels.ts";
 import { median } from "../base/math/regression.ts";
 import { colate } from "../estimators/colate/colate.ts";
@@ -15,7 +15,7 @@ import { type ClassScore, type FlowRun, pickFlows, runFlows, scoreFlows } from "
 
 export const COLATE_SEED = 7n;
 
-/** What an estimator of a run answers, the `i`-th that it was made with, for these flows. */
+/** Returns the answer for these flows of the `i`-th estimator of a run. */
 export function askFlows(
   estimator: Estimator,
   text: string,
@@ -47,7 +47,7 @@ export interface ColateAccuracy {
   readonly packets: number;
 }
 
-/** Errors of flows by size for several parameters on the same packets, all flows known. */
+/** Computes the errors by flow size for several parameter sets on the same packets; all flows are known. */
 export async function colateAccuracy(
   kernels: Kernels,
   scenario: Scenario,
@@ -67,7 +67,7 @@ export async function colateAccuracy(
   }));
 }
 
-/** Only the flows of `minimum` packets and more are known; by decoder. */
+/** Computes scores by decoder when only flows of at least `minimum` packets are known. */
 export async function partlyKnown(
   kernels: Kernels,
   scenario: Scenario,
@@ -87,16 +87,16 @@ export async function partlyKnown(
 }
 
 export interface AsPublished {
-  /** Median relative errors. */
+  /** Medians of the relative errors. */
   readonly publishedMean: number;
   readonly publishedDeviation: number;
-  /** Share of the published method's 95 % intervals that hold the truth. */
+  /** Share of the published method's 95 % intervals that contain the true mean. */
   readonly publishedInside: number;
   readonly oneByOne: number;
   readonly together: number;
 }
 
-/** The method as published beside ours on the same packets, flows of 1,000 to 10,000 packets. */
+/** Compares the published method with this implementation on the same packets, for flows of 1,000 to 10,000 packets. */
 export async function asPublished(kernels: Kernels, scenario: Scenario): Promise<AsPublished> {
   const literal = "n=65536,m=20,unit=1024";
   const ours = "n=65536,m=2,vectors=1";
@@ -128,11 +128,11 @@ export async function asPublished(kernels: Kernels, scenario: Scenario): Promise
 export interface Calibration {
   readonly held: number;
   readonly answered: number;
-  /** Share of answers inside their intervals, by seed. */
+  /** Share of answers whose interval contains the true mean, by seed. */
   readonly shares: readonly number[];
 }
 
-/** How often 95 % intervals of flows of 30 packets and more hold the exact mean. */
+/** Returns how often the 95 % intervals of flows of at least 30 packets contain the exact mean. */
 export async function colateCalibration(
   kernels: Kernels,
   scenario: (seed: number) => Scenario,
@@ -160,7 +160,7 @@ function flowsBetween({ flows }: FlowRun, from: number, below: number): number[]
   });
 }
 
-/** Of |relative error|; no answer counts as infinitely wrong. */
+/** Median of |relative error|; a missing answer counts as infinite. */
 function medianError(
   answer: EstimatorAnswer,
   truth: (flow: number) => number,

@@ -1,4 +1,4 @@
-/** COLATE on captures of a real router, over seeds: how often exact means lie in the 95 % intervals, and how wide those are. */
+/** COLATE on captures of a real router, over seeds: how often the 95 % intervals contain the exact mean, and how wide they are. */
 import type { EstimateReport } from "../compare/estimate-report.ts";
 import { compareWithEstimates } from "../compare/estimates.ts";
 import { colate } from "../estimators/colate/colate.ts";
@@ -9,21 +9,21 @@ export interface Tally {
   asked: number;
   answered: number;
   held: number;
-  /** Sums over answered flows, relative to the exact mean. */
+  /** Sums of |error| and half widths over answered flows, relative to the exact mean. */
   error: number;
   half: number;
 }
 
 export interface RouterRun {
-  /** Flows of 30 packets and more, and the six largest of them. */
+  /** Flows of at least 30 packets, and the six largest of them. */
   readonly all: Tally;
   readonly six: Tally;
-  /** Seeds at which all six, and the segment's mean, lay in their intervals. */
+  /** Number of seeds for which the intervals of all six flows, and that of the segment's mean, contain the exact mean. */
   readonly whole: number;
   readonly segment: number;
 }
 
-/** `text`: parameters; empty: those that compare chooses itself. */
+/** `text`: parameters; if empty, `compare` chooses them. */
 export async function colateOnRouter(
   captures: { before: string; after: string },
   text: string,
@@ -54,7 +54,7 @@ interface Interval {
   readonly exactMeanNs: number | null;
 }
 
-/** Of 30 packets and more, the largest first. */
+/** Returns flows of at least 30 packets, largest first. */
 function largeFlows({ flows }: EstimateReport) {
   return [...(flows ?? [])]
     .sort((x, y) => (y.packets ?? 0) - (x.packets ?? 0))

@@ -1,6 +1,6 @@
 /**
- * The triangle of the paper's section 6.2: points A, B and C, each sending to the others. What A and B know of the segment from A to B when each keeps
- * one vector for all of its packets, and when it keeps one per peer, chosen by the peer's network (as observe's --segment does).
+ * The triangle of the paper's section 6.2: points A, B and C, each sending to the other two. Compares what A and B can say about the segment from A to B if
+ * each keeps one vector for all its packets, or one vector per peer, chosen by the peer's network (as with `observe --segment`).
  */
 
 import type { Kernels } from "../base/kernels.ts";
@@ -28,24 +28,24 @@ export type TriangleCase = (typeof TRIANGLE_CASES)[number];
 
 export interface TriangleAnswer {
   coverage: number;
-  /** Share of the flows of 500 packets and more that are answered, and their median error. */
+  /** Share of the flows of at least 500 packets that are answered, and their median error. */
   answered: number;
   median: number;
-  /** Relative errors of those that are answered. */
+  /** Relative errors of the answered flows. */
   errors: readonly number[];
-  /** It says that foreign packets were counted. */
+  /** The answer says that foreign packets were counted. */
   foreign: boolean;
-  /** What a point keeps and sends for its two peers together. */
+  /** Memory and payload of one point for its two peers together. */
   memoryBytes: number;
   payloadBytes: number;
 }
 
 const NETWORKS = { A: "10.1.0.0/16", B: "10.2.0.0/16", C: "10.3.0.0/16" } as const;
 type Name = keyof typeof NETWORKS;
-/** What passes A's egress or B's ingress. */
+/** Streams that pass A's egress or B's ingress. */
 const STREAMS = ["AB", "AC", "CB"] as const;
 const COUNTERS = 16_384;
-/** Packets of the flows that are judged. */
+/** Minimum packets of a flow that is evaluated. */
 const LARGE = 500;
 
 export async function runTriangle(
@@ -128,7 +128,7 @@ function streamOf(from: Name, to: Name, seed: number): Scenario {
   };
 }
 
-/** Streams are of one kind each: it is all of a batch or none. */
+/** Returns whether the filter accepts a batch. A stream belongs to one direction, so it accepts either all packets of a batch or none. */
 function isPicked(batch: PacketBatch, filter: CompiledFilter): boolean {
   filter.select(batch);
   const plane = batch.column("select");

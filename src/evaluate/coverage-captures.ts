@@ -1,7 +1,7 @@
 /**
- * Coverage from captures, the whole way that an operator goes: a simulated segment written as two files, each with the packets of both directions as a router's interfaces
- * have them; observed with the filter of one direction, the receiver beside the sender's capture (`observe --sender`) where delays of single packets are needed; asked from the
- * archive.
+ * Measures coverage on capture files, in the way an operator would work. A simulated segment is written to two files, each with the packets of both directions,
+ * as on a router's interfaces. The files are observed with the filter of one direction (with `observe --sender` at the receiver if an estimator needs the delay
+ * of each packet), and questions are answered from the archive.
  */
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -21,13 +21,13 @@ export interface CaptureCase {
   scenario: Scenario;
   cut: CutPlan;
   estimators: readonly string[];
-  /** Of the receiver, in both directions. */
+  /** Clock of the receiving point, in both directions. */
   clock?: Clock;
 }
 
 const CLIENTS: Prefix[] = [{ prefix: "10.0.0.0/8", share: 1 }];
 const SERVERS: Prefix[] = [{ prefix: "172.16.0.0/12", share: 1 }];
-/** What goes from the clients to the servers is asked about. */
+/** Direction under measurement: from the clients to the servers. */
 const FILTER = "src net 10.0.0.0/8";
 const WINDOW_NS = 2_000_000_000;
 
@@ -62,7 +62,7 @@ export async function observeCapturesOf(
   }
 }
 
-/** The clock that is off is that of one machine: the end of one direction, and the start of the other. */
+/** A clock error belongs to one machine: the receiver of one direction, which is the sender of the other. */
 function clocks(point: string, clock: Clock | undefined): Pick<Scenario, "clocks"> {
   return clock ? { clocks: { [point]: clock } } : {};
 }
@@ -75,7 +75,7 @@ function exportWay(kernels: Kernels, scenario: Scenario, directory: string, way:
   return exportSimulation(kernels, { ...scenario, traffic: { ...traffic, keys } }, join(directory, way));
 }
 
-/** Truth in the clocks of the points; a clock that drifts is not among these cases. */
+/** Returns the true delays by the points' clocks. These cases contain clock offsets, but no skew. */
 function truthOf({ totals, flows }: TruthFile, clock: Clock | undefined): CoverageTruth {
   const offsetNs = clock?.offsetNs ?? 0;
   return {
@@ -96,12 +96,12 @@ function truthOf({ totals, flows }: TruthFile, clock: Clock | undefined): Covera
 const FILE_HEAD = 24;
 const PACKET_HEAD = 16;
 
-/** Of the time to live, in an IPv4 header without a link's before it. */
+/** Offset of the TTL in an IPv4 packet without link header. */
 const TTL_AT = 8;
 
 const read = (file: string) => readFileSync(file);
 
-/** The same behind a router: it takes one off every packet's time to live. */
+/** Decrements the TTL of every packet, as a router does. */
 function routed(file: Buffer): Buffer {
   for (let at = FILE_HEAD; at < file.length; at += PACKET_HEAD + file.readUInt32LE(at + 8)) {
     const ttl = at + PACKET_HEAD + TTL_AT;
@@ -110,7 +110,7 @@ function routed(file: Buffer): Buffer {
   return file;
 }
 
-/** Two captures with one kind of header, as one in order of time. */
+/** Merges two captures with the same kind of header, in time order. */
 function mergeCaptures(a: Buffer, b: Buffer, to: string): void {
   const parts: Buffer[] = [a.subarray(0, FILE_HEAD)];
   let [i, j] = [FILE_HEAD, FILE_HEAD];
@@ -125,7 +125,7 @@ function mergeCaptures(a: Buffer, b: Buffer, to: string): void {
   writeFileSync(to, Buffer.concat(parts));
 }
 
-/** Below 2^53 after 1970 in units of 1 ns it is not, but in order it is. */
+/** Returns ns since 1970. A double cannot represent them exactly, but they still sort. */
 function timeOf(file: Buffer, at: number): number {
   return file.readUInt32LE(at) * 1e9 + file.readUInt32LE(at + 4);
 }

@@ -1,6 +1,6 @@
 /**
- * The traffic that coverage is measured on: one queue, and delays that are independent of each other; with loss, reordering and clocks that are off or drift;
- * cut by time and by packets. Fresh for every seed. Small enough that a case takes about a second: 8 epochs of 10,000 packets.
+ * The traffic on which coverage is measured: one queue, or independent delays; with loss, reordering, clock offset and skew; with epochs by time and by
+ * packets. Every seed gets new traffic. Cases are small, about one second each: 8 epochs of 10,000 packets.
  */
 import type { CutPlan } from "../epoch/cutter.ts";
 import type { Clock, Hop, LossHop, Scenario, SyntheticTraffic } from "../simulate/scenario.ts";
@@ -13,11 +13,11 @@ const TRAFFIC: SyntheticTraffic = { kind: "synthetic", ratePps: 10_000, duration
 const ALIGNED: CutPlan = { mode: "aligned", lengthNs: 1_000_000_000n };
 const DELIMITED: CutPlan = { mode: "delimited", every: 10_000 };
 
-/** Estimators that need nothing in the traffic, by their default parameters; `flows` is the list that per-flow answers are made for. */
+/** Estimators that need no special packets in the traffic, with their default parameters. `flows` also is the list of flows for per-flow answers. */
 export const COVERED = ["lda", "flows", "lds", "colate", "sds", "maple"] as const;
-/** References take part in everything, and would be part of the others' truth: RLI is measured on traffic of its own. */
+/** Reference packets would change the truth of the other estimators, so RLI has traffic of its own. */
 const BY_REFERENCES = ["rli"] as const;
-/** In captures: sds and maple are fed by `observe --sender`. */
+/** Estimators for the cases with captures; sds and maple use `observe --sender`. */
 const IN_CAPTURES = ["lda", "flows", "lds", "sds", "maple"] as const;
 
 interface Variation {
@@ -28,9 +28,9 @@ interface Variation {
   cut?: CutPlan;
 }
 
-/** Losses are the loss hop's, so that their share is as stated. */
+/** Loss comes from the loss hop, so that the loss rate is as configured. */
 const queue: Hop = { kind: "queue", utilisation: 0.85, capacityPackets: 2000, propagationNs: 200_000 };
-/** Some epochs are congested: long delays and most of the losses fall on the same packets. */
+/** Some epochs are congested: long delays and most of the losses affect the same packets. */
 const overloaded: Hop = { kind: "queue", utilisation: 1, capacityPackets: 300, propagationNs: 200_000 };
 const independent: Hop = {
   kind: "delay",
@@ -40,9 +40,9 @@ const independent: Hop = {
 interface Kind {
   name: string;
   hop: Hop;
-  /** One reference ahead of so many packets. */
+  /** Packets per reference packet. */
   references?: number;
-  /** By way of capture files that hold both directions. */
+  /** Observes capture files that contain both directions. */
   captures?: boolean;
 }
 
@@ -78,7 +78,7 @@ function make(kind: Kind, { name, loss, reorder, clock, cut }: Variation): Cover
   };
 }
 
-/** Every case has traffic of its own: what one unlucky trace shows does not repeat in all of them. */
+/** Every case has its own traffic, so that one unlucky trace does not affect all of them. */
 function seedOf(name: string, seed: number): number {
   let sum = 0;
   for (const letter of name) sum = (31 * sum + letter.charCodeAt(0)) % 65_521;

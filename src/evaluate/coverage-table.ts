@@ -1,4 +1,4 @@
-/** The coverage of intervals as a table for people: text, and the page in docs/. */
+/** Writes the coverage of intervals as text and as the page in docs/. */
 import { entryAt } from "../base/lists.ts";
 import { quantileSorted } from "../base/math/regression.ts";
 import { binomialCdf } from "../base/math/special.ts";
@@ -21,7 +21,7 @@ const COLUMNS: readonly Column<CoverageRow>[] = [
   ["estimated lost", (r) => (r.estimatedLost === null ? "–" : `${r.estimatedLost}`)],
 ];
 
-/** Rows of one case or several, a heading for each. */
+/** Writes the rows of one or several cases, with a heading for each case. */
 export function coverageTable(rows: readonly CoverageRow[]): string {
   const out: string[] = [];
   for (const name of new Set(rows.map((r) => r.case))) {
@@ -64,7 +64,7 @@ ${estimators.map((name) => `### ${name}\n\n${caseTable(rows.filter((r) => r.esti
 `;
 }
 
-/** Intervals that a case must have to be named. */
+/** Minimum number of intervals for a case to be named. */
 const ENOUGH = 50;
 
 type Pooled = CoverageRow & { lowest: string };
@@ -80,7 +80,7 @@ const SUMMARY: readonly Column<Pooled>[] = [
   ["lowest case", (r) => r.lowest],
 ];
 
-/** One estimator: a line per case, a column per class. */
+/** One estimator: one line per case, one column per flow size. */
 function caseTable(rows: readonly CoverageRow[]): string {
   const cases = [...new Set(rows.map((r) => r.case))];
   const classes = COVERAGE_CLASSES.filter((c) => rows.some((r) => r.class === c));
@@ -99,7 +99,7 @@ function caseTable(rows: readonly CoverageRow[]): string {
 
 const share = (row: CoverageRow) => percent(row.inside, row.withMean);
 
-/** Losses as answers count them, beside the true ones. */
+/** Compares the losses that answers state with the true losses. */
 function lossText(rows: readonly CoverageRow[]): string {
   const counted = rows.filter((r) => r.lost !== null && r.estimatedLost !== null);
   const wrong = counted.filter((r) => r.lost !== r.estimatedLost);
@@ -109,7 +109,7 @@ function lossText(rows: readonly CoverageRow[]): string {
   return `Losses: exact in ${counted.length - wrong.length} of ${counted.length} answers that count them; not in ${texts.join("; ")}.`;
 }
 
-/** What to hold at least, and how unlikely so few must be if it were held. */
+/** Required coverage, and the significance level: a share is too low if it is less likely than this at the required coverage. */
 const LEAST = 0.93;
 const BY_CHANCE = 0.0228;
 
@@ -126,18 +126,18 @@ function tooLow(rows: readonly CoverageRow[]): string {
   return found.length === 0 ? "none." : `${found.join("; ")}.`;
 }
 
-/** Shares that may be too low. */
+/** Returns the number of shares that were tested. */
 function judgedOf(rows: readonly CoverageRow[]): string {
   const counts = rows.flatMap((row) => [row.withMean, row.withDeviation]).filter((of) => of > 1);
   return formatCount(counts.length);
 }
 
-/** By the binomial distribution itself: of three flows one outside is no sign. */
+/** Uses the exact binomial distribution: one miss among three flows is not significant. */
 function isTooLow(inside: number, of: number): boolean {
   return inside < of && binomialCdf(inside, of, LEAST) < BY_CHANCE;
 }
 
-/** The same over all cases that are meant for an estimator: RLI has traffic of its own. */
+/** Pools the rows of all cases of an estimator. RLI has its own traffic. */
 function pooled(rows: readonly CoverageRow[]): Pooled[] {
   const out = new Map<string, CoverageRow[]>();
   for (const row of rows) {

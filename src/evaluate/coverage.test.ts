@@ -1,6 +1,6 @@
 /**
- * Part of the coverage table (`node scripts/bench.mjs coverage`), with seeds that nothing was tuned on. At a true coverage of 95 %, fewer than 27 of 32 runs are inside once in 220 times;
- * fixed seeds make that a constant.
+ * Part of the coverage table (`node scripts/bench.mjs coverage`), with seeds that were not used for tuning. At a true coverage of 95 %, fewer than 27 hits in
+ * 32 runs have a probability of 1/220; with fixed seeds the result does not vary.
  */
 import { expect, it } from "vitest";
 import { Kernels } from "../base/kernels.ts";
@@ -48,7 +48,7 @@ it("the means of flows lie in theirs, and nearly all packets are answered for", 
 });
 
 it("bounds stay bounds over many epochs, where a few packets are far slower than the others", async () => {
-  // One packet of an epoch may decide the mean of a flow: bounds that are taken as errors, which average out, leave the truth out then.
+  // One packet of an epoch can dominate the mean of a flow. If bounds are treated as random errors, which average out, the interval misses the true mean.
   const slow: CoverageCase = {
     name: "Pareto delays",
     estimators: ["flows", "maple"],

@@ -1,8 +1,8 @@
 /**
- * How often the truth lies in the interval that a question gets, over the whole question: observed, sealed, recorded, paired and combined over the epochs, as
- * `query` does it. A share of hits says nothing without the share of packets that were answered for, so both stand in every row.
+ * Measures how often the answer's interval contains the true value, over the whole chain: observe, seal, record, pair, and combine over the epochs, as `query`
+ * does. The coverage is meaningless without the share of packets that were answered for, so every row contains both.
  *
- * A flow that has no interval is no hit and no miss: it is left out of `inside`, and its packets are missing in `answered`.
+ * A flow without an interval is neither a hit nor a miss: it is not part of `inside`, and its packets are missing in `answered`.
  */
 import type { Kernels } from "../base/kernels.ts";
 import { quantileSorted } from "../base/math/regression.ts";
@@ -19,14 +19,14 @@ import type { SegmentTruth } from "./run-segment.ts";
 export interface CoverageCase {
   name: string;
   estimators: readonly string[];
-  /** Traffic made anew for every seed, observed at both ends. */
+  /** Generates new traffic for a seed and observes it at both ends. */
   observe: (kernels: Kernels, seed: number, estimators: readonly string[]) => Promise<CoverageRun>;
 }
 
 export interface CoverageRun {
   records: RecordStore;
   truth: CoverageTruth;
-  /** Removes what it has written. */
+  /** Removes the files that the run has written. */
   done?: () => void;
 }
 
@@ -36,14 +36,14 @@ interface Exact {
   stdevNs: number;
 }
 
-/** Of the packets that arrived, all and by flow. */
+/** Exact values over the packets that arrived, in total and by flow. */
 export interface CoverageTruth extends Exact {
   lost: number;
-  /** By the key as people write it. */
+  /** By flow key, formatted as text. */
   flows: Map<string, Exact>;
 }
 
-/** A simulated segment straight from memory. */
+/** Observes a simulated segment in memory, without files. */
 export async function observeSimulated(
   kernels: Kernels,
   scenario: Scenario,
@@ -57,7 +57,7 @@ export async function observeSimulated(
   return { records, truth: { packets, meanNs, stdevNs, lost: sent - packets, flows: flowsByText(truth) } };
 }
 
-/** Packets of a flow over the whole question; the whole segment is a class of its own. */
+/** Flow size classes by packets over the whole question, and one class for the segment. */
 export const COVERAGE_CLASSES = ["segment", "1-9", "10-99", "100-999", "1000+"] as const;
 export type CoverageClass = (typeof COVERAGE_CLASSES)[number];
 
@@ -65,20 +65,20 @@ export interface CoverageRow {
   case: string;
   estimator: string;
   class: CoverageClass;
-  /** Flows of the class (or runs, for the segment), and those that have an interval for the mean. */
+  /** Number of flows in the class (for the segment: of runs), and of those with an interval for the mean. */
   asked: number;
   withMean: number;
-  /** Of those: the truth lies inside. */
+  /** Number of intervals that contain the true mean. */
   inside: number;
-  /** Median of (high - low) / truth of those. */
+  /** Median of (high - low) / truth of these intervals. */
   width: number | null;
-  /** The same of deviations. */
+  /** The same for the standard deviation. */
   withDeviation: number;
   deviationInside: number;
   /** Packets of the class, and those that the answers are based on. */
   packets: number;
   answered: number;
-  /** Packets that were lost, and what the answers for the segment say; null for flows, and where no answer says it. */
+  /** Packets lost, and the losses that the segment's answers state; null for flows, and if no answer states losses. */
   lost: number | null;
   estimatedLost: number | null;
 }
@@ -147,12 +147,12 @@ function judgeRun(
   }
   for (const group of groups) {
     const exact = truth.flows.get(group.text);
-    // Sent, and lost whole: it has no delay to be right about.
+    // A flow that was lost completely has no true delay.
     if (exact) judge(tally(group.estimator, classOf(exact.packets)), group, exact, group.answered.share);
   }
 }
 
-/** Timestamps and truth are whole nanoseconds; sums of them are not. */
+/** Timestamps and true delays are whole ns, but their sums are rounded. */
 const ROUNDING_NS = 1;
 
 function judge(row: Tally, { latency }: Answered, exact: Exact, answeredShare: number | null): void {

@@ -1,6 +1,7 @@
 /**
- * MAPLE and SDS fed by RLI's interpolation: the truth must lie in their intervals as often as is said. Seeds are fixed, so these do not fail by chance; were they drawn anew, the share moves by
- * about a point from seed to seed, and the bounds are ten of that away from what was seen or are one-sided: no false alarm in 10,000 runs.
+ * MAPLE and SDS with delays from RLI's interpolation: the intervals must have the stated coverage. Seeds are fixed, so these tests do not fail by chance. With
+ * other seeds the share changes by about one percentage point; the limits are ten times as far from the measured values, or one-sided: less than one false
+ * alarm in 10,000 runs.
  */
 import { expect, test } from "vitest";
 import { FULL } from "../../tests/support/rounds.ts";
@@ -53,7 +54,7 @@ test.each([0.1, 0.3, 0.55, 0.88])(
       expect(shares.flows).toBeGreaterThan(500 * seeds.length);
       expect(shares.widened).toBeGreaterThan(0.93);
     }
-    // MAPLE stores the delays it is given exactly; the question here is how far those are off.
+    // MAPLE stores the given delays exactly, so its error here is the error of those delays.
     expect(mapleShares!.plain).toBeLessThan(0.6);
   },
 );

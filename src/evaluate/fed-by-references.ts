@@ -1,4 +1,7 @@
-/** Estimators that need each packet's delay, fed with delays interpolated between references instead of exact ones, against the truth: one epoch over the scenario. */
+/**
+ * Runs estimators that need each packet's delay with delays interpolated between references instead of exact ones, and compares them with the true delays. One
+ * epoch over the scenario.
+ */
 
 import type { Kernels } from "../base/kernels.ts";
 import { entryAt, required } from "../base/lists.ts";
@@ -16,11 +19,11 @@ import { type Contestant, readTruth, type SegmentTruth } from "./run-segment.ts"
 export interface FedRun {
   truth: SegmentTruth;
   error: DelayError | null;
-  /** With what the delays are off by in the intervals, and without. */
+  /** Answers with the error of the interpolated delays added to their intervals, and without. */
   answers: { widened: EstimatorAnswer; plain: EstimatorAnswer }[];
 }
 
-/** `scenario` has references in it (withReferences). */
+/** `scenario` must contain references (withReferences). */
 export async function runFedByReferences(
   kernels: Kernels,
   scenario: Scenario,
@@ -41,7 +44,7 @@ export async function runFedByReferences(
   let lastNs = 0;
   const feed = (owned: OwnedBatch) => {
     addDelayErrors(errors, required(owned.errors, "the error of the references' delays"));
-    // References are packets of ours: no estimator is to account for them.
+    // References are not part of the traffic, so they are not passed to the estimators.
     const { flags } = owned.batch;
     const select = owned.batch.column("select");
     for (let i = 0; i < owned.batch.count; i++)
@@ -75,5 +78,5 @@ export async function runFedByReferences(
   }
 }
 
-/** References and probes (kernels/rli/references.ts). */
+/** Flags of references and probes (kernels/rli/references.ts). */
 const OWN_PACKETS = (1 << 22) | (1 << 23);

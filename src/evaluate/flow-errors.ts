@@ -1,11 +1,11 @@
-/** How far per-flow estimates are from the truth: |estimate - truth| / truth, medians over the flows of a size class. */
+/** Errors of per-flow estimates: |estimate - truth| / truth, with quantiles over the flows of a size class. */
 import { quantileSorted } from "../base/math/regression.ts";
 import { type FlowEstimate, isNoAnswer } from "../estimators/estimator.ts";
 import type { SegmentTruth } from "./run-segment.ts";
 
 export interface SizeClass {
   from: number;
-  /** Included; null: no end. */
+  /** Inclusive; null: no limit. */
   to: number | null;
 }
 
@@ -15,12 +15,12 @@ export const RLI_CLASSES: readonly SizeClass[] = [ALL_FLOWS, { from: 10, to: 99 
 export interface FlowErrors extends SizeClass {
   flows: number;
   answered: number;
-  /** Null where no flow has an answer. */
+  /** Null if no flow has an answer. */
   median: number | null;
   p75: number | null;
   p90: number | null;
   mean: number | null;
-  /** Share of the answered flows whose true mean lies in [low, high]. */
+  /** Share of the answered flows whose true mean is within [low, high]. */
   withinInterval: number | null;
   /** Median of (high - low) / truth. */
   medianWidth: number | null;
@@ -28,7 +28,7 @@ export interface FlowErrors extends SizeClass {
 
 export interface FlowErrorOptions {
   quantity?: "mean" | "stdev";
-  /** Only these flows are judged, by their place in the truth. */
+  /** Restricts the evaluation to these flows, by their index in the truth. */
   only?: (flow: number) => boolean;
 }
 
@@ -61,7 +61,7 @@ export function flowErrors(
   });
 }
 
-/** Of relative errors and widths, both ascending, of which `within` intervals hold the truth. */
+/** Summarises relative errors and widths, both in ascending order; `within` is the number of intervals that contain the true mean. */
 export function errorSummary(
   errors: readonly number[],
   widths: readonly number[],

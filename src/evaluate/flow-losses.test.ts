@@ -1,4 +1,4 @@
-/** Loss of flows over epochs that are cut by time: packets in flight at a cut are not lost. The truth is counted by the simulation. Fixed seeds. */
+/** Loss of flows over epochs cut by time: packets in flight at an epoch boundary are not lost. The simulation counts the true losses. Fixed seeds. */
 import { expect, test } from "vitest";
 import { Kernels } from "../base/kernels.ts";
 import { askArchive } from "../query/segment/ask.ts";

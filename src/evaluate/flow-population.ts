@@ -1,6 +1,6 @@
 /**
- * Traffic for tests and benches of per-flow estimators: flows with Pareto sizes, each with a latency of its own from two modes and
- * jitter per packet. Packets are made flow by flow, or shuffled; sums do not mind, caches do.
+ * Traffic for tests and benchmarks of per-flow estimators: flows with Pareto sizes, each with its own latency from one of two modes, and jitter per packet.
+ * Packets are generated flow by flow, or shuffled; the sums are the same, but the cache behaviour differs.
  */
 
 import { mix64Into } from "../base/hash.ts";
@@ -21,7 +21,7 @@ import { openTaps, type TapPair } from "./both-ends.ts";
 export interface Population {
   flows: number;
   packets: number;
-  /** [low, high] per flow. */
+  /** Flow hashes as pairs [low, high]. */
   hash: Uint32Array;
   size: Uint32Array;
   baseNs: Float64Array;
@@ -34,10 +34,10 @@ export interface PopulationOptions {
   /** P(size >= x) = x^-shape, cut at maxPackets. */
   shape: number;
   maxPackets: number;
-  /** Two modes of flow latency and the share of the first. */
+  /** The two modes of the flow latency, and the share of the first. */
   modesNs?: [number, number];
   shareLow?: number;
-  /** Relative deviation of a packet around its flow's latency. */
+  /** Relative deviation of a packet from its flow's latency. */
   jitter?: number;
   seed: number;
 }
@@ -60,7 +60,7 @@ export function makePopulation(options: PopulationOptions): Population {
   return { flows, packets, hash, size, baseNs, jitter: options.jitter ?? 0.1, seed: options.seed };
 }
 
-/** One packet after the other: calls `emit` with the flow, the digest's halves, the send time and the delay. */
+/** Generates the packets one by one: calls `emit` with the flow, both halves of the digest, the send time and the delay. */
 export function eachPacket(
   population: Population,
   spanNs: number,
@@ -81,7 +81,7 @@ export function eachPacket(
   else for (let f = 0; f < flows; f++) for (let i = size[f]!; i > 0; i--) one(f);
 }
 
-/** The flow of each packet, in random order. */
+/** Returns the flow of each packet, in random order. */
 export function shuffledPackets(population: Population): Uint32Array {
   const random = new Random(population.seed).fork("order");
   const order = new Uint32Array(population.packets);
@@ -98,10 +98,10 @@ export function shuffledPackets(population: Population): Uint32Array {
   return order;
 }
 
-/** What two points saw of a population, and the truth. */
+/** What two points recorded of a population, and the true values. */
 export interface PopulationRun {
   sealed: { sender: SealedEpoch; receiver: SealedEpoch }[];
-  /** Per flow: delays of the packets that arrived. */
+  /** Number of packets that arrived, by flow; the sums below are over their delays. */
   received: Float64Array;
   sumNs: Float64Array;
   squaresNs2: Float64Array;
@@ -110,7 +110,7 @@ export interface PopulationRun {
 
 export interface PopulationRunOptions {
   spanNs?: number;
-  /** Uniform loss. */
+  /** Uniform loss rate. */
   loss?: number;
   /** Packets that only the receiver sees. */
   extra?: { flows: number; packets: number };
@@ -118,7 +118,7 @@ export interface PopulationRunOptions {
 
 const LOST = Number.NaN;
 
-/** Runs every packet past the taps of both ends; estimators that need delays get them at the receiver. */
+/** Passes every packet to the taps of both ends. Estimators that need delays get them at the receiver. */
 export function runPopulation(
   kernels: Kernels,
   population: Population,
@@ -188,7 +188,7 @@ export function runPopulation(
   return { sealed, received, sumNs, squaresNs2, flows };
 }
 
-/** Packets of flows of their own that only these taps see. */
+/** Adds packets of other flows that only these taps see. */
 function addForeign(
   batch: PacketBatch,
   taps: readonly Tap[],
@@ -229,7 +229,7 @@ function columnsOf(batch: PacketBatch) {
 export interface PopulationScore {
   flows: number;
   answered: number;
-  /** Median of |estimate - truth| / truth, and the share of answers whose interval holds the truth. */
+  /** Median of |estimate - truth| / truth, and the share of answers whose interval contains the true mean. */
   medianError: number;
   coverage: number;
 }

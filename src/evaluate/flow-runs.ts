@@ -1,4 +1,4 @@
-/** Runs a simulated segment past taps at both ends, with the truth per flow beside; and scores answers for flows against it, by size. */
+/** Runs a simulated segment past taps at both ends, with true delays per flow, and scores per-flow answers by flow size. */
 import type { Kernels } from "../base/kernels.ts";
 import { median } from "../base/math/regression.ts";
 import { FlowKeySpec } from "../capture/flow/flow-key.ts";
@@ -12,14 +12,14 @@ import { arrive, type TapPair } from "./both-ends.ts";
 
 export interface FlowRun {
   flows: KnownFlows;
-  /** Packets that arrived, their mean delay (NaN where none did) and its deviation, per flow. */
+  /** By flow: packets that arrived, their mean delay (NaN if none arrived) and its standard deviation. */
   received: Float64Array;
   meanNs: Float64Array;
   stdevNs: Float64Array;
   sealed: { sender: SealedEpoch; receiver: SealedEpoch }[];
 }
 
-/** One epoch over the whole scenario. */
+/** Runs the whole scenario as one epoch. */
 export async function runFlows(
   kernels: Kernels,
   scenario: Scenario,
@@ -70,9 +70,9 @@ export interface ClassScore {
   to: number;
   flows: number;
   answered: number;
-  /** Of |relative error|, over answered flows. */
+  /** Median of |relative error| over answered flows. */
   median: number;
-  /** Shares of answered flows. */
+  /** Shares of the answered flows. */
   within5: number;
   inInterval: number;
 }
@@ -86,7 +86,7 @@ const SIZE_CLASSES: readonly (readonly [number, number])[] = [
   [10_000, Number.POSITIVE_INFINITY],
 ];
 
-/** Answers for flows against the truth, by packets sent. */
+/** Scores per-flow answers, with classes by packets sent. */
 export function scoreFlows(
   run: FlowRun,
   answer: EstimatorAnswer,
@@ -118,7 +118,7 @@ export function scoreFlows(
   });
 }
 
-/** Some of the flows, as a list that leaves the others out. */
+/** Returns a list with only these flows. */
 export function pickFlows(run: FlowRun, ids: readonly number[]): KnownFlows {
   return {
     count: ids.length,

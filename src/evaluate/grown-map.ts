@@ -1,9 +1,9 @@
-/** Maps that grow like networks do. Seeded. */
+/** Seeded generators of maps that grow like real networks. */
 import { entryAt } from "../base/lists.ts";
 import { Random } from "../base/random.ts";
 import { type Topology, TopologyBuilder } from "../network/topology/topology.ts";
 
-/** Routers join by preference for well connected ones, two links each. */
+/** Adds routers one by one with two links each, preferably to well connected routers. */
 export function grownMap(routers: number, maxWeight: number, seed: number): Topology {
   const builder = new TopologyBuilder();
   const random = new Random(seed);
@@ -19,14 +19,14 @@ export function grownMap(routers: number, maxWeight: number, seed: number): Topo
   return builder.finish(`grown-${routers}`);
 }
 
-/** Points of presence, half of them with two core routers and half with three. */
+/** Number of points of presence; half of them have two core routers, the others three. */
 const PRESENCES = 25;
-/** Costs of links between points of presence are by distance, up to about this. */
+/** Link costs between points of presence depend on their distance, up to about this value. */
 const FAR = 10;
 
 /**
- * A map like an operator's: core routers of a point of presence know each other, points join by preference for well connected ones, and every other router hangs on two core routers of
- * its point. What is left of the links goes between points, or inside one.
+ * Generates a map like an operator's. The core routers of a point of presence are fully meshed. Points of presence connect preferably to well connected ones.
+ * Every other router has links to two core routers of its point. The remaining links connect points, or routers inside one.
  */
 export function operatorMap(routers: number, links: number, seed: number): Topology {
   const random = new Random(seed).fork("operator");
@@ -46,7 +46,8 @@ export function operatorMap(routers: number, links: number, seed: number): Topol
     for (const a of core) for (const b of core) if (a < b) link(a, b, 1);
     return { core, access: [] as number[], x: random.float(), y: random.float() };
   });
-  // Every end of a link between points, so that a point is picked by its links; and every router, by its size.
+  // `ends` contains each end of each link between points, so that a draw picks points by their number of links; `places` contains a point once per router, so
+  // that a draw picks points by their size.
   const ends = [0];
   const places = [...points.keys()];
   const between = (p: number, q: number) => {

@@ -1,4 +1,4 @@
-/** What references do to the traffic that they measure (rli-ton, figure 12): the same arrivals with and without them. */
+/** Measures how references change the traffic (rli-ton, figure 12): the same arrivals with and without references. */
 import type { Kernels } from "../base/kernels.ts";
 import { quantileSorted } from "../base/math/regression.ts";
 import { simulate } from "../simulate/simulate.ts";
@@ -7,15 +7,15 @@ import { runSegment, type SegmentTruth } from "./run-segment.ts";
 
 export interface Interference {
   injectionRate: number;
-  /** Bits of references over what the link could send. */
+  /** Bits of references relative to the capacity of the link. */
   bandwidthShare: number;
-  /** Mean delay of regular packets, ns, and their loss rate. */
+  /** Mean delay of regular packets in ns, and their loss rate. */
   meanNs: { without: number; with: number };
   lossRate: { without: number; with: number };
-  /** Shares of the flows whose mean delay went up, and down, by more than 1 %. */
+  /** Shares of the flows whose mean delay rose, and fell, by more than 1 %. */
   slowed: number;
   quickened: number;
-  /** |change| of a flow's mean delay, ns. */
+  /** change| of a flow's mean delay, in ns. */
   changeNs: { median: number; p90: number; p99: number };
 }
 

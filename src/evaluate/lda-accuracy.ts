@@ -1,4 +1,4 @@
-/** LDA against the truth on the paper's synthetic setting (lda-scenarios.ts), for several parameters at once. */
+/** LDA compared with the true delays in the paper's synthetic setting (lda-scenarios.ts), for several parameter sets at once. */
 import type { Kernels } from "../base/kernels.ts";
 import { isNoAnswer, type SegmentEstimate } from "../estimators/estimator.ts";
 import { lda } from "../estimators/lda/lda.ts";
@@ -7,25 +7,25 @@ import { type EndsTruth, runBothEnds } from "./both-ends.ts";
 import { weibullScenario } from "./lda-scenarios.ts";
 
 export interface LdaAccuracy {
-  /** Runs that had an answer; the shares and means below are over them. */
+  /** Runs with an answer; the shares and means below are over these. */
   readonly answered: number;
   readonly meanError: number;
   readonly deviationError: number;
   readonly inMeanInterval: number;
   readonly inDeviationInterval: number;
-  /** Packets that the answers rest on, in the mean over all runs. */
+  /** Packets that the answers use, averaged over all runs. */
   readonly packetsUsed: number;
 }
 
 export interface LdaAccuracyOptions {
-  /** Parameters, as text. */
+  /** Parameter sets, as text. */
   readonly variants: readonly string[];
   readonly runs: number;
   readonly packets: number;
   readonly loss: number;
 }
 
-/** One row per variant, over the same runs. */
+/** Returns one row per variant; all variants see the same runs. */
 export async function ldaAccuracy(kernels: Kernels, options: LdaAccuracyOptions): Promise<LdaAccuracy[]> {
   const { variants, runs, packets, loss } = options;
   const tallies = variants.map(() => new Tally());
@@ -58,7 +58,7 @@ class Tally {
     this.#answered++;
     this.#mean += Math.abs(mean.valueNs / truth.meanNs - 1);
     if (mean.lowNs <= truth.meanNs && truth.meanNs <= mean.highNs) this.#inMean++;
-    // No answer counts as wholly wrong.
+    // A missing answer counts as an error of 100 %.
     if (isNoAnswer(stdev)) {
       this.#deviation += 1;
       return;

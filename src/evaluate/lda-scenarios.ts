@@ -11,7 +11,7 @@ export interface WeibullSetting {
   packets: number;
   loss: number;
   seed: number;
-  /** 200 in the paper; more where whole nanoseconds would round too much away. */
+  /** 200 in the paper; use more if rounding to whole ns matters. */
   meanDelayNs?: number;
 }
 

@@ -1,4 +1,4 @@
-/** LDS against the truth on the paper's setting: each decoder on one run of a flow population. */
+/** LDS compared with the true delays in the paper's setting: every decoder on one run of a flow population. */
 import type { Kernels } from "../base/kernels.ts";
 import { lds } from "../estimators/lds/lds.ts";
 import { parseParameters } from "../estimators/parameters.ts";

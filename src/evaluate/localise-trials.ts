@@ -1,6 +1,6 @@
 /**
- * Whether the localiser blames the right segment, and whether its confidence is what it says, over many paths of ordinary noise with a spike or without
- * (path-noise.ts).
+ * Measures whether the localiser blames the right segment and whether its confidence is calibrated, over many paths with ordinary noise, with or without a
+ * spike (path-noise.ts).
  */
 import { localise } from "../network/localise/localise.ts";
 import { outcomeOf, type Statement, statements, type Trial } from "./path-noise.ts";
@@ -8,10 +8,10 @@ import { outcomeOf, type Statement, statements, type Trial } from "./path-noise.
 export const OUTCOMES = ["right", "wrong", "undecided", "missed"] as const;
 export type Outcome = (typeof OUTCOMES)[number];
 
-/** What is judged: spikes of delay, or of loss. */
+/** What is evaluated: spikes of delay or of loss. */
 export type Judged = "delay" | "loss";
 
-/** Shares of the outcomes over `runs` trials. */
+/** Returns the shares of the outcomes over `runs` trials. */
 export function blameOutcomes(
   make: (run: number) => Trial,
   runs: number,
@@ -29,14 +29,14 @@ export interface Reliability {
   readonly low: number;
   readonly high: number;
   readonly verdicts: number;
-  /** Null where there are none. */
+  /** Null without verdicts. */
   readonly stated: number | null;
   readonly right: number | null;
 }
 
 const BINS = [0.4, 0.7, 0.9, 0.98, 0.999, 1] as const;
 
-/** Verdicts with a confidence between two bounds: how often it should be right, and how often it is. */
+/** Compares, for verdicts within a range of confidence, how often they should be right with how often they are. */
 export function statedConfidence(make: (run: number) => Trial, runs: number, judged: Judged): Reliability[] {
   const all: Statement[] = [];
   for (let run = 0; run < runs; run++) {

@@ -1,6 +1,6 @@
 /**
- * MAPLE epoch by epoch: mixed ribbons (5.2 bit per packet) against SVBF (12.8), and what PBF leaves out with shares of the one epoch two before (the paper)
- * and averaged over epochs.
+ * MAPLE epoch by epoch: mixed ribbons (5.2 bits per packet) compared with SVBF (12.8), and the share of packets that PBF leaves out if it uses the shares of
+ * the epoch two before (the paper) or an average over epochs.
  */
 import type { Kernels } from "../base/kernels.ts";
 import { Random } from "../base/random.ts";
@@ -16,17 +16,17 @@ export interface EpochErrors {
 
 export interface MapleEpoch {
   readonly epoch: number;
-  /** Offered over the drain rate. */
+  /** Offered load relative to the drain rate. */
   readonly load: number;
   readonly svbf: EpochErrors;
   readonly mixed: EpochErrors;
-  /** Share that PBF leaves out: by one epoch, averaged. */
+  /** Share of packets that PBF leaves out: with the shares of one epoch, and with averaged shares. */
   readonly leftOut: readonly [number, number];
 }
 
 const MAX_MIXED_BITS = 5.2;
 
-/** Ten seconds of the reference traffic at 88 %, epochs of 1 s, from the third on. */
+/** Ten seconds of the reference traffic at 88 %, in epochs of 1 s, starting with the third. */
 export async function mapleEpochs(kernels: Kernels, seed: number): Promise<MapleEpoch[]> {
   const trace = await referenceTrace(kernels, { seed, seconds: 10 });
   const pipeline = (memory: number) =>

@@ -1,4 +1,4 @@
-/** Runs a store over an epoch of a trace and holds its answers against the truth. */
+/** Fills a packet store with an epoch of a trace and compares its answers with the true delays. */
 
 import type { Kernels } from "../base/kernels.ts";
 import { entryAt } from "../base/lists.ts";
@@ -17,7 +17,7 @@ export interface FilledStore {
   free(): void;
 }
 
-/** A store of all packets of an epoch (mixed: so many bits per packet fewer); `delaysNs` where something else than the delay is stored. */
+/** Returns a store with all packets of an epoch (a mixed store takes fewer bits per packet). `delaysNs` replaces the delays that are stored. */
 export function fill(
   kernels: Kernels,
   epoch: TraceEpoch,
@@ -56,12 +56,12 @@ export function fill(
 export interface Outcome {
   /** Share of packets with more than one candidate. */
   failure: number;
-  /** Share of packets that the store had no room for. */
+  /** Share of packets that did not fit into the store. */
   leftOut: number;
-  /** Share of packets whose reported group is not theirs, of those with an answer. */
+  /** Share of the answered packets that are reported in the wrong group. */
   falseRate: number;
   missing: number;
-  /** NaN where there was no answer. */
+  /** NaN without an answer. */
   estimateNs: Float64Array;
 }
 
@@ -89,7 +89,7 @@ export function ask(kernels: Kernels, filled: FilledStore, refined = true): Outc
     const range = answers[2 * i + 1]!;
     const [low, high] = [range & 0xffff, range >>> 16];
     if (kind === MATCH && low !== high) {
-      // A mixed store returns neighbouring groups as one.
+      // A mixed store returns adjacent groups as one.
       if (filled.codes[i]! < low || filled.codes[i]! > high) wrong++;
       const mean = unions.get(range) ?? cells.slice(low, high + 1).reduce(joinCells).meanNs;
       unions.set(range, mean);
@@ -108,7 +108,7 @@ export function ask(kernels: Kernels, filled: FilledStore, refined = true): Outc
   };
 }
 
-/** Share of keys never stored that get an answer. */
+/** Returns the share of keys that get an answer although they were never stored. */
 export function askAbsent(kernels: Kernels, filled: FilledStore, keys: BigUint64Array): number {
   const n = keys.length;
   const [at, out] = [kernels.alloc(8 * n), kernels.alloc(8 * n)];
@@ -122,7 +122,7 @@ export function askAbsent(kernels: Kernels, filled: FilledStore, keys: BigUint64
   return answered / n;
 }
 
-/** |estimate - truth| / truth of the means of groups of packets; groups by `keyOf`, -1 leaves a packet out. */
+/** Returns |estimate - truth| / truth of the means of groups of packets. `keyOf` gives the group; -1 excludes a packet. */
 export function groupErrors(
   epoch: TraceEpoch,
   estimateNs: Float64Array,
@@ -143,7 +143,7 @@ export function groupErrors(
   return Float64Array.from(groups.values(), ([, truth, estimate]) => Math.abs(estimate - truth) / truth);
 }
 
-/** Ten consecutive packets of a flow; flows of fewer have none. */
+/** Groups ten consecutive packets of a flow; incomplete groups are left out. */
 export function subFlows(epoch: TraceEpoch, length = 10): (i: number) => number {
   const seen = new Map<bigint, number>();
   const sizes = new Map<bigint, number>();
@@ -164,7 +164,7 @@ export function subFlows(epoch: TraceEpoch, length = 10): (i: number) => number 
   return (i) => key[i]!;
 }
 
-/** The epoch's packets asked in its own store and in others: several answers are one, of the larger group. */
+/** Looks up the epoch's packets in its own store and in others. If several answer, the answer with the larger group counts. */
 export function askAcross(kernels: Kernels, stores: readonly FilledStore[], epoch: TraceEpoch): Float64Array {
   const n = epoch.count;
   const estimateNs = new Float64Array(n).fill(Number.NaN);

@@ -1,5 +1,5 @@
 /**
- * Every store of MAPLE on traces of the reference traffic: bits, failures and errors of packets and of what is made of them; the table of
+ * Runs every MAPLE store on traces of the reference traffic: bits, failures, and errors of packets and of aggregates. This is the table of
  * docs/estimators/maple.md.
  */
 import type { Kernels } from "../base/kernels.ts";
@@ -20,7 +20,7 @@ import { mean, quantile, type Trace, type TraceEpoch } from "./reference-trace.t
 
 export const PLAIN_STORE = { codeBits: 0, hashes: 0, f: 0, theta: 0, seed: 99n };
 
-/** What the columns of a store's row are. */
+/** Columns of a row. */
 export const STORE_COLUMNS = [
   "bit/packet",
   "failure %",
@@ -36,7 +36,7 @@ export const STORE_COLUMNS = [
   "left out %",
 ] as const;
 
-/** By name of the store: its columns, in the mean over the epochs. Centres are learnt in the first two epochs. */
+/** Returns the columns by store, averaged over the epochs. Centres are learnt in the first two epochs. */
 export function storeAccuracy(kernels: Kernels, trace: Trace): Map<string, number[]> {
   const results = new Map<string, number[][]>();
   const note = (name: string, values: number[]) => results.set(name, [...(results.get(name) ?? []), values]);
@@ -53,7 +53,7 @@ export function storeAccuracy(kernels: Kernels, trace: Trace): Map<string, numbe
 
 type Note = (name: string, values: number[]) => void;
 
-/** How an epoch's answers are: the columns of a row. */
+/** Returns the columns of a row: the quality of an epoch's answers. */
 function columns(
   kernels: Kernels,
   filled: FilledStore,
@@ -81,9 +81,9 @@ function columns(
   ];
 }
 
-/** SVBF, and with hybrid centres COMB and PBF, at 12.8 bit per packet. */
+/** Evaluates SVBF and, with hybrid centres, COMB and PBF, at 12.8 bits per packet. */
 function judgeFilters(kernels: Kernels, trace: Trace, strategy: Strategy, note: Note): void {
-  // As in the paper: PBF cuts its memory by what one epoch, two before, had.
+  // As in the paper: PBF divides its memory by the shares of a single epoch, two before.
   const pipeline = new CentrePipeline({ strategy, k: 50, random: new Random(7), memory: 0 });
   const kept: FilledStore[] = [];
   const kinds = strategy === "hybrid" ? (["svbf", "comb", "pbf"] as const) : (["svbf"] as const);
@@ -108,7 +108,10 @@ function judgeFilters(kernels: Kernels, trace: Trace, strategy: Strategy, note: 
   for (const old of kept) old.free();
 }
 
-/** What is answered where none, one or two epochs before are asked as well: of epochs that have two before them, so that all three are of the same packets. Keeps the three last. */
+/**
+ * Evaluates the answers if zero, one or two earlier epochs are asked as well. Only epochs with two predecessors count, so that all three cases are over the
+ * same packets. Keeps the last three stores.
+ */
 function judgeWrongEpochs(
   kernels: Kernels,
   kept: FilledStore[],
@@ -127,7 +130,7 @@ function judgeWrongEpochs(
   for (const old of kept.splice(3)) old.free();
 }
 
-/** Centres, bits, and whether delays are stored without the time of sending the packet. */
+/** Centres, bits, and whether the transmission time is subtracted from the stored delays. */
 const RIBBONS = [
   [32, 5, true],
   [64, 6, false],
@@ -164,7 +167,7 @@ function judgeRibbons(kernels: Kernels, trace: Trace, i: number, epoch: TraceEpo
   }
 }
 
-/** Queueing delays in mixed ribbons of 64 centres; the caller frees the store. */
+/** Stores queueing delays in mixed ribbons of 64 centres; the caller frees the store. */
 export function mixedStore(
   kernels: Kernels,
   epoch: TraceEpoch,
@@ -184,7 +187,7 @@ function transmissionNs(epoch: TraceEpoch, rateBps: number): Float64Array {
   return Float64Array.from(epoch.wireLength, (l) => Math.round((8e9 * l) / rateBps));
 }
 
-/** With the delays in kernel memory. */
+/** Calls `use` with the delays in kernel memory. */
 function withDelays<T>(kernels: Kernels, delays: Float64Array, use: (address: number) => T): T {
   const at = kernels.alloc(8 * delays.length);
   try {

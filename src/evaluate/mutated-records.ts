@@ -1,6 +1,6 @@
 /**
- * Records that were written wrong, or by hand, with checksums that are right: whatever they hold, a question must answer the others and name these. Each round asks a question
- * over epochs of which the first are as they were observed and the rest mutated, every record in its own way.
+ * Tests records with wrong contents but correct checksums. Whatever they contain, a question must answer the other epochs and name the bad ones. Each round
+ * asks a question over epochs of which the first are unchanged and the others mutated, each record in a different way.
  */
 
 import { crc32c } from "../base/bytes.ts";
@@ -15,9 +15,9 @@ import { observeScenario } from "./observed-run.ts";
 export interface MutationReport {
   mutations: number;
   questions: number;
-  /** Epochs that were refused by name, over all questions. */
+  /** Number of epochs that were refused by name, over all questions. */
   refused: number;
-  /** Questions that did not answer the intact epochs, or ended with an error. */
+  /** Questions that did not answer the intact epochs, or that ended with an error. */
   failed: string[];
 }
 
@@ -47,7 +47,7 @@ export async function askMutated(kernels: Kernels, mutations: number, seed: numb
   const cut = { mode: "aligned", lengthNs: SECOND } as const;
   const { records } = await observeScenario(kernels, SCENARIO, { cut, estimators: ESTIMATORS });
   const originals = records.list().entries.map((entry) => records.readRecord(entry));
-  // One full epoch of each tap; the next may hold the few packets in flight.
+  // One full epoch of each tap; the next epoch may contain only the few packets in flight.
   const starts = originals.map((r) => r.epoch.startNs).sort((a, b) => (a < b ? -1 : 1));
   const [firstNs] = starts;
   const taps = originals.filter((r) => r.epoch.startNs === firstNs);
@@ -71,7 +71,7 @@ export async function askMutated(kernels: Kernels, mutations: number, seed: numb
       report.refused += answer.epochs.refused.length;
       const wrong = check(answer.estimates);
       if (wrong !== null) report.failed.push(wrong);
-      // What cannot be written as JSON is no answer either; NaN and Infinity would become null.
+      // The answer must also be valid JSON: NaN and Infinity would become null.
       JSON.stringify(answer);
     } catch (error) {
       report.failed.push(error instanceof Error ? (error.stack ?? error.message) : String(error));
@@ -80,7 +80,7 @@ export async function askMutated(kernels: Kernels, mutations: number, seed: numb
   return report;
 }
 
-/** The intact epochs have an answer, and no number is none. */
+/** Checks that the intact epochs have an answer and that no number is NaN or infinite. */
 function check(estimates: ReturnType<typeof askArchive>["estimates"]): string | null {
   for (const name of ["lda", "lds", "maple", "sds"]) {
     const estimate = estimates[name];
@@ -111,11 +111,11 @@ function mutate(record: EpochRecord, random: Random): Uint8Array {
   return encodeRecord({ ...record, payload: mutatePayload(record.payload, random) });
 }
 
-/** Anything but the checksums, which are made to fit. */
+/** Changes random bytes, then corrects the checksums. */
 function mutateBytes(bytes: Uint8Array, random: Random): Uint8Array {
   const head = headLength(bytes);
   for (let n = 1 + random.below(4); n > 0; n--) {
-    // Magic, version and length of the head stay: without them nothing is read at all.
+    // Does not change magic, version and head length: without them nothing can be read.
     const at = 12 + random.below(bytes.length - 16);
     bytes[at] = random.below(3) === 0 ? 255 : random.below(256);
   }
@@ -173,7 +173,7 @@ function mutatePayload(original: Uint8Array, random: Random): Uint8Array {
       for (let i = at; i < Math.min(payload.length, at + 12); i++) payload[i] = 255;
       return payload;
     case 3:
-      // NaN, an infinity or a huge number where a double may be.
+      // Writes NaN, an infinity or a huge number where a double may be.
       if (payload.length >= 8)
         view.setFloat64(
           Math.min(at & ~7, payload.length - 8),

@@ -1,8 +1,9 @@
 /**
- * A whole network of points in simulated time, as fast as it goes: every link is a queue with traffic of its own, with a tap at either end. Their records are real ones and go where records of `observe` go;
- * what really happened on each link and epoch is kept beside them.
+ * Simulates a whole network of points, as fast as possible. Every link is a queue with its own traffic and a tap at each end. The records are real ones and go
+ * where records of `observe` go; the true values per link and epoch are passed to `onEpochs`.
  *
- * Links are simulated one by one, in turns: a packet that crosses two links is drawn anew on the second. Questions about a segment have the truth beside them; those about one packet over several links have none.
+ * Links are simulated separately, in turns, so a packet does not cross two links. Answers about a segment can be compared with the truth; answers about a
+ * packet over several links cannot.
  */
 import { Kernels } from "../base/kernels.ts";
 import { turnOf } from "../base/turn.ts";
@@ -24,11 +25,11 @@ export interface NetworkRunOptions {
   epochNs: bigint;
   durationS: number;
   seed: number;
-  /** ns since 1970 of the simulation's time 0: a whole number of epochs. */
+  /** Time 0 of the simulation in ns since 1970; a whole number of epochs. */
   originNs: bigint;
   sink: RecordSink;
   onEpochs: (link: NetworkLink, epochs: readonly EpochTruth[]) => void;
-  /** Every few seconds: links that are over, of how many, and what has come of them and of those under way. */
+  /** Called every few seconds with the number of finished links, the number of links, and the totals so far. */
   onProgress?: ((links: number, of: number, run: Readonly<NetworkRun>) => void) | undefined;
   signal?: AbortSignal | undefined;
 }
@@ -36,12 +37,12 @@ export interface NetworkRunOptions {
 export interface EpochTruth {
   startNs: bigint;
   endNs: bigint;
-  /** Packets that entered the link in this epoch, and those of them that never left it. */
+  /** Packets that entered the link in this epoch, and those of them that were lost. */
   sent: number;
   lost: number;
-  /** Of those that did; null where none did. */
+  /** Mean delay of those that arrived; null if none did. */
   meanNs: number | null;
-  /** Of those that left it in the same epoch: what epochs that are cut by time are about. */
+  /** Mean delay of those that left the link in the same epoch: the packets that count in an epoch cut by time. */
   withinMeanNs: number | null;
 }
 
@@ -53,12 +54,12 @@ export interface NetworkRun {
 
 const SIZES = { share1500: 0.4, share576: 0.2 };
 const COVER = 64;
-/** Links that are under way at once: each holds batches in the kernels' memory. */
+/** Maximum number of links simulated at once: each needs batches in kernel memory. */
 const AT_ONCE = 64;
 const QUEUE_PACKETS = 200;
 const PROGRESS_MS = 5000;
 
-/** When it resolves all records are durable where they went. */
+/** Resolves when the sink has stored all records durably. */
 export async function runNetwork(options: NetworkRunOptions): Promise<NetworkRun> {
   const { network, sink, signal, onProgress } = options;
   let saidMs = performance.now();
@@ -68,10 +69,10 @@ export async function runNetwork(options: NetworkRunOptions): Promise<NetworkRun
     run.bytes += payload.length;
   });
   outbox.release();
-  // A simulation never waits: a signal would be heard only where the sink is slow.
+  // A simulation never waits for input; without these turns an abort signal would have an effect only if the sink is slow.
   const turn = turnOf(signal);
   for (let at = 0; at < network.links.length; at += AT_ONCE) {
-    // A fresh memory for each group: kernels never shrink.
+    // New kernels for each group, because kernel memory never shrinks.
     const kernels = new Kernels();
     const group = network.links.slice(at, at + AT_ONCE);
     const running = group.map((link, i) => new RunningLink(kernels, link, at + i, options, outbox));
@@ -152,7 +153,7 @@ class RunningLink {
     this.#withinDelays = new Float64Array(epochs);
   }
 
-  /** The next batch of it; false when it is over. */
+  /** Processes the next batch; returns false at the end. */
   async step(run: NetworkRun): Promise<boolean> {
     const { value, done } = await this.#seen.next();
     if (done) {

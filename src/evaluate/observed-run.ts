@@ -1,8 +1,8 @@
 /**
- * A simulated segment observed at both ends, as `observe` would: epochs cut, taps sealed, records kept; with what really happened beside. What a question
- * then gets is what an operator would get from the same traffic.
+ * Observes a simulated segment at both ends as `observe` does (cutting epochs, sealing taps, keeping records) and collects the true delays. Questions on these
+ * records give what an operator would get for the same traffic.
  *
- * The truth is in the clocks of the points: the receiver's time of arrival minus the sender's time of sending. No estimator can know more.
+ * True delays are by the points' clocks: receive time at the receiver minus send time at the sender. No estimator can know more.
  */
 import type { Kernels } from "../base/kernels.ts";
 import type { PacketBatch } from "../capture/batch.ts";
@@ -19,16 +19,16 @@ import { readTruth, type SegmentTruth } from "./run-segment.ts";
 
 export interface ObservedOptions {
   cut: CutPlan;
-  /** Names, with parameters where they are not the defaults: `lds:rows=4,columns=4096`. */
+  /** Estimator names, with parameters that are not the defaults: `lds:rows=4,columns=4096`. */
   estimators: readonly string[];
-  /** Of digests, flow hashes and sketches. */
+  /** Seed of digests, flow hashes and sketches. */
   seed?: bigint;
 }
 
 export interface ObservedRun {
   records: MemoryRecords;
   truth: SegmentTruth;
-  /** Packets of the traffic at the sender; our own left out. */
+  /** Packets of the traffic at the sender, without references and probes. */
   sent: number;
 }
 
@@ -94,7 +94,7 @@ function regular({ flags, count }: PacketBatch): number {
   return n;
 }
 
-/** The true delay becomes what the two clocks show: a constant offset and a skew (jitter of timestamps is not undone). */
+/** Replaces the true delay by the delay that the two clocks show: constant offset and skew. Timestamp jitter is not included. */
 function apparentDelays(batch: PacketBatch, { clocks }: Scenario): void {
   const [from, to] = [clocks?.[SENDER] ?? {}, clocks?.[RECEIVER] ?? {}];
   const { timeNs, delayNs, count } = batch;

@@ -1,6 +1,6 @@
 /**
- * A small router whose queue overflows: a few flows in bursts, 8 Mbit/s, 32 kB, some hundred packets in an epoch, of which 15 to 25 % are lost and tens are in flight at a cut. Made
- * as two captures, observed and asked as an operator does it; what really happened is known epoch by epoch and flow by flow.
+ * A small router with an overflowing queue: a few bursty flows, 8 Mbit/s, 32 kB, a few hundred packets per epoch, of which 15 to 25 % are lost and tens are in
+ * flight at an epoch boundary. It is written as two captures, which are observed and queried as by an operator; the true values are known per epoch and flow.
  */
 import type { Kernels } from "../base/kernels.ts";
 import { Random } from "../base/random.ts";
@@ -16,9 +16,9 @@ import { tapPlan } from "./observed-run.ts";
 export interface RouterTraffic {
   seed: number;
   durationS: number;
-  /** Packets of each flow, in shares of all. */
+  /** Relative shares of the flows in packets. */
   shares: readonly number[];
-  /** Packets per ms between bursts and in them; packets that a burst begins with; how long one is and how often there is one, ms. */
+  /** Packets per ms outside and during bursts; packets at the start of a burst; duration and interval of bursts in ms. */
   quiet?: number;
   busy?: number;
   atOnce?: number;
@@ -26,13 +26,13 @@ export interface RouterTraffic {
   everyMs?: number;
   rateBps?: number;
   queueBytes?: number;
-  /** Of the token bucket: what goes at once after silence. */
+  /** Token bucket: bytes that are sent at once after an idle period. */
   bucketBytes?: number;
-  /** Losses that do not care for the queue. */
+  /** Random loss, independent of the queue. */
   loss?: number;
-  /** Share of the packets that are held up by up to 3 ms, so that others overtake them. */
+  /** Share of packets that are delayed by up to 3 ms more, so that others overtake them. */
   reorder?: number;
-  /** Of the receiver's clock. */
+  /** Errors of the receiver's clock. */
   offsetNs?: number;
   skewPpm?: number;
 }
@@ -40,7 +40,7 @@ export interface RouterTraffic {
 export interface RouterPacket {
   flow: number;
   sentNs: number;
-  /** Null: lost. By the receiver's clock. */
+  /** Arrival time by the receiver's clock; null: lost. */
   arrivedNs: number | null;
   bytes: number;
 }
@@ -49,7 +49,7 @@ const COVER = 64;
 const ORIGIN_NS = 1_704_067_200_000_000_000n;
 const MS = 1e6;
 
-/** In order of sending. */
+/** Returns the packets in order of sending. */
 function routerPackets(traffic: RouterTraffic): RouterPacket[] {
   const { shares, quiet = 0.4, busy = 1.35, atOnce = 80, burstMs = 200, everyMs = 700 } = traffic;
   const {
@@ -69,7 +69,7 @@ function routerPackets(traffic: RouterTraffic): RouterPacket[] {
     return 0;
   };
   let [owed, burst, freeNs] = [0, 0, Number.NEGATIVE_INFINITY];
-  // The sender's timer, every 2 ms and often later.
+  // The sender's timer fires every 2 to 3 ms, and sometimes up to 20 ms later.
   for (let t = 0; t < durationS * 1000; ) {
     const step = 2 + (random.float() < 0.05 ? 20 * random.float() : random.float());
     owed = Math.min(45, owed + step * (t % everyMs < burstMs ? busy : quiet));
@@ -79,7 +79,7 @@ function routerPackets(traffic: RouterTraffic): RouterPacket[] {
       sentNs += 5_000 + Math.floor(10_000 * random.float());
       const flow = pick();
       const bytes = random.float() < 0.1 ? 80 : 728;
-      // A token bucket: after silence so many bytes go at once. `freeNs`: when the bucket had been empty, were it endless.
+      // Token bucket: after an idle period, up to `bucketBytes` are sent at once. `freeNs` is when the link, at its rate, has sent all bytes so far.
       const perByteNs = 8e9 / rateBps;
       freeNs = Math.max(freeNs, sentNs - bucketBytes * perByteNs);
       const full = (freeNs - sentNs) / perByteNs + bytes > queueBytes;
@@ -151,14 +151,14 @@ interface Written {
   bytes: number;
 }
 
-/** As `query` names it. */
+/** Returns the flow's name as `query` prints it. */
 export function flowText(flow: number): string {
   return `udp 10.1.0.1:${4000 + flow} > 10.2.0.1:9000`;
 }
 
 const KEPT = 60;
 
-/** Raw IPv4 and UDP, numbered in the payload. */
+/** Writes raw IPv4/UDP packets with a sequence number in the payload. */
 function captureOf(packets: readonly Written[]): Buffer {
   const out = Buffer.alloc(24 + packets.length * (16 + KEPT));
   out.writeUInt32LE(0xa1b23c4d, 0);

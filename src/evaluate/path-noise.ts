@@ -1,10 +1,9 @@
 /**
- * A simulated path for tests and the bench: segments with ordinary queueing noise, and spikes where they are wanted.
+ * A simulated path for tests and the benchmark: segments with ordinary queueing noise, and injected spikes.
  *
- * Ordinary epoch means are heavy-tailed and correlated in time. Half of the segments are a lognormal process with memory
- * (deviation 0.3 to 0.6 of the logarithm, correlation 0.6 to 0.9 between epochs), half are a real single-server queue
- * (Lindley's recursion) fed with Pareto bursts (shape 1.5, at most 100 times the least) at 30 to 60 % load. On top comes the
- * error of measuring some hundred to some thousand packets, and it is what low and high tell.
+ * Ordinary epoch means are heavy-tailed and correlated in time. Half of the segments follow a lognormal process with memory (deviation of the logarithm 0.3 to
+ * 0.6, correlation between epochs 0.6 to 0.9). The others are single-server queues (Lindley's recursion) with Pareto bursts (shape 1.5, at most 100 times the
+ * minimum) at 30 to 60 % load. The error of measuring some hundred to some thousand packets is added; low and high reflect it.
  */
 import { entryAt } from "../base/lists.ts";
 import { Random } from "../base/random.ts";
@@ -15,20 +14,20 @@ export interface InjectedSpike {
   readonly segment: number;
   readonly firstEpoch: number;
   readonly epochs: number;
-  /** Added to the mean at its height; the first and last epoch get half. */
+  /** Added to the mean at the spike's peak; the first and last epoch get half of it. */
   readonly excessNs: number;
 }
 
 export interface SimulatedPath {
   readonly points: string[];
   readonly estimates: LocaliseEstimate[];
-  /** Ordinary median of queueing per segment, to state spikes in multiples of it. */
+  /** Ordinary median of the queueing delay per segment, as a unit for spikes. */
   readonly ordinaryNs: number[];
 }
 
 export const EPOCH_NS = 1e9;
 
-/** One estimate by hand; `halfNs` is half of its interval. */
+/** Makes one estimate; `halfNs` is half the width of its interval. */
 export function estimate(
   from: string,
   to: string,
@@ -100,20 +99,20 @@ export function simulatePath(
   return { points, estimates, ordinaryNs };
 }
 
-/** Of every segment: share lost, packets of a burst on average, packets sent in an epoch. */
+/** Loss of every segment: loss rate, mean packets per burst, packets sent per epoch. */
 export type OrdinaryLoss = { rate?: number; burst?: number; packets?: number };
 
 export interface InjectedLoss {
   readonly segment: number;
   readonly firstEpoch: number;
   readonly epochs: number;
-  /** Share lost while it lasts, on top of what is ordinary. */
+  /** Loss rate during the spike, in addition to the ordinary loss. */
   readonly rate: number;
 }
 
 /**
- * The path with ordinary loss instead: shares of 0.01 to 0.3 % per segment (unless `ordinary` says otherwise), half of the segments one
- * packet at a time, half in bursts of 2 to 10 packets on average (geometric), 500 to 5,000 packets an epoch.
+ * Simulates the path with ordinary loss instead: rates of 0.01 to 0.3 % per segment (unless set in `ordinary`), half of the segments with single losses, half
+ * with bursts of 2 to 10 packets on average (geometric), 500 to 5,000 packets per epoch.
  */
 export function simulateLoss(
   random: Random,
@@ -146,15 +145,15 @@ export function simulateLoss(
   return { ...path, estimates };
 }
 
-/** A whole number from 1 on with this mean. */
+/** Draws an integer >= 1 with this mean (geometric). */
 function geometric(random: Random, mean: number): number {
   return mean <= 1 ? 1 : 1 + Math.floor(Math.log(1 - random.float()) / Math.log(1 - 1 / mean));
 }
 
-/** A path of six segments and 160 epochs, and what was put into it. */
+/** A path of six segments and 160 epochs, with the spike that was injected. */
 export interface Trial {
   readonly path: SimulatedPath;
-  /** Null: nothing out of the ordinary. */
+  /** Null: no spike. */
   readonly injected: {
     readonly segment: number;
     readonly firstEpoch: number;
@@ -164,7 +163,7 @@ export interface Trial {
 
 const TRIAL = { segments: 6, epochs: 160 };
 
-/** `size`: a spike of so many times the segment's ordinary queueing, or of so much more loss; 0 for none. */
+/** `size`: the spike in multiples of the segment's ordinary queueing delay, or its additional loss rate; 0 for no spike. */
 export function delayTrial(seed: string, size: (random: Random) => number): Trial {
   const random = new Random(seed);
   const { place, times } = drawSpike(random, size);
@@ -194,7 +193,7 @@ function drawSpike(random: Random, size: (random: Random) => number) {
   return { place, times: size(choice) };
 }
 
-/** Whether a segment named for this time is the one that the spike was put into. */
+/** Returns whether the segment blamed for this time is the one with the injected spike. */
 function isRight({ path, injected }: Trial, from: string, fromNs: number, toNs: number): boolean {
   return (
     injected !== null &&
@@ -204,7 +203,7 @@ function isRight({ path, injected }: Trial, from: string, fromNs: number, toNs: 
   );
 }
 
-/** What became of a trial: every segment named must be right. */
+/** Returns the outcome of a trial. It is right only if every named segment is right. */
 export function outcomeOf(
   trial: Trial,
   spikes: readonly (Spike | LossSpike)[],
@@ -222,7 +221,7 @@ export interface Statement {
   readonly right: boolean;
 }
 
-/** Every statement about who it may be: the stated probability, and whether it is right. */
+/** Returns every statement about a possible culprit: its stated probability, and whether it is right. */
 export function statements(trial: Trial, spikes: readonly (Spike | LossSpike)[]): Statement[] {
   return spikes.flatMap((s) => {
     const who = s.segment ? [{ ...s.segment, confidence: s.confidence }] : (s.candidates ?? []);
@@ -230,7 +229,7 @@ export function statements(trial: Trial, spikes: readonly (Spike | LossSpike)[])
   });
 }
 
-/** Half of the paths have a spike, of any size: delay 3 to 900 times the ordinary, loss 0.3 to 30 %. */
+/** Half of the paths have a spike of random size: 3 to 900 times the ordinary delay, or 0.3 to 30 % loss. */
 export const anyDelay = (random: Random) => (random.bernoulli(0.5) ? 3 * 300 ** random.float() : 0);
 export const anyLoss = (random: Random) => (random.bernoulli(0.5) ? 0.003 * 100 ** random.float() : 0);
 
@@ -247,7 +246,7 @@ function lognormalProcess(random: Random, epochs: number, scaleNs: number): numb
 function queueProcess(random: Random, epochs: number, scaleNs: number): number[] {
   const perEpoch = 80;
   const load = 0.3 + 0.3 * random.float();
-  // Mean of a Pareto of shape 1.5 from 1, cut at 100.
+  // Mean of a Pareto distribution of shape 1.5 from 1, cut at 100.
   const meanBurst = 3 - 2 / Math.sqrt(100);
   let waiting = 0;
   const means: number[] = [];
@@ -258,7 +257,7 @@ function queueProcess(random: Random, epochs: number, scaleNs: number): number[]
       waiting += Math.min(100, random.pareto(1.5, 1));
       sum += waiting;
     }
-    // The first epochs fill the empty queue.
+    // The epochs before 0 fill the empty queue.
     if (t >= 0) means.push((scaleNs * sum) / perEpoch / 6);
   }
   return means;

@@ -1,18 +1,18 @@
-/** How far the greedy plans are from the best set of routers, on maps small enough to know it. */
+/** Compares the greedy plans with the optimal set of routers, on maps small enough to compute it. */
 import { planUpgrades } from "../network/plan/plan.ts";
 import type { Topology } from "../network/topology/topology.ts";
 
 export interface PlanGaps {
-  /** Probe hops that the plan leaves over the minimum possible, minus 1: by number of upgrades, from 1 on. */
+  /** Relative excess of the plan's probe hops over the minimum, by number of upgrades, starting at 1. */
   readonly greedy: readonly number[];
   readonly hops: readonly number[];
 }
 
-/** For 1 to `upgrades` routers. Refuses maps that are too large to search. */
+/** Evaluates 1 to `upgrades` routers. Throws a UsageError for maps that are too large to search. */
 export function planGaps(map: Topology, upgrades: number): PlanGaps {
   const best = planUpgrades(map, { upgrade: upgrades, strategy: "optimal-small" }).steps.slice(1);
   const byHops = planUpgrades(map, { upgrade: upgrades, strategy: "greedy-hops" }).steps;
-  // A plan ends when nothing is left to gain.
+  // A plan ends when no upgrade reduces the probe hops any more.
   const hopsAfter = (n: number) => (byHops[n] ?? byHops.at(-1))?.probeHops ?? Number.NaN;
   return {
     greedy: best.map((step) => (step.greedyProbeHops ?? Number.NaN) / step.probeHops - 1),

@@ -1,6 +1,6 @@
 /**
- * RLI's reference packets in the simulator (rli-ton, section III-B1): 1-in-n, 1-in-tau, both, and adaptive (algorithm 1). A reference goes ahead of the
- * packet that triggers it: behind it, every sample would contain that packet's transmission.
+ * RLI's reference packets in the simulator (rli-ton, section III-B1): 1-in-n, 1-in-tau, both, and adaptive (algorithm 1). A reference goes ahead of the packet
+ * that triggers it; behind it, every sample would contain that packet's transmission time.
  */
 import type { PacketBatch } from "../capture/batch.ts";
 import { ADAPTIVE_DEFAULTS, AdaptiveRate, type AdaptiveSettings } from "../delays/injection-rate.ts";
@@ -10,15 +10,15 @@ export type Injection =
   | { kind: "packets"; every: number }
   | { kind: "time"; everyNs: number }
   | { kind: "either"; every: number; everyNs: number }
-  /** `drainBps`: of the queue that is watched. */
+  /** `drainBps`: drain rate of the monitored queue. */
   | { kind: "adaptive"; drainBps: number; settings?: AdaptiveSettings };
 
 export interface ReferenceInjector extends Injector {
-  /** References and regular packets so far. */
+  /** Number of references and of regular packets so far. */
   readonly counts: { references: number; packets: number };
 }
 
-/** Decides for each packet whether a reference goes ahead of it, and when; NaN: none. */
+/** Decides for each packet whether a reference goes ahead of it, and returns its send time; NaN: no reference. */
 interface Rule {
   ahead(timeNs: number, bytes: number): number;
 }
@@ -54,7 +54,7 @@ function makeRule(injection: Injection): Rule {
   }
 }
 
-/** After so many packets or so much time, whichever comes first. The first packet has one ahead of it. */
+/** A reference after this many packets or this much time, whichever comes first. The first packet triggers one. */
 function either(every: number, everyNs: number): Rule {
   let since = every;
   let lastNs = Number.NEGATIVE_INFINITY;

@@ -1,4 +1,4 @@
-/** Simulated traffic as columns by epoch, with the true delays: what MAPLE's thresholds are measured on. */
+/** Simulated traffic as columns by epoch, with true delays; MAPLE's thresholds are measured on it. */
 
 import type { Kernels } from "../base/kernels.ts";
 import { entryAt } from "../base/lists.ts";
@@ -6,7 +6,7 @@ import { FlowKeySpec } from "../capture/flow/flow-key.ts";
 import { DEFAULT_SEED } from "../capture/reader.ts";
 import { simulate } from "../simulate/simulate.ts";
 
-/** The packets that arrived in one epoch (by time of sending), in order. */
+/** The packets that arrived, of one epoch (by send time), in order. */
 export interface TraceEpoch {
   count: number;
   digest: BigUint64Array;
@@ -15,7 +15,7 @@ export interface TraceEpoch {
   sentNs: Float64Array;
   wireLength: Uint32Array;
   ipid: Uint32Array;
-  /** IPv4 source. */
+  /** IPv4 source address. */
   source: Uint32Array;
 }
 
@@ -33,7 +33,7 @@ export interface TraceOptions {
   epochNs?: number;
 }
 
-/** The reference traffic: heavy-tailed flows through one RED queue at the utilisation. */
+/** Runs the reference traffic: heavy-tailed flows through one RED queue at the given utilisation. */
 export async function referenceTrace(kernels: Kernels, options: TraceOptions): Promise<Trace> {
   const { seed, seconds } = options;
   const epochNs = options.epochNs ?? 1e9;
@@ -109,7 +109,7 @@ function join(parts: TraceEpoch[]): TraceEpoch {
   return out;
 }
 
-/** The q-quantile by nearest rank; sorts a copy. */
+/** Returns the q-quantile by nearest rank; sorts a copy. */
 export function quantile(values: ArrayLike<number>, q: number): number {
   const sorted = Float64Array.from(values).sort();
   return sorted[Math.min(sorted.length - 1, Math.floor(q * sorted.length))]!;

@@ -1,6 +1,6 @@
 /**
- * RLI and its baselines on simulated queues: the levels of the reference simulation, short. Seeds are fixed, so these tests do not fail by chance; the limits are those for the
- * whole trace of 10 s (bench/rli.ts).
+ * RLI and its baselines on simulated queues, compared with the levels of the reference simulation on short traces. Seeds are fixed, so these tests do not fail
+ * by chance. The limits are those for the whole trace of 10 s (bench/rli.ts).
  */
 import { describe, expect, test } from "vitest";
 import { rounds } from "../../tests/support/rounds.ts";
@@ -17,7 +17,7 @@ import { rliAsWritten, rliScenario, runRli, SCHEMES, withReferences } from "./rl
 const traffic = { durationS: 0.8 };
 
 describe.each([
-  // The link is faster than the one before it: only references make packets wait.
+  // The link is faster than its input, so packets wait only for references.
   { utilisation: 0.2, limit: 0.01 },
   { utilisation: 0.55, limit: 0.33 },
   { utilisation: 0.7, limit: 0.3 },
@@ -30,7 +30,7 @@ describe.each([
     expect(rli![0]!.median).toBeLessThanOrEqual(limit);
     if (utilisation >= 0.7) expect(rli![0]!.median!).toBeLessThanOrEqual(left![0]!.median!);
     if (utilisation === 0.88) expect(rli![2]!.median).toBeLessThanOrEqual(0.035);
-    // 95 % intervals of tens of thousands of flows (not independent of each other): a point of slack over all.
+    // 95 % intervals of tens of thousands of flows, which are not independent: one percentage point of tolerance.
     for (const { withinInterval } of rli!) expect(withinInterval).toBeGreaterThan(0.94);
     const { mean, stdev } = run.entries[0]!.answer.segment!;
     if (isNoAnswer(mean) || isNoAnswer(stdev)) throw new Error("the segment has no answer");
@@ -42,7 +42,7 @@ describe.each([
       const fixed = await runRli(new Kernels(), { utilisation, traffic }, SCHEMES["1-in-300"]);
       const [all] = flowErrors(fixed.truth, fixed.entries[0]!.answer.flows);
       expect(rli![0]!.median!).toBeLessThanOrEqual(0.65 * all!.median!);
-      // What packets' backlogs tell needs fewer references: it is far better, with either scheme.
+      // Using the backlog needs fewer references: the error is far smaller with either scheme.
       for (const name of ["adaptive", "1-in-300"] as const) {
         const setting = { utilisation, traffic };
         const backlogRun = await runRli(new Kernels(), setting, SCHEMES[name], [], { more: ",line=backlog" });
@@ -53,7 +53,7 @@ describe.each([
   });
 });
 
-/** 20 epochs of 0.08 s (HOPTIME_FULL=1: 40): the false alarm is 0.001. */
+/** 20 epochs of 0.08 s (HOPTIME_FULL=1: 40); the false alarm rate is 0.001. */
 test("the segment's mean lies in its interval as often as it says", async () => {
   const epochs = rounds(20, 40);
   let inside = 0;
@@ -84,7 +84,7 @@ test("on the same flows RLI is ahead of RLI-L, that of the multiflow estimator, 
   expect(median["rli"]!).toBeLessThan(median["rli-l"]!);
   expect(median["rli-l"]!).toBeLessThan(median["multiflow"]!);
   expect(median["multiflow"]!).toBeLessThan(median["trajectory"]!);
-  // An order of magnitude.
+  // An order of magnitude better.
   expect(10 * median["rli"]!).toBeLessThan(median["multiflow"]!);
 });
 

@@ -1,4 +1,4 @@
-/** RLI's experiments: the reference traffic through one queue at a utilisation, with references put in (rli-ton, sections IV and V). */
+/** RLI's experiments: the reference traffic through one queue at a given utilisation, with references injected (rli-ton, sections IV and V). */
 import type { Kernels } from "../base/kernels.ts";
 import type { AdaptiveSettings } from "../delays/injection-rate.ts";
 import { parseParameters } from "../estimators/parameters.ts";
@@ -27,11 +27,11 @@ export const SCHEMES = {
 export interface RliSetting {
   utilisation: number;
   seed?: number;
-  /** Changes to the reference traffic; it enters by one OC-192 link. */
+  /** Changes to the reference traffic, which enters by one OC-192 link. */
   traffic?: Partial<SyntheticTraffic>;
 }
 
-/** One link in, one RED queue, and its drain rate as a number: what algorithm 1 and equation 1 need to know. */
+/** Builds a scenario with one input link and one RED queue, and returns its drain rate, which algorithm 1 and equation 1 need. */
 export async function rliScenario(
   kernels: Kernels,
   { utilisation, seed = 1, traffic }: RliSetting,
@@ -45,7 +45,7 @@ export async function rliScenario(
   };
 }
 
-/** The same scenario with references; `counts` gives their number after a run. */
+/** Returns the same scenario with references; `counts` returns their number after a run. */
 export function withReferences(
   scenario: Scenario,
   scheme: Scheme,
@@ -65,7 +65,7 @@ export function withReferences(
   };
 }
 
-/** RLI's two estimators with this drain rate. */
+/** Returns RLI's two estimators with this drain rate. */
 export function rliContestants(drainBps: number, more = ""): Contestant[] {
   return (["rli", "rli-l"] as const).map((estimator) => ({
     name: estimator,
@@ -74,10 +74,13 @@ export function rliContestants(drainBps: number, more = ""): Contestant[] {
   }));
 }
 
-/** Places of `rliAsWritten` among the entries of a run. */
+/** Index of each of the contestants of `rliAsWritten` among the entries of a run. */
 export const AS_WRITTEN = { rli: 0, left: 1, ours: 2 } as const;
 
-/** On the same packets: RLI and RLI-L as written, which read equation 1's line where a packet arrives, and ours, which bends it by the backlog. */
+/**
+ * Returns, for the same packets: RLI and RLI-L as published, which interpolate linearly by arrival time (equation 1), and our variant, which takes the backlog
+ * into account.
+ */
 export function rliAsWritten(drainBps: number): Contestant[] {
   const ours = rliContestants(drainBps, ",line=backlog").slice(0, 1);
   return [
@@ -89,9 +92,9 @@ export function rliAsWritten(drainBps: number): Contestant[] {
 export interface RliRun extends SegmentRun {
   drainBps: number;
   references: number;
-  /** Regular packets that were sent. */
+  /** Number of regular packets sent. */
   sent: number;
-  /** References over regular packets. */
+  /** References divided by regular packets. */
   injectionRate: number;
 }
 

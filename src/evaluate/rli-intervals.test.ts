@@ -1,6 +1,7 @@
 /**
- * How often the true mean of a flow lies in RLI's 95 % interval, and how wide that is, over several seeds (HOPTIME_FULL=1; else the first of them). Seeds are fixed, so these tests do not fail by chance; were they drawn
- * anew, flows of one trace share their queue and err together: the share moves by about a point from seed to seed (bench/rli.ts prints it for any).
+ * Coverage and width of RLI's 95 % intervals of flow means, over several seeds (HOPTIME_FULL=1; otherwise the first of them). Seeds are fixed, so these tests
+ * do not fail by chance. Flows of a trace share their queue and have correlated errors: with other seeds the share changes by about one percentage point
+ * (bench/rli.ts prints it for any).
  */
 import { describe, expect, test } from "vitest";
 import { FULL } from "../../tests/support/rounds.ts";
@@ -52,8 +53,9 @@ describe.each([
 });
 
 /**
- * References sent by time, one each 780 us, meet packets in transmission that packets of one link never meet, and miss queues that are gone before the next comes. Without what backlogs
- * tell, 83 % of the flows of 100 packets lay inside at 20 % over one link. Fresh seeds moved the shares by less than two points: a false alarm is rarer than 1 in 1,000.
+ * References sent by time, one per 780 us, meet packets in transmission that packets of one link never meet, and miss queues that are empty again before the
+ * next reference. Without the backlog, the coverage of flows of 100 packets at 20 % over one link was 83 %. Other seeds changed the shares by less than two
+ * percentage points: a false alarm is rarer than 1 in 1,000.
  */
 describe.each([
   { utilisation: 0.05, widest: 0.2 },
@@ -90,8 +92,9 @@ describe.each([
 });
 
 /**
- * Dense references leave little to interpolate: what is left is where in a busy gap a packet was sent, and what repeats from gap to gap. Constants were chosen on seeds 41 to 43; these are others. Flows
- * share their queue: the share of the 200 or so large ones moves by two points from seed to seed.
+ * With dense references little is interpolated; the remaining error is when in a busy gap a packet was sent, and what repeats from gap to gap. Constants were
+ * chosen with seeds 41 to 43; the seeds here are different. Flows share their queue: the share of the 200 or so large ones changes by two percentage points
+ * from seed to seed.
  */
 describe.each([0.3, 0.7, 0.88, 0.95])(
   "one reference in ten packets at a utilisation of %d",
@@ -114,7 +117,8 @@ describe.each([0.3, 0.7, 0.88, 0.95])(
         }
       }
       const [small = 0, middle = 0, large = 0] = sums.map((s) => s.inside / s.flows);
-      // Measured on other seeds (71 to 74, 4 x 57,000 flows): 93.7 to 95.7, 94.1 to 97.2 and 93.5 to 99.8 %. Flows of a run are not independent: two seeds move by a point.
+      // Measured with other seeds (71 to 74, 4 x 57,000 flows): 93.7 to 95.7, 94.1 to 97.2 and 93.5 to 99.8 %. Flows of a run are not independent: with two
+      // seeds the share varies by one percentage point.
       expect(small).toBeGreaterThan(0.93);
       expect(middle).toBeGreaterThan(0.925);
       expect(large).toBeGreaterThan(0.92);
@@ -123,7 +127,7 @@ describe.each([0.3, 0.7, 0.88, 0.95])(
 );
 
 test("a queue that other traffic shares is recognised, and its intervals hold", async () => {
-  // Four times the traffic goes elsewhere behind the queue: references wait for packets that are not seen.
+  // Four times as much cross traffic leaves behind the queue, so references wait for packets that are not observed.
   for (const utilisation of [0.1, 0.3]) {
     let [flows, inside] = [0, 0];
     for (const seed of [31, 32]) {
@@ -146,13 +150,13 @@ test("a queue that other traffic shares is recognised, and its intervals hold", 
       inside += all!.answered * all!.withinInterval!;
     }
     expect(flows).toBeGreaterThan(300);
-    // 400 flows that share their queue: three standard deviations of a few hundred are 4 points below 94 %.
+    // 400 flows that share their queue: three standard deviations of a few hundred flows are 4 percentage points below 94 %.
     expect(inside / flows).toBeGreaterThan(0.9);
   }
 });
 
 test("without a known drain rate a note says that the interval lacks it", async () => {
-  // The estimator does not know the link; busy gaps show what packets' own transmissions may add.
+  // Without the drain rate, the transmission time of packets is unknown; busy gaps show how much it may add.
   const kernels = new Kernels();
   const { scenario, drainBps } = await rliScenario(kernels, {
     utilisation: 0.7,

@@ -1,12 +1,12 @@
-/** RLI over several seeds: what the tables of docs/estimators/rli.md and the basis of `hoptime size rli` are made of. */
+/** RLI over several seeds: the tables of docs/estimators/rli.md and the basis of `hoptime size rli`. */
 import { Kernels } from "../base/kernels.ts";
 import { flowErrors, type SizeClass } from "./flow-errors.ts";
 import { runRli, type Scheme } from "./rli-experiment.ts";
 
 export interface HeldIntervals {
-  /** Share of answered flows inside their intervals. */
+  /** Share of the answered flows whose interval contains the true mean. */
   readonly inside: number;
-  /** Mean over the seeds of the median width over the truth. */
+  /** Median of interval width / true mean, averaged over the seeds. */
   readonly width: number;
 }
 
@@ -16,7 +16,7 @@ export interface RliCase {
   readonly seeds: readonly number[];
   readonly durationS: number;
   readonly inputs?: number;
-  /** More parameters, as text. */
+  /** Additional parameters, as text. */
   readonly more?: string;
 }
 
@@ -29,7 +29,7 @@ async function* errorsBySeed(one: RliCase, classes: readonly SizeClass[]) {
   }
 }
 
-/** By class of flows: how often intervals hold, and how wide they are. */
+/** Returns coverage and width of the intervals by class of flows. */
 export async function rliIntervals(one: RliCase, classes: readonly SizeClass[]): Promise<HeldIntervals[]> {
   const sums = classes.map(() => ({ flows: 0, inside: 0, width: 0 }));
   for await (const found of errorsBySeed(one, classes))
@@ -43,7 +43,7 @@ export async function rliIntervals(one: RliCase, classes: readonly SizeClass[]):
   return sums.map(({ flows, inside, width }) => ({ inside: inside / flows, width }));
 }
 
-/** By class of flows: the median error, in the mean over the seeds. */
+/** Returns the median error by class of flows, averaged over the seeds. */
 export async function rliMedians(one: RliCase, classes: readonly SizeClass[]): Promise<number[]> {
   const sums = classes.map(() => 0);
   for await (const found of errorsBySeed(one, classes))

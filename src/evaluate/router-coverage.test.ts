@@ -6,8 +6,8 @@ import { flowText, observeRouter } from "./overflowing-router.ts";
 import { measureRouter, ROUTER_CASES } from "./router-coverage.ts";
 
 /**
- * Fixed seeds that nothing was tuned on. Of 60 epochs at 95 %, more than 4 are missed to one side once in 70 times; 7 were, all too low, where packets that were in flight at the cut count
- * for nothing.
+ * Fixed seeds that were not used for tuning. At 95 % coverage, more than 4 of 60 epochs are missed on one side with a probability of 1/70; before packets in
+ * flight at the epoch boundary were counted, 7 were, all of them too low.
  */
 test("behind a queue that overflows, intervals of single epochs hold the mean of what arrived in them", async () => {
   const one = ROUTER_CASES.find(({ name }) => name === "few flows");

@@ -1,4 +1,7 @@
-/** How often the truth lies in the interval behind a router whose queue overflows: epoch by epoch, over the whole question, of the segment and of flows. */
+/**
+ * Measures how often the intervals contain the true value behind a router with an overflowing queue: per epoch and over the whole question, for the segment and
+ * for flows.
+ */
 import { Kernels } from "../base/kernels.ts";
 import { quantileSorted } from "../base/math/regression.ts";
 import type { RecordStore } from "../collect/record-store.ts";
@@ -33,7 +36,7 @@ const few = (seed: number) => ({ ...burst(seed), shares: FEW });
 const MANY_SMALL = [3, 3, 2, ...Array.from({ length: 20 }, () => 0.05)];
 const calm = { atOnce: 30, quiet: 0.8, busy: 1.2, queueBytes: 200_000, bucketBytes: 0, loss: 0.15 };
 const rarely = { ...calm, bucketBytes: 16_000 };
-/** Most of the time beyond what the queue drains: all packets are slow but for those of its short breaks. */
+/** Overloaded most of the time: all packets are slow, except during the queue's short breaks. */
 const busy = { quiet: 0.3, busy: 1.6, burstMs: 1200, everyMs: 1700 };
 
 export const ROUTER_CASES: readonly RouterCase[] = [
@@ -60,7 +63,7 @@ export interface RouterRow {
   below: number;
   above: number;
   width: number | null;
-  /** |value - truth| / truth, median. */
+  /** Median of |value - truth| / truth. */
   error: number | null;
 }
 
@@ -125,7 +128,7 @@ export async function measureRouter(one: RouterCase, options: Options): Promise<
       );
       for (const [name, { latency, series }] of Object.entries(estimates)) {
         const estimator = listed ? `${name}, listed` : name;
-        // Lists of flows change nothing where flows are not answered for.
+        // A list of flows makes no difference to estimators that do not answer for flows.
         if (listed && !findEstimator(name).answers.includes("flow")) continue;
         tallies.judge(estimator, "whole", latency, meanOf(arrived), `${seed}`);
         for (const row of series)
@@ -182,7 +185,7 @@ function judgeEpoch(
   const sent = arrived.filter((p) => within(p.sentNs));
   const both = sent.filter((p) => within(p.arrivedNs ?? 0));
   if (both.length < 20) return;
-  // Epochs that are cut by packets are those of the sender.
+  // Epochs cut by packets contain the packets of the sender's epoch.
   if (!aligned) {
     tallies.judge(estimator, "epoch", row.latency, meanOf(sent), at);
     return;

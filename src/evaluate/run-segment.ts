@@ -1,6 +1,5 @@
 /**
- * One simulated segment past the taps of any estimators, with the truth per flow beside: one epoch over the whole scenario. Packets reach each end in the order
- * of their arrival there.
+ * Runs one simulated segment past the taps of any estimators, with true delays per flow, as one epoch. Packets reach each end in order of their arrival there.
  */
 
 import type { Kernels } from "../base/kernels.ts";
@@ -22,19 +21,19 @@ import type { HopStatistics } from "../simulate/stage.ts";
 import { FlowTruthTable } from "../simulate/truth.ts";
 
 export interface Contestant {
-  /** In reports; the estimator's own where left out. */
+  /** Name in reports; default: the estimator's own. */
   name?: string;
   estimator: Estimator;
   parameters: ParameterValues;
 }
 
-/** What really happened to the packets that arrived, our own left out. */
+/** True values of the packets that arrived, without references and probes. */
 export interface SegmentTruth {
   packets: number;
   meanNs: number;
   stdevNs: number;
   flows: KnownFlows;
-  /** Per flow, as in `flows`. */
+  /** By flow, in the order of `flows`. */
   flowMeanNs: Float64Array;
   flowStdevNs: Float64Array;
 }

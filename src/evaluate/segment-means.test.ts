@@ -1,4 +1,4 @@
-/** Means of the segment where loss makes cells unusable: unbiased, and inside their intervals. Fixed seeds that nothing was tuned on. */
+/** Segment means when loss makes cells unusable: they are unbiased and inside their intervals. Fixed seeds that were not used for tuning. */
 import { expect, test } from "vitest";
 import { Kernels } from "../base/kernels.ts";
 import type { CutPlan } from "../epoch/cutter.ts";
@@ -16,7 +16,7 @@ async function ask(seed: number, ratePps: number, path: Hop[], cut: CutPlan, est
   return { truth, ...askArchive(records, question, { kernels }) };
 }
 
-/** Flow answers added up were too low by 0.4 %: drawn to a common mean that hardly follows slow flows. */
+/** The sum of the per-flow answers was 0.4 % too low: they are shrunk towards a common mean, which slow flows hardly affect. */
 test("lds: the mean of all packets is not drawn to that of most flows", async () => {
   const errors: number[] = [];
   let inside = 0;
@@ -40,11 +40,14 @@ test("lds: the mean of all packets is not drawn to that of most flows", async ()
   }
   const mean = errors.reduce((a, b) => a + b, 0) / errors.length;
   expect(Math.abs(mean), errors.join()).toBeLessThan(0.0015);
-  // Of 8 at 95 %: fewer than 6 once in 170 times.
+  // At 95 % coverage, fewer than 6 of 8 have a probability of 1/170.
   expect(inside).toBeGreaterThanOrEqual(6);
 });
 
-/** A queue of 200 packets that overflows: a quarter is lost, and up to a third of an epoch's packets were in flight when it began, far slower than those sent in it. */
+/**
+ * A queue of 200 packets that overflows: a quarter of the packets is lost. Up to a third of an epoch's packets were in flight when it began, with far longer
+ * delays than those sent in it.
+ */
 test.each(["lda"])(
   "%s: each epoch's interval holds the mean of what arrived in it, also where a long queue was under way at the cut",
   async (name) => {
@@ -67,7 +70,7 @@ test.each(["lda"])(
       }
     }
     expect(epochs).toBeGreaterThanOrEqual(50);
-    // At 95 %, more than a ninth is missed once in 100 times; 14 % were, nearly all too low.
+    // At 95 % coverage, more than 1/9 is missed with a probability of 1/100; before the fix 14 % were, nearly all of them too low.
     expect(inside / epochs, `${inside} of ${epochs}, ${low} too low`).toBeGreaterThanOrEqual(8 / 9);
   },
 );

@@ -1,4 +1,6 @@
-/** Sizes keep what they claim, on traffic that nothing was tuned on. A median of 50 flows and more moves by 15 %; fixed seeds make the outcome a constant. */
+/**
+ * Sizes keep their promises on traffic that was not used for tuning. A median of at least 50 flows varies by 15 %; with fixed seeds the result does not vary.
+ */
 import { expect, test } from "vitest";
 import { Kernels } from "../base/kernels.ts";
 import { measureClaims } from "./size-claims.ts";

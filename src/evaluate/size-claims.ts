@@ -1,6 +1,7 @@
 /**
- * What `hoptime size` promises, against what comes of it: parameters are asked for by packets, flows and loss of simulated traffic as one who has a capture of it would; then that
- * traffic is run through them. Delays are each flow's own with jitter, which sketches of flows are made for; their variation is given as it is.
+ * Compares what `hoptime size` promises with measurements. Parameters are chosen from the packets, flows and loss of simulated traffic, as from a capture of
+ * it; then that traffic is run with them. Each flow has its own delay with jitter, which is what flow sketches are made for; the variation of delays is passed
+ * to `size` as it is.
  */
 import type { Kernels } from "../base/kernels.ts";
 import { median } from "../base/math/regression.ts";
@@ -15,13 +16,13 @@ export interface SizeClaim {
   quantity: string;
   loss: number;
   claimed: number;
-  /** Of the segment the mean over runs, of flows the median over all of that size in all runs. */
+  /** For the segment, the mean over the runs; for flows, the median over all flows of that size in all runs. */
   measured: number | null;
-  /** Runs, or flows. */
+  /** Number of runs or flows. */
   count: number;
 }
 
-/** By what is asked of each: a small error, so that the sizes are not those that hold everything. */
+/** The requested error of each is small, but large enough that the sizes do not store everything. */
 const SIZED: readonly { estimator: string; error: number; flowSize: number | null }[] = [
   { estimator: "lda", error: 0.02, flowSize: null },
   { estimator: "trajectory", error: 0.05, flowSize: null },
@@ -52,7 +53,7 @@ export async function measureClaims(
         ...(loss > 0 ? [{ kind: "loss", model: "uniform", probability: loss } as const] : []),
       ],
     };
-    // Of the traffic itself, as a capture would show it.
+    // Known values of the traffic, as a capture would show them.
     const { truth: known } = await runSegment(kernels(), scenario, []);
     for (const { estimator: name, error, flowSize } of SIZED) {
       const estimator = findAmong(ESTIMATORS, name);
@@ -93,10 +94,10 @@ function sizeFor(
   return estimator.sizing.size(request);
 }
 
-/** Flows count as of a size within this factor. */
+/** Flows within this factor of a size count as that size. */
 const ALIKE = 1.5;
 
-/** Relative errors of what a prediction is about; null where it is not about means. */
+/** Returns the relative errors of the predicted quantity; null if it is not a mean. */
 function errorsOf(quantity: string, entries: readonly Entry[], truth: SegmentTruth): number[] | null {
   const answer = entries[0]?.answer;
   if (quantity === "mean") {

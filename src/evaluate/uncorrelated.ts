@@ -1,6 +1,6 @@
 /**
- * Where packets near in time are not delayed alike, references of one kind tell nothing about the others: priorities, several paths, latencies of the flows' own. LDS, which sums
- * each flow's own times, does not care (LDS paper, section 4).
+ * Scenarios in which packets close in time have different delays, so that references say nothing about other packets: priorities, several paths, and a latency
+ * per flow. LDS sums each flow's own timestamps, so it is not affected (LDS paper, section 4).
  */
 
 import type { Kernels } from "../base/kernels.ts";
@@ -19,7 +19,7 @@ export interface UncorrelatedSetting {
   traffic?: Partial<SyntheticTraffic>;
 }
 
-/** Each flow a latency of its own; two classes in strict priority, references in the lower one; four paths, chosen by the flow. */
+/** Three scenarios: a latency per flow; two classes with strict priority and references in the lower one; four paths, chosen by flow. */
 export function uncorrelatedScenarios({ seed = 1, traffic }: UncorrelatedSetting): Record<string, Scenario> {
   const classes = [
     { dscp: 46, share: 0.6 },
@@ -41,7 +41,7 @@ export function uncorrelatedScenarios({ seed = 1, traffic }: UncorrelatedSetting
         {
           kind: "paths",
           choose: "flow",
-          // Paths of different load: the first is nearly idle.
+          // Paths with different load; the first is nearly idle.
           paths: [{ utilisation: 0.4 }, { utilisation: 0.7 }, { utilisation: 0.85 }, { utilisation: 0.92 }],
         },
       ],
@@ -54,7 +54,7 @@ export interface UncorrelatedResult {
   lds: FlowErrors;
 }
 
-/** Errors over flows of 100 and more packets; 1-in-10 references, the most that RLI ever sends. */
+/** Returns errors over flows of at least 100 packets, with 1-in-10 references, RLI's highest rate. */
 export async function compareUncorrelated(kernels: Kernels, scenario: Scenario): Promise<UncorrelatedResult> {
   const injected = withReferences(scenario, { ...SCHEMES["1-in-300"], every: 10 }, 0);
   const run = await runSegment(kernels, injected.scenario, [

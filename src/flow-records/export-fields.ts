@@ -1,6 +1,6 @@
 /**
- * Fields of exported flow records, which NetFlow v9 and IPFIX share: both number them alike, and describe records by templates. A template is followed field by
- * field; what is of no interest is skipped by its length. A record becomes a flow, or two where it holds both directions (RFC 5103).
+ * Fields of exported flow records, shared by NetFlow v9 and IPFIX: both use the same numbers, and describe records by templates. A template is followed field
+ * by field; unneeded fields are skipped by their length. A record becomes a flow, or two if it contains both directions (RFC 5103).
  */
 import type { FormatError } from "../base/errors.ts";
 import { formatIpv4, formatIpv6 } from "../capture/address.ts";
@@ -12,7 +12,7 @@ export interface Field {
   element: number;
   length: number;
   reverse: boolean;
-  /** Of a vendor: only its length matters. */
+  /** A vendor's field: only its length matters. */
   foreign: boolean;
 }
 
@@ -22,10 +22,10 @@ export interface Template {
   options: boolean;
 }
 
-/** A field of this length carries its own (RFC 7011, section 7). */
+/** A field of this length states its own (RFC 7011, section 7). */
 const VARIABLE = 0xffff;
 
-// Information elements (IANA); the first 127 are NetFlow v9's.
+// Information elements (IANA); the first 127 are also NetFlow v9's.
 const IE = {
   octets: [1, 85, 23],
   packets: [2, 86, 24],
@@ -54,18 +54,18 @@ const IE = {
   samplingSpace: 306,
 } as const;
 
-/** An exporter's clock of ms: when it began, and what it shows in this message. */
+/** An exporter's clock of ms: its start, and its value in this message. */
 export interface ExporterClock {
   bootNs: number;
   uptimeMs: number;
 }
 
-/** A time of that clock, which wraps after 49.7 days: nothing is later than the message. */
+/** Converts a time of that clock, which wraps after 49.7 days: nothing is later than the message. */
 export function wallNs({ bootNs, uptimeMs }: ExporterClock, ms: number): number {
   return bootNs + (ms > uptimeMs ? ms - 2 ** 32 : ms) * 1e6;
 }
 
-/** What a record says, by element. */
+/** The values of a record, by element. */
 interface Values {
   forward: Map<number, number>;
   backward: Map<number, number>;
@@ -74,13 +74,13 @@ interface Values {
 
 export interface ExportedSet {
   flows: FlowRecord[];
-  /** Records that name no addresses or no packets. */
+  /** Records without addresses or packets. */
   incomplete: number;
-  /** One in so many packets was looked at, as the records say. */
+  /** The records state sampling of one in this many packets. */
   sampling: number[];
 }
 
-/** The records of a data set; `clock` where the message has it. */
+/** Reads the records of a data set; `clock`: that of the message, if it has one. */
 export function readDataSet(
   view: DataView,
   from: number,
@@ -92,7 +92,7 @@ export function readDataSet(
   const minimum = fields.reduce((s, f) => s + (f.length === VARIABLE ? 1 : f.length), 0);
   if (minimum === 0) throw bad(from, "a template without fields");
   const out: ExportedSet = { flows: [], incomplete: 0, sampling: [] };
-  // What is left below a record's length is padding.
+  // A rest shorter than a record is padding.
   for (let at = from; to - at >= minimum; ) {
     const { values, end } = readRecord(view, at, to, fields, bad);
     at = end;
@@ -142,7 +142,7 @@ function pick(from: Map<number, number>, elements: readonly number[]): number | 
   return elements.map((e) => from.get(e)).find((v) => v !== undefined) ?? null;
 }
 
-/** Null where addresses or packets are unknown; flows without a packet do not count. */
+/** Returns null if addresses or packets are unknown; flows with 0 packets are omitted. */
 function flowsOf({ forward, backward, addresses }: Values, clock: ExporterClock | null): FlowRecord[] | null {
   const src = addresses.get(IE.source4) ?? addresses.get(IE.source6) ?? null;
   const dst = addresses.get(IE.destination4) ?? addresses.get(IE.destination6) ?? null;
@@ -209,7 +209,7 @@ const TIME_NS = new Map<number, number>([
   [IE.systemInit, 1e6],
 ]);
 
-/** A number of up to eight bytes; times in ns since 1970. Exporters may shorten integers (RFC 7011, section 6.2). */
+/** Reads a number of up to eight bytes; times in ns since 1970. Exporters may shorten integers (RFC 7011, section 6.2). */
 function unsigned(view: DataView, at: number, length: number, element: number): number {
   if (element >= IE.startMicroseconds && element <= IE.endNanoseconds && length === 8) {
     const seconds = view.getUint32(at) - NTP_TO_UNIX;

@@ -1,4 +1,4 @@
-/** Flow records that would take all memory or all time are refused in one line, or counted. */
+/** Flow records that would take too much memory or time are refused in one line, or counted. */
 import { gzipSync } from "node:zlib";
 import { describe, expect, it } from "vitest";
 import { parseFlowRecordFile } from "./flow-records.ts";
@@ -35,7 +35,7 @@ describe("a packed file", () => {
 
 describe("IPFIX templates", () => {
   it("with fields of no length are left out and said, however many fields and data there are", async () => {
-    // 15,000 fields that take no room, and one of a byte: each of 60,000 bytes would be a record of 15,001 fields.
+    // 15,000 fields of length 0, and one of a byte: each of 60,000 bytes would be a record of 15,001 fields.
     const fields = [...new Array<number[]>(15_000).fill(u16(2, 0)).flat(), ...u16(4, 1)];
     const template = ipfix(2, [...u16(256, 15_001), ...fields]);
     const data = ipfix(256, new Array<number>(60_000).fill(6));

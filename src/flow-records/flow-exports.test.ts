@@ -1,4 +1,4 @@
-/** What exporters send, made here byte by byte: NetFlow v5 and v9, in files and in captures; and what is left of them after any damage. */
+/** Exports built here byte by byte: NetFlow v5 and v9, in files and in captures; and what remains of them after damage. */
 import { gzipSync } from "node:zlib";
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
@@ -208,7 +208,7 @@ function pcap(frames: readonly number[][], snap = 65_535, link = 1): number[] {
   });
   return [...head, ...packets];
 }
-/** The same as pcapng: a section in either byte order, two interfaces that see every other packet, a block in between that is none of ours. */
+/** The same as pcapng: a section in either byte order, two interfaces that see alternate packets, and an unknown block in between. */
 function pcapng(frames: readonly number[][], little = true): number[] {
   const word = (value: number, size: number) => (little ? be([value, size]).reverse() : be([value, size]));
   const block = (type: number, body: number[]) => {
@@ -257,7 +257,7 @@ describe("exports in a capture", () => {
       ethernet(ip4(udp([1, 2, 3, 4, 5, 6, 7, 8]))),
       ethernet(ip4(new Array<number>(40).fill(0), 6)),
       ethernet(new Array<number>(40).fill(0), 0x0806),
-      // Another exporter, who has not sent template 256.
+      // Another exporter, which has not sent template 256.
       ethernet(ip4(udp(message9([set(256, four(9, 90))])), 17, 0xc0a80077)),
     ];
     const { records, notes } = await parse(pcap(frames), "exports.pcap");

@@ -1,10 +1,10 @@
 /**
- * What flow exporters send, as it was sent: NetFlow v5 and v9 (RFC 3954) and IPFIX (RFC 7011) messages, one after the other in a file (for IPFIX that is
- * RFC 5655), or in a capture of the UDP packets they travelled in. Versions may be mixed, and so may exporters. Reads big-endian, checks every length;
- * what does not fit is a FormatError with its offset in the file.
+ * Flow exports as sent by exporters: NetFlow v5 and v9 (RFC 3954) and IPFIX (RFC 7011) messages, one after the other in a file (for IPFIX that is RFC 5655), or
+ * in a capture of their UDP packets. Versions and exporters may be mixed. Reads big-endian and checks every length; violations are a FormatError with the
+ * offset in the file.
  *
- * Left out, with a note: data whose template was not sent before, records without addresses or packets, packets of a capture that are no exports. Sampling
- * has a note too: counts of sampled packets are not packets.
+ * Left out, with a note: data sent before their template, records without addresses or packets, packets of a capture that are not exports. Sampling has a note,
+ * too: counts of sampled packets are not packet counts.
  */
 
 import { FormatError, UsageError } from "../base/errors.ts";
@@ -15,12 +15,12 @@ import { IPFIX_VERSION, readIpfixMessage } from "./ipfix.ts";
 import { NETFLOW_5, NETFLOW_9, readNetflow5, readNetflow9 } from "./netflow.ts";
 import { capturedDatagrams } from "./udp-payloads.ts";
 
-/** Where messages put what they hold. */
+/** Receives the contents of messages. */
 export interface ExportSink {
   flow(record: FlowRecord): void;
-  /** `domain`: who numbers the templates, within the exporter. */
+  /** `domain`: the template numbers are unique within it, per exporter. */
   template(domain: number, number: number, template: Template | null): void;
-  /** A data set: read by its template, if that has been sent. */
+  /** A data set: read by its template, if that was sent. */
   data(domain: number, number: number, from: number, to: number, clock: ExporterClock | null): void;
   sampled(oneIn: number): void;
 }
@@ -30,7 +30,7 @@ export interface ExportedFlows {
   notes: string[];
 }
 
-/** Reads the message that begins at `at`, of bytes that end at `limit`; answers where it ends. */
+/** Reads the message at `at`, in bytes that end at `limit`; returns its end. */
 export type ReadMessage = (message: MessageBytes, sink: ExportSink, bad: BadBytes) => number;
 
 export interface MessageBytes {
@@ -38,7 +38,7 @@ export interface MessageBytes {
   readonly at: number;
   readonly limit: number;
 }
-/** Errors of messages: wrong, or cut. */
+/** Errors of messages: invalid, or truncated. */
 export interface BadBytes {
   wrong: Bad;
   cut: Bad;
@@ -61,12 +61,12 @@ export function tooManyRecords(file: string): UsageError {
   );
 }
 
-/** No text begins so. */
+/** Whether the bytes begin like exports; no text does. */
 export function looksLikeExports(bytes: Uint8Array): boolean {
   return bytes.length >= 2 && bytes[0] === 0 && READERS.has(bytes[1] ?? 0);
 }
 
-/** Messages one after the other. */
+/** Reads consecutive messages. */
 export function readExports(bytes: Uint8Array, file: string): ExportedFlows {
   const exported = new Exported(file);
   exported.open(new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength), 0);
@@ -74,7 +74,7 @@ export function readExports(bytes: Uint8Array, file: string): ExportedFlows {
   return exported.result();
 }
 
-/** A capture of the exporters' UDP packets. */
+/** Reads a capture of the exporters' UDP packets. */
 export async function readCapturedExports(bytes: Uint8Array, file: string): Promise<ExportedFlows> {
   const exported = new Exported(file);
   const datagrams = capturedDatagrams(bytes, file);
@@ -96,16 +96,16 @@ export async function readCapturedExports(bytes: Uint8Array, file: string): Prom
   }
 }
 
-/** Fields of all templates together; those of real exporters have some hundred. */
+/** Maximum number of fields in all templates together; real exporters have some hundred. */
 const MAX_TEMPLATE_FIELDS = 1_000_000;
-/** Templates that are missing, and rates of sampling, are distinguished up to here. */
+/** Maximum number of missing templates, and of sampling rates, that are distinguished. */
 const MAX_TOLD_APART = 1000;
 
 class Exported {
   readonly #file: string;
   readonly #records: FlowRecord[] = [];
   #view: DataView = new DataView(new ArrayBuffer(0));
-  /** Of the view in the file. */
+  /** Offset of the view in the file. */
   #offset = 0;
   readonly #bad: BadBytes;
   /** By exporter, domain and number. */
@@ -126,13 +126,13 @@ class Exported {
     };
   }
 
-  /** What is read from now on: bytes, and where they lie in the file. */
+  /** Sets the bytes to read, and their offset in the file. */
   open(view: DataView, offset: number): void {
     this.#view = view;
     this.#offset = offset;
   }
 
-  /** Does a datagram begin as an export does? Other packets of a capture are left alone. */
+  /** Whether a datagram begins like an export. Other packets of a capture are skipped. */
   begins(length: number): boolean {
     if (this.#view.byteLength < 4) return false;
     const version = this.#view.getUint16(0);
@@ -142,7 +142,7 @@ class Exported {
     return version === NETFLOW_9 && length >= 20;
   }
 
-  /** Reads the message at `at`; returns where the next one begins. */
+  /** Reads the message at `at`; returns the start of the next one. */
   message(at: number, end: number, exporter: string): number {
     if (end - at < 2) throw this.#bad.cut(at, `a message of ${end - at} byte`);
     const version = this.#view.getUint16(at);
@@ -217,12 +217,12 @@ class Exported {
     if (this.#sampling.size < MAX_TOLD_APART) this.#sampling.add(oneIn);
   }
 
-  /** Null withdraws it. */
+  /** Null withdraws the template. */
   #template(key: string, template: Template | null): void {
     this.#templateFields -= this.#templates.get(key)?.fields.length ?? 0;
     this.#templates.delete(key);
     if (!template) return;
-    // A field that takes no room says nothing, and thousands of them would be looked at for each byte of data.
+    // Fields of length 0 carry no data, and thousands of them would be processed for each byte of data.
     if (template.fields.some((field) => field.length === 0)) {
       this.#unusable++;
       return;

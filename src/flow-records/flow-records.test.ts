@@ -1,4 +1,4 @@
-/** Flow records as collectors write them: CSV of several dialects, and IPFIX files made here byte by byte. */
+/** Flow records as collectors write them: CSV of several dialects, and IPFIX files built here byte by byte. */
 import { describe, expect, it } from "vitest";
 import { FormatError, UsageError } from "../base/errors.ts";
 import { Kernels } from "../base/kernels.ts";

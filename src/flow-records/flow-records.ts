@@ -1,7 +1,8 @@
 /**
- * Flow records from a file: what NetFlow and IPFIX collectors keep, and where the packets per flow come from that COLATE and LDS need when no flow table was
- * observed. What exporters send, raw or captured (NetFlow v5 and v9, IPFIX: flow-exports.ts), and comma-separated text with a header line: `src,dst,proto,sport,dport,packets,bytes` and the names that nfdump
- * (-o csv, old and new) and others use for the same. Columns it does not know are left alone; packets are required.
+ * Reads flow records from a file: what NetFlow and IPFIX collectors keep. They supply the packets per flow that COLATE and LDS need if no flow table was
+ * observed. Accepts exports, raw or captured (NetFlow v5 and v9, IPFIX: flow-exports.ts), and comma-separated text with a header line:
+ * `src,dst,proto,sport,dport,packets,bytes` and the names that nfdump (-o csv, old and new) and others use for the same. Unknown columns are ignored; packets
+ * are required.
  */
 import { readFileSync, statSync } from "node:fs";
 import { reasonOf } from "../base/directory.ts";
@@ -25,7 +26,7 @@ export interface FlowRecord {
   key: FlowKey;
   packets: number;
   bytes: number | null;
-  /** First and last packet, ns since 1970; null where unknown. */
+  /** First and last packet, ns since 1970; null if unknown. */
   startNs: number | null;
   endNs: number | null;
 }
@@ -59,14 +60,14 @@ const NAMES: Record<Column, readonly string[]> = {
   end: ["end", "te", "lastseen", "last"],
 };
 
-/** Protocols whose second port field holds a type and code, not a port. */
+/** Protocols whose second port field contains a type and code, not a port. */
 const ICMP = new Set([1, 58]);
 
 export async function readFlowRecords(path: string): Promise<FlowRecord[]> {
   return (await readFlowRecordFile(path)).records;
 }
 
-/** With notes about them: sampling, and what was left out. */
+/** With notes about sampling and omitted records. */
 export async function readFlowRecordFile(path: string): Promise<ExportedFlows> {
   let bytes: Uint8Array;
   try {
@@ -94,10 +95,10 @@ export async function parseFlowRecordFile(packed: Uint8Array, file: string): Pro
   return { records, notes };
 }
 
-/** As it lies on the disk, and unpacked: all of it is in memory while it is read. */
+/** Size on disk, and unpacked: all of it is in memory while it is read. */
 const MAX_FILE_BYTES = 2 ** 30;
 const MAX_UNPACKED_BYTES = 2 ** 29;
-/** Flow records are packed to a fifth or a tenth. What unpacks to more than this is no list of them. */
+/** Flow records compress to a fifth or a tenth. A file with a higher ratio than this is not a list of them. */
 const MAX_RATIO = 50;
 const ANY_RATIO_BYTES = 2 ** 24;
 
@@ -131,7 +132,7 @@ function readCsv(bytes: Uint8Array, file: string): FlowRecord[] {
     const cells = line.split(",").map((c) => c.trim().replace(/^"(.*)"$/, "$1"));
     const [first = ""] = cells;
     if (cells.length < 2 || first.startsWith("#")) {
-      // nfdump ends its list with a summary of its own.
+      // nfdump ends its list with a summary.
       if (columns !== null && /^summary$/i.test(first)) break;
       continue;
     }
@@ -149,7 +150,7 @@ function readCsv(bytes: Uint8Array, file: string): FlowRecord[] {
 /** No line of a list of flows is as long. */
 const MAX_LINE_BYTES = 1 << 20;
 
-/** Line by line: the whole as one text, and all lines at once, would take many times the room. */
+/** Line by line: one string of everything, or all lines at once, would take many times the memory. */
 function* linesOf(bytes: Uint8Array, file: string): Generator<{ line: string; at: number }> {
   const decoder = new TextDecoder("utf-8", { fatal: true });
   for (let at = 0; at < bytes.length; ) {
@@ -238,7 +239,7 @@ function record(
   };
 }
 
-/** A number of seconds, or a date and time; without a zone it is taken as UTC (nfdump prints the zone of the machine: run it with TZ=UTC). */
+/** A number of seconds, or a date and time; UTC without a zone (nfdump prints the machine's local time: run it with TZ=UTC). */
 function instant(text: string | null, bad: (what: string, value: string) => FormatError): number | null {
   if (text === null) return null;
   if (/^\d+(\.\d+)?$/.test(text)) return Number(text) * 1e9;

@@ -13,7 +13,7 @@ const TEMPLATE_SET = 2;
 const OPTIONS_SET = 3;
 const FIRST_DATA_SET = 256;
 const ENTERPRISE = 0x8000;
-/** Fields of the other direction (RFC 5103). */
+/** Fields of the reverse direction (RFC 5103). */
 const REVERSE = 29_305;
 
 export const readIpfixMessage: ReadMessage = ({ view, at, limit }, sink, { wrong, cut }) => {
@@ -47,7 +47,7 @@ function readTemplates(
   put: (number: number, template: Template | null) => void,
 ): void {
   let at = from;
-  // What is left below a template's own header is padding.
+  // A rest shorter than a template's header is padding.
   while (to - at >= 4) {
     const number = view.getUint16(at);
     const count = view.getUint16(at + 2);

@@ -1,12 +1,12 @@
 /**
- * NetFlow v5 and v9 messages. Times in both count ms since the exporter was started; the header says what that clock and the wall clock show.
+ * NetFlow v5 and v9 messages. Times in both count ms since the exporter started; the header gives the values of that clock and of the wall clock.
  *
  *   v5   0   2       4         8      12       16        20       22         24
  *        | 5 | count | uptime  | secs | nsecs  | sequence | engine | sampling | count records of 48 bytes
  *   v9   0   2       4         8      12         16       20
  *        | 9 | count | uptime  | secs | sequence | source | flow sets: id, length, body (RFC 3954)
  *
- * A v9 message does not carry its length: in a file it ends where the next one begins, whose version cannot be the number of a flow set.
+ * A v9 message does not state its length: in a file it ends where the next one begins, whose version cannot be the number of a flow set.
  */
 import { formatIpv4 } from "../capture/address.ts";
 import { type Bad, type Field, type Template, wallNs } from "./export-fields.ts";
@@ -21,9 +21,9 @@ const V9_HEADER = 20;
 const TEMPLATE_SET = 0;
 const OPTIONS_SET = 1;
 const FIRST_DATA_SET = 256;
-/** Versions of export messages, none of which is a flow set. */
+/** Versions of export messages; none is the number of a flow set. */
 const VERSIONS = new Set([5, 9, 10]);
-/** Field types from here on are vendors'. */
+/** Field types from here on belong to vendors. */
 const VENDORS = 0x8000;
 
 export const readNetflow5: ReadMessage = ({ view, at, limit }, sink, { wrong, cut }) => {
@@ -86,8 +86,8 @@ export const readNetflow9: ReadMessage = ({ view, at, limit }, sink, { wrong, cu
 };
 
 /**
- * A template: its number, the number of its fields, and their descriptions of four bytes each. An options template has the bytes of its scopes and of its
- * options instead of the number of fields.
+ * Reads templates: number, number of fields, and their descriptions of four bytes each. An options template states the bytes of its scopes and of its options
+ * instead of the number of fields.
  */
 function* readTemplates(
   view: DataView,
@@ -97,7 +97,7 @@ function* readTemplates(
   bad: Bad,
 ): Generator<[number: number, template: Template]> {
   const header = options ? 6 : 4;
-  // What is left below a template's own header is padding.
+  // A rest shorter than a template's header is padding.
   for (let at = from; to - at >= header; ) {
     const number = view.getUint16(at);
     const scopes = options ? view.getUint16(at + 2) : 0;
@@ -107,7 +107,7 @@ function* readTemplates(
     if (number < FIRST_DATA_SET) throw bad(at, `${what} of number ${number}`);
     if (to - at - header < bytes) throw bad(at, `${what} of ${bytes} bytes is cut`);
     const fields = fieldsAt(view, at + header, Math.floor(bytes / 4));
-    // Types of scopes are numbers of their own.
+    // Scope types have numbers of their own.
     for (const field of fields.slice(0, scopes / 4)) field.foreign = true;
     yield [number, { fields, options }];
     at += header + bytes;

@@ -1,4 +1,4 @@
-/** Payloads of the UDP packets of a capture: for the few captures whose contents are read, not timed (flow exports). */
+/** Payloads of the UDP packets of a capture, for captures that are read for their contents, not their timing (flow exports). */
 import { FormatError } from "../base/errors.ts";
 import { Kernels } from "../base/kernels.ts";
 import { formatIpv4, formatIpv6 } from "../capture/address.ts";
@@ -7,20 +7,20 @@ import { CaptureReader } from "../capture/reader.ts";
 import { MemorySource } from "../capture/source/memory-source.ts";
 
 export interface Datagram {
-  /** What was captured of the payload, valid until the next datagram is asked for; its offset in the file and its length on the wire. */
+  /** The captured part of the payload, valid until the next datagram is requested; its offset in the file and its length on the wire. */
   view: DataView;
   offset: number;
   length: number;
-  /** Address and port that sent it. */
+  /** Address and port of the sender. */
   exporter: string;
 }
 
 const UDP = 17;
 const IPV6_HEADER = 40;
-/** Files are read one after the other: with the same kernels, which take longer to make than a small file to read. */
+/** Files are read one after the other with the same kernels, which take longer to create than a small file to read. */
 let idle: Kernels | null = null;
 
-/** Ends with the number of packets that are not UDP, or fragments of it. A capture that is cut or damaged is a FormatError behind what it holds. */
+/** Returns the number of packets that are not UDP, or fragments of it. A truncated or damaged capture yields its contents and then throws a FormatError. */
 export async function* capturedDatagrams(
   bytes: Uint8Array,
   file: string,
@@ -51,7 +51,7 @@ export async function* capturedDatagrams(
   }
 }
 
-/** `packet`: from the IP header on. IPv6 extension headers are not looked behind: no exporter sends them. */
+/** `packet`: from the IP header on. IPv6 extension headers are not followed: no exporter sends them. */
 function datagramIn(packet: DataView, offset: number): Datagram | null {
   if (packet.byteLength < 20) return null;
   if (packet.getUint8(0) >> 4 === 4) {

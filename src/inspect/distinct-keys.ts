@@ -1,6 +1,6 @@
 import { mix64Into } from "../base/hash.ts";
 
-/** How many of many keys occur once: they are kept and sorted when asked, which takes less time and memory than a table that counts them. */
+/** Counts the keys that occur once. Keys are stored and sorted on request, which takes less time and memory than a hash table with counts. */
 export class DistinctKeys {
   #keys = new Float64Array(1 << 12);
   #count = 0;
@@ -9,7 +9,7 @@ export class DistinctKeys {
     return this.#count;
   }
 
-  /** A key of up to 53 bits. */
+  /** Adds a key of up to 53 bits. */
   add(key: number): void {
     if (this.#count === this.#keys.length) {
       const more = new Float64Array(2 * this.#keys.length);
@@ -29,7 +29,7 @@ export class DistinctKeys {
 
 const mixed = new Uint32Array(2);
 
-/** Three words of 32 bits as a key of 53: of two million different ones, two are alike in one of two thousand captures. */
+/** Hashes three 32-bit words to a key of 53 bits. Of two million different ones, two collide in one of two thousand captures. */
 export function keyOf(a: number, b: number, c: number): number {
   mix64Into(a, b, mixed);
   mix64Into(mixed[0]! ^ c, mixed[1]!, mixed);

@@ -1,6 +1,6 @@
 /**
- * What a capture holds: points, link types, time span, flows, how well packets can be distinguished, and the resolution of its timestamps. One
- * pass, bounded memory: identification fields are judged on the first two million IPv4 packets.
+ * Describes a capture: points, link types, time span, flows, how well packets can be distinguished, and the resolution of its timestamps. One pass with bounded
+ * memory: identification fields are evaluated on the first two million IPv4 packets.
  */
 
 import { checkText } from "../base/checks.ts";
@@ -19,7 +19,7 @@ import { DistinctKeys, keyOf } from "./distinct-keys.ts";
 import { OnTheWay } from "./on-the-way.ts";
 
 const MAX_IDENTIFIED = 2_000_000;
-/** Timestamps further than this from those around them are outliers: as in compare with its default matching window. */
+/** Timestamps further than this from those around them are outliers, as in compare with its default matching window. */
 const OUTLIER_NS = 5e9;
 
 export interface InspectOptions {
@@ -42,7 +42,7 @@ export interface InspectReport {
   firstNs: string | null;
   lastNs: string | null;
   durationNs: number | null;
-  /** Interfaces of the capture: each may be an observation point. */
+  /** Interfaces of the capture; each may be an observation point. */
   points: {
     index: number;
     name: string | null;
@@ -58,7 +58,7 @@ export interface InspectReport {
   protocols: { proto: number; packets: number }[];
   /** Shares of IPv4 packets; null without IPv4. */
   ipid: { packets: number; zero: number; increasing: number; unique: number } | null;
-  /** Share of packets whose digest occurs once: those can be matched without doubt. */
+  /** Share of packets whose digest occurs once; these can be matched unambiguously. */
   identity: {
     packets: number;
     uniqueDigests: number;
@@ -67,11 +67,11 @@ export interface InspectReport {
   } | null;
   timestamps: ReturnType<TimestampQuality["report"]>;
   rates: { packetsPerSecond: number; bitsPerSecond: number } | null;
-  /** Timestamps that a capture switch wrote into the packets, and how many packets have one; null where there are none. */
+  /** Timestamps that a capture switch wrote into the packets, and the number of packets with one; null without any. */
   packetTimes: { layout: string; packets: number } | null;
-  /** Tunnels that packets are in, most packets first. */
+  /** Tunnels in which packets are encapsulated, the most frequent first. */
   tunnels: { name: string; packets: number }[];
-  /** Packets that are longer than any frame, because segments were merged beside the capture; null where there are none. */
+  /** Packets longer than any frame, because segments were merged (offload) before they were captured; null without any. */
   offload: { packets: number; longest: number } | null;
   partial: string | null;
   warnings: string[];
@@ -104,7 +104,7 @@ export async function inspectCapture(options: InspectOptions): Promise<InspectRe
   }
 }
 
-/** What the packets add up to, batch by batch. */
+/** Collects the totals over the packets, batch by batch. */
 class SeenPackets {
   readonly #kernels: Kernels;
   readonly #flows: number;
@@ -154,7 +154,7 @@ class SeenPackets {
     this.packets += count;
   }
 
-  /** From the IPID of the flow's packet before; null for its first. */
+  /** Returns the IPID difference to the flow's previous packet; null for its first one. */
   #ipidStep(flow: number, ipid: number): number | null {
     const before = this.#lastIpid[flow];
     this.#lastIpid[flow] = ipid;
@@ -235,7 +235,7 @@ function pointsOf(s: CaptureStatistics, perInterface: ReadonlyMap<number, number
     first === undefined
       ? numbers.map(erfInterface)
       : isOneCooked(s.interfaces) && numbers.length > 0
-        ? // The name is that of all together.
+        ? // One name for all interfaces together.
           numbers.map((index) => ({ ...first, index, name: null, description: null }))
         : s.interfaces;
   return listed.map((p) => ({
@@ -261,7 +261,7 @@ function erfInterface(index: number) {
   };
 }
 
-/** Distinct address pairs among the flows, either direction being one pair. */
+/** Counts the distinct address pairs of the flows; both directions are one pair. */
 function countHostPairs(kernels: Kernels, flows: number): number {
   const pairs = new Set<string>();
   const count = kernels.call.flowsCount(flows) >>> 0;
@@ -276,7 +276,7 @@ function countHostPairs(kernels: Kernels, flows: number): number {
   return pairs.size;
 }
 
-/** How well packets can be distinguished: by IPID as simple matchers do, and by digest as we do. */
+/** Measures how well packets can be distinguished: by IPID, as simple matchers do, and by digest, as hoptime does. */
 class Identification {
   #ipv4 = 0;
   #zero = 0;
@@ -296,7 +296,7 @@ class Identification {
     this.#ipids.add(keyOf(source, destination, (proto << 16) | ipid));
   }
 
-  /** 53 bits of the digest are enough to tell two million apart. */
+  /** 53 bits of the digest are enough to distinguish two million packets. */
   digest(low: number, high: number): void {
     if (this.#digests.count >= MAX_IDENTIFIED) return;
     this.#digests.add((high & 0x1f_ffff) * 0x1_0000_0000 + low);

@@ -1,4 +1,4 @@
-/** What a capture shows of the way: tunnels and segments that were merged beside it, with the option that helps. */
+/** What a capture shows about the path: tunnels, and segments merged before the capture, with the option that helps. */
 import { countOf, formatCount } from "../base/quantity.ts";
 import { META_HIGH, type PacketBatch } from "../capture/batch.ts";
 
@@ -15,7 +15,7 @@ const TUNNEL_PORTS = new Map([
   [6081, "Geneve"],
   [2152, "GTP-U"],
 ]);
-/** Longer frames do not fit an MTU of 1,500 bytes with tags, nor those above the second one of 9,000. */
+/** Longer frames exceed an MTU of 1,500 bytes with tags, or (the second value) an MTU of 9,000. */
 const ORDINARY_FRAME = 1600;
 const JUMBO_FRAME = 9100;
 
@@ -46,7 +46,7 @@ export class OnTheWay {
       .sort((a, b) => b.packets - a.packets);
   }
 
-  /** Packets that are longer than frames are; null where there are none. */
+  /** Returns packets that are longer than any frame; null without any. */
   offload(): { packets: number; longest: number } | null {
     return this.#longest > JUMBO_FRAME ? { packets: this.#long, longest: this.#longest } : null;
   }

@@ -1,4 +1,4 @@
-/** What an epoch of a capture holds: packets, flows and their sizes, for choosing the size of a sketch. */
+/** Counts packets, flows and flow sizes in an epoch of a capture, to choose the size of a sketch. */
 import { Kernels } from "../base/kernels.ts";
 import { compileFilter } from "../capture/filter/filter.ts";
 import { FlowKeySpec } from "../capture/flow/flow-key.ts";
@@ -15,7 +15,7 @@ export interface EpochTraffic {
   short: boolean;
 }
 
-/** The epoch with the most packets; epochs begin with the first packet. Null without packets. */
+/** Returns the epoch with the most packets; the first epoch starts at the first packet. Null without packets. */
 export async function busiestEpoch(
   path: string,
   options: { epochNs: number; key?: string | undefined; filter?: string | undefined },

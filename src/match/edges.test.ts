@@ -1,4 +1,4 @@
-/** What the other capture cannot have seen is no loss: judged by what packets take, also where they overtake each other. */
+/** A packet that the other capture cannot have seen is not lost: judged by the delays, also if packets overtake each other. */
 import { describe, expect, test } from "vitest";
 import { type Packet, runMatcher } from "../../tests/support/run-matcher.ts";
 import { Random } from "../base/random.ts";
@@ -6,7 +6,7 @@ import { Random } from "../base/random.ts";
 const MS = 1e6;
 const byTime = (packets: Packet[]) => packets.sort((a, b) => a.timeNs - b.timeNs);
 
-/** Packets of two classes, 1 ms and 2 s on the way, through points that are captured for different times. */
+/** Packets of two classes with delays of 1 ms and 2 s, captured at the two points during different times. */
 function twoClasses(
   seed: number,
   captured: { before: [number, number]; after: [number, number] },
@@ -25,7 +25,7 @@ function twoClasses(
     const packet = { digest: i, flow: (slow ? 100 : 0) + (i % 20) };
     if (within(sent, captured.before)) before.push({ ...packet, timeNs: sent });
     if (within(arrives, captured.after) && !dropped) after.push({ ...packet, timeNs: arrives });
-    // Only one that would have been seen at both is known to be lost.
+    // Only a packet that would have been seen at both points is known to be lost.
     if (dropped && within(sent, captured.before) && within(arrives, captured.after)) lost++;
   }
   const matcher = runMatcher(before, byTime(after), {

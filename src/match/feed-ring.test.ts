@@ -1,4 +1,4 @@
-/** The ring of strides between two threads, from both of its ends in one. */
+/** The ring of strides between two threads, with both ends in one thread. */
 import { describe, expect, test } from "vitest";
 import { Kernels } from "../base/kernels.ts";
 import { PacketBatch } from "../capture/batch.ts";
@@ -23,7 +23,7 @@ function filled(kernels: Kernels, salt: number) {
     batch.digest.set([salt * 100 + i, 0xffff_0000 + i], 2 * i);
     batch.wireLength[i] = 60 + i;
     batch.flags[i] = 0xf000_0040 + i;
-    // Two rows of a flow follow each other; every third salt makes IPv6 keys.
+    // Two consecutive rows per flow; every third salt makes IPv6 keys.
     batch.meta.set([salt + (i >> 1), (6 | (1 << 28) | (salt % 3 === 2 ? 1 << 27 : 0)) >>> 0], 2 * i);
     for (const column of [batch.addrA, batch.addrB, batch.addrC, batch.addrD])
       column.set([salt, 1000 + (i >> 1)], 2 * i);
@@ -115,7 +115,7 @@ describe("the ring of strides", () => {
         ...kernels.f64.subarray(address >>> 3, (address >>> 3) + 2),
       ];
       expect(bounds(there, runs)).toEqual(bounds(here, found));
-      // Rows count from the stride's first one on.
+      // Rows count from the first one of the stride.
       expect(wordsOf(there, runs)).toEqual(wordsOf(here, found));
       expect(wordsOf(there, runs).at(-1)?.[0] ?? 0).toBe(rows);
       reader.release();
@@ -169,7 +169,7 @@ describe("the ring of strides", () => {
     const reported: number[] = [];
     const { kernels, reader, writer } = ends((inUse) => {
       reported.push(inUse);
-      // What is waited for comes meanwhile: so it need not sleep.
+      // A slot becomes free meanwhile: no need to sleep.
       reader.release(3 << 20);
     });
     const { batch, finder } = filled(new Kernels(), 1);

@@ -1,14 +1,14 @@
 /**
- * Strides from one thread to another: a ring of slots in the kernel memory of the thread that reads it, which is shared. The one that writes
- * copies its rows there, and the reader's kernels take them where they are.
+ * Passes strides from one thread to another: a ring of slots in the kernel memory of the reading thread, which is shared. The writer copies its rows there, and
+ * the reader's kernels use them in place.
  *
  *   control (i32): written | taken | state | reader waits | slot it waits for | writer waits | slot it waits for | kernel memory in use
  *   counters (f64): bytes of the files consumed | packets given
  *   slot: kind, side, rows, runs, wide, shorts, far (i32 each); a batch with the columns time f64, digest u64, flags u32 of the rows (at the
- *         end of a side one time alone: its last, NaN without packets);
- *         head and runs of their keys, or the keys of each (kernels/flows/key-runs.ts, rows from 0 on), and where `wide` what their IPv6 keys have more
+ *         end of a side a single time: its last, NaN without packets);
+ *         head and runs of their keys, or the keys of each (kernels/flows/key-runs.ts, rows from 0 on), and with `wide` the rest of their IPv6 keys
  *
- * Who finds nothing to do sleeps until the other is half a ring ahead: waking up for every stride would cost more than the stride's copy.
+ * A thread with nothing to do sleeps until the other is half a ring ahead: waking up for every stride would cost more than copying it.
  */
 
 import type { Kernels } from "../base/kernels.ts";
@@ -17,7 +17,7 @@ import { BATCH_HEAD_BYTES, PacketBatch } from "../capture/batch.ts";
 import { KeyRuns, RUN_BYTES, RUNS_HEAD_BYTES, WIDE_RUN_BYTES } from "../capture/flow/key-runs.ts";
 import type { Stride, StrideRows } from "./pair-feed.ts";
 
-/** Few, so that what one thread writes is in the cache still when the other reads it. */
+/** Few, so that the reader finds the writer's data still in the cache. */
 export const SLOTS = 16;
 const WRITTEN = 0;
 const TAKEN = 1;
@@ -30,9 +30,9 @@ const IN_USE = 7;
 const LINE_BYTES = 64;
 const CONTROL_BYTES = 64;
 const COUNTER_BYTES = 64;
-/** What is in the slot, and its batch. */
+/** Header of a slot: its description, and its batch. */
 const SLOT_HEAD_BYTES = LINE_BYTES + Math.ceil(BATCH_HEAD_BYTES / LINE_BYTES) * LINE_BYTES;
-/** Numbers that tell what is in a slot. */
+/** Number of integers that describe a slot. */
 const HEAD_INTS = 7;
 const HEAD_WORDS = RUNS_HEAD_BYTES / 4;
 const RUN_WORDS = RUN_BYTES / 4;
@@ -47,14 +47,14 @@ const RING_CANCELLED = 2;
 const KIND_ROWS = 1;
 const KIND_END = 2;
 
-// Which keys are in a slot, beside runs of IPv4.
+// Kinds of keys in a slot, other than runs of IPv4.
 const WIDE = 1;
 const PER_ROW = 2;
 
-/** Thrown where a slot would be written, when nobody wants it any more. */
+/** Thrown by a write when the reader has cancelled. */
 export class RingCancelled extends Error {}
 
-/** The ring as either thread sees it. */
+/** The ring as seen by both threads. */
 class Ring {
   readonly rows: number;
   protected readonly control: Int32Array;
@@ -69,7 +69,7 @@ class Ring {
       this.heads.push(new Int32Array(buffer, slotAddress(address, rows, i), HEAD_INTS));
   }
 
-  /** Ready for another feed; both threads must be at rest. */
+  /** Prepares for another feed; both threads must be idle. */
   reset(): void {
     this.control.fill(0);
     this.#counters.fill(0);
@@ -89,13 +89,13 @@ const slotBytesOf = (rows: number) =>
 const slotAddress = (address: number, rows: number, slot: number) =>
   address + CONTROL_BYTES + COUNTER_BYTES + slot * slotBytesOf(rows);
 
-/** Bytes of a ring. */
+/** Size of a ring in bytes. */
 export const ringBytes = (rows: number) => slotAddress(0, rows, SLOTS);
 
 export class RingWriter extends Ring {
   readonly #time: Float64Array[] = [];
   readonly #words: Uint32Array[] = [];
-  /** What can be done while there is nothing to write. */
+  /** Called while there is nothing to write. */
   readonly #idle: ((inUse: number) => void) | undefined;
 
   constructor(buffer: ArrayBufferLike, address: number, rows: number, idle?: (inUse: number) => void) {
@@ -141,7 +141,7 @@ export class RingWriter extends Ring {
     this.#publish(slot, [KIND_END, side]);
   }
 
-  /** No more slots will come. */
+  /** Ends the input: no more slots will come. */
   close(): void {
     Atomics.store(this.control, STATE, RING_ENDED);
     Atomics.store(this.control, READER_WAITS, 0);
@@ -179,7 +179,7 @@ export class RingReader extends Ring {
   readonly #batches: PacketBatch[] = [];
   readonly #runs: KeyRuns[] = [];
 
-  /** `kernels`: shared ones, whose memory the ring takes for as long as they are there. */
+  /** `kernels`: shared ones, whose memory the ring occupies as long as they exist. */
   constructor(kernels: Kernels, rows: number) {
     const room = kernels.alloc(ringBytes(rows) + LINE_BYTES);
     const address = Math.ceil(room / LINE_BYTES) * LINE_BYTES;
@@ -197,7 +197,7 @@ export class RingReader extends Ring {
     this.reset();
   }
 
-  /** A slot is there to be read. */
+  /** Whether a slot is ready to be read. */
   get ready(): boolean {
     return Atomics.load(this.control, WRITTEN) !== Atomics.load(this.control, TAKEN);
   }
@@ -206,7 +206,7 @@ export class RingReader extends Ring {
     return Atomics.load(this.control, STATE) === RING_ENDED && !this.ready;
   }
 
-  /** Sleeps until half the ring is full or the writer has closed it, or for so long. */
+  /** Sleeps until half the ring is full or the writer has closed it, or until the time is up. */
   wait(milliseconds: number): void {
     const { control } = this;
     Atomics.store(control, READER_WANTS, (Atomics.load(control, TAKEN) + SLOTS / 2) | 0);
@@ -217,7 +217,7 @@ export class RingReader extends Ring {
     Atomics.store(control, READER_WAITS, 0);
   }
 
-  /** What the oldest slot holds, until it is released. */
+  /** Returns the content of the oldest slot, valid until release(). */
   read(): Stride {
     const slot = Atomics.load(this.control, TAKEN) & (SLOTS - 1);
     const head = entryAt(this.heads, slot);
@@ -236,14 +236,14 @@ export class RingReader extends Ring {
     return { kind: "rows", side, batch, runs, from: 0, to: rows, shorts: head[5]!, far: head[6] !== 0 };
   }
 
-  /** Nothing more is wanted: the writer hears of it at its next slot. */
+  /** Cancels: the writer notices at its next slot. */
   cancel(): void {
     Atomics.store(this.control, STATE, RING_CANCELLED);
     Atomics.store(this.control, WRITER_WAITS, 0);
     Atomics.notify(this.control, WRITER_WAITS);
   }
 
-  /** The slot that was read may be written again. `inUse`: address up to which the kernels have used their memory. */
+  /** Allows the slot that was read to be written again. `inUse`: address up to which the kernels have used their memory. */
   release(inUse = 0): void {
     const { control } = this;
     Atomics.store(control, IN_USE, inUse | 0);
@@ -252,7 +252,7 @@ export class RingReader extends Ring {
   }
 }
 
-/** Wakes the other thread if it sleeps and has what it waits for. */
+/** Wakes the other thread if it sleeps and its condition is met. */
 function wake(control: Int32Array, waits: number, wants: number, now: number): void {
   if (Atomics.load(control, waits) !== 1 || ((now - Atomics.load(control, wants)) | 0) < 0) return;
   if (Atomics.compareExchange(control, waits, 1, 0) === 1) Atomics.notify(control, waits);

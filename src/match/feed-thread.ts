@@ -1,6 +1,6 @@
 /**
- * The reading thread: when it pays, and how it is started. Little is loaded here, so that the thread can be started before the rest of a
- * program is: it comes up meanwhile.
+ * The reading thread: when it pays off, and how it is started. This file imports little, so that a program can start the thread first, and load the rest of
+ * itself while the thread starts up.
  */
 import { existsSync, statSync } from "node:fs";
 import { availableParallelism } from "node:os";
@@ -11,16 +11,16 @@ import { RingReader } from "./feed-ring.ts";
 import type { FeedStart } from "./feed-worker.ts";
 import { STRIDE_ROWS } from "./stride-rows.ts";
 
-/** Below this size of both files together a thread costs more than it saves. */
+/** For smaller files (both together) a thread costs more than it saves. */
 const MIN_BYTES = 16 << 20;
 
-/** The thread's program: beside us in the built package; where the sources run directly there is none that Node could run. */
+/** The thread's program: next to this file in the built package; there is none when the sources run directly. */
 function program(): string | null {
   const file = fileURLToPath(new URL("./feed-worker.js", import.meta.url));
   return existsSync(file) ? file : null;
 }
 
-/** Whether a second thread pays: the captures are files, large ones, and there is a processor for it. */
+/** Returns whether a second thread pays off: the captures are large files, and there is a processor for it. */
 export function worthParallel(...captures: string[]): boolean {
   if (availableParallelism() < 2 || program() === null) return false;
   let bytes = 0;
@@ -32,7 +32,7 @@ export function worthParallel(...captures: string[]): boolean {
   return bytes >= MIN_BYTES;
 }
 
-/** A thread that waits for orders, and what it will write its strides to: the memory of these kernels. */
+/** A thread that waits for orders, and the ring in the memory of these kernels to which it writes strides. */
 export interface ReadingThread {
   worker: Worker;
   kernels: Kernels;
@@ -41,13 +41,13 @@ export interface ReadingThread {
 
 let early: ReadingThread | null = null;
 
-/** Starts the thread that the next `startReading` returns; calls back when its program is loaded, which is the first thing it says. */
+/** Starts the thread that the next `startReading` returns; calls back with its first message, sent when its program is loaded. */
 export function startEarly(onUp: () => void): void {
   early ??= startReading();
   early?.worker.once("message", onUp);
 }
 
-/** Null where the thread's program is not at hand. */
+/** Returns null if the thread's program is not available. */
 export function startReading(): ReadingThread | null {
   const waiting = early;
   early = null;
@@ -55,9 +55,9 @@ export function startReading(): ReadingThread | null {
   const file = program();
   if (file === null) return null;
   const worker = new Worker(file, { env: SHARE_ENV, trackUnmanagedFds: false });
-  // One that nobody comes to use ends with the program.
+  // An unused thread ends with the program.
   worker.unref();
-  // Made while the thread comes up.
+  // Created while the thread starts up.
   const kernels = new Kernels({ shared: true });
   const ring = new RingReader(kernels, STRIDE_ROWS);
   const start: FeedStart = { memory: kernels.memory, ring: ring.address, rows: ring.rows };

@@ -1,6 +1,6 @@
 /**
- * The thread behind parallel-feed.ts: reads and decodes both captures and writes the strides to the ring. One order at a
- * time; what is too large or too rare for the ring (head, tail, errors) goes by message.
+ * The thread behind parallel-feed.ts: reads and decodes both captures and writes the strides to the ring, one order at a time. Head, tail and errors, too large
+ * or too rare for the ring, are sent as messages.
  */
 import { parentPort } from "node:worker_threads";
 import { FormatError, UsageError } from "../base/errors.ts";
@@ -10,14 +10,14 @@ import { FlowKeySpec } from "../capture/flow/flow-key.ts";
 import { RingCancelled, RingWriter, ringBytes } from "./feed-ring.ts";
 import { DirectFeed, type FeedHead, type FeedTail } from "./pair-feed.ts";
 
-/** The first message: the memory of the other thread's kernels, and where in it the ring lies. */
+/** The first message: the memory of the other thread's kernels, and the address of the ring in it. */
 export interface FeedStart {
   memory: KernelMemory;
   ring: number;
   rows: number;
 }
 
-/** A FeedPlan in words that can be sent. */
+/** A FeedPlan in a form that can be sent. */
 export interface FeedOrder {
   before: string;
   after: string;
@@ -32,7 +32,7 @@ export interface FeedOrder {
 /** The last message: no more orders will come. */
 export type FeedEnd = "end";
 
-/** An error in words that can be sent. */
+/** An error in a form that can be sent. */
 export type SentError =
   | { name: "UsageError"; code: UsageError["code"]; message: string; hint: string | undefined }
   | { name: "FormatError"; code: FormatError["code"]; file: string; offset: number; message: string }
@@ -46,7 +46,7 @@ export type FeedMessage =
   | { kind: "cancelled" }
   | { kind: "error"; error: SentError };
 
-/** Strides between two notes of progress. */
+/** Number of strides between two progress updates. */
 const PROGRESS_EVERY = 64;
 
 async function serve(order: FeedOrder, ring: RingWriter, post: (m: FeedMessage) => void) {
@@ -109,7 +109,7 @@ function describe(error: unknown): SentError {
   return { name: "Error", message: (error as Error)?.stack ?? String(error) };
 }
 
-/** What the other thread will use next of its memory is given to it by the system at the first touch, page by page: it is touched here, ahead of it. */
+/** The system provides memory page by page at the first access: this thread touches the pages that the other thread will use next. */
 const PAGE_BYTES = 4096;
 const AHEAD_BYTES = 12 << 20;
 
@@ -119,7 +119,7 @@ function toucher(memory: KernelMemory, from: number): (inUse: number) => void {
     if (inUse === 0) return;
     const words = new Int32Array(memory.buffer);
     const end = Math.min(words.byteLength, inUse + AHEAD_BYTES);
-    // Puts 0 where 0 is, whatever the other thread does with the word, and so is a write from the first (an addition of 0 would read first).
+    // Replaces 0 by 0, which is safe whatever the other thread does with the word, and is a write from the start (adding 0 would read first).
     for (; next < end; next += PAGE_BYTES) Atomics.compareExchange(words, next >>> 2, 0, 0);
   };
 }

@@ -1,4 +1,4 @@
-/** Flows of the matcher against a map of keys, for rows in any order, with IPv4 and IPv6 keys. */
+/** Compares the matcher's flows with a map of keys, for rows in any order, with IPv4 and IPv6 keys. */
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { Kernels } from "../base/kernels.ts";
@@ -44,7 +44,7 @@ class Matched {
   });
   #packets = 0;
 
-  /** Rows of these flows, each packet another one. */
+  /** Takes rows of these flows, each a distinct packet. */
   take(side: 0 | 1, flows: number[]): void {
     const { batch } = this;
     batch.count = flows.length;

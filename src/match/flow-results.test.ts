@@ -1,4 +1,4 @@
-/** What is read of the flows against sums over a plain list: buckets of long flows, sums by way, and the first flows in any order. */
+/** Compares flow results with sums over a plain list: buckets of long flows, sums by direction, and the first flows in any order. */
 import { describe, expect, test } from "vitest";
 import { Kernels } from "../base/kernels.ts";
 import { LogHistogram } from "../base/math/log-histogram.ts";
@@ -17,7 +17,9 @@ interface Sent {
 
 const ROWS = 512;
 
-/** Packets in order of their time at BEFORE, each matched before the next comes, so that their order at AFTER does not matter. `idle` is called between batches. */
+/**
+ * Matches packets in order of their time at BEFORE, each before the next comes, so that their order at AFTER does not matter. `idle` is called between batches.
+ */
 function matched(packets: Sent[], idle?: (matcher: ExactMatcher) => void): ExactMatcher {
   const kernels = new Kernels();
   const matcher = new ExactMatcher(kernels, {
@@ -64,7 +66,7 @@ const delay = () => Math.round(Math.exp(random.float() * 12));
 /** Flow 0 is long, flow 1 longer than a list, flow 2 goes the other way, the others have a few packets each; one in ten is lost. */
 const packets: Sent[] = Array.from({ length: 24_000 }, (_, i) => {
   const flow = i % 3 === 0 ? 0 : i % 16 === 1 ? 1 : i % 16 === 2 ? 2 : 3 + Math.floor(random.float() * 6000);
-  // Near the ends a packet may be one that the other capture did not see.
+  // Near the ends the other capture may not have seen a packet.
   const lost = i > 2000 && i < 22_000 && random.float() < 0.1;
   return { flow, timeNs: i * 100, delayNs: lost ? null : flow === 2 ? -delay() : delay() };
 });
@@ -185,7 +187,7 @@ test("buckets are the same where delays were put in their lists while packets we
   let times = 0;
   const tidied = matched(many, (matcher) => {
     if (matcher.flows.tidy()) times++;
-    // There is nothing left to do right after it.
+    // Right afterwards nothing is left to do.
     expect(matcher.flows.tidy()).toBeFalsy();
   });
   const untouched = matched(many);

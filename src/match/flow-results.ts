@@ -1,6 +1,6 @@
 /**
- * What the matching kernel keeps of each flow, read from its records (kernels/flows/flow-records.ts): one flow at a time, and sums, orders and
- * choices over all of them without an object per flow. A capture of ten seconds may hold a million flows.
+ * Per-flow results, read from the matching kernel's records (kernels/flows/flow-records.ts): one flow at a time, and sums, rankings and selections over all
+ * flows without an object per flow. A capture of ten seconds may contain a million flows.
  */
 import {
   FlowFaultsLayout,
@@ -38,9 +38,9 @@ export interface FlowResult {
   tailAfter: number;
   direction: 0 | 1 | 2;
   reordered: number;
-  /** Matched, but with several equal packets at hand: their delays are not known, and not in `delay`. */
+  /** Matched, but with several identical packets as candidates: their delays are unknown, and not in `delay`. */
   ambiguous: number;
-  /** Without a partner because such packets do not leave their link. */
+  /** Unmatched because such packets do not leave their link. */
   linkLocal: number;
   /** Seen twice at the first point (a mirror). */
   mirrored: number;
@@ -52,11 +52,11 @@ export interface FlowResult {
   bytes: number;
   delay: DelaySums | null;
   jitterNs: number | null;
-  /** Differences that the jitter is the mean of. */
+  /** Number of differences averaged in the jitter. */
   jitterSteps: number;
 }
 
-/** Counts that a second look may change. */
+/** Counts that the second look at unmatched packets (residue/) may change. */
 export type CorrectedCount =
   | "sent"
   | "received"
@@ -76,7 +76,7 @@ export interface EdgeCounts {
   tailAfter: number;
 }
 
-/** Sums over the flows of one way. */
+/** Sums over the flows of one direction. */
 export interface WaySums extends EdgeCounts {
   sent: number;
   received: number;
@@ -89,11 +89,11 @@ export interface WaySums extends EdgeCounts {
   mirrored: number;
   merged: number;
   undecided: number;
-  /** Edge counts of those flows that have a matched packet. */
+  /** Edge counts of the flows with a matched packet. */
   withMatch: EdgeCounts;
 }
 
-/** Buckets and counts of one owner (flow or interval), ascending; delays are `baseNs` and what their bucket says. */
+/** Buckets and counts of one flow or interval, ascending; a delay is `baseNs` plus the value of its bucket. */
 export interface BucketRun {
   baseNs: number;
   buckets: Int32Array;
@@ -102,18 +102,18 @@ export interface BucketRun {
 
 export interface FlowRanking {
   way: 1 | 2;
-  /** False: all flows are of way 1. */
+  /** False: all flows are of direction 1. */
   twoWay: boolean;
   by: "packets" | "bytes" | "mean" | "max" | "lost";
   /** Which unmatched packets at the captures' ends count as lost. */
   edgesLost: Record<keyof EdgeCounts, boolean>;
-  /** How many at most. */
+  /** Maximum number of flows. */
   top: number;
 }
 
-/** Flows per kernel call: results stay in the cache, and V8 can change to optimised code between two calls. */
+/** Flows per kernel call: results stay in the cache, and V8 can switch to optimised code between two calls. */
 const PIECE = 4096;
-/** For so many a look at all packets' buckets is quicker than to put them all in order. */
+/** For up to this many flows, scanning all packets' buckets is quicker than sorting them all. */
 const FEW_FLOWS = 1024;
 const MEASURE = {
   packets: flowSumsConstants.BY_PACKETS,
@@ -128,7 +128,7 @@ const EDGE_BITS: Record<keyof EdgeCounts, number> = {
   headAfter: flowSumsConstants.EDGE_HEAD_AFTER,
   tailAfter: flowSumsConstants.EDGE_TAIL_AFTER,
 };
-/** Which of the captures' ends, for the kernels. */
+/** Encodes a set of the captures' ends for the kernels. */
 function edgeBits(edges: Record<keyof EdgeCounts, boolean>): number {
   const names = Object.keys(EDGE_BITS) as (keyof EdgeCounts)[];
   return names.reduce((bits, edge) => bits | (edges[edge] ? EDGE_BITS[edge] : 0), 0);
@@ -144,7 +144,7 @@ export class FlowResults {
 
   readonly #baseNs: number;
 
-  /** `baseNs`: what buckets of delays from BEFORE to AFTER are above, and those of the other direction below. */
+  /** `baseNs`: the base of the buckets for delays from BEFORE to AFTER; negated for the other direction. */
   constructor(kernels: Kernels, stats: number, cells: number, baseNs: number) {
     this.#baseNs = baseNs;
     this.#kernels = kernels;
@@ -152,7 +152,7 @@ export class FlowResults {
     this.#cells = cells;
   }
 
-  /** Rows of flows as text: see flow-texts.ts. */
+  /** Writes rows of flows as text: see flow-texts.ts. */
   texts(
     ids: Uint32Array,
     form: RowForm,
@@ -166,12 +166,12 @@ export class FlowResults {
     return this.#kernels.call.statsCount(this.#stats) >>> 0;
   }
 
-  /** What buckets of delays of this way are above. */
+  /** Returns the base of the buckets for delays of this direction. */
   baseNs(way: 1 | 2): number {
     return way === 2 ? -this.#baseNs : this.#baseNs;
   }
 
-  /** Packets of a flow whose delay is known. */
+  /** Number of packets of a flow with known delay. */
   matched(id: number): number {
     return this.#kernels.readU32(this.#kernels.call.statsFlow(this.#stats, id) + FlowLayout.matched);
   }
@@ -196,7 +196,7 @@ export class FlowResults {
       faults === 0 ? 0 : kernels.readU32(faults + FlowFaultsLayout[name]);
     const matched = word("matched");
     const [first, last] = [real("first"), real("last")];
-    // Up to two delays are in the first and the last; from the third on there is a second record.
+    // The first record contains up to two delays, as first and last; from the third on there is a second record.
     const more = (name: keyof typeof FlowMoreLayout, two: number) =>
       matched > 2 ? kernels.readF64(second + FlowMoreLayout[name]) : two;
     const step = last - first;
@@ -216,7 +216,7 @@ export class FlowResults {
           ? kernels.readU32(second + FlowMoreLayout.negative)
           : (first < 0 ? 1 : 0) + (matched === 2 && last < 0 ? 1 : 0);
     }
-    // Delays whose place in the order of sending is not known are not in the jitter.
+    // Delays with an unknown place in the order of sending do not count for the jitter.
     const apart = second === 0 ? 0 : kernels.readU32(second + FlowMoreLayout.apart);
     const steps = Math.max(0, matched - 1 - apart);
     return {
@@ -246,7 +246,7 @@ export class FlowResults {
     };
   }
 
-  /** Counts of a flow that a second look at its packets changes. */
+  /** Changes counts of a flow, after a second look at its packets. */
   correct(id: number, change: Partial<Record<CorrectedCount, number>>): void {
     const kernels = this.#kernels;
     const record = kernels.call.statsFlow(this.#stats, id) >>> 0;
@@ -258,7 +258,7 @@ export class FlowResults {
     }
   }
 
-  /** Of all packets there are, those of these flows will be asked for: a few flows need not wait for the others. */
+  /** Prepares the buckets of these flows: a few flows need not wait for all others. */
   settle(ids: Uint32Array): void {
     const kernels = this.#kernels;
     if (ids.length > FEW_FLOWS) return;
@@ -271,12 +271,12 @@ export class FlowResults {
     this.#settled = new Set(ids);
   }
 
-  /** Work that will be asked for in the end, a little of it; false: there is none. */
+  /** Does a little of the work that is needed in the end; returns false if there is none. */
   tidy(): boolean {
     return this.#kernels.call.statsTidy(this.#stats);
   }
 
-  /** Log buckets of a flow's delays; empty up to three, which min, max and mean give. */
+  /** Returns the log buckets of a flow's delays; empty up to three delays, which min, max and mean determine. */
   buckets(id: number): BucketRun {
     const kernels = this.#kernels;
     const { call } = kernels;
@@ -303,8 +303,8 @@ export class FlowResults {
   }
 
   /**
-   * Sums over all flows, forward and reverse (all are forward unless `twoWay`), and the flows with unmatched packets at the captures' ends and no
-   * matched one. One way through the records for both: there may be more of them than any cache holds.
+   * Returns sums over all flows, forward and reverse (all are forward unless `twoWay`), and the flows with unmatched packets at the captures' ends but no
+   * matched one. One pass over the records for both: they may exceed any cache.
    */
   survey(twoWay: boolean): { forward: WaySums; reverse: WaySums; edgesOnly: number[] } {
     const kernels = this.#kernels;
@@ -350,10 +350,10 @@ export class FlowResults {
     return result;
   }
 
-  /** The first flows of a way, largest first; equal ones in order of appearance. */
+  /** Returns the first flows of a direction, largest first; equal ones in order of appearance. */
   choose({ way, twoWay, by, edgesLost, top }: FlowRanking): number[] {
     const kernels = this.#kernels;
-    // Without two ways all flows are of the first.
+    // Without two directions all flows are of the first.
     if (!twoWay && way === 2) return [];
     const edges = edgeBits(edgesLost);
     const out = kernels.alloc(PIECE * 16);
@@ -365,7 +365,7 @@ export class FlowResults {
       if (kept.ids.length === top) minimum = kept.values.at(-1) ?? Number.POSITIVE_INFINITY;
     };
     this.#pieces((from, to) => {
-      // An equal one that comes later is behind those that are kept.
+      // A later flow with an equal value ranks behind those kept.
       const above = kept.ids.length >= top ? minimum : Number.NaN;
       const n: number = kernels.call.statsMeasure(
         this.#stats,
@@ -396,7 +396,7 @@ export class FlowResults {
   }
 }
 
-/** Buckets and how often they are in a list that is in order. */
+/** Returns the buckets of a sorted list, and their counts. */
 function countsOf(listed: Uint16Array): Omit<BucketRun, "baseNs"> {
   const buckets = new Int32Array(listed.length);
   const counts = new Uint32Array(listed.length);
@@ -412,13 +412,13 @@ function countsOf(listed: Uint16Array): Omit<BucketRun, "baseNs"> {
   return { buckets: buckets.slice(0, n), counts: counts.slice(0, n) };
 }
 
-/** Flows and what they are ordered by. */
+/** Flows and their values for ranking. */
 interface Ranked {
   ids: number[];
   values: number[];
 }
 
-/** Largest first, of equal ones the first to appear; at most `top` of them. `count`: above all ids. */
+/** Sorts by value, largest first, equal ones in order of appearance; keeps at most `top`. `count`: greater than all ids. */
 function ranked({ ids, values }: Ranked, count: number, top: number): Ranked {
   let maximum = 0;
   let whole = true;
@@ -428,7 +428,7 @@ function ranked({ ids, values }: Ranked, count: number, top: number): Ranked {
   }
   const n = Math.min(top, ids.length);
   if (whole && (maximum + 1) * count < Number.MAX_SAFE_INTEGER) {
-    // Both in one number, which typed arrays sort without a comparator.
+    // Value and id in one number, which typed arrays sort without a comparator.
     const keys = new Float64Array(ids.length);
     for (let i = 0; i < keys.length; i++) keys[i] = (maximum - values[i]!) * count + ids[i]!;
     keys.sort();

@@ -1,4 +1,4 @@
-/** Numbers that the kernels write are those that JavaScript writes. Whole rows: tests/e2e/compare-texts.test.ts. */
+/** The kernels write numbers as JavaScript does. Whole rows: tests/e2e/compare-texts.test.ts. */
 import { expect, test } from "vitest";
 import { Kernels } from "../base/kernels.ts";
 import { Random } from "../base/random.ts";
@@ -8,7 +8,7 @@ const kernels = new Kernels();
 const powers = storePowers(kernels);
 const out = kernels.alloc(64);
 
-/** Null: not one of the numbers that are written. */
+/** Returns null if the number is not one that the kernels write. */
 function written(value: number): string | null {
   const n = kernels.call.numberText(value, powers, out) >>> 0;
   return n === 0 ? null : Buffer.from(kernels.u8.subarray(out, out + n)).toString("latin1");
@@ -17,7 +17,7 @@ function written(value: number): string | null {
 test("numbers are written as JavaScript writes them, of every magnitude that delays have", () => {
   const random = new Random(5);
   for (let i = 0; i < 200_000; i++) {
-    // 2^-19 to 2^53, every pattern of bits.
+    // 2^-19 to 2^53, with random bits.
     const value = (1 + random.float()) * 2 ** (-19 + (random.uint32() % 72)) * (i % 5 === 0 ? -1 : 1);
     if (written(value) !== String(value)) expect(written(value)).toBe(String(value));
   }

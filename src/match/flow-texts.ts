@@ -1,6 +1,6 @@
 /**
- * Flows as rows of text, made in the kernels (kernels/text/flow-rows.ts): what takes longest of an answer with a hundred thousand flows is not to find it but to
- * write it. Rows say the same as a FlowReport of src/compare would, to the last digit.
+ * Writes flows as rows of text, in the kernels (kernels/text/flow-rows.ts): in an answer with a hundred thousand flows, writing takes longer than computing.
+ * Rows equal those made from a FlowReport of src/compare, to the last digit.
  */
 import { FlowRowsLayout, flowRowsConstants, numberConstants } from "../base/kernel-layout.ts";
 import type { Kernels } from "../base/kernels.ts";
@@ -33,15 +33,15 @@ const FIELDS: Record<RowField, number> = {
   jitterNs: flowRowsConstants.FIELD_JITTER,
 };
 
-/** Text that is made at once, and flows that are asked for at once. */
+/** Bytes of text per kernel call, and flows per kernel call. */
 const PIECE_BYTES = 1 << 17;
 const PIECE_FLOWS = 1024;
-/** Bytes of a text in a template. */
+/** Maximum bytes of a literal text in a template. */
 const MAX_LITERAL = 127;
 
 /**
- * Text of rows in the order of `ids`; a flow whose row is out of the ordinary comes as its number, to be written otherwise. `stats`: the kernels' record of all flows. `edges`: EDGE_* of
- * kernels/flows/flow-sums.ts, which unmatched packets at the captures' ends count as lost or appeared.
+ * Yields the text of rows in the order of `ids`; a flow whose row needs special treatment is yielded as its number, for the caller to write. `stats`: the
+ * kernels' record of all flows. `edges`: EDGE_* of kernels/flows/flow-sums.ts, selects which unmatched packets at the captures' ends count as lost or appeared.
  */
 export function* flowTexts(
   kernels: Kernels,
@@ -79,7 +79,7 @@ export function* flowTexts(
       const end = kernels.readU32(address + FlowRowsLayout.end);
       if (n > 0) yield textAt(kernels, out, end);
       from += n;
-      // A piece of text is full, or this flow is out of the ordinary.
+      // Either the text buffer is full, or this flow needs special treatment.
       const next = ids[from];
       if (n < piece.length && next !== undefined && end - out <= PIECE_BYTES / 2) {
         yield next;
@@ -95,7 +95,7 @@ export function* flowTexts(
 const textAt = ({ memory }: Kernels, from: number, to: number) =>
   Buffer.from(memory.buffer, from, to - from).toString("latin1");
 
-/** Texts with their length before them, and fields. */
+/** Encodes texts with a length prefix, and fields. */
 function templateOf({ parts }: RowForm): Uint8Array {
   const out: number[] = [];
   let text = "";
@@ -117,7 +117,7 @@ function templateOf({ parts }: RowForm): Uint8Array {
   return Uint8Array.from(out);
 }
 
-/** Powers of ten as kernels/text/number.ts wants them. */
+/** Powers of ten in the form that kernels/text/number.ts needs. */
 export function storePowers(kernels: Kernels): number {
   const { POWER_FIRST, POWER_COUNT } = numberConstants;
   const powers = kernels.alloc(16 * POWER_COUNT);

@@ -1,4 +1,4 @@
-/** Jitter is that of packets as they were sent, one after the other (RFC 3393), also where they overtake each other, are lost, or look the same. */
+/** Jitter is that of consecutively sent packets (RFC 3393), also if they overtake each other, are lost, or look the same. */
 
 import { describe, expect, test } from "vitest";
 import { rounds } from "../../tests/support/rounds.ts";
@@ -10,7 +10,7 @@ const MS = 1e6;
 interface Made {
   before: Packet[];
   after: Packet[];
-  /** By flow: delays of the packets that arrived, in the order of sending. */
+  /** Per flow: delays of the packets that arrived, in the order of sending. */
   delays: Map<number, number[]>;
 }
 
@@ -19,9 +19,9 @@ interface Traffic {
   packets: number;
   flows: number;
   loss: number;
-  /** Every so manieth packet is late by this. */
+  /** Delay of late packets, one in ten. */
   lateNs: number;
-  /** The other direction: the packets were at the second point first. */
+  /** The other direction: packets pass the second point first. */
   back: boolean;
   /** Packets of the first flow all look the same. */
   alike?: boolean;
@@ -33,7 +33,7 @@ function traffic({ seed, packets, flows, loss, lateNs, back, alike = false }: Tr
   const far: Packet[] = [];
   const delays = new Map<number, number[]>();
   for (let i = 0; i < packets; i++) {
-    // Alike ones are further apart than delays differ.
+    // Identical packets are further apart than delays differ.
     const flow = i % 200 === 0 ? 0 : 1 + random.below(flows);
     const sentNs = i * 10_000;
     const delayNs = MS + random.below(MS / 2) + (random.float() < 0.1 ? random.below(lateNs) : 0);
@@ -119,7 +119,7 @@ describe("jitter", () => {
       .map((p, i) => ({ ...p, timeNs: p.timeNs + MS + (late.get(i) ?? 0) }))
       .sort((a, b) => a.timeNs - b.timeNs);
     const matcher = runMatcher(before, after, { windowNs: 1e9, epochNs: 1e9 });
-    // One packet is left out; the other is a step up and one down, of 0.1 ms each.
+    // One packet is left out; the other gives a step up and one down, of 0.1 ms each.
     expect(matcher.flow(0)).toMatchObject({ matched: packets, reordered: 2, jitterSteps: packets - 2 });
     expect(matcher.flow(0).jitterNs).toBeCloseTo((2 * 0.1 * MS) / (packets - 2), 6);
   });

@@ -1,17 +1,17 @@
-/** The settings of the exact matcher, as its kernel reads them. */
+/** The settings of the exact matcher, in the form that its kernel reads. */
 import { MatchLayout } from "../base/kernel-layout.ts";
 import type { Kernels } from "../base/kernels.ts";
 import type { CorrectionPieces, MatcherOptions } from "./match-types.ts";
 
 /**
- * What delays have in common: clocks that are apart by more than the window, which no packet takes. Buckets are of what delays are above it, since their width grows
- * with what they hold: a day's were minutes wide.
+ * The common part of all delays, if the clocks differ by more than the window (more than any delay). Buckets count delays relative to it, because their width
+ * grows with the value: for a day's offset they would be minutes wide.
  */
 export function bucketBase({ correction, windowNs }: MatcherOptions): number {
   return Math.abs(correction.offsetNs) > windowNs ? -correction.offsetNs : 0;
 }
 
-/** Writes the settings of a match that was just made. */
+/** Writes the settings of a newly created match. */
 export function configure(kernels: Kernels, match: number, options: MatcherOptions): void {
   const { offsetNs, slope, pivotNs, reverseNs = 0 } = options.correction;
   if (options.nat) kernels.writeU32(match + MatchLayout.nat, 1);

@@ -1,17 +1,17 @@
-/** What the exact matcher (matcher.ts) is told, and what it tells. */
+/** Input and output types of the exact matcher (matcher.ts). */
 import type { LogHistogram } from "../base/math/log-histogram.ts";
 import type { DelaySums } from "./flow-results.ts";
 import type { PacketLog } from "./packet-log.ts";
 
-/** A packet that was seen at one point alone. */
+/** A packet seen at one point only. */
 export interface AlonePacket {
   side: 0 | 1;
-  /** On the matcher's axis. */
+  /** On the matcher's time axis. */
   timeNs: number;
   flow: number;
-  /** The low half of its digest: other packets of its flow may bear the same time. */
+  /** The low half of its digest: other packets of its flow may have the same time. */
   mark: number;
-  /** FATE.*: what it is taken for; and whether it could be something else (near the ends of the captures). */
+  /** FATE.*: its classification; `doubted`: it could be something else (near the ends of the captures). */
   fate: number;
   doubted: boolean;
 }
@@ -23,31 +23,31 @@ export interface MatcherOptions {
   epochStartNs: number;
   /** Flows whose first difference is at least this go from BEFORE to AFTER; -Infinity: all do. */
   thresholdNs: number;
-  /** Clock correction: delay = difference - offsetNs - slope * (time at AFTER - pivotNs), and reverseNs less the other way. */
+  /** Clock correction: delay = difference - offsetNs - slope * (time at AFTER - pivotNs), minus reverseNs in the reverse direction. */
   correction: { offsetNs: number; slope: number; pivotNs: number; reverseNs?: number };
-  /** What differences (after - before, as aligned) are in the first time, where an earlier pass has shown it. */
+  /** Expected first differences (after - before, as aligned), if an earlier pass showed them. */
   expected?: ExpectedDifferences | null;
-  /** Where a clock was set: what more is taken off. */
+  /** Additional correction from each clock step on. */
   pieces?: CorrectionPieces | null;
-  /** Time before the first packet of either side. */
+  /** A time before the first packet of either side. */
   startNs: number;
-  /** How far one side may be read ahead of the other. */
+  /** Maximum time by which one side may be read ahead of the other. */
   slackNs: number;
   rows: number;
   /** The seed that flow keys were hashed with. */
   seed: bigint;
-  /** Keys differ at the two points (NAT): flows are named as the first sees them. */
+  /** Keys differ at the two points (NAT): flows are named by their key at the first point. */
   nat?: boolean;
-  /** Where every packet is noted, besides the sums. */
+  /** Records every packet, in addition to the sums. */
   packets?: PacketLog | undefined;
 }
 
-/** Up to a time at BEFORE. */
+/** Differences expected up to a time at BEFORE. */
 export interface ExpectedDifferences {
   untilNs: number;
   lowNs: number;
   highNs: number;
-  /** None lie between these: a clock was set. */
+  /** No difference lies within this range: a clock was set. */
   gap: { lowNs: number; highNs: number } | null;
 }
 
@@ -56,16 +56,16 @@ export interface OpeningPair {
   /** Time at BEFORE, and after - before, as aligned. */
   atNs: number;
   differenceNs: number;
-  /** A packet that looks the same was met later, without a partner. */
+  /** An identical packet was seen later, without a partner. */
   again: boolean;
   /** The flow goes from BEFORE to AFTER. */
   forward: boolean;
 }
 
 export interface CorrectionPieces {
-  /** From these times at BEFORE on, in order, this is taken off instead of what was before. */
+  /** From each of these times at BEFORE on, in order, this is subtracted instead of the previous value. */
   list: readonly { fromNs: number; offsetNs: number }[];
-  /** How far from these times a piece may begin. */
+  /** Uncertainty of the times at which pieces begin. */
   guardNs: number;
   /** Differences (after - before) without offset, drift and pieces, of packets that meet no queue. */
   usualNs: { forward: number; reverse: number };
@@ -89,22 +89,22 @@ export interface MatchedPairs {
   sends: number;
   /** f64: after - before. */
   differences: number;
-  /** u32: the flow's number | how its time to live changed << 30 (1: lower at AFTER, 2: higher). */
+  /** u32: the flow's id | change of its TTL << 30 (1: lower at AFTER, 2: higher). */
   flows: number;
   count: number;
 }
 
-/** Flows whose way is known: ten words of key each, and 1 (BEFORE to AFTER), 2 (the other way) or 0 (not known). */
+/** Flows with known direction: ten words of key each, and 1 (BEFORE to AFTER), 2 (the other way) or 0 (unknown). */
 export interface KnownWays {
   keys: Uint32Array;
   ways: Uint8Array;
 }
 
-/** An interval that holds packets. */
+/** An interval with packets. */
 export interface IntervalResult {
-  /** Intervals from the first one's start to its own. */
+  /** Number of intervals since the start of the first one. */
   index: number;
-  /** Its number for `intervalBuckets`. */
+  /** Its index for `intervalBuckets`. */
   slot: number;
   matched: number;
   lost: number;

@@ -1,4 +1,4 @@
-/** The matching kernel against a slow, obvious twin on random two-sided streams, and the cases that are easy to get wrong. */
+/** Compares the matching kernel with a slow, obvious reference on random two-sided streams, and covers cases that are easy to get wrong. */
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { type Packet, runMatcher } from "../../tests/support/run-matcher.ts";
@@ -45,7 +45,7 @@ function totals(matcher: ExactMatcher) {
 
 const flowOf = (digest: number) => digest % 5;
 
-/** Traffic with loss, repeats, reordering and packets from elsewhere. */
+/** Traffic with loss, repeats, reordering and foreign packets. */
 const streams = fc
   .array(
     fc.record({
@@ -83,8 +83,8 @@ describe("the matching kernel", () => {
         // Every packet is accounted for exactly once.
         expect(t.matched + t.onlyBefore).toBe(before.length);
         expect(t.matched + t.onlyAfter).toBe(after.length);
-        // Packets from elsewhere can be paired with a later equal one: the twin looks at all of BEFORE, the kernel in time order; the
-        // number of pairs differs by no more than those.
+        // Foreign packets can be paired with a later equal one: the reference sees all of BEFORE, the kernel reads in time order; the number of pairs may
+        // differ only by those.
         expect(t.matched).toBe(twin.delays.length);
         expect(t.onlyBefore).toBe(twin.lost);
       }),
@@ -94,7 +94,7 @@ describe("the matching kernel", () => {
 
   test("keeps exact sums: mean, min, max and standard deviation of every flow", () => {
     const distinct = streams.map(({ before, after }) => {
-      // One digest per packet, so that the twin's pairing is beyond doubt.
+      // One digest per packet, so that the pairing of the reference is certain.
       const rename = (list: Packet[]) => {
         const seen = new Map<number, number>();
         return list.map((p) => {
@@ -214,7 +214,7 @@ describe("the matching kernel", () => {
   });
 
   test("what has left the window is not looked at any more, whatever lies in its place", () => {
-    // Nothing arrives: nothing is ever passed by a partner, and many equal packets follow each other for many windows.
+    // Nothing arrives: no partner ever passes, and many equal packets follow each other for many windows.
     const packets = Array.from({ length: 120_000 }, (_, i) => ({ timeNs: i, digest: i % 3000, flow: i % 7 }));
     const matcher = runKernel(packets, []);
     expect(totals(matcher)).toMatchObject({ sent: 120_000, onlyBefore: 120_000, matched: 0 });
@@ -226,7 +226,7 @@ describe("the matching kernel", () => {
   });
 
   test("finds partners in any order among many that wait, and no delay of those that may be either of two", () => {
-    // All packets wait at once: the log grows several times, and the order of arrival is of no help.
+    // All packets wait at once: the log grows several times, and the order of arrival does not help.
     const n = 20_000;
     const rowsOf = (kernels: Kernels, packets: Packet[]) => {
       const batch = new PacketBatch(kernels, packets.length);
@@ -278,7 +278,7 @@ describe("the matching kernel", () => {
     const sum = alone.reduce((s, p) => s + p.timeNs - waiting.get(p.digest)![0]!.timeNs, 0);
     expect(totals(matcher)).toMatchObject({ matched: n, onlyBefore: 0, onlyAfter: 0 });
     expect(alone.length).toBe(n - n / 10);
-    // Two equal ones arrive at about the same time now and then: then it does not matter which is which.
+    // Sometimes two equal ones arrive at about the same time: then it does not matter which is which.
     expect(matcher.ambiguous).toBeGreaterThan(0.85 * (n / 10));
     expect(matcher.total(1).matched).toBe(n - matcher.ambiguous);
     expect(Math.abs(matcher.total(1).delay!.meanNs - sum / alone.length)).toBeLessThan(200);

@@ -1,8 +1,8 @@
 /**
- * Exact one-way delay: the same packets found at both ends of a segment by their digest, within a window, first in, first out
- * among equals. It is the truth by which every sketch is judged. Memory is bounded by rate x window (waiting packets) and by the number of
- * flows and of distinct (flow, log bucket) pairs. It fails if a device rewrites what the digest covers (NAT, segment
- * merging): such packets count as lost and appeared. kernels/match/match.ts does the work; this class reads its records.
+ * Exact one-way delay: finds the same packets at both ends of a segment by their digest, within a window; equal packets first in, first out. Every sketch is
+ * judged by these results. Memory is bounded by rate x window (waiting packets) and by the number of flows and of distinct (flow, log bucket) pairs. It fails
+ * if a device rewrites bytes that the digest covers (NAT, segment merging): such packets count as lost and appeared. kernels/match/match.ts does the work; this
+ * class reads its records.
  */
 import {
   AloneLayout,
@@ -32,12 +32,12 @@ import type {
 import type { PacketLog } from "./packet-log.ts";
 
 const HISTOGRAM_BIAS = matchStateConstants.HISTOGRAM_MIDDLE;
-/** A key, and two words beside it. */
+/** A key, and two more words. */
 const SCRATCH_BYTES = 48;
 const KEY_WORDS = 10;
 /** Above every count of a cell. */
 const CELL_COUNTS = 2 ** 32;
-/** More show nothing new of the clocks. */
+/** More pairs show nothing new about the clocks. */
 const MAX_ADDED = 1 << 16;
 
 export class ExactMatcher {
@@ -52,7 +52,7 @@ export class ExactMatcher {
   readonly #scratch: number;
   readonly #rows: number;
   readonly #packets: PacketLog | null;
-  /** What buckets of forward delays are above. */
+  /** Base of the buckets of forward delays. */
   readonly #baseNs: number;
   readonly #added: { flow: number; beforeNs: number; afterNs: number }[] = [];
 
@@ -80,12 +80,12 @@ export class ExactMatcher {
     this.#packets?.take(this.#kernels, call.matchFates(this.#match) >>> 0, count);
   }
 
-  /** From now on one side may be read ahead of the other by so much. */
+  /** Sets how far one side may be read ahead of the other from now on. */
   allowSlack(slackNs: number): void {
     this.#kernels.writeF64(this.#match + MatchLayout.slack, slackNs);
   }
 
-  /** Takes the rows of a batch, with their keys in `runs`, from `from` on; `shiftNs` is added to their times. */
+  /** Adds the rows of a batch from `from` on, with their keys in `runs`; `shiftNs` is added to their times. */
   takeRows(side: 0 | 1, batch: PacketBatch, runs: KeyRuns, from: number, shiftNs: number): void {
     const { call } = this.#kernels;
     call.matchRows(this.#match, batch.address, runs.address, runs.code, side, from, shiftNs);
@@ -93,8 +93,8 @@ export class ExactMatcher {
   }
 
   /**
-   * Pairs of one direction that the last `takeRows` found: addresses of their times at BEFORE and of the differences (after - before) as f64, the latter
-   * uncorrected but for `addNs`, which is added once.
+   * Returns the pairs of one direction that the last `takeRows` found: addresses of their times at BEFORE and of the differences (after - before) as f64. The
+   * differences are uncorrected, except that `addNs` is added; call it only once.
    */
   pairs(direction: 1 | 2, addNs: number): MatchedPairs {
     const { call, f64 } = this.#kernels;
@@ -105,23 +105,23 @@ export class ExactMatcher {
     return { sends, differences, flows: sends + matchStateConstants.PAIR_FLOW * this.#rows, count };
   }
 
-  /** One side has no more packets; `lastNs`: its last time, null where it had none. */
+  /** Ends the input of one side; `lastNs`: its last time, null if it had no packets. */
   end(side: 0 | 1, lastNs: number | null = null): void {
     this.#kernels.call.matchEnd(this.#match, side, lastNs ?? Number.NEGATIVE_INFINITY);
   }
 
-  /** Judges everything that still waits. */
+  /** Judges all waiting packets. */
   finish(): void {
     this.#kernels.call.matchFinish(this.#match);
     if (this.#packets) this.#note();
   }
 
-  /** Pairs of packets that look like others, found when all were there, but for those that are ambiguous. */
+  /** Number of pairs of repeated packets that were matched at the end, without the ambiguous ones. */
   get lateCount(): number {
     return this.#kernels.call.matchLateCount(this.#match) >>> 0;
   }
 
-  /** These, or those that no other packet looks like, some thousand at a time: each time both directions, valid until the next. */
+  /** Yields these pairs, or only those of packets without identical others, some thousand at a time: each time both directions, valid until the next. */
   *latePairs(addNs: number, which: "all" | "alone"): Generator<readonly [MatchedPairs, MatchedPairs]> {
     const count = this.lateCount;
     for (let from = 0; from < count; ) {
@@ -134,12 +134,12 @@ export class ExactMatcher {
     return this.flows.count;
   }
 
-  /** Bytes that the waiting packets take. */
+  /** Bytes used for waiting packets. */
   get tableBytes(): number {
     return this.#kernels.call.matchTableBytes(this.#match);
   }
 
-  /** Packets without a partner, but for those far outside the other capture (the first four million). */
+  /** Yields the packets without a partner, except those far outside the other capture (the first four million). */
   *alone(): Generator<AlonePacket> {
     const kernels = this.#kernels;
     const n = kernels.call.matchAloneCount(this.#match) >>> 0;
@@ -157,7 +157,7 @@ export class ExactMatcher {
     }
   }
 
-  /** The first pairs, but for those that were put off. */
+  /** Yields the first pairs, without those that were deferred. */
   *opening(): Generator<OpeningPair> {
     const kernels = this.#kernels;
     const first = kernels.call.matchOpening(this.#match) >>> 0;
@@ -175,18 +175,18 @@ export class ExactMatcher {
       };
   }
 
-  /** The number of the same flow as the second point names it; null where that is not known. */
+  /** Returns the id of the same flow under its key at the second point; null if unknown. */
   mapped(id: number): number | null {
     const found = this.#kernels.call.matchMapped(this.#match, id);
     return found < 0 ? null : found;
   }
 
-  /** There are such packets at both points. */
+  /** Whether both points have packets without a partner. */
   get aloneAtBoth(): boolean {
     return this.#kernels.call.matchAloneBoth(this.#match) !== 0;
   }
 
-  /** Pairs whose delay is known, of both directions. */
+  /** Number of pairs with known delay, in both directions. */
   get pairCount(): number {
     const { call } = this.#kernels;
     const of = (direction: 1 | 2) =>
@@ -194,7 +194,7 @@ export class ExactMatcher {
     return of(1) + of(2);
   }
 
-  /** Where every packet is noted; null where nobody asked. */
+  /** The record of every packet; null if not requested. */
   get packets(): PacketLog | null {
     return this.#packets;
   }
@@ -203,40 +203,40 @@ export class ExactMatcher {
     return this.#kernels.call.matchOnlyCount(this.#match);
   }
 
-  /** Pairs that were added, the first of them: on the matcher's axis. */
+  /** The first pairs added with addPair, on the matcher's time axis. */
   get added(): readonly { flow: number; beforeNs: number; afterNs: number }[] {
     return this.#added;
   }
 
-  /** A packet of a flow was seen at both points after all. */
+  /** Adds a pair that was found after the matching. */
   addPair(flow: number, beforeNs: number, afterNs: number): void {
     if (this.#added.length < MAX_ADDED) this.#added.push({ flow, beforeNs, afterNs });
     this.#kernels.call.matchAdd(this.#match, flow, beforeNs, afterNs);
     if (this.#packets) this.#note();
   }
 
-  /** So many packets of those sent then were seen at both points, without a delay of their own. */
+  /** Counts packets sent at this time as seen at both points, without a delay of their own. */
   addWithout(timeNs: number, packets: number): void {
     this.#kernels.call.matchWithout(this.#match, timeNs, packets);
   }
 
-  /** So many more packets, or fewer, are lost of those sent then. */
+  /** Changes the number of lost packets among those sent at this time. */
   correctLost(timeNs: number, change: number): void {
     this.#kernels.call.matchLost(this.#match, timeNs, change);
   }
 
-  /** Packets of either side that look like another one within the window. */
+  /** Number of packets of each side that are identical to another one within the window. */
   get repeated(): { before: number; after: number } {
     const read = (name: "repeated0" | "repeated1") => this.#kernels.readU32(this.#match + MatchLayout[name]);
     return { before: read("repeated0"), after: read("repeated1") };
   }
 
-  /** Matched packets whose delay is not known, because others look the same. */
+  /** Number of matched packets with unknown delay, because others are identical. */
   get ambiguous(): number {
     return this.#kernels.call.matchAmbiguous(this.#match) >>> 0;
   }
 
-  /** Of a Total or an Interval. */
+  /** Reads the sums of a Total or an Interval. */
   #sums(
     record: number,
     layout: Record<"first" | "sum" | "squares" | "minimum" | "maximum", number>,
@@ -255,7 +255,7 @@ export class ExactMatcher {
     };
   }
 
-  /** A flow's key as words for FlowKeySpec.describe: ten u32 from `at`, until the next call. */
+  /** Returns a flow's key as words for FlowKeySpec.describe: ten u32 from `at`, valid until the next call. */
   keyWords(id: number): { words: Uint32Array; at: number } {
     this.#kernels.call.statsKey(this.#stats, id, this.#scratch);
     return { words: this.#kernels.u32, at: this.#scratch >>> 2 };
@@ -265,12 +265,12 @@ export class ExactMatcher {
     return this.flows.flow(id);
   }
 
-  /** The flow with addresses and ports exchanged, or -1. */
+  /** Returns the flow with addresses and ports swapped, or -1. */
   reverseOf(id: number): number {
     return this.#kernels.call.statsReverse(this.#stats, id, this.#scratch);
   }
 
-  /** Pairs of flows that answer each other and both have matched packets; none where the first `maxAsked` flows with such have no peer. */
+  /** Yields pairs of flows that answer each other and both have matched packets; none if the first `maxAsked` such flows have no peer. */
   *peers(maxAsked: number): Generator<[number, number]> {
     const { call } = this.#kernels;
     let maximum = Math.min(maxAsked, 0xffff_ffff);
@@ -283,7 +283,7 @@ export class ExactMatcher {
     }
   }
 
-  /** Which way each flow goes, as this matcher has it or as `ways` say. */
+  /** Returns the direction of each flow: this matcher's, or the given ones. */
   knownWays(
     ways: Uint8Array = Uint8Array.from({ length: this.flowCount }, (_, id) => this.flows.direction(id)),
   ): KnownWays {
@@ -295,7 +295,7 @@ export class ExactMatcher {
     return { keys, ways };
   }
 
-  /** Flows go the way that is known of them, before any packet is taken. */
+  /** Sets known directions of flows, before any packet is taken. */
   direct({ keys, ways }: KnownWays): void {
     const { call } = this.#kernels;
     for (let i = 0; i < ways.length; i++) {
@@ -306,12 +306,12 @@ export class ExactMatcher {
     }
   }
 
-  /** A batch's rows that were kept (plane 0 of `select`) and go this way stay kept. `runs`: their keys, as the matcher was fed. */
+  /** Keeps those of a batch's selected rows (plane 0 of `select`) that go this way. `runs`: their keys, as given to the matcher. */
   selectWay(batch: PacketBatch, runs: KeyRuns, way: 1 | 2): void {
     this.#kernels.call.statsSelect(this.#stats, batch.address, runs.address, runs.count, way);
   }
 
-  /** Flows with matched packets between hosts that have some in the other order, too, and a few others; up to `most`. */
+  /** Returns flows with matched packets between hosts that have some in the other order, too, and a few others; up to `most`. */
   bothWays(most: number): Uint32Array {
     const kernels = this.#kernels;
     const room = Math.min(most, this.flowCount);
@@ -327,12 +327,15 @@ export class ExactMatcher {
     return ids;
   }
 
-  /** Flows without matched packets go these ways, and so do their packets that are counted already. */
+  /** Sets the direction of flows without matched packets, and of their packets that were counted already. */
   turnUnmatched(ways: ReadonlyMap<number, 1 | 2>): void {
     for (const [id, way] of ways) this.flows.turn(id, way);
   }
 
-  /** When all flows have their ways: intervals are of packets from BEFORE to AFTER, and some may be there that were judged before their flow turned out to go back. */
+  /**
+   * Call when all flows have their directions: intervals are of packets from BEFORE to AFTER, and may contain packets that were judged before their flow turned
+   * out to go back.
+   */
   correctIntervals(): void {
     this.#kernels.call.matchCorrectEarly(this.#match);
   }
@@ -368,12 +371,12 @@ export class ExactMatcher {
     };
   }
 
-  /** Intervals that hold packets so far. */
+  /** Number of intervals with packets so far. */
   get intervalCount(): number {
     return this.#kernels.call.matchIntervalCount(this.#match) >>> 0;
   }
 
-  /** Those that hold packets, in order of time. */
+  /** Returns the intervals with packets, in time order. */
   intervals(): IntervalResult[] {
     const { call } = this.#kernels;
     const at = call.matchIntervals(this.#match) >>> 0;
@@ -392,7 +395,7 @@ export class ExactMatcher {
     return out.sort((a, b) => a.index - b.index);
   }
 
-  /** Log buckets of the intervals, by their slot. */
+  /** Returns the log buckets of an interval by its slot. */
   intervalBuckets(): (slot: number) => BucketRun {
     const kernels = this.#kernels;
     const owners = kernels.call.matchIntervalCount(this.#match) >>> 0;
@@ -407,7 +410,7 @@ export class ExactMatcher {
     kernels.free(out);
     return (owner) => {
       const [from = 0, to = 0] = [starts[owner], starts[owner + 1]];
-      // Bucket and count in one number, as in a cell: typed arrays sort without a comparator.
+      // Bucket and count in one number, as in a cell: typed arrays sort these without a comparator.
       const cells = new Float64Array(to - from);
       for (let i = from; i < to; i++) cells[i - from] = (pairs[2 * i]! | 0) * CELL_COUNTS + pairs[2 * i + 1]!;
       cells.sort();
@@ -421,7 +424,7 @@ export class ExactMatcher {
     };
   }
 
-  /** Gives the memory back; the matcher is not to be used any more. */
+  /** Frees the memory; the matcher must not be used afterwards. */
   free(): void {
     const { call } = this.#kernels;
     call.matchFree(this.#match);

@@ -1,6 +1,6 @@
 /**
- * Every packet of two captures and what became of it, in columns: 32 bytes a packet. Kept only where somebody asks; sums and quantiles do not
- * need it. Filled from the records that kernels/match/fates.ts leaves after each call.
+ * Every packet of two captures with its outcome, in columns: 32 bytes per packet. Kept only on request; sums and quantiles do not need it. Filled from the
+ * records that kernels/match/fates.ts leaves after each call.
  */
 import { UsageError } from "../base/errors.ts";
 import { FateBytes, FateLayout, fatesConstants } from "../base/kernel-layout.ts";
@@ -20,36 +20,36 @@ export const FATE = {
   linkLocal: fatesConstants.FATE_LINK_LOCAL,
   mirrored: fatesConstants.FATE_MIRRORED,
   ambiguous: fatesConstants.FATE_AMBIGUOUS,
-  /** What the second look (residue/) makes of packets without a partner: bytes of a merged segment that arrived, without the last one. */
+  /** Set by the second look (residue/) at packets without a partner: bytes of a merged segment that arrived, without the last one. */
   merged: 64,
-  /** A fragment, or another piece of a packet that has a row of its own. */
+  /** A fragment, or another part of a packet that has a row of its own. */
   part: 65,
 } as const;
-/** The side of a packet that was seen at one point alone, whatever the reason. */
+/** Returns the side of a packet seen at one point only, for whatever reason. */
 function loneSide(fate: number): 0 | 1 | null {
   if (fate === FATE.onlyBefore || fate === FATE.headBefore || fate === FATE.tailBefore) return 0;
   return fate === FATE.onlyAfter || fate === FATE.headAfter || fate === FATE.tailAfter ? 1 : null;
 }
 
-/** Rows that were replaced, until they are taken out. */
+/** Marks rows that were replaced, until they are removed. */
 const REPLACED = 255;
 
 /** 4 GiB of columns. */
 const MAX_PACKETS = 2 ** 27;
 
-/** A row that the second look adds. */
+/** A row added by the second look. */
 export interface ResolvedRow {
   beforeNs: number;
   afterNs: number;
   flow: number;
   fate: number;
-  /** Packets on the wire that it stands for. */
+  /** Number of packets on the wire that it stands for. */
   packets: number;
-  /** Where other rows may be of the same frames. */
+  /** Set if other rows may be in the same frames. */
   frames: SharedFrames | null;
 }
 
-/** Which frames a row is of, as numbers: rows of one flow and time with the same number are of the same frame. */
+/** The frames that contain a row, as numbers: rows of one flow and time with the same number are in the same frame. */
 export interface SharedFrames {
   before: number;
   after: number;
@@ -57,23 +57,23 @@ export interface SharedFrames {
 
 export class PacketLog {
   count = 0;
-  /** Rows that stand for another number of packets on the wire than one. */
+  /** Rows that stand for a number of packets on the wire other than one. */
   readonly #wire = new Map<number, number>();
-  /** Rows that share a frame with others, as pieces of merged segments do. */
+  /** Rows that share a frame with others, as parts of merged segments do. */
   readonly #shared = new Map<number, SharedFrames>();
   /** Rows of packets without a partner, by side, time, flow and fate; made for the second look. */
   #lone: Map<string, number[]> | null = null;
-  /** Time at BEFORE on the matcher's axis; NaN where the packet was not seen there. */
+  /** Time at BEFORE on the matcher's axis; NaN if the packet was not seen there. */
   beforeNs = new Float64Array(4096);
   /** The same at AFTER. */
   afterNs = new Float64Array(4096);
   /** Corrected, in its own direction; NaN without a partner. */
   delayNs = new Float64Array(4096);
-  /** Number of its flow in the matcher. */
+  /** Id of its flow in the matcher. */
   flow = new Uint32Array(4096);
   fate = new Uint8Array(4096);
 
-  /** Takes `count` records at `address`. */
+  /** Adds `count` records at `address`. */
   take(kernels: Kernels, address: number, count: number): void {
     this.#makeRoom(count);
     for (let i = 0; i < count; i++) {
@@ -87,17 +87,17 @@ export class PacketLog {
     }
   }
 
-  /** Packets on the wire that a row stands for. */
+  /** Returns the number of packets on the wire that a row stands for. */
   packets(id: number): number {
     return this.#wire.get(id) ?? 1;
   }
 
-  /** Which frames the row is of, where others may be of the same; null where it has them for itself. */
+  /** Returns the row's frames if others may be in the same; null if it has them for itself. */
   sharedFrames(id: number): SharedFrames | null {
     return this.#shared.get(id) ?? null;
   }
 
-  /** The row of a packet that had no partner is not to stay: others take its place. */
+  /** Marks the row of an unmatched packet for removal: other rows replace it. */
   replaceLone(packet: { side: 0 | 1; timeNs: number; flow: number; fate: number }): void {
     const { side, timeNs, flow, fate } = packet;
     this.#lone ??= this.#loneRows();
@@ -105,7 +105,7 @@ export class PacketLog {
     if (id !== undefined) this.fate[id] = REPLACED;
   }
 
-  /** A packet that had no partner is of another flow. */
+  /** Moves an unmatched packet to another flow. */
   renameLone(packet: { side: 0 | 1; timeNs: number; flow: number; fate: number }, flow: number): void {
     this.#lone ??= this.#loneRows();
     const { side, timeNs, fate } = packet;
@@ -116,6 +116,28 @@ export class PacketLog {
     const same = this.#lone.get(name);
     if (same) same.push(id);
     else this.#lone.set(name, [id]);
+  }
+
+  /** Adds the row of an unmatched packet, which can be replaced like the others. */
+  addLone({ side, timeNs, flow, fate }: { side: 0 | 1; timeNs: number; flow: number; fate: number }): void {
+    this.#lone ??= this.#loneRows();
+    const [beforeNs, afterNs] = side === 0 ? [timeNs, Number.NaN] : [Number.NaN, timeNs];
+    const name = `${side},${timeNs},${flow},${fate}`;
+    const same = this.#lone.get(name);
+    if (same) same.push(this.count);
+    else this.#lone.set(name, [this.count]);
+    this.add({ beforeNs, afterNs, flow, fate, packets: 1, frames: null });
+  }
+
+  /** Sets the number of packets on the wire of matched rows: by flow and time at BEFORE. */
+  countMatched(packets: ReadonlyMap<string, number>): void {
+    if (packets.size === 0) return;
+    for (let id = 0; id < this.count; id++) {
+      const fate = this.fate[id];
+      if (fate !== FATE.forward && fate !== FATE.reverse && fate !== FATE.ambiguous) continue;
+      const known = packets.get(`${this.flow[id]},${this.beforeNs[id]}`);
+      if (known !== undefined) this.#wire.set(id, known);
+    }
   }
 
   add({ beforeNs, afterNs, flow, fate, packets, frames }: ResolvedRow): void {
@@ -129,14 +151,14 @@ export class PacketLog {
     this.shareLast(packets, frames);
   }
 
-  /** The row that came last stands for so many packets on the wire, and may share its frames. */
+  /** Sets the number of packets on the wire of the last row, and the frames that it shares. */
   shareLast(packets: number, frames: SharedFrames | null): void {
     const id = this.count - 1;
     if (frames !== null) this.#shared.set(id, frames);
     if (packets !== 1) this.#wire.set(id, packets);
   }
 
-  /** Takes the rows out that were replaced; ids change. */
+  /** Removes the rows that were replaced; ids change. */
   finishReplacing(): void {
     if (this.#lone === null) return;
     this.#lone = null;

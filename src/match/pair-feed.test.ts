@@ -1,4 +1,4 @@
-/** The order in which two captures are given: whole batches where packets are dense, and BEFORE never too far ahead. */
+/** The order in which two captures are read: whole batches if packets are dense, and BEFORE never too far ahead. */
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -55,7 +55,7 @@ async function stridesOf(gapNs: number, windowNs: number): Promise<Given[]> {
   return given;
 }
 
-/** How far BEFORE was ahead of what AFTER gives next, at most; and at least, when AFTER gives. */
+/** How far BEFORE was ahead of AFTER's next packet: the maximum, and the minimum when AFTER is read. */
 function leads(given: readonly Given[]): { most: number; least: number } {
   let most = 0;
   let least = Number.POSITIVE_INFINITY;

@@ -1,7 +1,7 @@
 /**
- * Two captures as one stream of strides: rows of one side after rows of the other, in the order that the matcher is to take them, with their
- * flow keys as runs. BEFORE leads a little, so that a packet's partner is there when it arrives, and both go on in long strides. The order is a
- * function of the captures alone: a feed in another thread (parallel-feed.ts) gives the same strides.
+ * Two captures as one stream of strides: rows of one side after rows of the other, in the order in which the matcher takes them, with their flow keys as runs.
+ * BEFORE leads a little, so that a packet's partner is present when it arrives, and both advance in long strides. The order depends on the captures only: a
+ * feed in another thread (parallel-feed.ts) gives the same strides.
  */
 import type { Kernels } from "../base/kernels.ts";
 import { PacketBatch } from "../capture/batch.ts";
@@ -20,18 +20,18 @@ import { LOOK, lastBelieved, type OutlierReport, TimestampTrust } from "../captu
 import { KernelScan, TimestampQuality, type TimestampReport } from "../clock/timestamp-quality.ts";
 import { STRIDE_ROWS } from "./stride-rows.ts";
 
-/** Timestamps that go back by more than this share of the window are looked at. */
+/** Timestamps that go back by more than this share of the window are examined. */
 const TOLERANCE = 1 / 2;
-/** BEFORE is ahead of AFTER by at least this part of the lead. */
+/** BEFORE is ahead of AFTER by at least this fraction of the lead. */
 const SURE_LEAD = 1 / 4;
-/** Where packets are dense it may be ahead by this, so that strides are as long as batches: each costs as much as hundreds of rows. */
+/** With dense packets it may be ahead by this much, so that strides are as long as batches: each stride costs as much as hundreds of rows. */
 const DENSE_LEAD_NS = 40e6;
 const DENSE_LEAD_WINDOW = 1 / 8;
-/** A batch of so many rows within so long. */
+/** Dense: at least this many rows of a batch within this time. */
 const DENSE_ROWS = STRIDE_ROWS / 2;
 const DENSE_SPAN_NS = DENSE_LEAD_NS / 2;
 
-/** How far BEFORE is read ahead of AFTER at most where packets are dense. */
+/** How far BEFORE may be read ahead of AFTER if packets are dense. */
 export const denseLeadNs = ({ leadNs, windowNs }: Pick<FeedPlan, "leadNs" | "windowNs">) =>
   Math.max(leadNs, Math.min(DENSE_LEAD_NS, windowNs * DENSE_LEAD_WINDOW));
 
@@ -39,16 +39,16 @@ export interface FeedPlan {
   before: string;
   after: string;
   capture: CaptureOptions;
-  /** Taken off AFTER's times. */
+  /** Subtracted from AFTER's times. */
   alignNs: number;
-  /** How far BEFORE is read ahead of AFTER at most, but for dense packets: by a quarter of it at least. */
+  /** Maximum time by which BEFORE is read ahead of AFTER, except for dense packets; the minimum is a quarter of it. */
   leadNs: number;
   windowNs: number;
-  /** Stop after so many packets of each capture. */
+  /** Maximum number of packets to read of each capture. */
   limit: number;
-  /** How long BEFORE is has to be known at once. */
+  /** The length of BEFORE must be known at the start. */
   wantsSpan?: boolean;
-  /** Watches every batch of either side. */
+  /** Called with every batch of either side. */
   onBatch?: ((side: 0 | 1, batch: PacketBatch, originNs: bigint) => void) | undefined;
 }
 
@@ -56,23 +56,23 @@ export interface FeedPlan {
 export interface FeedHead {
   /** ns since 1970 of time 0 of the strides. */
   originNs: bigint;
-  /** The first packet's time; 0 where there is none. */
+  /** Time of the first packet; 0 without packets. */
   startNs: number;
   /** Added to the times of a side's rows. */
   shiftNs: readonly [number, number];
-  /** Most rows of a stride. */
+  /** Maximum number of rows of a stride. */
   rows: number;
   /** Both captures can be read again. */
   rereadable: boolean;
-  /** Of both files; null where it is not known. */
+  /** Size of both files; null if unknown. */
   totalBytes: number | null;
-  /** Length of BEFORE as far as its beginning shows, where it was asked for; null where it cannot be known. */
+  /** Length of BEFORE as estimated from its beginning, if requested; null if unknown. */
   spanNs: number | null;
 }
 
 /**
- * Rows [from, to) of a batch of one side and their runs; or the end of a side. `shorts`: packets of the side so far that were cut within the
- * digest. `far`: BEFORE may be further ahead than the lead, by up to denseLeadNs. `lastNs`: the side's last time; null without packets.
+ * Rows [from, to) of a batch of one side and their runs; or the end of a side. `shorts`: packets of the side so far that were captured with fewer bytes than
+ * the digest covers. `far`: BEFORE may be further ahead than the lead, by up to denseLeadNs. `lastNs`: the side's last time; null without packets.
  */
 export type Stride = StrideRows | { kind: "end"; side: 0 | 1; lastNs: number | null };
 export interface StrideRows {
@@ -96,17 +96,20 @@ export interface FeedTail {
 
 export interface PairFeed {
   readonly head: FeedHead;
-  /** The next stride, null after the last. What the one before points to is gone. `idle`: what can be done where it has to be waited for, a little each time; false: nothing. */
+  /**
+   * Returns the next stride, null after the last. The previous one becomes invalid. `idle`: called while waiting, does a little work each time; returns false
+   * if there is none.
+   */
   next(idle?: () => boolean): Stride | null | Promise<Stride | null>;
-  /** Bytes of the files consumed, and packets given, so far. */
+  /** Bytes of the files consumed and packets returned so far. */
   progress(): { doneBytes: number; packets: number };
-  /** To be called after the last stride; gives all memory back. */
+  /** Call after the last stride; frees all memory. */
   finish(): FeedTail | Promise<FeedTail>;
-  /** The same before it: no more strides are wanted. */
+  /** The same before the last stride: no more are wanted. */
   cancel(): void | Promise<void>;
 }
 
-/** One capture being read: the batch at hand, its next row, and how far its rows can be given. */
+/** One capture being read: the current batch, its next row, and how far its rows can be returned. */
 class Side {
   readonly side: 0 | 1;
   readonly reader: CaptureReader;
@@ -118,15 +121,15 @@ class Side {
   readonly #plan: FeedPlan;
   batch: PacketBatch;
   row = 0;
-  /** Rows from here on wait for others that show whether their timestamps are outliers. */
+  /** Rows from here on wait for later ones, which show whether their timestamps are outliers. */
   end = 0;
   done = false;
   packets = 0;
-  /** The reader has no more, or no more is wanted. */
+  /** The reader has no more batches, or no more are wanted. */
   #last = false;
-  /** Times of the batch at hand do not step backward. */
+  /** The times of the current batch never step backward. */
   #ordered = false;
-  /** Where rows that wait meet those of the next batch. */
+  /** Joins waiting rows with those of the next batch. */
   #joined: PacketBatch | null = null;
 
   constructor(side: 0 | 1, reader: CaptureReader, originNs: bigint, shiftNs: number, plan: FeedPlan) {
@@ -141,7 +144,7 @@ class Side {
     this.shiftNs = shiftNs;
   }
 
-  /** With the first batch of the reader, if it has one. */
+  /** Starts with the first batch of the reader, if it has one. */
   async begin(any: boolean): Promise<void> {
     if (any) this.#count();
     this.#last = !any;
@@ -149,7 +152,7 @@ class Side {
     if (this.end === 0) await this.advance();
   }
 
-  /** Goes on to the next rows that can be given; where there are none it is done. */
+  /** Advances to the next rows that can be returned; without any it is done. */
   async advance(): Promise<void> {
     do {
       this.#keepOpen();
@@ -169,7 +172,7 @@ class Side {
     if (originNs !== null) this.#plan.onBatch?.(this.side, batch, originNs);
   }
 
-  /** Rows that are left of the batch at hand are put where the next one can join them. */
+  /** Moves the remaining rows of the current batch to where the next one can join them. */
   #keepOpen(): void {
     const { batch, reader, end } = this;
     const { count } = batch;
@@ -183,7 +186,7 @@ class Side {
     this.batch = this.#joined;
   }
 
-  /** The reader has given a batch, or has none any more. */
+  /** Examines a new batch of the reader, or its end. */
   #look(): void {
     const { batch, reader } = this;
     this.row = 0;
@@ -197,7 +200,7 @@ class Side {
     this.end = this.trust.observe(batch.timeNs, batch.count, backNs, this.#last);
   }
 
-  /** So many packets in so short a time that batches are given whole. */
+  /** Whether there are so many packets in so short a time that batches are returned whole. */
   get dense(): boolean {
     if (this.done || this.end < DENSE_ROWS || this.trust.believed) return false;
     return this.tailNs - this.#timeOf(0) <= DENSE_SPAN_NS;
@@ -207,7 +210,7 @@ class Side {
     return this.done ? Number.POSITIVE_INFINITY : this.#timeOf(this.row);
   }
 
-  /** Time of the last row at hand. */
+  /** Time of the last available row. */
   get tailNs(): number {
     return this.done ? Number.POSITIVE_INFINITY : this.#timeOf(this.end - 1);
   }
@@ -220,7 +223,7 @@ class Side {
     );
   }
 
-  /** The first row whose time is above `untilNs`, or that a clock was set back before, or that is one too many. */
+  /** Returns the first row with a time above `untilNs`, or after a backward clock step, or beyond the maximum. */
   rowsUntil(untilNs: number, maximum: number): number {
     const { trust, row, shiftNs, batch } = this;
     const times = trust.believed;
@@ -239,7 +242,7 @@ class Side {
     return lastNs === null ? null : lastNs + this.shiftNs;
   }
 
-  /** Its last time is not an outlier. */
+  /** The reader's statistics, with a last time that is not an outlier. */
   statistics(): CaptureStatistics {
     const statistics = this.reader.statistics();
     const { originNs, lastNs } = statistics;
@@ -248,7 +251,7 @@ class Side {
     return { ...statistics, lastNs: originNs + BigInt(Math.round(last)) };
   }
 
-  /** Steps back from an outlier or to one say nothing about the other timestamps. */
+  /** The timestamp report without steps from or to an outlier, which say nothing about the other timestamps. */
   timestamps(): TimestampReport {
     const report = this.quality.report();
     const { count, setBackNs } = this.trust.report();
@@ -275,9 +278,9 @@ export class DirectFeed implements PairFeed {
   readonly #plan: FeedPlan;
   readonly #before: Side;
   readonly #after: Side;
-  /** Sides that ended and are to be reported. */
+  /** Sides that ended and are yet to be reported. */
   readonly #ended: Side[] = [];
-  /** Whose rows the last stride gave, up to which. */
+  /** The side of the last stride, and the end of its rows. */
   #taken: { side: Side; to: number } | null = null;
 
   private constructor(kernels: Kernels, plan: FeedPlan, before: Side, after: Side, head: FeedHead) {
@@ -290,12 +293,12 @@ export class DirectFeed implements PairFeed {
   }
 
   static async open(kernels: Kernels, plan: FeedPlan): Promise<DirectFeed> {
-    // Rows are given their keys by runs; those who watch batches want them in the batch, too.
+    // Rows get their keys as runs; a watcher of batches needs them in the batch, too.
     const { key, ...plain } = plan.capture;
     const capture: CaptureOptions = plan.onBatch
       ? plan.capture
       : { ...plain, batchRows: STRIDE_ROWS, rowsOnly: true };
-    // Here, where packets are decoded anyway: elsewhere the code for it would be loaded and compiled once more.
+    // Estimated here, where packets are decoded anyway: elsewhere the code for it would be loaded and compiled a second time.
     const asksSpan = plan.wantsSpan && !isStandardInput(plan.before);
     const spanNs = asksSpan ? await estimateSpan(kernels, plan.before) : null;
     const readers = [
@@ -343,7 +346,7 @@ export class DirectFeed implements PairFeed {
     const to = side.rowsUntil(untilNs, this.head.rows);
     this.#taken = { side, to };
     const finder = this.#finder(batch.capacity);
-    // Packets of AFTER are mostly of the flows of their partners; where addresses are translated each is looked up.
+    // Packets of AFTER are mostly of their partners' flows; with address translation each is looked up.
     const looksUp = side === before || this.#plan.capture.nat;
     const runs = looksUp ? finder.find(batch, side.row, to) : finder.findRows(batch, side.row, to);
     if (side.trust.believed) runs.setBounds(side.trust.believed, side.row, to);
@@ -351,13 +354,13 @@ export class DirectFeed implements PairFeed {
     return { kind: "rows", side: side.side, batch, runs, from: side.row, to, shorts, far };
   }
 
-  /** Whose turn it is, and up to which time. */
+  /** Returns the side to read next, and up to which time. */
   #turn(before: Side, after: Side): { side: Side; untilNs: number; far: boolean } {
     const { leadNs } = this.#plan;
     const sureNs = leadNs * SURE_LEAD;
     const beforeNs = before.headNs;
     const afterNs = after.headNs;
-    // Dense rows of AFTER are taken when all that are at hand can be.
+    // Dense rows of AFTER are taken once all available ones can be.
     const far = before.dense && after.dense;
     const aheadNs = far ? denseLeadNs(this.#plan) : leadNs;
     const wantedNs = far ? Math.max(afterNs, Math.min(after.tailNs, afterNs + aheadNs / 2)) : afterNs;

@@ -1,9 +1,8 @@
 /**
- * A feed that reads and decodes in a thread of its own while this one matches: the same strides as a DirectFeed, so the same
- * report to the byte. The thread is started before it is needed (while the first packets are looked at) and serves one feed after another.
+ * A feed that reads and decodes in a thread of its own while this one matches: the same strides as a DirectFeed, so the same report to the byte. The thread is
+ * started before it is needed (while the first packets are read) and serves one feed after another.
  *
- * This thread blocks while it waits, as it does when it reads a file itself, but comes back to the event loop now and then, where a thread
- * that died is heard of.
+ * This thread blocks while it waits, as it does when it reads a file itself, but returns to the event loop now and then, to notice a thread that died.
  */
 import type { Worker } from "node:worker_threads";
 import { FormatError, UsageError } from "../base/errors.ts";
@@ -16,11 +15,11 @@ import type { FeedHead, FeedPlan, FeedTail, PairFeed, Stride } from "./pair-feed
 
 const WAIT_MS = 20;
 
-/** Once round the event loop. */
+/** One turn of the event loop. */
 const turn = () => new Promise<void>((resolve) => setImmediate(resolve));
 
 export class FeedThread {
-  /** Those that its strides are given in: nobody else's will do. */
+  /** The kernels that contain its strides: others cannot read them. */
   readonly kernels: Kernels;
   readonly #worker: Worker;
   readonly #ring: RingReader;
@@ -49,13 +48,13 @@ export class FeedThread {
     worker.unref();
   }
 
-  /** Null where the thread's program is not at hand. */
+  /** Returns null if the thread's program is not available. */
   static start(): FeedThread | null {
     const thread = startReading();
     return thread && new FeedThread(thread);
   }
 
-  /** Starts a feed; the one before must have been finished. `filter` is the text of the plan's filter. */
+  /** Starts a feed; the previous one must be finished. `filter` is the text of the plan's filter. */
   async open(plan: FeedPlan, filter: string | undefined): Promise<PairFeed> {
     this.#ring.reset();
     const { cover, inner, nat, key, seed } = plan.capture;
@@ -107,9 +106,7 @@ export class FeedThread {
     }
   }
 
-  /**
-   * Lets the thread end, which takes its time beside us. It leaves by itself: Node 20 can abort where a thread is ended while the engine still compiles for it.
-   */
+  /** Lets the thread end by itself, in parallel to this one: Node 20 can abort if a thread is terminated while the engine still compiles for it. */
   close(): void {
     this.#worker.removeAllListeners();
     this.#worker.unref();
@@ -120,9 +117,9 @@ export class FeedThread {
 }
 
 interface Thread {
-  /** Back to the event loop once; throws what went wrong in the thread. */
+  /** Returns to the event loop once; throws an error of the thread. */
   listen(): Promise<void>;
-  /** What it says when it has left the ring alone. */
+  /** Returns the thread's last message, sent when it no longer uses the ring. */
   end(): Promise<Extract<FeedMessage, { kind: "tail" | "cancelled" }>>;
 }
 

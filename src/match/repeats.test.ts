@@ -1,4 +1,4 @@
-/** Packets that look alike: paired by what the others take, or not at all. Truth is known from how the streams are made. */
+/** Identical packets: paired by the delay of the others, or not at all. The truth is known from how the streams are made. */
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { type Packet, runMatcher } from "../../tests/support/run-matcher.ts";
@@ -22,7 +22,7 @@ const byTime = (packets: Packet[]) => packets.sort((a, b) => a.timeNs - b.timeNs
 
 interface Traffic {
   seconds: number;
-  /** Packets of their own per second, and alike ones. */
+  /** Distinct packets per second, and identical ones. */
   distinct: number;
   beats: number;
   delayNs: (random: Random) => number;
@@ -31,7 +31,7 @@ interface Traffic {
   missing?: number;
 }
 
-/** Distinct packets of flow 1, and packets of flow 2 that are all alike. */
+/** Distinct packets of flow 1, and identical packets of flow 2. */
 function traffic(seed: number, t: Traffic) {
   const random = new Random(seed);
   const before: Packet[] = [];
@@ -101,7 +101,7 @@ describe("packets that look alike", () => {
     let lost = 0;
     for (let i = 0; i < 60_000; i++) {
       const timeNs = i * 0.2 * MS;
-      // 16,384 packets to a wrap: 3.28 s.
+      // 16,384 packets until the identification wraps: 3.28 s.
       const packet = { digest: i % 16_384, flow: 1 };
       before.push({ ...packet, timeNs });
       if (i > 100 && i < 59_900 && random.float() < 0.01) lost++;
@@ -148,7 +148,7 @@ describe("packets that look alike", () => {
   );
 
   test("what may be one of several is counted, and its delay is not", () => {
-    // Alike packets every millisecond, delays of 1 to 20 ms: which one is lost cannot be known.
+    // Identical packets every millisecond, delays of 1 to 20 ms: which one is lost cannot be known.
     const { before, after, truth } = traffic(5, {
       seconds: 5,
       distinct: 2000,
@@ -257,7 +257,7 @@ describe("packets that look alike", () => {
     let [sent, lost] = [0, 0];
     for (let i = 0; i < 5000; i++) {
       const packet = { digest: i, flow: i % 7 };
-      // Back, each is at AFTER twice; forward, it arrives there twice.
+      // In the reverse direction each is at AFTER twice; forward, it arrives there twice.
       const back = i % 7 > 3;
       const gone = i > 50 && i < 4900 && i % 100 === 0;
       const [from, to] = back ? [after, before] : [before, after];

@@ -1,4 +1,4 @@
-/** What a row of a flow is to look like, for those who write rows without an object for each (flow-texts.ts). */
+/** The form of a flow's row of text, for writers without an object per flow (flow-texts.ts). */
 
 export type RowField =
   | "src"
@@ -29,6 +29,6 @@ export type RowField =
 /** A row: text, and fields by their names. */
 export interface RowForm {
   parts: readonly (string | { field: RowField })[];
-  /** Written for a value that is not there. */
+  /** Written for a missing value. */
   none: string;
 }

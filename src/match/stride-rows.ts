@@ -1,2 +1,5 @@
-/** Most rows of a stride. Longer than other batches: each stride costs a hand-over where another thread reads. The same everywhere, so that strides are. */
+/**
+ * Maximum rows of a stride. Longer than other batches, because each stride costs a hand-over between threads. The same everywhere, so that strides are the
+ * same.
+ */
 export const STRIDE_ROWS = 4096;

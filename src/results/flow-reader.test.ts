@@ -5,6 +5,7 @@ import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { Combination } from "../collect/combine.ts";
 import { DuckdbStore } from "./duckdb-store.ts";
 import { combineFlow, type FlowRow, type SegmentRow, type Step } from "./rows.ts";
+import { oneFlow, topFlows } from "./series.ts";
 
 const SEGMENT = { from: "A", to: "B", label: "" };
 const START_NS = 1_700_002_800_000_000_000n;
@@ -24,11 +25,11 @@ function stateOf(meanNs: number, packets: number) {
 
 const folder = mkdtempSync(join(tmpdir(), "hoptime-flow-reader-"));
 let store: DuckdbStore;
+const segments: SegmentRow[] = [];
+const flows: FlowRow[] = [];
 
 beforeAll(async () => {
   store = await DuckdbStore.open(join(folder, "results.duckdb"));
-  const segments: SegmentRow[] = [];
-  const flows: FlowRow[] = [];
   for (let e = 0; e < EPOCHS; e++) {
     const startNs = START_NS + BigInt(e) * EPOCH_NS;
     const span = { step: 0 as Step, startNs, endNs: startNs + EPOCH_NS, segment: SEGMENT, estimator: "lds" };
@@ -90,6 +91,19 @@ describe("rows of flows", () => {
         }
       }
     });
+
+  it("sum to the same, to the last digit, whether minutes and hours are made yet or not", async () => {
+    const fresh = await DuckdbStore.open(join(folder, "fresh.duckdb"));
+    await fresh.write(segments, flows);
+    for (const [, fromNs, toNs] of spans) {
+      const selection = { ...SEGMENT, estimator: "lds", fromNs, toNs };
+      const own = async (from: DuckdbStore) =>
+        await Promise.all([0, 1, 2, 3, 4].map((i) => oneFlow(from, selection, heavy(i))));
+      expect(await own(fresh)).toEqual(await own(store));
+      expect(await topFlows(fresh, selection, 5)).toEqual(await topFlows(store, selection, 5));
+    }
+    await fresh.close();
+  });
 
   it("are ranked alike by minutes and by epochs, what is not rolled up included", async () => {
     const selection = {

@@ -74,11 +74,19 @@ export abstract class HappeningTable {
   }
 
   async find(id: string): Promise<Happening | null> {
-    const [row] = await this.#db.all(
-      `SELECT id, opened_ns, closed_ns, body ${this.#db.dialect.from(this.#table)} AND id = $1`,
-      [id],
+    const [found = null] = await this.findAll([id]);
+    return found;
+  }
+
+  /** Those of these that are there, in no order. */
+  async findAll(ids: readonly string[]): Promise<Happening[]> {
+    if (ids.length === 0) return [];
+    const list = ids.map((_, i) => `$${i + 1}`).join(", ");
+    const rows = await this.#db.all(
+      `SELECT id, opened_ns, closed_ns, body ${this.#db.dialect.from(this.#table)} AND id IN (${list})`,
+      ids,
     );
-    return row ? read(row) : null;
+    return rows.map(read);
   }
 }
 

@@ -4,6 +4,7 @@
  * epoch without an answer has a row too, with the reason.
  */
 
+import { grouped } from "../base/grouped.ts";
 import { FlowKeySpec } from "../capture/flow/flow-key.ts";
 import { formatFlowKey } from "../capture/flow/flow-text.ts";
 import type { Collected, CollectedSegment } from "../collect/collector.ts";
@@ -20,6 +21,7 @@ import { LossTotal } from "../collect/loss.ts";
 import { limitsOf } from "../collect/tracks.ts";
 import type { CutMode } from "../epoch/record.ts";
 import { isNoAnswer, type KnownFlows, type NoAnswer, type SegmentEstimate } from "../estimators/estimator.ts";
+import { bucketOf } from "./row-selection.ts";
 
 /** Lengths of rows in seconds; 0: one epoch. */
 export const STEPS = [0, 60, 3600] as const;
@@ -358,4 +360,24 @@ export function combineFlow(
   }
   const { segment, estimator, flow } = first;
   return { row: { ...span, segment, estimator, flow, bytes, state: combination.state() }, combination };
+}
+
+/**
+ * Combines rows of one flow into minutes, and minutes into hours, as far as `step` allows, as the store rolls them up: a sum is the same to the last
+ * digit whether they are rolled up yet or not. `rows` in order of time.
+ */
+export function asRolledUp(rows: readonly FlowRow[], step: Step): FlowRow[] {
+  let parts = [...rows];
+  for (const next of STEPS) {
+    if (next === 0 || next > step) continue;
+    const lengthNs = BigInt(next) * 1_000_000_000n;
+    const groups = grouped(parts, ({ startNs }) => bucketOf(startNs, next));
+    parts = [...groups].flatMap(([startNs, list]) => {
+      const [first] = list;
+      // Already a minute or hour.
+      if (first && list.length === 1 && first.step >= next) return [first];
+      return combineFlow(list, { step: next, startNs, endNs: startNs + lengthNs })?.row ?? [];
+    });
+  }
+  return parts;
 }

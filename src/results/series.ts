@@ -11,7 +11,15 @@ import { type CountedEpoch, type EpochLoss, epochLosses } from "../collect/epoch
 import { isNoAnswer } from "../estimators/estimator.ts";
 import type { ResultsStore } from "./results-store.ts";
 import { bucketOf, type RowSelection } from "./row-selection.ts";
-import { combineFlow, combineRows, type FlowRow, type SegmentRow, STEPS, type Step } from "./rows.ts";
+import {
+  asRolledUp,
+  combineFlow,
+  combineRows,
+  type FlowRow,
+  type SegmentRow,
+  STEPS,
+  type Step,
+} from "./rows.ts";
 import { clockNs } from "./tables.ts";
 
 export interface MeanLatency {
@@ -268,7 +276,7 @@ export async function flowSeries(
   if (steps.length === 0 && cutNs !== null)
     throw new UsageError("bad-question", `more than ${MAX_ROWS} epochs in a step`, TOO_LONG);
   const points = steps.slice(0, limit).flatMap(([startNs, list]): FlowPoint[] => {
-    const made = combineFlow(list, { step: 0, startNs, endNs: startNs + stepNs });
+    const made = combineFlow(asRolledUp(list, step), { step: 0, startNs, endNs: startNs + stepNs });
     return made ? [{ startNs: `${startNs}`, ...flowCounts(made) }] : [];
   });
   const nextNs = steps[limit]?.[0] ?? (cutNs === null ? null : startOf(cutNs));
@@ -288,7 +296,7 @@ function summaryOf(
   rows: readonly FlowRow[],
   { fromNs, toNs }: RowSelection,
 ): FlowSummary | null {
-  const made = combineFlow(rows, { step: 0, startNs: fromNs, endNs: toNs });
+  const made = combineFlow(asRolledUp(rows, 3600), { step: 0, startNs: fromNs, endNs: toNs });
   return made && { flow, ...flowCounts(made) };
 }
 

@@ -1,4 +1,5 @@
 /** Writes estimated rows to the results and passes them on to the followers. A row estimated again before it is written replaces the earlier one. */
+import { UsageError } from "../base/errors.ts";
 import type { ResultsStore } from "../results/results-store.ts";
 import { type FlowRow, type ReportedEpoch, reportedRow, type SegmentRow } from "../results/rows.ts";
 import type { Events } from "./events.ts";
@@ -33,6 +34,8 @@ export class RowWriter {
   readonly #onError: (text: string) => void;
   readonly #latest = new LatestRows();
   readonly #followers: RowFollower[] = [];
+  /** The last error of each failing follower. */
+  readonly #failed = new Map<RowFollower, string>();
   readonly #gate: RowGate;
   #unwritten = new Map<string, Unwritten>();
   /** Number of rows in the write in progress. */
@@ -143,13 +146,17 @@ export class RowWriter {
     return this.#each((follower) => follower.close());
   }
 
-  /** Calls every follower. Its failures are logged and do not affect the rows. */
+  /** Calls every follower. Its failures are logged, each once, and do not affect the rows. */
   async #each(work: (follower: RowFollower) => Promise<void>): Promise<void> {
     for (const follower of this.#followers)
       try {
         await work(follower);
+        this.#failed.delete(follower);
       } catch (error) {
-        this.#onError((error as Error).stack ?? String(error));
+        const { message, stack } = error as Error;
+        if (this.#failed.get(follower) === message) continue;
+        this.#failed.set(follower, message);
+        this.#onError(error instanceof UsageError ? message : (stack ?? message));
       }
   }
 }

@@ -3,7 +3,8 @@ import type { Server as TlsServer } from "node:https";
 import { join } from "node:path";
 import { UsageError } from "../base/errors.ts";
 import { isLoopback } from "./access.ts";
-import { type AlertSettings, Alerts, NO_ALERTS } from "./alerts/alerts.ts";
+import { type AlertSettings, NO_ALERTS } from "./alerts/alert.ts";
+import { Alerts } from "./alerts/alerts.ts";
 import { checkTls, createApp, type TlsFiles, tlsOptions } from "./app.ts";
 import { type ClusterOptions, openClusterLink } from "./cluster/cluster-link.ts";
 import { ClusterWorker } from "./cluster/worker.ts";
@@ -60,15 +61,18 @@ async function openParts(
   const { results, events } = service;
   const { onLog } = options;
   const nowNs = options.now ?? (() => BigInt(Date.now()) * 1_000_000n);
-  const alerts = await Alerts.open({
-    ...{ results, events, onLog, nowNs, settings: options.alerts ?? NO_ALERTS },
-    heard: () => service.heard(),
-  });
+  const { latenessNs } = options;
   const isShared = cluster !== null && options.openResults !== undefined;
+  const ownsPaths = () => cluster?.ownsPaths ?? true;
+  const alerts = await Alerts.open({
+    ...{ results, events, onLog, nowNs, latenessNs, settings: options.alerts ?? NO_ALERTS },
+    heard: () => service.heard(),
+    shared: isShared ? { owns: (point) => cluster.hears(point), ownsPaths } : undefined,
+  });
   const network = await NetworkMonitor.open({
-    ...{ results, events, onLog, settings: options.network ?? NO_NETWORK },
-    shared: isShared ? { isOwner: () => cluster.ownsPaths } : undefined,
-    onChange: (change, incident) => alerts.incident(change, incident),
+    ...{ results, events, onLog, latenessNs, settings: options.network ?? NO_NETWORK },
+    shared: isShared ? { isOwner: ownsPaths } : undefined,
+    onChange: (_, incident) => alerts.incident(incident),
   });
   if (cluster && !isShared && network.paths.length > 0)
     onLog?.(

@@ -1,6 +1,6 @@
 /**
- * One link, several classes of traffic: strict priority or deficit round robin. What a packet waits for may arrive after it, so this stage
- * holds packets until they are served (at most the classes' capacities) and hands them on in the order of departure.
+ * One link shared by several classes of traffic: strict priority or deficit round robin. A packet may wait for packets that arrive after it, so this stage
+ * holds packets until they are served (up to the sum of the classes' capacities) and returns them in order of departure.
  */
 import { LinkClassLayout, LinkLayout } from "../base/kernel-layout.ts";
 import type { Kernels } from "../base/kernels.ts";
@@ -11,7 +11,7 @@ import type { ClassesHop } from "./scenario.ts";
 import { BLANK, QUEUE_DEFAULTS, type Stage, type StageContext, solveRate } from "./stage.ts";
 import type { Batches } from "./streams.ts";
 
-/** Bytes per turn and unit of weight: one full packet. */
+/** Bytes per turn and unit of weight: one full-sized packet. */
 const QUANTUM = 1500;
 
 export function classesStage(context: StageContext, spec: ClassesHop): Stage {
@@ -58,7 +58,7 @@ function makeLink(kernels: Kernels, spec: ClassesHop, rateBps: number): number {
   const drr = spec.scheduler === "drr" ? 1 : 0;
   writeFields(kernels, link, [8e9 / rateBps, Math.round(spec.propagationNs ?? 0), drr]);
   const map = kernels.call.simLinkMap(link) >>> 0;
-  // Backwards, so that the first class that lists a DSCP has it.
+  // In reverse order: if two classes list the same DSCP, the first one gets it.
   for (const [i, one] of [...spec.classes.entries()].reverse()) {
     const { dscp = [], weight = 1, capacityPackets = QUEUE_DEFAULTS.capacityPackets } = one;
     const address = kernels.call.simLinkClass(link, i) >>> 0;
@@ -68,7 +68,7 @@ function makeLink(kernels: Kernels, spec: ClassesHop, rateBps: number): number {
   return link;
 }
 
-/** What has left the link by now, batch by batch. */
+/** Returns the packets that have left the link so far, batch by batch. */
 function* departed(kernels: Kernels, link: number, out: PacketBatch): Generator<PacketBatch> {
   for (let more = 1; more === 1; ) {
     more = kernels.call.simLinkPop(link, out.address);

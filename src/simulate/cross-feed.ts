@@ -1,4 +1,7 @@
-/** Cross traffic beside a stage's own: the kernel takes rows of both in the order of their arrival, and stops where it needs more of the other. */
+/**
+ * Cross traffic that shares a stage with the scenario's own traffic. The kernel takes rows of both in order of arrival, and stops when it needs more of the
+ * other.
+ */
 import type { Kernels } from "../base/kernels.ts";
 import { PacketBatch } from "../capture/batch.ts";
 import type { StageContext } from "./stage.ts";
@@ -7,7 +10,7 @@ export class CrossFeed {
   readonly #kernels: Kernels;
   readonly #cross: StageContext["cross"];
   readonly #batch: PacketBatch | null;
-  /** Where the next row of the cross traffic's batch is kept. */
+  /** Address of the index of the next row of the cross traffic's batch. */
   readonly #position: number;
   #ended: 0 | 1;
 
@@ -21,7 +24,10 @@ export class CrossFeed {
     this.#ended = cross ? 0 : 1;
   }
 
-  /** All rows of a batch; `take` gets the cross traffic's batch (0: none), the address of its next row and whether it has ended, and returns the row that it stopped at. */
+  /**
+   * Processes all rows of a batch. `take` gets the cross traffic's batch (0: none), the address of its row index and whether the cross traffic has ended; it
+   * returns the row at which it stopped.
+   */
   async run(
     batch: PacketBatch,
     take: (row: number, crossBatch: number, position: number, ended: 0 | 1) => number,

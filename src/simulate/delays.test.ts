@@ -26,7 +26,7 @@ async function run(path: Hop[], { seed = 1, packets = PACKETS, named = false } =
 }
 
 describe("delay models", () => {
-  // The share of delays below a point is binomial: five deviations of 200,000 draws are at most 0.0056 (once in 10^6).
+  // The share of delays below a point is binomial: with 200,000 draws, five standard deviations are at most 0.0056 (exceeded once in 10^6).
   const below: [DelayModel, at: number, share: number][] = [
     [{ kind: "weibull", scaleNs: 133_000, shape: 0.6 }, 50_000, 1 - Math.exp(-((50 / 133) ** 0.6))],
     [{ kind: "weibull", scaleNs: 133_000, shape: 0.6 }, 400_000, 1 - Math.exp(-((400 / 133) ** 0.6))],
@@ -48,7 +48,7 @@ describe("delay models", () => {
       { kind: "delay", model: { kind: "weibull", scaleNs: 133_000, shape: 0.8 } },
     ]);
     const mean = 133_000 * Math.exp(lgamma(1 + 1 / 0.8));
-    // The coefficient of variation is 1.26: six deviations.
+    // The coefficient of variation is 1.26; the limit is six standard deviations.
     expect(Math.abs(delays.reduce((a, b) => a + b, 0) / delays.length / mean - 1)).toBeLessThan(0.017);
   });
 
@@ -76,7 +76,7 @@ describe("delay models", () => {
     const logs = [...latency.values()].map((d) => Math.log(d / 100_000));
     const mean = logs.reduce((a, b) => a + b, 0) / logs.length;
     const deviation = Math.sqrt(logs.reduce((a, b) => a + (b - mean) ** 2, 0) / logs.length);
-    // About 2,000 flows, sigma 0.75: six deviations.
+    // About 2,000 flows, sigma 0.75; the limit is six standard deviations.
     expect(Math.abs(mean)).toBeLessThan(0.11);
     expect(Math.abs(deviation - 0.75)).toBeLessThan(0.08);
   });
@@ -101,11 +101,11 @@ describe("loss", () => {
   it("uniform loss has the configured share, at random", async () => {
     const { delays, sim } = await run([{ kind: "loss", model: "uniform", probability: 0.01 }]);
     const lost = delays.filter((d) => Number.isNaN(d)).length;
-    // Binomial, six deviations.
+    // Binomial; six standard deviations.
     expect(Math.abs(lost / PACKETS - 0.01)).toBeLessThan(6 * Math.sqrt(0.01 / PACKETS));
     expect(sim.statistics[0]!.lost).toBe(lost);
     const pairs = delays.filter((d, i) => i > 0 && Number.isNaN(d) && Number.isNaN(delays[i - 1]!)).length;
-    // Expected 20 of them: Poisson, six deviations.
+    // 20 are expected (Poisson); six standard deviations.
     expect(Math.abs(pairs - 20)).toBeLessThan(27);
   });
 
@@ -118,7 +118,7 @@ describe("loss", () => {
     const episodes = delays.filter(
       (d, i) => Number.isNaN(d) && !(i > 0 && Number.isNaN(delays[i - 1]!)),
     ).length;
-    // 1,250 episodes, geometric lengths: the mean deviates by 2.8 %, the share by about 4 %; five deviations, once in 10^6.
+    // 1,250 episodes of geometric length: the standard deviation is 2.8 % for the mean and about 4 % for the share. The limits are five of them (once in 10^6).
     expect(Math.abs(lost / episodes / 20 - 1)).toBeLessThan(0.14);
     expect(Math.abs(lost / delays.length / 0.05 - 1)).toBeLessThan(0.2);
   });

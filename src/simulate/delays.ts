@@ -1,4 +1,4 @@
-/** Delays that come from a distribution instead of a queue, loss, and reordering. */
+/** Random delays (drawn from a distribution instead of a queue), loss and reordering. */
 import { UsageError } from "../base/errors.ts";
 import type { PacketBatch } from "../capture/batch.ts";
 import { writeFields } from "./keys.ts";
@@ -27,12 +27,12 @@ function delayParameters(m: DelayModel): [number, number] {
   }
 }
 
-/** What the numbers of a model are wrong about together; null where nothing is. */
+/** Returns what is wrong with a model's parameters in combination; null if nothing is. */
 export function delayFault(model: DelayModel): string | null {
   return model.kind === "uniform" && model.highNs < model.lowNs ? "highNs is below lowNs" : null;
 }
 
-/** The scale of a model's delays: of the order of their mean. */
+/** Returns the order of magnitude of a model's mean delay. */
 export function typicalDelayNs(model: DelayModel): number {
   const [a, b] = delayParameters(model);
   return model.kind === "uniform" || model.kind === "bimodal" ? Math.max(a, b) : a;
@@ -90,7 +90,7 @@ export function lossStage(context: StageContext, spec: LossHop): Stage {
         lost += kernels.call.simLossUniform(rng, batch.address, p) >>> 0;
         return;
       }
-      // Stationary share of the bad state = enter / (enter + leave) = p.
+      // Stationary share of the bad state: enter / (enter + leave) = p.
       const leave = 1 / spec.meanBurst;
       const enter = (p * leave) / (1 - p);
       lost += kernels.call.simLossBursts(rng, batch.address, state, enter, leave) >>> 0;

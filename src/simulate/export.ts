@@ -1,6 +1,6 @@
 /**
- * A simulation as files, for other tools: one capture per point, truth.json (totals, hops, flows), and with `packets` the fate of every packet
- * as CSV. All come from one pass over each of the two views; they agree packet by packet.
+ * Writes a simulation to files for other tools: one capture per point, truth.json (totals, hops, flows) and, with `packets`, the fate of every packet
+ * as CSV. The captures come from one run and the other files from a second run of the same scenario, so they agree packet by packet.
  */
 import { closeSync, openSync, writeFileSync, writeSync } from "node:fs";
 import { writeFailure } from "../base/directory.ts";
@@ -29,7 +29,7 @@ export interface TruthFile {
   flows: TruthFlow[];
 }
 
-/** Over all packets of the traffic; probes and references of ours are counted apart. */
+/** Totals over all packets of the traffic; probes and reference packets are counted separately. */
 export interface TruthTotals {
   sent: number;
   lost: number;
@@ -54,11 +54,11 @@ export interface TruthFlow {
 }
 
 export interface ExportOptions extends PcapOptions {
-  /** Also packets.csv: one line per packet. */
+  /** Also write packets.csv: one line per packet. */
   packets?: boolean;
-  /** What probes and the references of an injector carry; left out: nothing that tells. */
+  /** Payload of probes and of the injector's reference packets; default: none. */
   ownPayload?: OwnPayload;
-  /** Ends it: no file is left behind. */
+  /** Aborts the export; no file is left behind. */
   signal?: AbortSignal;
 }
 
@@ -176,7 +176,7 @@ function totals(table: FlowTruthTable, own: TruthTotals["own"]): TruthTotals {
   };
 }
 
-/** One flow per line: a million flows would not fit into one string. */
+/** Writes one flow per line: a million flows would not fit into one string. */
 function writeTruth(path: string, truth: TruthFile): void {
   const { flows, ...head } = truth;
   const fd = openSync(path, "w");
@@ -192,7 +192,7 @@ function writeTruth(path: string, truth: TruthFile): void {
   }
 }
 
-/** packets.csv: when sent (ns after the origin), delay in ns (empty: lost), bytes, and whose it is. */
+/** Writes packets.csv: send time (ns after the origin), delay in ns (empty: lost), length in bytes, and which kind of own packet it is. */
 class PacketLines {
   readonly #fd: number;
   constructor(path: string) {

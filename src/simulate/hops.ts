@@ -1,4 +1,4 @@
-/** From a hop of a scenario to the stage that does it. */
+/** Makes the stage for a hop of a scenario. */
 import { UsageError } from "../base/errors.ts";
 import { classesStage } from "./classes.ts";
 import { delayFault, delayStage, isSpaced, lossStage, reorderStage, typicalDelayNs } from "./delays.ts";
@@ -23,13 +23,13 @@ export function makeStage(context: StageContext, hop: Hop): Stage {
   }
 }
 
-/** Kernel memory that the packets held at once may take: the kernels have 4 GiB, and the rest of the run needs some. */
+/** Maximum kernel memory for the packets held at once: the kernels have 4 GiB, and the rest of the run needs some of it. */
 const MAX_HELD_BYTES = 2 ** 31;
-/** A departure time, rounded up to a power of two packets; a whole row where packets leave in another order. */
+/** A queue stores one departure time per packet, with the number of packets rounded up to a power of two; stages that reorder packets store whole rows. */
 const QUEUED_BYTES = 16;
 const ROW_BYTES = 128;
 
-/** What the schema cannot say: how fields of a hop go together, and what the hops hold at once. */
+/** Checks what the schema cannot express: fields of a hop that depend on each other, and the memory of all hops together. */
 export function checkHops({ path, traffic }: Pick<Scenario, "path" | "traffic">): void {
   const ratePps = traffic.kind === "replay" ? 0 : traffic.ratePps;
   let held = 0;
@@ -51,7 +51,7 @@ export function checkHops({ path, traffic }: Pick<Scenario, "path" | "traffic">)
   }
 }
 
-/** Of packets waiting in the hop, at the most or (delays without bound) in the mean. */
+/** Returns the memory of the packets waiting in the hop: the maximum or, if delays are unbounded, the mean. */
 function heldBytes(hop: Hop, ratePps: number): number {
   const capacity = (queue: { capacityPackets?: number }) =>
     queue.capacityPackets ?? QUEUE_DEFAULTS.capacityPackets;
@@ -65,7 +65,7 @@ function heldBytes(hop: Hop, ratePps: number): number {
     case "classes":
       return sum(hop.classes) * ROW_BYTES;
     case "delay":
-      // Constant and spaced delays keep the order: nothing is held back.
+      // Constant and spaced delays preserve the order, so no packets are held back.
       return hop.model.kind === "constant" || isSpaced(hop.model)
         ? 0
         : (ratePps * typicalDelayNs(hop.model) * ROW_BYTES) / 1e9;

@@ -1,7 +1,6 @@
 /**
- * Packets of our own decided while the traffic passes: RLI's reference packets. The injector stands at the sender, before the first queue,
- * sees every packet there (time, length, key) and may put a packet of its own ahead of it; that packet then takes part in
- * everything behind it.
+ * Injects packets that depend on the traffic: RLI's reference packets. The injector is at the sender, before the first queue. It sees every packet there (time,
+ * length, key) and may insert a packet of its own ahead of it. The inserted packet passes the same queues, delays and losses as the traffic.
  */
 import type { Kernels } from "../base/kernels.ts";
 import { PacketBatch } from "../capture/batch.ts";
@@ -9,20 +8,20 @@ import { SIMULATED_FLAG } from "./scenario.ts";
 import type { SourceIdentity } from "./source.ts";
 
 export interface Injector {
-  /** What is put in; left out: UDP from 192.0.2.1:862 to 192.0.2.2:862 (STAMP), 64 bytes. */
+  /** The packet to insert; default: UDP from 192.0.2.1:862 to 192.0.2.2:862 (STAMP), 64 bytes. */
   readonly packet?: InjectedPacket;
   /**
-   * Looks at the packets about to pass, in order. For each packet that one of ours goes ahead of, sets `sendNs[row]` to the time of sending,
-   * at most the packet's own time (the usual choice) and not before the packet ahead; all others are NaN. `address` is that of `sendNs` in
-   * kernel memory, for injectors that are kernels. Called once per batch; the rows of a batch come in order of time.
+   * Looks at the packets about to pass, in order. To insert a packet ahead of a row, it sets `sendNs[row]` to the send time: not after the row's own time (the
+   * usual choice is exactly that) and not before the packet ahead; all other rows stay NaN. `address` is the address of `sendNs` in kernel memory, for
+   * injectors that are kernels. Called once per batch; the rows of a batch are in time order.
    */
   inspect(batch: PacketBatch, sendNs: Float64Array, address: number): void;
 }
 
-/** What an injector may know when a run begins. */
+/** What an injector knows when a run begins. */
 export interface InjectorContext {
   kernels: Kernels;
-  /** Drain rate of the first queue on the path (of all its paths together), bit/s; null where there is none. */
+  /** Drain rate of the first queue on the path (the sum if it has parallel paths) in bit/s; null without a queue. */
   rateBps: number | null;
 }
 
@@ -61,7 +60,7 @@ export async function* inject(
   try {
     for await (const batch of batches) {
       if (!out) {
-        // One of ours ahead of each packet at most.
+        // At most one inserted packet per packet.
         out = new PacketBatch(kernels, 2 * batch.capacity);
         times = kernels.alloc(8 * batch.capacity);
       }

@@ -1,4 +1,4 @@
-/** Flow keys of synthetic traffic as the kernels read them (kernels/simulate/keys.ts). */
+/** Flow keys of synthetic traffic, in the form that the kernels read (kernels/simulate/keys.ts). */
 import { UsageError } from "../base/errors.ts";
 import type { Kernels } from "../base/kernels.ts";
 import { parseAddress } from "../capture/address.ts";
@@ -13,12 +13,12 @@ const DEFAULT_TARGETS: Prefix[] = SIXTEEN.map((i) => ({
 
 export const DEFAULT_SIZES: Required<Sizes> = { share1500: 0.41, share576: 0.15, mixing: 0.3 };
 
-/** Writes f64 fields in order from an address on. */
+/** Writes f64 fields in order, starting at an address. */
 export function writeFields(kernels: Kernels, address: number, values: readonly number[]): void {
   kernels.f64.set(values, address >>> 3);
 }
 
-/** Stores the tables; returns their address and how to free them. */
+/** Stores the tables in kernel memory; returns their address and a function that frees them. */
 export function storeKeys(kernels: Kernels, plan: KeyPlan = {}): { address: number; free: () => void } {
   const sources = storePrefixes(kernels, plan.sources ?? DEFAULT_SOURCES);
   const targets = storePrefixes(kernels, plan.targets ?? DEFAULT_TARGETS);

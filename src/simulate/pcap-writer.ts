@@ -1,7 +1,7 @@
 /**
- * Simulated packets as a nanosecond pcap file that any tool reads. Frames are whole on the wire and cut at the snap length in the file.
+ * Writes simulated packets to a nanosecond pcap file. Frames are complete on the wire and cut to the snap length in the file.
  *
- * Lengths: the batch's wire length is the IP length here. Left out: VLAN tags; IPv6 fragments are written as whole packets.
+ * The batch's wire length is the IP length here. Not supported: VLAN tags; IPv6 fragments are written as whole packets.
  */
 import { closeSync, openSync, writeSync } from "node:fs";
 import { UsageError } from "../base/errors.ts";
@@ -14,23 +14,26 @@ const LINK = { raw: 101, ethernet: 1 } as const;
 const BUFFER_BYTES = 1 << 20;
 
 export interface PcapOptions {
-  /** "raw": IP packets without a link header (the default); "ethernet": 14 bytes more per packet. */
+  /** "raw": IP packets without a link header (default); "ethernet": 14 more bytes per packet. */
   link?: keyof typeof LINK;
   snapLength?: number;
-  /** ns since 1970 of time 0. */
+  /** Time 0 of the simulation, in ns since 1970. */
   originNs?: bigint;
 }
 
-/** 2024-01-01T00:00:00Z: files of one scenario are the same bytes whenever they are written. */
+/** 2024-01-01T00:00:00Z. A fixed origin: the same scenario always gives the same bytes. */
 const DEFAULT_ORIGIN_NS = 1_704_067_200_000_000_000n;
 const DEFAULT_SNAP_LENGTH = 128;
 
-/** Our own packets among the traffic. */
+/** Kinds of the measurement's own packets among the traffic. */
 export type OwnKind = "reference" | "probe";
-/** What the packet of a kind with this number carries, that was sent then by the sender's clock. */
+/** Returns the payload of the packet of this kind and number; `sentNs` is its send time by the sender's clock. */
 export type OwnPayload = (sequence: number, sentNs: bigint, kind: OwnKind) => Uint8Array;
 
-/** What packets of our own carry: written where they are first seen (the sender's capture, by its clock), the same at every other point. */
+/**
+ * Payloads of the measurement's own packets. Each is made when the packet is first seen (in the sender's capture, by the sender's clock) and is the same at
+ * every other point.
+ */
 export class OwnPayloads {
   readonly #encode: OwnPayload;
   readonly #known = new Map<bigint, { sequence: number; sentNs: bigint }>();
@@ -57,11 +60,11 @@ export class PcapWriter {
   readonly #fd: number;
   readonly #options: Required<PcapOptions>;
   readonly #buffer: number;
-  /** How frames are written, in kernel memory. */
+  /** Frame settings in kernel memory. */
   readonly #frames: number;
   readonly #payloads: OwnPayloads | null;
 
-  /** `seed` is the simulation's: packet numbers are read back from the digests with it. */
+  /** `seed` is the simulation's seed, which is needed to read packet numbers back from the digests. */
   constructor(
     kernels: Kernels,
     path: string,
@@ -105,7 +108,7 @@ export class PcapWriter {
       kernels.call.simFramesNew(originNs, BigInt(seed), snapLength, link === "ethernet" ? 1 : 0) >>> 0;
   }
 
-  /** Appends the packets of a batch with the times it has. Its keys must not have been masked. */
+  /** Appends the packets of a batch with the batch's timestamps. Its keys must not be masked. */
   write(batch: PacketBatch): void {
     const kernels = this.#kernels;
     this.packets += batch.count;
@@ -120,7 +123,7 @@ export class PcapWriter {
     }
   }
 
-  /** Packets of our own among the frames just made: UDP over IPv4, whose checksum is left out as that allows. */
+  /** Fills in the payload of the own packets among the frames just made. They are UDP over IPv4, where the checksum is optional; it is set to 0. */
   #timestamp(payloads: OwnPayloads, batch: PacketBatch, from: number, to: number): void {
     const { link, originNs } = this.#options;
     const { u8 } = this.#kernels;

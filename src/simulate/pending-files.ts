@@ -1,6 +1,6 @@
 /**
- * Files that are all there when a run has ended well, and not at all when it has not: written beside their names, and renamed at the end. A folder
- * that was made for them goes with them; files of an earlier run stay as they were. A process that exits in between leaves none of them either.
+ * Output files that appear only if a run succeeds: they are written as *.partial and renamed at the end. After a failure they are removed, together with
+ * directories that were created for them; files of an earlier run stay unchanged. The same holds if the process exits early.
  */
 import { renameSync, rmdirSync, rmSync } from "node:fs";
 import { dirname, join, resolve } from "node:path";
@@ -8,7 +8,7 @@ import { directoryFailure, makeDirectory } from "../base/directory.ts";
 
 export class PendingFiles {
   readonly #directory: string;
-  /** The topmost folder that was made; undefined where all were there. */
+  /** The topmost directory that was created; undefined if all existed. */
   readonly #made: string | undefined;
   readonly #names = new Set<string>();
 
@@ -22,7 +22,7 @@ export class PendingFiles {
     process.once("exit", this.#remove);
   }
 
-  /** Where to write what is to be called so. */
+  /** Returns the path to write to for a file that will have this name. */
   path(name: string): string {
     this.#names.add(name);
     return join(this.#directory, `${name}.partial`);
@@ -36,7 +36,7 @@ export class PendingFiles {
     process.off("exit", this.#remove);
   }
 
-  /** What was not committed goes. */
+  /** Removes all files that were not committed. */
   discard(): void {
     process.off("exit", this.#remove);
     this.#remove();
@@ -51,7 +51,7 @@ export class PendingFiles {
         if (at === this.#made) return;
       }
     } catch {
-      // Something else is in it by now: it stays.
+      // The directory contains other files by now: keep it.
     }
   };
 }

@@ -1,12 +1,12 @@
-/** Scenarios that several evaluations share, so that their levels can be compared. */
+/** Scenarios that several evaluations share, so that their results are comparable. */
 import type { LossHop, PopulationTraffic, Scenario, SyntheticTraffic } from "./scenario.ts";
 
-/** 10 s at 400 kpps, heavy-tailed flows over four OC-192 links, 720 bytes in the mean. */
+/** 10 s at 400 kpps: heavy-tailed flows over four OC-192 links, mean packet length 720 bytes. */
 export function referenceTraffic(changes: Partial<SyntheticTraffic> = {}): SyntheticTraffic {
   return { kind: "synthetic", ratePps: 400_000, durationS: 10, ...changes };
 }
 
-/** The reference traffic through one RED queue whose drain rate follows from the utilisation. */
+/** The reference traffic through one RED queue; its drain rate follows from the utilisation. */
 export function referenceQueue(
   utilisation: number,
   options: { seed?: number; traffic?: Partial<SyntheticTraffic> } = {},
@@ -18,7 +18,7 @@ export function referenceQueue(
   };
 }
 
-/** The same arrivals without temporal correlation: each flow has its own lognormal latency, with 30 % jitter. */
+/** The same arrivals with delays that are not correlated in time: each flow has its own lognormal delay, with 30 % jitter. */
 export function independentFlows(
   options: { seed?: number; traffic?: Partial<SyntheticTraffic>; loss?: LossHop } = {},
 ): Scenario {
@@ -30,8 +30,8 @@ export function independentFlows(
 }
 
 /**
- * LDS's evaluation: about 140 k flows, 7.35 M packets at 27 kpps, every flow at 100 or 320 us. The weights are chosen such that the
- * smallest of 4 x 17,500 cells errs by 4.4 / 1.4 / 0.5 / 0.08 % for flows of 100-499 / 500-999 / 1k-5k / >= 5k packets.
+ * The evaluation of LDS: about 140 k flows, 7.35 M packets at 27 kpps, each flow with a delay of 100 or 320 us. With these weights the smallest of 4 x 17,500
+ * cells has an error of 4.4 / 1.4 / 0.5 / 0.08 % for flows of 100-499 / 500-999 / 1k-5k / >= 5k packets.
  */
 export function twoLatencies(
   options: { seed?: number; traffic?: Partial<PopulationTraffic> } = {},
@@ -51,7 +51,7 @@ export function twoLatencies(
   };
 }
 
-/** LDA's evaluation (section IV): independent Weibull delays of scale 133 us; one packet at a time under way where `spaced`. */
+/** The evaluation of LDA (section IV): independent Weibull delays of scale 133 us; with `spaced`, only one packet is in transit at a time. */
 export function weibullDelays(
   options: { seed?: number; packets?: number; shape?: number; spaced?: boolean; loss?: LossHop } = {},
 ): Scenario {

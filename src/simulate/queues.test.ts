@@ -1,4 +1,4 @@
-/** Simulated queues: first in first out, RED, classes on one link, parallel paths. Past 400 lines: its first quarter is what the cases share. */
+/** Simulated queues: first in first out, RED, classes on one link, parallel paths. Longer than 400 lines: the cases share the first quarter. */
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { Kernels } from "../base/kernels.ts";
@@ -19,7 +19,7 @@ interface Packet {
   dscp?: number;
 }
 
-/** Rows that arrive at given times; `order` numbers them. */
+/** Fills in rows with the given arrival times; `order` numbers them. */
 function fill(batch: PacketBatch, packets: readonly Packet[]): void {
   batch.count = packets.length;
   const { timeNs, delayNs, wireLength, meta, flowHash } = batch;
@@ -46,7 +46,7 @@ function sourceOf(packets: readonly Packet[], rows: number): Source {
   };
 }
 
-/** Delays in order of sending, whatever order the stage hands packets on in. */
+/** Returns the delays in order of sending, in whatever order the stage returns the packets. */
 async function through(stage: Stage, packets: readonly Packet[], rows = 7): Promise<number[]> {
   const delays: number[] = new Array(packets.length);
   const batch = new PacketBatch(kernels);
@@ -101,11 +101,11 @@ const stageOf = (hop: Hop, cross?: Source): Stage =>
     hop,
   );
 
-/** 1 ns per byte and a half: fractions matter. */
+/** 1.5 ns per byte, so that fractions of a ns matter. */
 const RATE = 8e9 / 1.5;
 const SERVICE = 1.5;
 
-/** The obvious queue: who is still there is counted one by one. */
+/** Reference implementation: counts the packets that are still in the queue one by one. */
 function fifoTwin(list: readonly Packet[], limit: number): number[] {
   const inside: number[] = [];
   let free = 0;
@@ -115,7 +115,7 @@ function fifoTwin(list: readonly Packet[], limit: number): number[] {
     inside.push(free);
     const down = Math.floor(free);
     const rest = free - down;
-    // Half a ns goes to the even side.
+    // Half a ns rounds to even.
     return (rest < 0.5 || (rest === 0.5 && down % 2 === 0) ? down : down + 1) - at;
   });
 }
@@ -134,7 +134,7 @@ describe("a first-in first-out queue", () => {
   it("treats cross traffic as packets that were there and went elsewhere", async () => {
     await fc.assert(
       fc.asyncProperty(packets(), packets(), fc.integer({ min: 1, max: 6 }), async (ours, theirs, limit) => {
-        // Ours first where both arrive at once.
+        // Of packets that arrive at the same time, own packets come first.
         const all = [
           ...ours.map((p) => ({ ...p, ours: true })),
           ...theirs.map((p) => ({ ...p, ours: false })),
@@ -149,8 +149,8 @@ describe("a first-in first-out queue", () => {
   });
 
   it("has the mean delay of M/D/1", async () => {
-    // Poisson arrivals, packets of one size, load 0.8. Over 40 seeds the mean of 10^6 packets deviated by 0.5 %
-    // from seed to seed and by 0.01 % in all: 3 % is six deviations, less than one seed in 10^8.
+    // Poisson arrivals, packets of one size, load 0.8. Over 40 seeds the mean of 10^6 packets had a standard deviation of 0.5 % from seed to seed and was off
+    // by 0.01 % overall. The limit of 3 % is six standard deviations: exceeded by fewer than one seed in 10^8.
     const sim = simulate(kernels, {
       seed: 5,
       traffic: { kind: "population", ratePps: 1e6, packets: 1e6, sizes: { share1500: 1, share576: 0 } },
@@ -190,9 +190,9 @@ describe("a first-in first-out queue", () => {
       inside += change;
       maximum = Math.max(maximum, inside);
     }
-    // The area under the number inside is found by sweeping arrivals and departures, without pairing them.
+    // The area under the number of packets inside is found by sweeping arrivals and departures, without pairing them.
     expect(area).toBe(sum);
-    // Its own count: rounding to whole ns may let one packet more be inside at the same instant.
+    // Tolerance of 1: after rounding to whole ns, one more packet may be inside at the same instant.
     expect(Math.abs(maximum - sim.statistics[0]!.longest)).toBeLessThanOrEqual(1);
   });
 
@@ -214,7 +214,7 @@ describe("RED", () => {
     x = ((x ^ (x >> 27n)) * 0x94d049bb133111ebn) & MASK;
     return x ^ (x >> 31n);
   }
-  /** The kernel's generator, the slow way. */
+  /** Slow reference implementation of the kernel's random generator. */
   function uniforms(seed: bigint, stream: bigint): () => number {
     let x =
       splitmix((seed + 0x9e3779b97f4a7c15n) & MASK) ^
@@ -241,7 +241,7 @@ describe("RED", () => {
     const list: Packet[] = [];
     let at = 0;
     for (let i = 0; i < 20_000; i++) {
-      // Overload and calm in turn, with idle periods in between.
+      // Alternates between overload and light load, with idle periods in between.
       const mean = Math.floor(i / 2000) % 2 === 0 ? 12 : 40;
       at += random.float() < 0.001 ? 3000 : Math.floor(mean * 2 * random.float());
       list.push({ at, length: 5 + Math.floor(10 * random.float()) });
@@ -311,7 +311,7 @@ describe("RED", () => {
     const queue = sim.statistics[0]!;
     expect(queue.tailDrops).toBe(0);
     expect(queue.redDrops).toBe(lost);
-    // 1 % too much is offered, but the queue has to fill to minTh first (about 1 s).
+    // The offered load is 1 % too high, but the queue first has to fill up to minTh (about 1 s).
     expect(lost / n).toBeGreaterThan(0.001);
     expect(lost / n).toBeLessThan(0.01);
     const perPacket = (8e9 * (queue.bytes / queue.packets)) / queue.rateBps!;
@@ -321,7 +321,7 @@ describe("RED", () => {
   });
 });
 
-/** The obvious shared link: all that waits in one list, the rule applied afresh for each packet served. */
+/** Reference implementation of a shared link: one list of waiting packets, with the rule applied again for each packet served. */
 function sharedTwin(
   list: readonly Packet[],
   scheduler: "strict" | "drr",
@@ -423,7 +423,7 @@ describe("a link shared by classes", () => {
         const high = ((meta[2 * i + 1]! >>> 8) & 63) === 10 ? 1 : 0;
         if (!Number.isNaN(delayNs[i]!)) served[high]! += wireLength[i]!;
       }
-    // Both classes offer as much as the whole link carries: 3 to 1, up to what still waits at the end.
+    // Both classes offer as much as the whole link carries, so they are served 3 to 1, except for what still waits at the end.
     expect(served[1]! / (served[0]! + served[1]!)).toBeCloseTo(0.75, 1);
   });
 });

@@ -1,4 +1,4 @@
-/** First-in first-out queues (DropTail, RED), alone with cross traffic, or several in parallel (ECMP, switch fabric). */
+/** First-in first-out queues (DropTail, RED): one queue with cross traffic, or several in parallel (ECMP, switch fabric). */
 import { UsageError } from "../base/errors.ts";
 import { FifoLayout } from "../base/kernel-layout.ts";
 import type { Kernels } from "../base/kernels.ts";
@@ -93,7 +93,7 @@ export function pathsStage(context: StageContext, spec: PathsHop): Stage {
   const { kernels, offered, seed, stream } = context;
   const count = spec.paths.length;
   if (count === 0) throw new UsageError("bad-parameter", "paths: at least one is needed");
-  // The load is taken to spread evenly.
+  // Assumes that the load is spread evenly.
   const queues = spec.paths.map((p, i) => new Fifo(context, p, offered.bytes / count, stream * 1000 + i));
   const table = kernels.alloc(4 * count);
   queues.forEach((q, i) => {

@@ -20,7 +20,7 @@ beforeAll(async () => {
       seed: 4,
       traffic: { kind: "synthetic", ratePps: 50_000, durationS: 0.2 },
       path: [{ kind: "queue", utilisation: 0.7 }],
-      // Jitter makes the receiver's timestamps step back in time.
+      // With jitter, the receiver's timestamps go back in time.
       clocks: { receiver: { jitterNs: 20_000 } },
     },
     directory,

@@ -1,6 +1,6 @@
 /**
- * Replay of a capture: arrival times (scaled), sizes and flows kept. Looped, it goes on where it ended, with fresh flow keys in
- * every loop. Captures up to KEEP_ROWS packets are kept in memory after the first loop; longer ones are read again.
+ * Replays a capture with its (scaled) arrival times, lengths and flows. In a loop, each repetition starts where the one before ended and has new flow keys.
+ * Captures of up to KEEP_ROWS packets are kept in memory after the first loop; longer ones are read again.
  */
 import { UsageError } from "../base/errors.ts";
 import type { Kernels } from "../base/kernels.ts";
@@ -9,7 +9,7 @@ import { writeFields } from "./keys.ts";
 import type { ReplayTraffic } from "./scenario.ts";
 import type { Source, SourceIdentity } from "./source.ts";
 
-/** 88 bytes each. */
+/** 88 bytes per row. */
 const KEEP_ROWS = 1 << 20;
 const USED_UP = 0;
 const FULL = 1;
@@ -24,13 +24,13 @@ export async function openReplay(kernels: Kernels, t: ReplayTraffic, id: SourceI
   let keep = true;
   let ended = false;
   let loop = 0;
-  /** Of the loop under way. */
+  /** Rows read in the current loop. */
   let rows = 0;
   let shift = 0;
 
   const nextLoop = async () => {
     const last = kernels.call.simReplayLast(address) as number;
-    // One mean gap between the loops; a capture without extent is repeated each second.
+    // Loops are one mean gap apart; a capture with only one packet (or one timestamp) is repeated every second.
     const gap = rows > 1 && last > shift ? (last - shift) / (rows - 1) : 1e9;
     if (t.durationS === undefined || rows === 0) {
       ended = true;

@@ -1,4 +1,4 @@
-/** Fields of scenario files. The types of the samples make sure that every field of scenario.ts is among them. */
+/** Fields of scenario files. The types of the samples ensure that every field of scenario.ts is covered. */
 import type { Static } from "typebox";
 import { expect, expectTypeOf, test } from "vitest";
 import { Kernels } from "../base/kernels.ts";
@@ -123,7 +123,7 @@ test("a misspelt field is refused with its place and what may have been meant", 
   const queued = ofPath({ kind: "queue" }, { kind: "queue", utilization: 0.5 });
   expect(queued.message).toBe("s.json: path[1].utilization: no such field");
   expect(queued.hint).toMatch(/^did you mean utilisation\?/);
-  // Misspelt and therefore missing: the misspelt one is named.
+  // A misspelt field is also a missing one; the error names the misspelt one.
   const delay = ofPath({ kind: "delay", model: { kind: "constant", nanoseconds: 1 } });
   expect(delay.message).toBe("s.json: path[0].model.nanoseconds: no such field");
   expect(delay.hint).toBe("fields: kind, ns");
@@ -181,7 +181,7 @@ test("scenarios beyond what a machine can hold are refused before anything is al
     expect(run({ traffic: plain, path: [{ kind: "queue", rateBps: 1e9, capacityPackets }] })).toThrow(
       `path[0].capacityPackets: invalid value ${value} (expected a number`,
     );
-  // Each within its bound, together not.
+  // Each value is within its limit, but not their sum.
   const paths = new Array(256).fill({ rateBps: 1e9, capacityPackets: 1e7 });
   expect(run({ traffic: plain, path: [{ kind: "paths", choose: "flow", paths }] })).toThrow(
     /path\[0\] \(paths\): the hops up to here hold up to 39,063 MiB of packets/,

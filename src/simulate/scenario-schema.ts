@@ -1,6 +1,6 @@
 /**
- * What a scenario may hold, whether it comes from a file or from a program: every field of scenario.ts, its type and its bounds. The bounds keep a
- * simulation within the memory and the time of one machine: a mistyped exponent is refused, not run until the memory is used up.
+ * The schema of a scenario, whether it comes from a file or from a program: every field of scenario.ts with its type and limits. The limits keep the memory and
+ * time of a simulation within what one machine has, so that a mistyped exponent is refused at once.
  */
 import {
   Array as ArrayOf,
@@ -19,19 +19,19 @@ import {
 import { checkedValue } from "../base/schema.ts";
 import type { Scenario } from "./scenario.ts";
 
-/** 36 bytes each in the kernel, and a minute to draw them all. */
+/** 36 bytes per flow in the kernel, and about a minute to draw all of them. */
 const MAX_FLOWS = 20_000_000;
-/** Packets that a queue may hold, 16 bytes each. */
+/** Packets in one queue, 16 bytes each. */
 const MAX_QUEUE = 10_000_000;
-/** A stage with its buffers each: some hundred kilobytes. */
+/** Each hop is a stage with its own buffers: a few hundred kilobytes. */
 const MAX_HOPS = 256;
 const MAX_PATHS = 256;
-/** A year. */
+/** One year. */
 const MAX_SECONDS = 366 * 86_400;
 const MAX_PACKETS = 1e12;
 const MAX_RATE_PPS = 1e9;
 const MAX_BPS = 1e13;
-/** Whole nanoseconds stay exact up to here: 104 days. */
+/** Largest number of ns that a double represents exactly: 104 days. */
 const MAX_NS = 2 ** 53 - 1;
 
 const closed = <P extends TProperties>(fields: P) => Fields(fields, { additionalProperties: false });
@@ -207,13 +207,13 @@ export const SCENARIO = closed({
   ),
 });
 
-/** Refuses a scenario with a field, a kind or a value that there is not. `source`: the file it is from. */
+/** Throws a UsageError for an unknown field or kind, or an invalid value. `source` is the name of the file. */
 export function checkScenario(value: unknown, source = "scenario"): asserts value is Scenario {
   const plain = value !== null && typeof value === "object" && "inject" in value ? without(value) : value;
   checkedValue(SCENARIO, plain, { source, hint: "docs/simulate.md describes the fields" });
 }
 
-/** The injector is a function of a program's, and in no file. */
+/** `inject` is a function that only programs can set; the schema does not contain it. */
 function without(value: object): object {
   const { inject: _inject, ...rest } = value as { inject: unknown };
   return rest;

@@ -1,4 +1,4 @@
-/** Parts of a scenario as people write them in options, and whole scenarios from JSON files. */
+/** Parses parts of a scenario from the text of options, and reads whole scenarios from JSON files. */
 import { readFileSync } from "node:fs";
 import { invalidValue, UsageError } from "../base/errors.ts";
 import { parseDuration } from "../base/time.ts";
@@ -7,7 +7,7 @@ import { checkScenario } from "./scenario-schema.ts";
 
 const MULTIPLIER: Record<string, number> = { "": 1, k: 1e3, M: 1e6, G: 1e9 };
 
-/** "400k", "2.5M", "1e6": a number above 0. */
+/** Parses a number above 0: "400k", "2.5M", "1e6". */
 export function parseQuantity(text: string, parameter: string): number {
   const match = /^(\d+(?:\.\d+)?(?:e\d+)?)([kMG]?)$/.exec(text.trim());
   const value = match ? Number(match[1]) * (MULTIPLIER[match[2] ?? ""] ?? Number.NaN) : Number.NaN;
@@ -15,7 +15,7 @@ export function parseQuantity(text: string, parameter: string): number {
   return value;
 }
 
-/** "0.001" or "0.1%": a share in [0, 1). */
+/** Parses a share in [0, 1): "0.001" or "0.1%". */
 export function parseShare(text: string, parameter: string): number {
   const percent = text.trim().endsWith("%");
   const digits = text.trim().replace(/%$/, "");
@@ -28,7 +28,7 @@ export function parseShare(text: string, parameter: string): number {
 const DELAY_MODELS =
   "one of constant:1ms, weibull:133us:0.6, pareto:100us:3, exponential:200us, lognormal:100us:0.5, uniform:0us:1ms, per-flow[:100us:0.75:0.3], bimodal[:100us:320us:0.5]";
 
-/** "weibull:133us:0.6" and the like. */
+/** Parses a delay model, e.g. "weibull:133us:0.6". */
 export function parseDelay(text: string): DelayModel {
   const [kind, first, second, third] = text.split(":");
   const bad = () => invalidValue("delay", text, DELAY_MODELS);
@@ -72,7 +72,7 @@ export function parseDelay(text: string): DelayModel {
   }
 }
 
-/** "0.1%" or "1%:100": in episodes of 100 packets in the mean. */
+/** Parses loss: "0.1%", or "1%:100" for episodes of 100 packets on average. */
 export function parseLoss(text: string): LossHop {
   const [share, burst] = text.split(":");
   const probability = parseShare(share ?? "", "loss");
@@ -83,7 +83,7 @@ export function parseLoss(text: string): LossHop {
   return { kind: "loss", model: "bursts", probability, meanBurst };
 }
 
-/** "1%:50us": a share of packets, held up by up to 50 us. */
+/** Parses reordering: "1%:50us" delays a share of the packets by up to 50 us more. */
 export function parseReorder(text: string): ReorderHop {
   const [share, extent] = text.split(":");
   if (extent === undefined) throw invalidValue("reorder", text, "SHARE:TIME, e.g. 1%:50us");
@@ -94,7 +94,7 @@ export function parseReorder(text: string): ReorderHop {
   };
 }
 
-/** "receiver:offset=-50us,skew=20,jitter=100ns,resolution=1us": a point's clock; skew in parts per million. */
+/** Parses the clock of a point: "receiver:offset=-50us,skew=20,jitter=100ns,resolution=1us"; the skew is in parts per million. */
 export function parseClock(text: string): { point: string; clock: Clock } {
   const expected = "POINT:SETTINGS, e.g. receiver:offset=-50us,skew=20,jitter=100ns,resolution=1us";
   const colon = text.indexOf(":");
@@ -112,7 +112,7 @@ export function parseClock(text: string): { point: string; clock: Clock } {
   return { point: text.slice(0, colon), clock };
 }
 
-/** A scenario from a JSON file, in the form of the type Scenario. */
+/** Reads a scenario of type Scenario from a JSON file. */
 export function readScenario(path: string): Scenario {
   const hint = "expected a JSON file with traffic and path (docs/simulate.md)";
   let text: string;

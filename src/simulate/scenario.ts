@@ -1,76 +1,76 @@
 /**
- * A scenario: what is sent, what lies between the sender and the receiver, and how the points see it. Plain data, so that it can be
- * printed, kept with results and read from a file; the injector is the one exception.
+ * The type of a scenario: the traffic, the path from the sender to the receiver, and the clocks of the points. It is plain data that can be printed, stored
+ * with results and read from a file, except for the injector.
  */
 import { FLAG } from "../capture/batch.ts";
 import type { Injector, InjectorContext } from "./injector.ts";
 
 export interface Scenario {
-  /** Everything random follows from it (default 1). */
+  /** Seed of everything random (default 1). */
   seed?: number;
   traffic: Traffic;
-  /** What packets pass from the point "sender" to the point "receiver", in order. */
+  /** Hops between the points "sender" and "receiver", in order. */
   path: Hop[];
-  /** Clocks of points by name; a point not named has a perfect one. */
+  /** Clocks by point; other points have a perfect clock. */
   clocks?: Record<string, Clock>;
-  /** Probes of our own that take part in everything the traffic does, merged in before the sender. */
+  /** Active probes. They join the traffic before the sender and pass the same hops. */
   probes?: Probes;
-  /** Makes the injector of a run: it sees every packet at the sender and may put one of its own ahead of it. */
+  /** Creates the injector of a run. It sees every packet at the sender and may insert a packet of its own ahead of it. */
   inject?: (context: InjectorContext) => Injector;
 }
 
 export type Traffic = SyntheticTraffic | PopulationTraffic | ReplayTraffic;
 
-/** Heavy-tailed flows that send windows of packets once per round trip, over several links of line rate. */
+/** Heavy-tailed flows that send one window of packets per round trip, over several links at line rate. */
 export interface SyntheticTraffic {
   kind: "synthetic";
   ratePps: number;
   durationS: number;
-  /** Stop after so many packets. */
+  /** Maximum number of packets. */
   packets?: number;
-  /** P(packets of a flow >= k) = k^-alpha: 1.1 gives 53 % flows of one packet. */
+  /** P(packets of a flow >= k) = k^-alpha: with 1.1, 53 % of the flows have one packet. */
   alpha?: number;
   maxFlowPackets?: number;
   inputs?: number;
   lineRateBps?: number;
   rtt?: { medianMs?: number; sigma?: number; minMs?: number; maxMs?: number };
-  /** Packets of a window follow each other at the flow's access rate, log-uniform between these. */
+  /** Access rate of a flow, which spaces the packets of a window: log-uniform between these limits. */
   access?: { minBps?: number; maxBps?: number };
-  /** Windows start here and double per round trip up to the flow's cap, log-uniform between the two. */
+  /** The first window has `first` packets; it doubles per round trip up to the flow's cap, log-uniform between the other two. */
   window?: { first?: number; capLow?: number; capHigh?: number };
   sizes?: Sizes;
   keys?: KeyPlan;
 }
 
-/** A fixed set of flows, each packet drawn from them by weight; no bursts. */
+/** A fixed set of flows; the flow of each packet is drawn by weight. No bursts. */
 export interface PopulationTraffic {
   kind: "population";
   ratePps: number;
-  /** When it begins (default 0); the duration counts from there. As cross traffic: a link that is overloaded for a while. */
+  /** Start (default 0); the duration counts from there. As cross traffic, it can overload a link for a limited time. */
   startS?: number;
-  /** One of the two, or both: whichever ends first. */
+  /** At least one of the two; with both, the traffic stops at whichever is reached first. */
   durationS?: number;
   packets?: number;
   flows?: number;
   arrivals?: "poisson" | "uniform";
-  /** Weights of flows: Pareto between 1 and `weightMax`. */
+  /** Weights of the flows: Pareto between 1 and `weightMax`. */
   alpha?: number;
   weightMax?: number;
   sizes?: Sizes;
   keys?: KeyPlan;
 }
 
-/** A capture: arrival times, sizes and flows kept. */
+/** Replay of a capture with its arrival times, lengths and flows. */
 export interface ReplayTraffic {
   kind: "replay";
   file: string;
-  /** 0.5: in half the time. */
+  /** 0.5 replays in half the time. */
   timeScale?: number;
-  /** Looped with fresh flow keys until then; left out: once. */
+  /** Repeats the capture with new flow keys until then; default: once. */
   durationS?: number;
 }
 
-/** Shares of packets of 1500 and 576 bytes, the others 40 or 52; `mixing`: packets that do not have their flow's typical size. */
+/** Shares of packets of 1500 and 576 bytes; the others have 40 or 52. `mixing`: share of packets that do not have the typical length of their flow. */
 export interface Sizes {
   share1500?: number;
   share576?: number;
@@ -81,7 +81,7 @@ export interface KeyPlan {
   sources?: Prefix[];
   targets?: Prefix[];
   udpShare?: number;
-  /** Traffic classes, per flow. */
+  /** Traffic classes; all packets of a flow have the same class. */
   classes?: { dscp: number; share: number }[];
 }
 export interface Prefix {
@@ -96,11 +96,11 @@ export type Hop = (QueueHop | ClassesHop | PathsHop | DelayHop | LossHop | Reord
 };
 
 export interface QueueSpec {
-  /** Drain rate: given, or found from the offered bytes (cross traffic included). */
+  /** Drain rate: given, or derived from the utilisation and the offered bytes (including cross traffic). */
   rateBps?: number;
   utilisation?: number;
   discipline?: "droptail" | "red";
-  /** Packets, the one being sent included. */
+  /** Capacity in packets, including the one being sent. */
   capacityPackets?: number;
   red?: RedSpec;
   propagationNs?: number;
@@ -115,7 +115,7 @@ export interface RedSpec {
 
 export interface QueueHop extends QueueSpec {
   kind: "queue";
-  /** Packets that queue with ours and then go elsewhere; of several, one after the other. */
+  /** Cross traffic: packets that share this queue and then leave the path; if several are given, one after the other. */
   cross?: Traffic | Traffic[];
 }
 
@@ -125,13 +125,13 @@ export interface ClassesHop {
   scheduler: "strict" | "drr";
   rateBps?: number;
   utilisation?: number;
-  /** A packet belongs to the first class that lists its DSCP, else to the last class. */
+  /** A packet belongs to the first class that lists its DSCP, otherwise to the last class. */
   classes: { dscp?: number[]; weight?: number; capacityPackets?: number }[];
   propagationNs?: number;
   cross?: Traffic;
 }
 
-/** Parallel queues: chosen by the flow (ECMP), or packet by packet (a switch fabric). */
+/** Parallel queues. The path is chosen by flow (ECMP) or per packet (switch fabric). */
 export interface PathsHop {
   kind: "paths";
   choose: "flow" | "packet";
@@ -145,31 +145,31 @@ export interface DelayHop {
 
 export type DelayModel =
   | { kind: "constant"; ns: number }
-  /** P(X <= x) = 1 - exp(-(x / scale)^shape). `spaced`: a packet is sent after the one before has arrived (LDA paper, section IV). */
+  /** P(X <= x) = 1 - exp(-(x / scale)^shape). `spaced`: a packet is sent only after the previous one has arrived (LDA paper, section IV). */
   | { kind: "weibull"; scaleNs: number; shape: number; spaced?: boolean }
   /** P(X <= x) = 1 - (x / scale)^-shape */
   | { kind: "pareto"; scaleNs: number; shape: number; spaced?: boolean }
   | { kind: "exponential"; meanNs: number; spaced?: boolean }
   | { kind: "lognormal"; medianNs: number; sigma: number; spaced?: boolean }
   | { kind: "uniform"; lowNs: number; highNs: number; spaced?: boolean }
-  /** Each flow has a lognormal latency of its own; its packets depart from it by `jitter` (relative deviation). */
+  /** Each flow has its own lognormal delay; `jitter` is the relative deviation of its packets. */
   | { kind: "per-flow"; medianNs?: number; sigma?: number; jitter?: number }
-  /** Each flow has one of two latencies. */
+  /** Each flow has one of two delays. */
   | { kind: "bimodal"; lowNs?: number; highNs?: number; shareLow?: number; jitter?: number };
 
 export type LossHop =
   | { kind: "loss"; model: "uniform"; probability: number }
-  /** Episodes in which everything is lost: so many packets long in the mean, so often that `probability` of all packets are lost. */
+  /** Loss episodes in which every packet is lost: `meanBurst` packets long on average; `probability` is the share of all packets that are lost. */
   | { kind: "loss"; model: "bursts"; probability: number; meanBurst: number };
 
-/** With the probability, a packet is held up by up to `extentNs`: later ones overtake it. */
+/** Delays a packet, with the given probability, by up to `extentNs` more, so that later packets overtake it. */
 export interface ReorderHop {
   kind: "reorder";
   probability: number;
   extentNs: number;
 }
 
-/** timestamp = t + offset + skew t + normal jitter, cut to the resolution. */
+/** timestamp = t + offset + skew t + normal jitter, truncated to the resolution. */
 export interface Clock {
   offsetNs?: number;
   skewPpm?: number;
@@ -177,14 +177,14 @@ export interface Clock {
   resolutionNs?: number;
 }
 
-/** Active probes: UDP packets of one flow, to the port of STAMP. */
+/** Active probes: one flow of UDP packets to the STAMP port. */
 export interface Probes {
   ratePps: number;
   arrivals?: "poisson" | "uniform";
   wireLength?: number;
 }
 
-/** Bits of the flags column beside those of src/capture/batch.ts: our own packets among the traffic. */
+/** Flags in addition to those of src/capture/batch.ts: own packets among the traffic. */
 export const SIMULATED_FLAG = { reference: FLAG.reference, probe: FLAG.probe } as const;
 
 export const SENDER = "sender";

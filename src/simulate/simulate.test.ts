@@ -191,12 +191,12 @@ describe("clocks", () => {
         }
       }
     }
-    // Some 20,000 draws: the deviation is known to 0.5 %; six of those.
+    // About 20,000 draws: the standard deviation of the estimate is 0.5 %; the limit is six of them.
     expect(Math.abs(Math.sqrt(squares / n) / 300 - 1)).toBeLessThan(0.03);
   });
 });
 
-/** A reference ahead of every n-th packet. */
+/** Inserts a reference packet ahead of every n-th packet. */
 class EveryNth implements Injector {
   readonly #n: number;
   #seen = 0;
@@ -271,7 +271,7 @@ describe("packets of our own", () => {
     expect(wrong).toBe(0);
     expect(regular).toBe((await sim.offered()).packets);
     expect(ids.size).toBe(regular + probes);
-    // Poisson, mean 2,000: six deviations.
+    // Poisson with mean 2,000; six standard deviations.
     expect(Math.abs(probes - 2000)).toBeLessThan(270);
   });
 });
@@ -322,8 +322,8 @@ describe("shared scenarios", () => {
   });
 
   it("the reference traffic meets the levels of the reference queue", async () => {
-    // 10 s at 400 kpps; over seeds 1-5 the means were 3.5-3.8 us at 55 % and 15-20 us at 70 %. The bounds are half and twice the
-    // reference's 4 and 19 us.
+    // 10 s at 400 kpps. Over seeds 1-5 the means were 3.5-3.8 us at 55 % and 15-20 us at 70 %. The limits are half and twice the reference values of 4 and 19
+    // us.
     for (const [utilisation, meanUs] of [
       [0.55, 4],
       [0.7, 19],

@@ -1,14 +1,14 @@
 /**
- * A simulated network with the truth attached: traffic -> sender -> queues, delays, loss -> receiver. Everything streams: what is held is
- * bounded by the flows active at once and the packets under way. The same scenario and seed give the same bits, in every mode.
+ * A simulated network with known true delays: traffic -> sender -> queues, delays, loss -> receiver. It works as a stream: memory is bounded by the number of
+ * flows active at once and of packets in transit. The same scenario and seed give the same bits in every mode.
  *
- * Three ways to look at it, each a run of its own:
- *   combined()  one pass, rows in the order of sending: time = when sent, delay = true delay, NaN = lost
- *   observe()   what each point sees, as it happens: { point, batch } in lockstep; at("receiver") is one point of it
- *   flows()     the truth per flow
+ * There are three views, each with its own run:
+ *   combined()  one pass, rows in order of sending: time = send time, delay = true delay, NaN = lost
+ *   observe()   what each point sees, as it happens: { point, batch } in lockstep; at("receiver") is the stream of one point
+ *   flows()     true delays per flow
  *
- * Times are whole ns. The delay is the true one; a point's clock changes the time column only. Batches are valid until the next is asked for; they
- * are the caller's to key and filter. How it fails: open loop, as the papers' simulations: flows do not slow down when packets are lost.
+ * Times are whole ns. The delay is the true one; the clock of a point changes only the time column. A batch is valid until the next one is requested; the
+ * caller may key and filter it. Limit: the simulation is open loop, like those of the papers: flows do not slow down when packets are lost.
  */
 
 import { UsageError } from "../base/errors.ts";
@@ -42,7 +42,7 @@ export interface Offered {
   durationNs: number;
 }
 
-/** One packet and its fate. */
+/** One packet with its true delay, or lost. */
 export interface PacketTruth {
   /** Digest as [low, high]. */
   digest: [number, number];
@@ -50,7 +50,7 @@ export interface PacketTruth {
   /** Null: lost. */
   delayNs: number | null;
   wireLength: number;
-  /** Ours: a reference packet or a probe. */
+  /** Kind of own packet: reference or probe; null for the traffic. */
   own: "reference" | "probe" | null;
 }
 
@@ -59,14 +59,14 @@ export interface Observation {
   batch: PacketBatch;
 }
 
-// Random streams and packet numbers of the parts of a simulation.
+// Random streams and packet number ranges of the parts of a simulation.
 const STREAM = { traffic: 1, probes: 2, hop: 100, clock: 10_000, cross: 20_000 } as const;
-/** Between streams of traffic that comes one after the other. */
+/** Distance between the random streams of consecutive cross traffic. */
 const CROSS_STEP = 1000;
 const NUMBERS = { traffic: 0, probes: 1, references: 2, cross: 16 } as const;
 
 export interface SimulateOptions {
-  /** Ends what generates the traffic once before the first batch; batches end with whoever reads them. */
+  /** Aborts the first pass, which generates the traffic once before the first batch. Batches end when their reader stops. */
   signal?: AbortSignal | undefined;
 }
 
@@ -78,7 +78,7 @@ export class Simulation {
   readonly kernels: Kernels;
   readonly scenario: Scenario;
   readonly seed: number;
-  /** All observation points, in the order packets pass them. */
+  /** All observation points in path order. */
   readonly points: readonly string[];
   #offered: Promise<Offered> | undefined;
   #statistics: HopStatistics[] = [];
@@ -111,23 +111,23 @@ export class Simulation {
       if (!this.points.includes(name)) throw new UsageError("bad-parameter", `clocks.${name}: no such point`);
   }
 
-  /** What the traffic brings, found by generating it once (probes, references and cross traffic left out). */
+  /** Returns packets, bytes and duration of the traffic, found by generating it once (without probes, references and cross traffic). */
   offered(): Promise<Offered> {
     this.#offered ??= this.#measure(this.scenario.traffic, STREAM.traffic);
     return this.#offered;
   }
 
-  /** Of the last run, as far as it went. */
+  /** Statistics of the last run, as far as it went. */
   get statistics(): readonly HopStatistics[] {
     return this.#statistics;
   }
 
-  /** One row per packet in the order of sending: time = when sent (true), delay NaN = lost. */
+  /** Returns one row per packet in order of sending: time = true send time, delay NaN = lost. */
   async *combined(): AsyncGenerator<PacketBatch> {
     yield* this.#run(null, []);
   }
 
-  /** What the points see, each in the order of its own time of arrival; only those named, when any are. */
+  /** Returns what the given points (default: all) see, each in its own order of arrival. */
   async *observe(points: readonly string[] = this.points): AsyncGenerator<Observation> {
     for (const p of points)
       if (!this.points.includes(p))
@@ -146,22 +146,22 @@ export class Simulation {
     }
   }
 
-  /** The stream of one point alone. */
+  /** Returns the stream of one point. */
   async *at(point: string): AsyncGenerator<PacketBatch> {
     for await (const { batch } of this.observe([point])) yield batch;
   }
 
-  /** The truth per flow. The caller frees the table. */
+  /** Returns the true delays per flow. The caller frees the table. */
   async flows(options: { key?: FlowKeySpec; seed?: bigint } = {}): Promise<FlowTruthTable> {
     const table = new FlowTruthTable(this.kernels, options);
     for await (const batch of this.combined()) table.update(batch);
     return table;
   }
 
-  /** The truth per packet, in the order of sending. For people and small traces: batches are faster. */
+  /** Returns the true delay of every packet, in order of sending. For small traces; batches are faster. */
   async *packets(): AsyncGenerator<PacketTruth> {
     for await (const batch of this.combined()) {
-      // Copies: what the caller does in between may move kernel memory.
+      // Copies, because the caller may grow (move) kernel memory between packets.
       const [digest, timeNs, delayNs] = [batch.digest.slice(), batch.timeNs.slice(), batch.delayNs.slice()];
       const [wireLength, flags, count] = [batch.wireLength.slice(), batch.flags.slice(), batch.count];
       for (let i = 0; i < count; i++) {
@@ -181,7 +181,7 @@ export class Simulation {
     }
   }
 
-  /** The one wiring of all modes: so that they agree on every packet's fate. */
+  /** All modes use this one chain of stages, so they agree on the fate of every packet. */
   async *#run(seen: Observations | null, points: readonly string[]): AsyncGenerator<PacketBatch> {
     const { kernels, scenario, seed } = this;
     const stages: Stage[] = [];
@@ -287,7 +287,7 @@ export class Simulation {
       }
       cross = { source: inTurn(sources), bytes };
     }
-    // Generating the traffic once more is needed only where a drain rate is to be found.
+    // The traffic is generated once more only if a drain rate has to be found.
     const offered = solves(hop) ? await this.offered() : { packets: 0, bytes: 0, durationNs: 0 };
     return makeStage({ kernels, seed, hop: index, stream: STREAM.hop + index, offered, cross }, hop);
   }

@@ -13,7 +13,7 @@ const scenario: Scenario = {
   ],
 };
 
-/** Time and delay of each packet at a point, by digest. */
+/** Returns time and delay of each packet at a point, by digest. */
 async function seenAt(point: string, delaysFrom?: string): Promise<Map<string, [number, number]>> {
   const kernels = new Kernels();
   const source = simulatedSource(simulate(kernels, scenario), { point, delaysFrom });
@@ -28,7 +28,7 @@ async function seenAt(point: string, delaysFrom?: string): Promise<Map<string, [
 
 it("delays are those since an earlier point, where one is named", async () => {
   const [a, b, whole] = [await seenAt("a"), await seenAt("b", "a"), await seenAt("b")];
-  // Both queues overflow: what is lost on the way leaves others their own delays.
+  // Both queues overflow, so packets are lost on the way; the others must keep their own delays.
   expect(a.size).toBeGreaterThan(b.size + 100);
   expect(b.size).toBe(whole.size);
   expect(b.size).toBeGreaterThan(5000);

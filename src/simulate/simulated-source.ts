@@ -1,4 +1,4 @@
-/** What one point of a simulation sees, as a source: with the true delay of every packet. */
+/** One point of a simulation as a source of packets, with the true delay of every packet. */
 import { turnOf } from "../base/turn.ts";
 import type { PacketBatch } from "../capture/batch.ts";
 import type { CaptureStatistics } from "../capture/reader.ts";
@@ -7,11 +7,11 @@ import { RECEIVER } from "./scenario.ts";
 import type { Observation, Simulation } from "./simulate.ts";
 
 export interface SimulatedSourceOptions {
-  /** Left out: where the packets arrive. */
+  /** Default: the receiver. */
   point?: string;
-  /** An earlier point, where delays are counted from; left out: where the packets are sent. */
+  /** An earlier point from which delays are counted; default: the sender. */
   delaysFrom?: string | undefined;
-  /** ns since 1970 of the simulation's time 0. */
+  /** Time 0 of the simulation, in ns since 1970. */
   originNs?: bigint;
   signal?: AbortSignal | undefined;
 }
@@ -29,7 +29,7 @@ class SimulatedSource implements Source {
   readonly #signal: AbortSignal | undefined;
   readonly #point: string;
   readonly #before: DelaysBefore | null;
-  /** A simulation never waits: without it a signal would not be heard before its end. */
+  /** A simulation never waits for input; without these turns an abort signal would have no effect before its end. */
   readonly #turn: () => Promise<void> | undefined;
   #packets = 0;
   #bytes = 0;
@@ -66,7 +66,7 @@ class SimulatedSource implements Source {
     return { batch, originNs: this.#originNs };
   }
 
-  /** What is seen at the point; what is seen where delays are counted from is remembered. */
+  /** Returns the next batch of the point itself; batches of the earlier point are only remembered. */
   async #own(): Promise<PacketBatch | null> {
     for (;;) {
       const { value, done } = await this.#batches.next();
@@ -120,10 +120,12 @@ class SimulatedSource implements Source {
   }
 }
 
-/** Packets on their way between two points that a simulation remembers: more than any queue here holds. Those lost between them leave as others come. */
+/**
+ * Maximum number of packets remembered between the two points: more than any queue here contains. The oldest are dropped, so lost packets go as new ones come.
+ */
 const REMEMBERED = 1 << 16;
 
-/** Delays up to an earlier point, by digest. */
+/** Delays up to an earlier point, by packet digest. */
 class DelaysBefore {
   readonly #delayNs = new Map<bigint, number>();
 
@@ -135,7 +137,7 @@ class DelaysBefore {
     }
   }
 
-  /** Unknown where the packet was not seen at the earlier point. */
+  /** Subtracts the delay up to the earlier point; the result is NaN if the packet was not seen there. */
   subtract({ count, digest, delayNs }: PacketBatch): void {
     for (let i = 0; i < count; i++) {
       const key = digestAt(digest, i);

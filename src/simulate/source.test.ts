@@ -9,8 +9,8 @@ const kernels = new Kernels();
 
 describe("synthetic traffic", () => {
   it("has Pareto flow sizes, the configured rate and packet lengths", async () => {
-    // 5 s at 100 kpps, deviations measured over 20 seeds: single packets 0.0019, P(>= 4) 0.8 %, P(>= 16) 1.5 %, rate 3.8 %, mean length 15
-    // bytes. All limits are five deviations or more: below one seed in 10^6 each. Flows cut by the ends of the trace look shorter.
+    // 5 s at 100 kpps. Standard deviations over 20 seeds: single packets 0.0019, P(>= 4) 0.8 %, P(>= 16) 1.5 %, rate 3.8 %, mean length 15 bytes. All limits
+    // are at least five of them: each is exceeded by fewer than one seed in 10^6. Flows that the ends of the trace cut look shorter.
     const sim = simulate(kernels, {
       seed: 11,
       traffic: { kind: "synthetic", ratePps: 100_000, durationS: 5 },
@@ -31,8 +31,8 @@ describe("synthetic traffic", () => {
   });
 
   it("is stationary from the first instant: long flows are there when it begins", async () => {
-    // First and last second of 5, sums over 8 seeds. Over 80 seeds one second deviated by 9 to 10 %, hence eight by 3.3 %: 15 % is four and a half
-    // deviations, less than once in 10^5.
+    // First and last second of 5, sums over 8 seeds. Over 80 seeds the standard deviation of one second was 9 to 10 %, so it is 3.3 % for eight. The limit of
+    // 15 % is 4.5 standard deviations: exceeded less than once in 10^5.
     let first = 0;
     let last = 0;
     for (let seed = 1; seed <= 8; seed++) {
@@ -67,7 +67,7 @@ describe("synthetic traffic", () => {
         if (t < before) wrong.order++;
         before = t;
         const input = iface[i]!;
-        // Timestamps are cut to whole ns.
+        // Timestamps are truncated to whole ns.
         if (t + 1 < freeFrom[input]!) wrong.overlap++;
         freeFrom[input] = t + wireLength[i]! * 0.8;
         const flow = `${addrA[2 * i]},${addrA[2 * i + 1]},${meta[2 * i]},${meta[2 * i + 1]}`;
@@ -75,7 +75,7 @@ describe("synthetic traffic", () => {
         if (id !== undefined && ipid[i] !== ((id + 1) & 0xffff)) wrong.ipid++;
         ipids.set(flow, ipid[i]!);
       }
-    // Two flows may draw the same 5-tuple: their IPIDs then interleave.
+    // Two flows may draw the same 5-tuple; their IPIDs then interleave.
     expect(wrong.order).toBe(0);
     expect(wrong.overlap).toBe(0);
     expect(wrong.ipid / ipids.size).toBeLessThan(0.001);
@@ -107,7 +107,7 @@ describe("synthetic traffic", () => {
       flows.filter((f) => /^10\.8\.[4-7]\./.test(f.key.src!)),
     ];
     expect(a.length + b.length).toBe(flows.length);
-    // 3 to 1 among some 3,800 flows: five deviations are 0.035.
+    // 3 to 1 among about 3,800 flows; five standard deviations are 0.035.
     expect(Math.abs(a.length / flows.length - 0.75)).toBeLessThan(0.035);
     expect(Math.abs(flows.filter((f) => f.key.dscp === 46).length / flows.length - 0.25)).toBeLessThan(0.035);
     expect(flows.every((f) => f.key.dst === "192.168.1.7" && f.key.proto === 17)).toBe(true);

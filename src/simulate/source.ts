@@ -1,6 +1,6 @@
 /**
- * Traffic as a stream of batches in order of sending: time, digest, whole 5-tuple, length, IPID and flags are filled, the delay is 0
- * so far. Kernel memory is bounded by the flows active at once.
+ * Generates traffic as batches in order of sending. Time, digest, 5-tuple, length, IPID and flags are filled in; the delay is still 0. Kernel memory is bounded
+ * by the number of flows active at once.
  */
 import { invalidValue, UsageError } from "../base/errors.ts";
 import type { Kernels } from "../base/kernels.ts";
@@ -17,19 +17,19 @@ import {
 } from "./scenario.ts";
 
 export interface Source {
-  /** Empties the batch and fills it with the next packets; leaves it empty at the end. */
+  /** Empties the batch and fills it with the next packets; at the end the batch stays empty. */
   fill(batch: PacketBatch): void | Promise<void>;
-  /** Nominal end in ns, where the traffic has one. */
+  /** Nominal end in ns; null if the traffic has none. */
   readonly durationNs: number | null;
   free(): void;
 }
 
-/** What distinguishes the sources of one simulation. */
+/** Distinguishes the sources of one simulation. */
 export interface SourceIdentity {
   seed: number;
-  /** Random stream. */
+  /** Number of the random stream. */
   stream: number;
-  /** Upper 8 bits of packet numbers: digests of different sources never meet. */
+  /** Upper 8 bits of packet numbers, so that digests of different sources never collide. */
   kind: number;
   flags?: number;
 }
@@ -44,7 +44,7 @@ export function openSource(
   return openReplay(kernels, traffic, identity);
 }
 
-/** Each when the one before has ended. */
+/** Runs the sources one after the other. */
 export function inTurn(sources: readonly Source[]): Source {
   let at = 0;
   return {
@@ -63,7 +63,7 @@ export function inTurn(sources: readonly Source[]): Source {
 }
 
 const NEVER_PACKETS = 2 ** 52;
-/** Of packets that are neither 576 nor 1500 bytes long: 40 or 52. */
+/** Mean length of packets that are neither 576 nor 1500 bytes long: 40 or 52. */
 const SMALL_BYTES = 46;
 
 function positive(name: string, value: number): number {
@@ -80,7 +80,7 @@ function checkedSizes(sizes: Sizes | undefined): Required<Sizes> {
   return all;
 }
 
-/** Beyond what its links carry, traffic piles up before them, and with it memory. */
+/** Throws a UsageError if the traffic exceeds the capacity of its input links: packets would queue up before the links and fill the memory. */
 function checkRate(ratePps: number, inputs: number, lineRateBps: number, sizes: Required<Sizes>): void {
   const { share1500, share576 } = sizes;
   const bytes = 1500 * share1500 + 576 * share576 + SMALL_BYTES * (1 - share1500 - share576);
@@ -93,17 +93,17 @@ function checkRate(ratePps: number, inputs: number, lineRateBps: number, sizes: 
   );
 }
 
-/** Beyond this many terms, the rest of the sum is an integral (Euler-Maclaurin; off by less than 1e-20). */
+/** Number of terms that are summed; the rest of the sum is an integral (Euler-Maclaurin; the error is below 1e-20). */
 const SUMMED_TERMS = 100_000;
 
-/** Mean of the flow sizes: the sum of P(size >= k). */
+/** Returns the mean flow size: the sum of P(size >= k). */
 export function meanFlowPackets(alpha: number, maxPackets: number): number {
   const last = Math.floor(maxPackets);
   const summed = Math.min(last, SUMMED_TERMS);
   let sum = 0;
   for (let k = summed; k >= 1; k--) sum += k ** -alpha;
   if (last === summed) return sum;
-  // The sum of f(k) from m to n is the integral from m to n, and half of what stands at its ends.
+  // The sum of f(k) from m to n is the integral from m to n plus half of f(m) + f(n), plus the correction by the slopes.
   const first = summed + 1;
   const integral =
     alpha === 1 ? Math.log(last / first) : (last ** (1 - alpha) - first ** (1 - alpha)) / (1 - alpha);
@@ -143,7 +143,7 @@ function openSynthetic(kernels: Kernels, t: SyntheticTraffic, id: SourceIdentity
   const lineRate = positive("lineRateBps", t.lineRateBps ?? d.lineRateBps);
   checkRate(rate, inputs, lineRate, sizes);
   const keys = storeKeys(kernels, t.keys);
-  // One packet per slot in the mean, and a wheel that turns no faster than most round trips.
+  // One packet per slot on average; one turn of the wheel takes longer than most round trips.
   const width = 2 ** Math.round(Math.log2(1e9 / rate));
   const slots = 2 ** Math.min(20, Math.max(10, Math.ceil(Math.log2((2e6 * rtt.medianMs) / width))));
   const fastest = 8e9 / positive("access.maxBps", access.maxBps);
@@ -230,10 +230,10 @@ function openPopulation(kernels: Kernels, t: PopulationTraffic, id: SourceIdenti
   };
 }
 
-/** STAMP (RFC 8762). */
+/** UDP port of STAMP (RFC 8762). */
 const PROBE_PORT = 862;
 
-/** Active probes: one UDP flow of small packets. */
+/** Opens active probes: one UDP flow of small packets. */
 export function openProbes(kernels: Kernels, probes: Probes, durationS: number, id: SourceIdentity): Source {
   const source = openPopulation(
     kernels,
@@ -253,7 +253,7 @@ export function openProbes(kernels: Kernels, probes: Probes, durationS: number, 
     fill: async (batch) => {
       await source.fill(batch);
       batch.wireLength.fill(length, 0, batch.count);
-      // The low word of a key holds both ports.
+      // The low word of a key contains both ports.
       const { meta, count } = batch;
       for (let i = 0; i < count; i++) meta[2 * i] = (PROBE_PORT << 16) | PROBE_PORT;
     },

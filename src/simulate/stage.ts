@@ -1,6 +1,6 @@
 /**
- * The contract of what lies on the path. A stage takes batches whose rows come in the order they arrive at it (time + delay) and adds to the
- * delay column; NaN = lost. Stages whose packets may overtake each other say so; simulate.ts puts them into order again.
+ * The interface of a path element. A stage takes batches whose rows are in order of arrival (time + delay) and adds to the delay column; NaN = lost. A stage in
+ * which packets can overtake each other sets `ordered` to false; simulate.ts then sorts them again.
  */
 import { UsageError } from "../base/errors.ts";
 import type { Kernels } from "../base/kernels.ts";
@@ -11,40 +11,40 @@ import type { Source } from "./source.ts";
 export interface HopStatistics {
   hop: number;
   kind: Hop["kind"];
-  /** Queues: drain rate and offered load over it; cross traffic included in the counts. */
+  /** Drain rate of a queue. The counts below include cross traffic. */
   rateBps: number | null;
   packets: number;
   bytes: number;
   tailDrops: number;
   redDrops: number;
-  /** Lost by a loss model. */
+  /** Packets lost in a loss model. */
   lost: number;
-  /** Most packets in the queue at once. */
+  /** Maximum number of packets in the queue. */
   longest: number;
-  /** Time the link was sending. */
+  /** Time during which the link was sending. */
   busyNs: number;
 }
 
 export interface Stage {
-  /** False: packets may leave in another order than they came. */
+  /** False: packets can leave in a different order than they arrived. */
   readonly ordered: boolean;
   apply(batch: PacketBatch): void | Promise<void>;
-  /** Instead of `apply`, for stages that hold packets back: rows leave in the order of departure. */
+  /** Replaces `apply` in stages that hold packets back; rows leave in order of departure. */
   run?(batches: AsyncIterable<PacketBatch>): AsyncGenerator<PacketBatch>;
   statistics(): HopStatistics;
   free(): void;
 }
 
-/** What a stage is made from, besides its hop. */
+/** What a stage needs besides its hop. */
 export interface StageContext {
   kernels: Kernels;
   seed: number;
   hop: number;
-  /** Random stream of this hop. */
+  /** Number of this hop's random stream. */
   stream: number;
-  /** Offered by the traffic, for finding drain rates. */
+  /** Load offered by the traffic, to derive drain rates. */
   offered: { bytes: number; packets: number; durationNs: number };
-  /** The hop's cross traffic, opened, and what it offers. */
+  /** The opened cross traffic of the hop, and the bytes it offers. */
   cross?: { source: Source; bytes: number } | undefined;
 }
 
@@ -64,7 +64,7 @@ export const BLANK = {
   busyNs: 0,
 };
 
-/** bit/s such that the offered bytes take the given share of the time. */
+/** Returns the rate in bit/s at which the offered bytes take the given share of the time. */
 export function solveRate(
   spec: { rateBps?: number; utilisation?: number },
   bytes: number,

@@ -1,4 +1,4 @@
-/** Streams of batches: from a source, merged, put into order, observed at a point. Each frees its kernel memory when it ends. */
+/** Streams of batches: from a source, merged, sorted, or observed at a point. Each frees its kernel memory when it ends. */
 import type { Kernels } from "../base/kernels.ts";
 import { PacketBatch } from "../capture/batch.ts";
 import type { Clock } from "./scenario.ts";
@@ -21,7 +21,7 @@ export async function* fromSource(kernels: Kernels, source: Source): AsyncGenera
   }
 }
 
-/** Two sources as one, in order of time. */
+/** Merges two sources in time order. */
 export async function* merge(kernels: Kernels, a: Source, b: Source): AsyncGenerator<PacketBatch> {
   const first = new PacketBatch(kernels);
   const second = new PacketBatch(kernels);
@@ -67,7 +67,7 @@ export async function* merge(kernels: Kernels, a: Source, b: Source): AsyncGener
   }
 }
 
-/** Rows keep their places. */
+/** Applies a stage that keeps the order of the rows. */
 export async function* passInPlace(batches: Batches, stage: Stage): AsyncGenerator<PacketBatch> {
   for await (const batch of batches) {
     await stage.apply(batch);
@@ -78,7 +78,7 @@ export async function* passInPlace(batches: Batches, stage: Stage): AsyncGenerat
 const BY_ARRIVAL = 0;
 const BY_ORDER = 1;
 
-/** When the last packet of the batch that is not lost got here: nothing that follows can be earlier. */
+/** Returns when the last packet of the batch that is not lost arrived here; no later packet can arrive earlier. */
 function latestArrival(batch: PacketBatch): number {
   const time = batch.timeNs;
   const delay = batch.delayNs;
@@ -86,7 +86,7 @@ function latestArrival(batch: PacketBatch): number {
   return Number.NEGATIVE_INFINITY;
 }
 
-/** A stage in which packets overtake each other; they leave in the order they arrive behind it. */
+/** Applies a stage in which packets can overtake each other; returns them in order of arrival behind it. */
 export async function* passAndSort(
   kernels: Kernels,
   batches: Batches,
@@ -114,7 +114,7 @@ export async function* passAndSort(
   }
 }
 
-/** Numbers the rows in the order they are sent. */
+/** Numbers the rows in order of sending. */
 export async function* timestampOrder(kernels: Kernels, batches: Batches): AsyncGenerator<PacketBatch> {
   let next = 0;
   for await (const batch of batches) {
@@ -123,7 +123,7 @@ export async function* timestampOrder(kernels: Kernels, batches: Batches): Async
   }
 }
 
-/** Back into the order they were sent in. */
+/** Restores the order of sending. */
 export async function* resequence(kernels: Kernels, batches: Batches): AsyncGenerator<PacketBatch> {
   const hold = kernels.call.simHoldNew(BY_ORDER) >>> 0;
   const out = new PacketBatch(kernels);
@@ -141,7 +141,7 @@ export async function* resequence(kernels: Kernels, batches: Batches): AsyncGene
   }
 }
 
-/** What a point has seen, waiting to be handed out; batches are used again. */
+/** Batches that a point has seen, until they are returned to the caller; the batches are reused. */
 export class Observations {
   readonly #kernels: Kernels;
   readonly #ready: { point: string; batch: PacketBatch }[] = [];
@@ -151,7 +151,7 @@ export class Observations {
     this.#kernels = kernels;
   }
 
-  /** A batch of at least this many rows to be filled and handed to `put`. */
+  /** Returns a batch of at least this many rows, to be filled and passed to `put`. */
   take(rows: number): PacketBatch {
     const found = this.#idle.findIndex((b) => b.capacity >= rows);
     const [idle] = found >= 0 ? this.#idle.splice(found, 1) : [];
@@ -180,7 +180,7 @@ export class Observations {
   }
 }
 
-/** Lets the batches pass and notes what the point sees of them: a copy, timestamped by its clock. */
+/** Passes the batches on and keeps a copy of what the point sees, timestamped by the point's clock. */
 export async function* observePoint(
   kernels: Kernels,
   batches: Batches,

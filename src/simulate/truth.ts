@@ -1,6 +1,6 @@
 /**
- * The truth per flow, for any flow key: packets, lost packets, sum and sum of squares of the delays (whole ns). The tables live in
- * kernel memory; `free` when done.
+ * True delays per flow, for any flow key: packets, lost packets, sum and sum of squares of the delays (whole ns). The tables are in kernel memory; call `free`
+ * when done.
  */
 import { FlowTruthBytes, FlowTruthLayout } from "../base/kernel-layout.ts";
 import type { Kernels } from "../base/kernels.ts";
@@ -8,29 +8,29 @@ import type { PacketBatch } from "../capture/batch.ts";
 import { type FlowKey, FlowKeySpec } from "../capture/flow/flow-key.ts";
 import { DEFAULT_SEED } from "../capture/reader.ts";
 
-/** Numbers of a flow, f64 each. */
+/** Numeric fields of a flow, each f64. */
 type FlowNumber = Exclude<
   keyof typeof FlowTruthLayout,
   "hash" | "meta" | "addrA" | "addrB" | "addrC" | "addrD"
 >;
-/** Eight bytes each. */
+/** Words of eight bytes. */
 const WORDS = FlowTruthBytes / 8;
 
 export interface FlowTruth {
   key: FlowKey;
-  /** The flow hash (keyFlows, same seed) as [low, high]. */
+  /** The flow hash (keyFlows with the same seed) as [low, high]. */
   hash: [number, number];
-  /** meta, addrA..addrD as ten words, as the kernels hold them. */
+  /** meta, addrA..addrD as ten words, in the kernels' layout. */
   keyWords: Uint32Array;
   /** Packets sent. */
   sent: number;
   lost: number;
-  /** Packets that arrived: those the sums are over. */
+  /** Packets that arrived; the sums are over these. */
   packets: number;
   bytes: number;
   sumNs: number;
   sumSquaresNs2: number;
-  /** Of the packets that arrived; null when none did. */
+  /** Over the packets that arrived; null if none did. */
   meanNs: number | null;
   deviationNs: number | null;
   minNs: number | null;
@@ -60,7 +60,7 @@ export class FlowTruthTable {
     this.updateKeyed(batch);
   }
 
-  /** Adds a batch that the caller has keyed, with the same key. */
+  /** Adds a batch that the caller has already keyed with the same key. */
   updateKeyed(batch: PacketBatch): void {
     this.#kernels.call.simTruthUpdate(this.#address, batch.address);
   }
@@ -69,7 +69,7 @@ export class FlowTruthTable {
     return this.#kernels.call.simTruthCount(this.#address) >>> 0;
   }
 
-  /** One number per flow, in the order flows first appeared: what loops over all flows want. */
+  /** Returns one field of all flows, in the order in which the flows first appeared. */
   column(name: FlowNumber): Float64Array {
     const start = (this.#start() + FlowTruthLayout[name]) >>> 3;
     const from = this.#kernels.f64;
@@ -78,7 +78,7 @@ export class FlowTruthTable {
     return out;
   }
 
-  /** Flow hashes as pairs [low, high], in the same order. */
+  /** Returns the flow hashes as pairs [low, high], in the same order. */
   hashes(): Uint32Array {
     const start = this.#start() >>> 2;
     const from = this.#kernels.u32;
@@ -87,7 +87,7 @@ export class FlowTruthTable {
     return out;
   }
 
-  /** meta, addrA..addrD of a flow as ten words. */
+  /** Returns meta, addrA..addrD of a flow as ten words. */
   keyWords(i: number): Uint32Array {
     const start = (this.#start() + i * 8 * WORDS) >>> 2;
     return this.#kernels.u32.slice(start + 2, start + 12);

@@ -1,26 +1,27 @@
 /**
- * Records in one message (docs/formats/batch.md): what a tap sends to a collector, and what lies in its spool until then.
+ * Records in one message (docs/formats/batch.md), from a tap to a collector, and the form in which a tap's spool stores them.
  *
  *   per record: length u32, little-endian | the record (docs/formats/record.md)
  *
- * A damaged record spoils itself only: the next one begins where the length says. A message that ends within a record was cut; what is whole before counts.
+ * A damaged record affects only itself: the length gives the start of the next one. A message that ends within a record was truncated; the complete records
+ * before count.
  */
 import { FormatError } from "../base/errors.ts";
 
 export const BATCH_TYPE = "application/vnd.hoptime.records";
 const LENGTH_BYTES = 4;
-/** Of one record on its way: larger ones are kept in files. */
+/** Maximum size of a record in transit: larger ones are kept in files. */
 const MAX_RECORD_BYTES = 256 << 20;
 
 export interface BatchSlice {
-  /** Where the record begins in the message. */
+  /** Offset of the record in the message. */
   offset: number;
   bytes: Uint8Array;
 }
 
 export interface SplitBatch {
   records: BatchSlice[];
-  /** Why the rest of the message is not used; null where it ends with a record. */
+  /** Why the rest of the message is not used; null if it ends with a record. */
   cut: FormatError | null;
 }
 
@@ -34,7 +35,7 @@ export function framedBytes(record: Uint8Array): number {
   return LENGTH_BYTES + record.length;
 }
 
-/** The records of a message, as parts of it: nothing is copied. */
+/** Returns the records of a message, as views of it: nothing is copied. */
 export function splitBatch(
   message: Uint8Array,
   source: string,

@@ -1,7 +1,8 @@
 /**
- * Records that wait for a collector, on disk: a folder of small files, each a message (batch.ts) with the records of one group of puts, in order of their numbers. A file is
- * durable before its records count as spooled, and removed when the collector has them. Killed at any moment it loses nothing that was durable; a file that was being
- * written is cut at most, and what is whole in it is sent. Bounded: the oldest files make room for new ones, and their records are counted.
+ * Records waiting for a collector, on disk: a folder of small files, each a message (batch.ts) with the records of one group of puts, in order of their
+ * numbers. A file is durable before its records count as spooled, and removed when the collector has them. A kill at any moment loses nothing that was durable;
+ * a file that was being written is at most truncated, and its complete records are sent. Bounded: the oldest files are dropped for new ones, and their records
+ * are counted.
  */
 import { constants, readdirSync, readFileSync, renameSync, rmSync, statSync } from "node:fs";
 import { open } from "node:fs/promises";
@@ -24,12 +25,12 @@ export class Spool {
   readonly #maxBytes: number;
   readonly #lock: DirectoryLock;
   readonly #files: SpoolFile[] = [];
-  /** Files that are being sent: they make no room. */
+  /** Files being sent: they are not dropped. */
   readonly #busy = new Set<SpoolFile>();
   #next = 1;
   #bytes = 0;
   #records = 0;
-  /** Records that made room for newer ones. */
+  /** Records dropped for newer ones. */
   dropped = 0;
 
   private constructor(directory: string, maxBytes: number, lock: DirectoryLock) {
@@ -38,7 +39,7 @@ export class Spool {
     this.#lock = lock;
   }
 
-  /** With what an earlier run has left there. */
+  /** Opens the spool, with what an earlier run has left there. */
   static async open(directory: string, maxBytes: number): Promise<Spool> {
     await makeFolder(dirname(directory), directory);
     const spool = new Spool(directory, maxBytes, await lockDirectory(directory, "observer"));
@@ -67,7 +68,7 @@ export class Spool {
     return this.#files.length;
   }
 
-  /** Durable when it resolves. Rejects where the disk does not take them; then nothing of them is left there. */
+  /** Durable when it resolves. Rejects if the disk does not accept them; then nothing of them is left there. */
   async append(records: readonly Uint8Array[]): Promise<void> {
     const bytes = records.reduce((n, r) => n + framedBytes(r), 0);
     this.#makeRoom(this.#maxBytes - bytes);
@@ -77,7 +78,7 @@ export class Spool {
       const file = await open(path, constants.O_CREAT | constants.O_EXCL | constants.O_WRONLY, 0o600);
       try {
         const { bytesWritten } = await file.writev(records.flatMap(frameRecord));
-        // A disk that becomes full takes a part, without an error.
+        // A disk that becomes full accepts a part, without an error.
         if (bytesWritten < bytes)
           throw Object.assign(new Error("no space left on device"), { code: "ENOSPC" });
         await file.datasync();
@@ -92,7 +93,7 @@ export class Spool {
     this.#add({ path, number, records: records.length, bytes });
   }
 
-  /** The oldest files, up to so many bytes and records, but at least one; they are held until `done` or `release`. */
+  /** Returns the oldest files, up to this many bytes and records, but at least one; they are held until `done` or `release`. */
   take(maxBytes: number, maxRecords: number): SpoolFile[] {
     const taken: SpoolFile[] = [];
     let [bytes, records] = [0, 0];
@@ -114,7 +115,7 @@ export class Spool {
     for (const file of files) this.#busy.delete(file);
   }
 
-  /** The collector has them. */
+  /** Removes files that the collector has. */
   done(files: readonly SpoolFile[]): void {
     for (const file of files) {
       rmSync(file.path, { force: true });
@@ -122,7 +123,7 @@ export class Spool {
     }
   }
 
-  /** What the collector will never take stays beside the spool, for people to look at. */
+  /** Keeps a file that the collector will never accept next to the spool, for inspection. */
   setAside(file: SpoolFile): string {
     const aside = file.path.replace(/\.batch$/, ".refused");
     renameSync(file.path, aside);
@@ -130,7 +131,7 @@ export class Spool {
     return aside;
   }
 
-  /** Gives up the oldest file that is not being sent. False where there is none. */
+  /** Drops the oldest file that is not being sent. Returns false if there is none. */
   dropOldest(): boolean {
     const oldest = this.#files.find((f) => !this.#busy.has(f));
     if (!oldest) return false;

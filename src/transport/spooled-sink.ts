@@ -1,9 +1,10 @@
 /**
- * Records to somebody far away, through a spool. A record is durable in the spool (spool.ts) when `put` resolves; from there it is sent in order, in batches, until the other side has acknowledged it
- * (a Delivery: http/http-sink.ts, nats/nats-sink.ts). The other side recognises records by their identity, so one that is sent twice (a kill before its answer was noted) counts once.
+ * Sends records to a remote receiver, through a spool. A record is durable in the spool (spool.ts) when `put` resolves; from there it is sent in order, in
+ * batches, until the receiver has acknowledged it (a Delivery: http/http-sink.ts, nats/nats-sink.ts). The receiver recognises records by their identity, so one
+ * that is sent twice (a kill before its answer was recorded) counts once.
  *
- * Where the other side is away, records wait; the oldest make room when the spool is full, and are counted. Where the disk is full too, new ones are dropped and counted:
- * a tap goes on. What is refused is counted and named, and what cannot even be read there is set aside beside the spool.
+ * While the receiver is unreachable, records wait; when the spool is full the oldest are dropped, and counted. If the disk is full, too, new ones are dropped
+ * and counted: a tap continues. Refused records are counted and reported, and what the receiver cannot even read is kept next to the spool.
  */
 import { setTimeout as sleep } from "node:timers/promises";
 import type { StoreOutcome } from "../archive/writer.ts";
@@ -14,43 +15,43 @@ import { Spool, type SpoolFile } from "./spool.ts";
 
 export interface SpooledSinkOptions {
   spoolDirectory: string;
-  /** That may wait on disk (default 1 GB). */
+  /** Maximum size on disk (default 1 GB). */
   maxSpoolBytes?: number | undefined;
-  /** How long `close` goes on sending (default 10 s); what is left waits in the spool for the next run. */
+  /** How long `close` continues sending (default 10 s); the rest stays in the spool for the next run. */
   stopMs?: number | undefined;
   /** First and longest pause between two attempts, ms. */
   retryMs?: readonly [number, number];
-  /** Trouble, and its end, in a sentence. */
+  /** Called with a sentence when a problem occurs, and when it ends. */
   onState?: (text: string) => void;
 }
 
 export interface SpooledSinkCounts {
-  /** The other side has them; `unchanged` of those: had them before. */
+  /** Accepted by the receiver; `unchanged`: those of them that it already had. */
   sent: number;
   unchanged: number;
   refused: number;
-  /** Given up for want of room: the oldest of the spool, or those that the disk did not take. */
+  /** Dropped for lack of space: the oldest of the spool, or those that the disk did not accept. */
   dropped: number;
-  /** Wait in the spool. */
+  /** Waiting in the spool. */
   waiting: number;
   waitingBytes: number;
 }
 
-/** What a tap says of itself with each message. */
+/** A tap's report about itself, sent with each message. */
 export type SpoolReport = Pick<SpooledSinkCounts, "waiting" | "waitingBytes" | "dropped" | "refused">;
 
-/** What became of a message of records. */
+/** Outcome of a message of records. */
 export type Delivered =
   | { kind: "taken"; results: readonly { outcome: StoreOutcome["outcome"]; reason?: string }[] }
-  /** Not in this form: it is tried in smaller parts, and one file that is still not taken is set aside. */
+  /** Not in this form: it is retried in smaller parts, and a single file that is still refused is set aside. */
   | { kind: "refused"; reason: string }
   | { kind: "later"; reason: string; afterMs: number };
 
-/** How a message of records (batch.ts) reaches the other side. */
+/** How a message of records (batch.ts) reaches the receiver. */
 export interface Delivery {
-  /** As messages name it. */
+  /** Name for messages. */
   readonly url: string;
-  /** Rejects where there is no answer. `report`: what is behind this message. */
+  /** Rejects if there is no answer. `report`: state of the spool after this message. */
   send(body: Buffer, report: SpoolReport, signal: AbortSignal): Promise<Delivered>;
   close(): Promise<void>;
 }
@@ -60,7 +61,7 @@ const STOP_MS = 10_000;
 const RETRY_MS = [250, 15_000] as const;
 const BATCH_BYTES = 8 << 20;
 const BATCH_RECORDS = 2000;
-/** Encoded records in memory that wait for the disk: `put` of more is given up. */
+/** Maximum size of encoded records in memory waiting for the disk: a `put` beyond it is dropped. */
 const MAX_MEMORY_BYTES = 64 << 20;
 const MAX_REASONS = 20;
 
@@ -94,7 +95,7 @@ export class SpooledSink {
     this.#delivery = delivery;
   }
 
-  /** The spool is made where it is missing; what an earlier run left in it is sent first. */
+  /** Creates the spool if needed; sends what an earlier run left in it first. */
   async start(): Promise<void> {
     const { spoolDirectory, maxSpoolBytes = MAX_SPOOL_BYTES } = this.#options;
     const spool = await Spool.open(spoolDirectory, maxSpoolBytes);
@@ -134,7 +135,7 @@ export class SpooledSink {
     await this.#writing;
   }
 
-  /** Everything is durable in the spool, and sent as far as the limit allows. */
+  /** Makes everything durable in the spool, and sends as much as the time limit allows. */
   async close(): Promise<void> {
     await this.flush();
     this.#closing = true;
@@ -146,7 +147,7 @@ export class SpooledSink {
     await this.#spool?.close();
   }
 
-  /** All that came while the last group was written is one group. */
+  /** Writes all records that came while the last group was written as one group. */
   async #write(): Promise<void> {
     const group = this.#waiting;
     this.#waiting = [];
@@ -198,14 +199,14 @@ export class SpooledSink {
         pauseMs = first;
         continue;
       }
-      // Many taps that lost one collector must not come back at the same moment, nor earlier than it asked for.
+      // Many taps that lost one collector must not return at the same moment, nor earlier than it asked for.
       const ms = Math.max(afterMs * (1 + Math.random() / 4), pauseMs * (0.5 + Math.random() / 2));
       pauseMs = Math.min(longest, 2 * pauseMs);
       await sleep(ms, undefined, { signal: this.#stop.signal }).catch(() => undefined);
     }
   }
 
-  /** Null where it was taken; else how long to wait at least, ms. */
+  /** Returns null if it was accepted; else the minimum time to wait, ms. */
   async #sendNext(spool: Spool): Promise<number | null> {
     const files = spool.take(this.#batchBytes, BATCH_RECORDS);
     try {
@@ -225,7 +226,7 @@ export class SpooledSink {
     }
   }
 
-  /** What is left when these files are sent. */
+  /** State of the spool after these files are sent. */
   #behind(files: readonly SpoolFile[]): SpoolReport {
     const { dropped, refused, waiting, waitingBytes } = this.counts;
     const sum = (of: (file: SpoolFile) => number) => files.reduce((n, file) => n + of(file), 0);
@@ -245,7 +246,7 @@ export class SpooledSink {
     }
     const [only, ...more] = files;
     if (only && delivered.kind === "refused") {
-      // Smaller ones first: what is left in the end is one file that the other side does not take.
+      // Smaller ones first: in the end a single file is left that the receiver does not accept.
       if (more.length > 0) {
         this.#batchBytes = Math.max(1, Math.floor(this.#batchBytes / 4));
         return null;
@@ -270,7 +271,9 @@ export class SpooledSink {
     }
   }
 
-  /** A tap that runs for days says at once that what it measures is not kept; a reason that comes with every record, once, whatever time it names. */
+  /**
+   * A tap that runs for days must report at once that its records are not kept; a reason that recurs with every record is reported once, ignoring times in it.
+   */
   #note(reason: string): void {
     if (this.#reasons.length === MAX_REASONS) return;
     const kind = reason.replace(/\d+/g, "0");
@@ -279,7 +282,7 @@ export class SpooledSink {
     this.#options.onState?.(`${this.#delivery.url}: refuses records: ${reason}`);
   }
 
-  /** Each trouble is said once, and when it is over. */
+  /** Reports each problem once, and when it is over. */
   #say(trouble: string | null): void {
     if (trouble === this.#trouble) return;
     this.#trouble = trouble;
@@ -287,7 +290,7 @@ export class SpooledSink {
   }
 }
 
-/** What goes into one file: it is sent whole. */
+/** Groups records into files; a file is sent whole. */
 function filesOf(group: readonly Waiting[]): Waiting[][] {
   const files: Waiting[][] = [];
   let room = 0;
@@ -303,7 +306,7 @@ function filesOf(group: readonly Waiting[]): Waiting[][] {
   return files;
 }
 
-/** A full disk: what waits longest makes room for what is new, as when the spool itself is full. */
+/** If the disk is full, the oldest records are dropped for new ones, as when the spool itself is full. */
 async function appendOrMakeRoom(spool: Spool, records: readonly Uint8Array[]): Promise<void> {
   for (;;) {
     try {
@@ -316,7 +319,7 @@ async function appendOrMakeRoom(spool: Spool, records: readonly Uint8Array[]): P
   }
 }
 
-/** What is whole in the files; one that was cut by a kill ends with its last whole record. */
+/** Returns the complete records of the files; a file truncated by a kill ends with its last complete record. */
 function readBatch(spool: Spool, files: readonly SpoolFile[]): Buffer {
   const parts = files.map((file) => {
     const bytes = spool.read(file);

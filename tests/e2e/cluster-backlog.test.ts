@@ -110,14 +110,15 @@ Date.now = () => now() + aheadMs;\n`,
     console.log(`killed with ${cluster.acknowledged} records acknowledged, ${records.rows} of ${ROWS} rows`);
     // It was killed at work: otherwise this says nothing.
     expect(records.rows).toBeLessThan(ROWS);
-    expect(cluster.acknowledged).toBeLessThanOrEqual(
-      2 * (await asked("SELECT count() FROM segments FINAL WHERE step_s = 0")),
-    );
+    // At the moment the clock jumps, a record may be without its other end, which is a few messages behind in the stream: it has waited for ten minutes then.
+    const alone = SEGMENTS.length * ESTIMATORS.length;
+    const rows = await asked("SELECT count() FROM segments FINAL WHERE step_s = 0");
+    expect(cluster.acknowledged).toBeLessThanOrEqual(2 * rows + alone);
     await addWorker();
     while ((await open()) > 0) await sleep(200);
     expect(await open()).toBe(0);
-    const rows = "FROM segments FINAL WHERE step_s = 0 AND gone = 0 AND missing = 0";
-    expect(await asked(`SELECT count() ${rows}`)).toBe(ROWS);
-    expect(await asked(`SELECT uniqExact(from_point, estimator, start_ns) ${rows}`)).toBe(ROWS);
+    const whole = "FROM segments FINAL WHERE step_s = 0 AND gone = 0 AND missing = 0";
+    expect(await asked(`SELECT count() ${whole}`)).toBe(ROWS);
+    expect(await asked(`SELECT uniqExact(from_point, estimator, start_ns) ${whole}`)).toBe(ROWS);
   }, 600_000);
 });

@@ -3,6 +3,7 @@ import { execFileSync } from "node:child_process";
 import { mkdirSync, mkdtempSync, rmSync, statSync, truncateSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { setTimeout as sleep } from "node:timers/promises";
 import { afterAll, afterEach, expect, it } from "vitest";
 import { RecordArchive } from "../../src/archive/archive.ts";
 import { identityText, recordIdentity } from "../../src/epoch/identity.ts";
@@ -10,7 +11,13 @@ import type { EpochRecord } from "../../src/epoch/record.ts";
 import { type RunningServer, startServer } from "../../src/server/server.ts";
 import { BATCH_TYPE } from "../../src/transport/batch.ts";
 import { HttpSink } from "../../src/transport/http/http-sink.ts";
+import { STREAM } from "../../src/transport/nats/cluster.ts";
+import { NatsSink } from "../../src/transport/nats/nats-sink.ts";
+import { CLICKHOUSE_SERVER, ClickhouseServer } from "../support/clickhouse-server.ts";
+import { clusterLoad } from "../support/cluster-load.ts";
+import { startCollect } from "../support/collect-process.ts";
 import { message, observedRecords } from "../support/collector-records.ts";
+import { NatsServers, NO_NATS, untilReady } from "../support/nats-servers.ts";
 
 const root = mkdtempSync(join(tmpdir(), "hoptime-full-"));
 const disk = join(root, "disk");
@@ -132,4 +139,58 @@ it.skipIf(!mounted)(
     expect(archive.list().entries).toHaveLength(waiting);
     rmSync(hog);
   },
+);
+
+it.skipIf(!mounted || NO_NATS !== null || CLICKHOUSE_SERVER === null)(
+  "a worker whose disk is full acknowledges nothing, says so, and goes on when there is room",
+  async () => {
+    const [servers, clickhouse] = await Promise.all([
+      NatsServers.start(join(root, "nats"), 1),
+      ClickhouseServer.start(),
+    ]);
+    await untilReady(servers);
+    const nats = { url: servers.url, group: "full", lease: "3s", partitions: 1 };
+    const file = join(root, "worker.yaml");
+    writeFileSync(file, JSON.stringify({ nats, clickhouse: { url: `${clickhouse.origin}/hoptime` } }));
+    const worker = await startCollect(join(disk, "worker"), ["--config", file]);
+    const link = await servers.connect();
+    const hog = join(disk, "worker-hog");
+    try {
+      const load = await clusterLoad(
+        [{ from: "D", to: "E", label: "D:E" }],
+        ["lda"],
+        1_750_000_000_000_000_000n,
+      );
+      try {
+        writeFileSync(hog, Buffer.alloc(8 << 20));
+      } catch {
+        // As full as it gets.
+      }
+      const sink = await NatsSink.open({ url: servers.url, spoolDirectory: join(root, "cluster-spool") });
+      for (let e = 0; e < 20; e++) for (const record of load.epoch(e)) await sink.put(record);
+      await sink.close();
+      expect(sink.counts).toMatchObject({ sent: 40, waiting: 0 });
+      const open = async () => {
+        const info = await link.streams.consumers.info(STREAM, "full-0").catch(() => null);
+        return info ? info.num_pending + info.num_ack_pending : 40;
+      };
+      while (!/ENOSPC|no space/i.test(worker.log())) await sleep(100);
+      expect(await open()).toBe(40);
+      expect((await fetch(`${worker.url}/v1/health`)).status).toBe(200);
+      rmSync(hog);
+      while ((await open()) > 0) await sleep(100);
+      const sql = "SELECT uniqExact(start_ns) FROM segments FINAL WHERE step_s = 0 AND missing = 0";
+      const answer = await fetch(`${clickhouse.origin}/?database=hoptime&query=${encodeURIComponent(sql)}`);
+      expect(Number(await answer.text())).toBe(20);
+      const { state } = await link.streams.streams.info("HOPTIME_ASIDE");
+      expect(state.messages).toBe(0);
+    } finally {
+      rmSync(hog, { force: true });
+      await link.close();
+      await worker.stop("kill");
+      await servers.stop();
+      await clickhouse.close();
+    }
+  },
+  90_000,
 );

@@ -4,11 +4,16 @@ import { Kernels } from "../../src/base/kernels.ts";
 import { Random } from "../../src/base/random.ts";
 import { pointsOf } from "../../src/capture/points.ts";
 import { compareCaptures } from "../../src/compare/compare.ts";
+import { lossDoubt } from "../../src/compare/loss-doubt.ts";
 import { inspectCapture } from "../../src/inspect/inspect.ts";
+import { formatCompare } from "../../src/present/text/compare-text.ts";
 import * as p from "../support/packets.ts";
 import { type Frame, timedFrames } from "../support/timed-frames.ts";
 
 const { capture, compare } = timedFrames();
+
+const same = (text: string) => text;
+const PLAIN = { bold: same, dim: same, red: same, yellow: same, green: same };
 
 const MSS = 1448;
 /** `length` bytes of a stream from `at` on: each place has its own. */
@@ -532,11 +537,12 @@ describe("addresses that are translated on the way", () => {
 
   test("are suggested, with the evidence, where packets match without them", async () => {
     const { before, after } = nat(0);
-    const { segment, notes } = await compare(before, after);
-    expect(segment.matched).toBe(0);
-    expect(notes.join("\n")).toMatch(
-      /translated on the way \(NAT\): 100 % .* 0 % with them, such as .*10\.0\.0\.5.*203\.0\.113\.7.*‘nat’/,
-    );
+    const report = await compare(before, after);
+    expect(report.segment.matched).toBe(0);
+    const evidence =
+      /translated on the way \(NAT\): 100 % .* 0 % with them, such as .*10\.0\.0\.5.*203\.0\.113\.7.*‘nat’/;
+    expect(report.notes.join("\n")).toMatch(evidence);
+    expect(lossDoubt(report)).toMatch(evidence);
   });
 
   test("are translated in what ICMP errors quote, too", async () => {
@@ -728,8 +734,11 @@ describe("what loss does not explain is named", () => {
         frame: p.stack([p.ethernet(0x0800), p.ipv4({ proto: 89, dst, id: i })], data(i, 44)),
       });
     }
-    const { segment } = await compare(before, after);
-    expect(segment).toMatchObject({ sent: 550, matched: 500, lost: 0, linkLocal: 50 });
+    const report = await compare(before, after);
+    expect(report.segment).toMatchObject({ sent: 550, matched: 500, lost: 0, linkLocal: 50 });
+    expect(formatCompare(report, { top: 1, sort: "packets", colours: PLAIN })).toMatch(
+      /500 matched, 0 lost \(0\.00 %\), 50 link-local\n/,
+    );
   });
 
   test("intervals show losses where nothing was matched", async () => {

@@ -1,4 +1,4 @@
-/** Random frames for property tests: valid stacks of every link type and encapsulation, and what hostile hands make of them. */
+/** Random frames for property tests: valid stacks of every link type and encapsulation, and damaged variants of them. */
 import fc from "fast-check";
 import * as p from "./packets.ts";
 
@@ -10,7 +10,7 @@ export interface LinkFrame {
 const port = fc.integer({ min: 0, max: 65_535 });
 const payload = fc.uint8Array({ maxLength: 200 });
 
-/** L4 around a payload, with its protocol number. */
+/** An L4 header with a payload, and its protocol number. */
 const l4 = fc
   .tuple(
     fc.constantFrom(6, 17, 1, 58, 2, 132, 33, 136, 50, 59, 253),
@@ -142,7 +142,7 @@ export const anyIp: fc.Arbitrary<IpPacket> = fc.oneof(
   { arbitrary: tunnelled, weight: 1 },
 );
 
-/** Tags, labels, PPPoE, LLC between an EtherType-speaking link and the packet. */
+/** Tags, labels, PPPoE or LLC between a link with EtherType and the packet. */
 const carried = fc
   .tuple(
     anyIp,
@@ -155,7 +155,7 @@ const carried = fc
       if (kind === "vlan") [data, type] = [p.stack([p.vlan(id, type)], data), 0x8100];
       else if (kind === "qinq") [data, type] = [p.stack([p.vlan(id, type)], data), 0x88a8];
       else if (kind === "mpls") {
-        // Labels tell no type: IP, or a frame behind a control word.
+        // Labels have no type: behind them is IP, or a frame with a control word.
         const inside =
           type === ip.type && data === ip.data
             ? data
@@ -179,7 +179,7 @@ const LINKS = [
   242, 274,
 ] as const;
 
-/** A valid frame of some link type. */
+/** A valid frame of any link type. */
 export const validFrame: fc.Arbitrary<LinkFrame> = fc
   .tuple(carried, fc.constantFrom(...LINKS), fc.boolean(), fc.uint8Array({ maxLength: 8 }))
   .map(([c, link, flag, behind]) => {
@@ -190,7 +190,7 @@ export const validFrame: fc.Arbitrary<LinkFrame> = fc
       [p.llcSnap(c.type > 1500 ? c.type : c.ip.type)],
       c.type > 1500 ? c.data : c.ip.data,
     );
-    // Serial lines carry IP and labels, not lengths and tags.
+    // Serial links carry IP and labels, but no lengths and tags.
     const typed = c.type === 0x8847 ? c : c.ip;
     const make = (...layers: p.Layer[]) => p.stack([...layers, p.trailer(behind)], c.data);
     const bare = (...layers: p.Layer[]) => p.stack([...layers, p.trailer(behind)], c.ip.data);
@@ -225,7 +225,7 @@ export const validFrame: fc.Arbitrary<LinkFrame> = fc
     return { link: link === 228 ? version : link, frame: (frames[link] ?? (() => bare()))() };
   });
 
-/** A frame with some of its bytes overwritten, cut, or grown: mostly still almost right. */
+/** A frame with some bytes overwritten, cut off or appended; most of it stays valid. */
 export const hostileFrame: fc.Arbitrary<LinkFrame> = fc
   .tuple(
     validFrame,
@@ -240,7 +240,7 @@ export const hostileFrame: fc.Arbitrary<LinkFrame> = fc
   )
   .map(([{ link, frame }, changes, keep]) => {
     const out = Uint8Array.from(frame);
-    // Headers are at the front: two of three changes hit the first 80 bytes.
+    // Headers are at the front, so two of three changes hit the first 80 bytes.
     changes.forEach(([at, value], i) => {
       if (out.length > 0) out[at % (i % 3 === 2 ? out.length : Math.min(out.length, 80))] = value;
     });

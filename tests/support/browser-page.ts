@@ -1,4 +1,4 @@
-/** Chromium for tests of pages: opens a page and keeps watch over it. */
+/** Chromium for tests of pages: opens a page and records its problems. */
 import { existsSync, readFileSync } from "node:fs";
 import { createRequire } from "node:module";
 import { type Browser, type BrowserContextOptions, chromium, type Page } from "playwright-core";
@@ -25,7 +25,7 @@ export function launchBrowser(): Promise<Browser> {
 
 export interface WatchedPage {
   page: Page;
-  /** Console errors, exceptions, violations of the content security policy, requests elsewhere. */
+  /** Console errors, exceptions, violations of the content security policy, requests to other servers. */
   problems: string[];
 }
 
@@ -38,7 +38,7 @@ export async function watchedPage(
   page.setDefaultTimeout(120_000);
   const problems: string[] = [];
   page.on("console", (message) => {
-    // That a test reads a canvas back is no fault of the page.
+    // Caused by tests that read a canvas, not by the page.
     if (/Canvas2D/.test(message.text())) return;
     if (message.type() === "error" || message.type() === "warning")
       problems.push(`console ${message.type()}: ${message.text()}`);
@@ -56,7 +56,7 @@ export async function watchedPage(
 }
 
 let axe: string | null = null;
-/** Serious findings of axe-core, one line each. (Playwright's own evaluation is not bound by the page's policy.) */
+/** Returns serious findings of axe-core, one line each. (Playwright's own evaluation is not restricted by the page's policy.) */
 export async function accessibilityFindings(page: Page): Promise<string[]> {
   axe ??= readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
   await page.evaluate(axe);

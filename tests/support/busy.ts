@@ -1,4 +1,4 @@
-/** Limits of time hold for an idle machine: others stretch them by how many processes want each processor. */
+/** Time limits are for an idle machine; tests multiply them by the number of processes per processor. */
 import { cpus, loadavg } from "node:os";
 
 export function busy(): number {

@@ -1,4 +1,4 @@
-/** A capture read to its end as plain objects, one per frame: slow and simple, for tests only. */
+/** Reads a whole capture into plain objects, one per frame: slow and simple, for tests only. */
 import { Kernels } from "../../src/base/kernels.ts";
 import { formatIpv4, formatIpv6 } from "../../src/capture/address.ts";
 import type { PacketBatch } from "../../src/capture/batch.ts";
@@ -15,7 +15,7 @@ export interface PlainRow {
   vlan: number | null;
   ttl: number;
   tcpFlags: number;
-  /** The single bits of the flags column (src/capture/batch.ts, FLAG). */
+  /** The bits of the flags column (src/capture/batch.ts, FLAG). */
   flags: number;
   ipid: number;
   wireLength: number;
@@ -26,7 +26,7 @@ export interface PlainRow {
 }
 
 export interface PlainFrame {
-  /** The decoded row, or null and why. */
+  /** The decoded row; if null, `reason` says why. */
   row: PlainRow | null;
   reason: string | null;
   timeNs: bigint | null;
@@ -39,14 +39,14 @@ export interface PlainCapture {
   statistics: CaptureStatistics;
 }
 
-/** One instance for all: readers give their memory back. */
+/** One instance for all; readers free their memory. */
 const kernels = new Kernels();
 
 function pair(column: Uint32Array, i: number): bigint {
   return (BigInt(column[2 * i + 1]!) << 32n) | BigInt(column[2 * i]!);
 }
 
-/** Row `i` of a batch. */
+/** Returns row `i` of a batch. */
 export function plainRow(batch: PacketBatch, originNs: bigint, i: number): PlainRow {
   const metaLow = batch.meta[2 * i]!;
   const metaHigh = batch.meta[2 * i + 1]!;
@@ -77,7 +77,7 @@ export function plainRow(batch: PacketBatch, originNs: bigint, i: number): Plain
   };
 }
 
-/** All rows, in batches as large as the reader makes them (or `batchRows`). */
+/** Returns all rows, in batches of the reader's size (or `batchRows`). */
 export async function readRows(path: string, options: CaptureOptions = {}): Promise<PlainCapture> {
   const reader = await CaptureReader.open(kernels, path, options);
   try {
@@ -91,7 +91,7 @@ export async function readRows(path: string, options: CaptureOptions = {}): Prom
   }
 }
 
-/** Every frame in order, the undecoded ones too: batches of one row tell after which frame the row came. */
+/** Returns every frame in order, including those not decoded: batches of one row show after which frame a row came. */
 export async function readFrames(path: string, options: CaptureOptions = {}): Promise<PlainCapture> {
   const reader = await CaptureReader.open(kernels, path, { ...options, batchRows: 1 });
   try {
@@ -99,7 +99,7 @@ export async function readFrames(path: string, options: CaptureOptions = {}): Pr
     const rows: PlainRow[] = [];
     let before: Record<string, number> = {};
     const catchUp = (upTo: number, skipped: Record<string, number>) => {
-      // Reasons of the frames between two rows; their order among themselves is not known.
+      // Reasons of the frames between two rows; their order is unknown.
       const reasons = Object.entries(skipped).flatMap(([reason, n]) =>
         new Array<string>(n - (before[reason] ?? 0)).fill(reason),
       );

@@ -1,4 +1,6 @@
-/** Certificates of a test's own: an authority, and what it signs for servers on loopback and for clients. Made by openssl; null where there is none. */
+/**
+ * Certificates for a test: an authority, and certificates that it signs for servers on loopback and for clients. Made by openssl; null if it is not installed.
+ */
 import { execFileSync, spawnSync } from "node:child_process";
 import { mkdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
@@ -23,7 +25,7 @@ export class CertificateAuthority {
     this.own = this.#make(name, []);
   }
 
-  /** For a server on 127.0.0.1, or a client. */
+  /** Signs a certificate for a server on 127.0.0.1, or for a client. */
   sign(name: string): Certificate {
     return this.#make(name, ["-CA", this.own.certificateFile, "-CAkey", this.own.keyFile]);
   }

@@ -1,4 +1,5 @@
-// ClickHouse of today in one process (chdb), behind as much of its HTTP interface as hoptime uses: node chdb-program.mjs FOLDER PORT MODULES. Loopback, any user and password.
+// A current ClickHouse in one process (chdb), with the part of the HTTP interface that hoptime uses: node chdb-program.mjs FOLDER PORT MODULES. Loopback, any
+// user and password.
 import { unlinkSync, writeFileSync } from "node:fs";
 import { createServer } from "node:http";
 import { createRequire } from "node:module";
@@ -7,14 +8,14 @@ import { join } from "node:path";
 const [folder = "", port = "", modules = ""] = process.argv.slice(2);
 const { Session } = createRequire(join(modules, "x"))("chdb");
 const session = new Session(join(folder, "chdb"));
-/** Of the interface, not of a statement. */
+/** Parameters of the interface, not of a statement. */
 const NOT_SETTINGS = new Set(["database", "query", "wait_end_of_query"]);
 let [files, current, settings] = [0, "default", ""];
 
 function answer(url, body) {
   if (url.pathname === "/ping") return "Ok.\n";
   const database = url.searchParams.get("database") ?? "default";
-  // A statement for the server has none that must exist.
+  // A statement for the server itself does not need the database to exist.
   if (database !== current) session.query(`USE \`${database}\``);
   current = database;
   const given = [...url.searchParams].filter(([name]) => !NOT_SETTINGS.has(name));

@@ -1,4 +1,4 @@
-/** The built command line, run as users run it. */
+/** Runs the built command line as users do. */
 import { type ChildProcess, spawnSync } from "node:child_process";
 import { once } from "node:events";
 import { createServer } from "node:net";
@@ -13,20 +13,20 @@ export interface Ended {
   err: string;
 }
 
-/** Runs a command to its end, in the checkout by default. */
+/** Runs a command to its end, by default in the checkout. */
 export function runCli(args: readonly string[], options: { cwd?: string; input?: Buffer } = {}): Ended {
   const run = spawnSync(process.execPath, [CLI, ...args], { cwd: ROOT, maxBuffer: 1 << 28, ...options });
   return { status: run.status, out: run.stdout.toString(), err: run.stderr.toString() };
 }
 
-/** What a command prints that must not fail; its standard error is in the error that is thrown. */
+/** Returns the output of a command that must not fail; the error contains its standard error. */
 export function cliOutput(args: readonly string[], options: { cwd?: string } = {}): string {
   const { status, out, err } = runCli(args, options);
   if (status !== 0) throw new Error(`hoptime ${args.join(" ")} ended with ${status}: ${err}`);
   return out;
 }
 
-/** What a started process prints, when it has ended. */
+/** Returns the output of a started process when it has ended. */
 export async function outputOf(child: ChildProcess): Promise<Ended & { signal: string | null }> {
   let [out, err] = ["", ""];
   child.stdout?.on("data", (part: Buffer) => {
@@ -35,7 +35,7 @@ export async function outputOf(child: ChildProcess): Promise<Ended & { signal: s
   child.stderr?.on("data", (part: Buffer) => {
     err += part.toString();
   });
-  // A process that ends closes its standard input: whoever still writes need not fail.
+  // A process that ends closes its standard input; a writer then gets an error that does not matter.
   child.stdin?.on("error", () => {});
   const [status, signal] = (await once(child, "close")) as [number | null, string | null];
   return { status, signal, out, err };

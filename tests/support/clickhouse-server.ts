@@ -1,6 +1,6 @@
 /**
- * A ClickHouse server of the test's own: on loopback, on free ports, in a folder of its own. Debian's clickhouse-server (18.16) or a newer one; null where there is none. With HOPTIME_CHDB=DIR it is
- * ClickHouse of today, in a process of Node: DIR is where `npm install chdb` was run (CONTRIBUTING.md).
+ * A ClickHouse server for a test: on loopback, on free ports, in its own directory. Uses Debian's clickhouse-server (18.16) or a newer one; null if none is
+ * installed. With HOPTIME_CHDB=DIR it is a current ClickHouse in a Node process; DIR is where `npm install chdb` was run (CONTRIBUTING.md).
  */
 import { type ChildProcess, spawn } from "node:child_process";
 import { existsSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
@@ -11,7 +11,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { fileURLToPath } from "node:url";
 
 const PLACES = ["/usr/sbin/clickhouse-server", "/usr/bin/clickhouse-server"];
-/** Where chdb is installed; undefined where it is not to be used. */
+/** Directory in which chdb is installed; undefined if it is not used. */
 export const CHDB = process.env["HOPTIME_CHDB"];
 export const CLICKHOUSE_SERVER =
   CHDB === undefined ? (PLACES.find((path) => existsSync(path)) ?? null) : process.execPath;
@@ -19,9 +19,9 @@ export const NO_CLICKHOUSE = "clickhouse-server is not installed (Debian: apt in
 
 export interface ServerChange {
   password?: string;
-  /** More of the configuration, as XML. */
+  /** Additional configuration, as XML. */
   more?: string;
-  /** HTTP and native, where others have to know them. */
+  /** HTTP and native port, if others have to know them. */
   ports?: [http: number, native: number];
 }
 
@@ -52,7 +52,7 @@ export class ClickhouseServer {
     return `http://127.0.0.1:${this.port}`;
   }
 
-  /** Starts it, again after `kill`. */
+  /** Starts it, also again after `kill`. */
   async up(): Promise<void> {
     if (CLICKHOUSE_SERVER === null) throw new Error(NO_CLICKHOUSE);
     const program = fileURLToPath(new URL("./chdb-program.mjs", import.meta.url));

@@ -1,4 +1,7 @@
-/** A cluster of ClickHouse servers on loopback, with ZooKeeper (Debian's libzookeeper-java), by which statements reach all of them. Null where either is missing. */
+/**
+ * A cluster of ClickHouse servers on loopback, with ZooKeeper (Debian's libzookeeper-java), through which statements reach all servers. Null if either is
+ * missing.
+ */
 import { type ChildProcess, spawn, spawnSync } from "node:child_process";
 import { existsSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { connect } from "node:net";
@@ -17,7 +20,7 @@ const JARS = [
   "netty",
 ].map((name) => `/usr/share/java/${name}.jar`);
 
-/** Why tests with shards are skipped; null where they can run. */
+/** Reason why tests with shards are skipped; null if they can run. */
 export const NO_SHARDS =
   CLICKHOUSE_SERVER === null
     ? NO_CLICKHOUSE
@@ -32,7 +35,7 @@ export class ClickhouseShards {
   readonly #folder = mkdtempSync(join(tmpdir(), "hoptime-shards-"));
   #zookeeper: ChildProcess | null = null;
 
-  /** So many shards, each of so many servers that copy their tables between them. */
+  /** Starts this many shards with this many replicated servers each. */
   static async start(shards: number, replicas = 1): Promise<ClickhouseShards> {
     const started = new ClickhouseShards();
     try {
@@ -102,7 +105,7 @@ export class ClickhouseShards {
   }
 }
 
-/** Is it ready for sessions? A server of 18.16 ends where it is not. */
+/** Returns whether it accepts sessions; a server of version 18.16 exits if not. */
 function serves(port: number): Promise<boolean> {
   return new Promise((resolve) => {
     let answer = "";

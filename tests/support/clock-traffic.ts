@@ -1,7 +1,7 @@
-/** Seeded packets between two clocks, with the truth: what the tests of src/clock are fed with. */
+/** Seeded packets between two clocks, with the true values: input for the tests of src/clock. */
 import type { Random } from "../../src/base/random.ts";
 
-/** Delay of a packet sent `gapNs` after the previous one. */
+/** Returns the delay of a packet sent `gapNs` after the previous one. */
 export type DelayModel = (timeNs: number, gapNs: number) => number;
 
 /** A wire with hardware timestamps: 5 us within 100 ns. */
@@ -9,12 +9,12 @@ export function hardware(dice: Random): DelayModel {
   return () => 5000 + 100 * (2 * dice.float() - 1);
 }
 
-/** Queueing without memory where the minimum is never quite reached: 1 ms plus an exponential of 10 ms. */
+/** Queueing without memory that almost never reaches the minimum: 1 ms plus an exponential with mean 10 ms. */
 export function rarelyAtMinimum(dice: Random): DelayModel {
   return () => 1e6 + dice.exponential(1e7);
 }
 
-/** Waiting time of an M/M/1 queue (Lindley's recursion) at a load, over 20 us and 1 us of jitter. */
+/** Waiting time of an M/M/1 queue (Lindley's recursion) at a given load, plus 20 us and 1 us of jitter. */
 export function queue(dice: Random, load: (timeNs: number) => number, meanGapNs: number): DelayModel {
   let waiting = 0;
   let service = 0;
@@ -38,8 +38,8 @@ export interface Pairs {
 }
 
 /**
- * n packets at Poisson times over a span. `clock(t)` is AFTER's clock minus BEFORE's; `sign` -1 makes reverse
- * packets. Both stamps are cut to whole multiples of `quantumNs`.
+ * Sends n packets at Poisson times over a span. `clock(t)` is AFTER's clock minus BEFORE's; `sign` -1 makes reverse packets. Both timestamps are truncated to
+ * multiples of `quantumNs`.
  */
 export function send(
   dice: Random,

@@ -1,4 +1,4 @@
-/** Records of several segments, epoch by epoch, as taps would publish them: for tests of a cluster, and the same for one collector. */
+/** Records of several segments, epoch by epoch, as taps would publish them: for tests of a cluster or of a single collector. */
 import { earlier } from "../../src/base/time.ts";
 import { type EpochRecord, encodeRecord } from "../../src/epoch/record.ts";
 import { frameRecord } from "../../src/transport/batch.ts";
@@ -12,7 +12,7 @@ export interface LoadSegment {
 
 export interface Load {
   segments: readonly LoadSegment[];
-  /** Of all segments, of this epoch. */
+  /** Returns the records of all segments for this epoch. */
   epoch(number: number): EpochRecord[];
 }
 

@@ -1,13 +1,13 @@
-/** `hoptime collect` as people run it: a process of the built program, on a port of its own. */
+/** `hoptime collect` as users run it: a process of the built program, on its own port. */
 import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
 
 export interface CollectProcess {
   url: string;
   pid: number;
-  /** What it has logged so far. */
+  /** Returns its log so far. */
   log(): string;
-  /** Ends it as a user would; `kill`: as a crash would. */
+  /** Stops it as a user would; with `kill` as a crash would. */
   stop(how?: "kill"): Promise<void>;
 }
 
@@ -40,7 +40,7 @@ export async function startCollect(data: string, args: readonly string[] = []): 
   }
 }
 
-/** The program's output; its status and complaints in the error where it fails. */
+/** Returns the program's output; on failure the error contains its status and standard error. */
 export async function runHoptime(args: readonly string[]): Promise<string> {
   const child = spawn(process.execPath, ["dist/cli/main.js", ...args], { stdio: ["ignore", "pipe", "pipe"] });
   let [out, err] = ["", ""];

@@ -14,9 +14,9 @@ export const POINTS = { from: SENDER, to: RECEIVER };
 
 export interface ObservedRecords {
   records: EpochRecord[];
-  /** Of one point. */
+  /** Returns the records of one point. */
   of(point: string): EpochRecord[];
-  /** True mean of all packets that arrived, by a key that flows are put together by. */
+  /** Returns the true mean of all packets that arrived, grouped by a key. */
   meansOf(key: string): Map<string, number>;
 }
 

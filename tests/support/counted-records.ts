@@ -1,4 +1,4 @@
-/** Records of the counting estimator without packets or files: one flow, so many packets in an epoch, each delayed by as much. */
+/** Records of the counting estimator without packets or files: one flow with this many packets per epoch, all with the same delay. */
 import { ByteWriter } from "../../src/base/bytes.ts";
 import { FlowKeySpec } from "../../src/capture/flow/flow-key.ts";
 import { parseFlowKey } from "../../src/capture/flow/flow-text.ts";
@@ -12,7 +12,7 @@ export interface CountedEpoch {
   startNs: bigint;
   lengthNs: bigint;
   packets: number;
-  /** Of the receiver's packets; the sender's have none. */
+  /** Delay of the receiver's packets. */
   delayNs?: number;
   seed?: bigint;
   key?: string;

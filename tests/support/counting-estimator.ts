@@ -1,6 +1,6 @@
 /**
- * A complete estimator for tests of everything around estimators: exact sums per flow, nothing sampled, nothing hashed away. Per flow
- * its key, packets, bytes, and the sum and the sum of squares of its times; the mean delay is right where no packet was lost.
+ * A complete estimator for tests of everything around estimators: exact sums per flow, without sampling or hashing. Per flow it stores key, packets, bytes, and
+ * the sum and the sum of squares of the timestamps; the mean delay is exact if no packet was lost.
  *
  *   payload: flows u32, then per flow: hash 2 x u32, key 10 x u32, packets u32, bytes u32, time sum i64
  */
@@ -67,7 +67,7 @@ class CountingTap implements Tap {
       const name = `${flowHash[2 * i]}:${flowHash[2 * i + 1]}`;
       let cell = this.#cells.get(name);
       if (!cell) {
-        // A key without the version bit is IPv4: its other address words are not written by the kernels.
+        // Without the version bit the key is IPv4; the kernels do not write its other address words.
         const v6 = (meta[2 * i + 1]! & (1 << 27)) !== 0;
         const rest = v6
           ? [addrB, addrC, addrD].flatMap((w) => [w[2 * i]!, w[2 * i + 1]!])
@@ -93,7 +93,7 @@ class CountingTap implements Tap {
 
 const NONE: NoAnswer = { reason: "not-supported", text: "only sums are kept" };
 
-/** The mean, its interval as wide as `widthNs` to either side. */
+/** Returns the mean, with an interval of `widthNs` on either side. */
 function meanOf(sender: Cell | undefined, receiver: Cell | undefined, widthNs: number): Interval | NoAnswer {
   if (!sender && !receiver) return { reason: "not-in-sketch", text: "no such flow" };
   if (!sender || sender.packets !== receiver?.packets) {

@@ -1,6 +1,7 @@
 /**
- * One of several writers in one directory, run as a process of its own and ended by the crash tests. Arguments: directory, number of the writer, writers in all, the epoch to begin with, and to
- * end before. For every epoch it stores a record of its own point, the record that all writers have alike, and its part of an epoch that all of them have a part of; then it says so.
+ * One of several writers in one directory, run as a separate process and stopped by the crash tests. Arguments: directory, number of the writer, number of
+ * writers, first epoch, and the epoch after the last. For every epoch it stores a record of its own point, a record that is the same for all writers, and its
+ * part of an epoch that all writers have a part of; then it prints a line.
  */
 import { RecordArchive } from "../../src/archive/archive.ts";
 import { mergeParts } from "../../src/epoch/merge.ts";

@@ -1,4 +1,6 @@
-/** Lines to servers on this host that can be cut: nothing gets through either way, and neither side learns of it, as when a cable is pulled. */
+/**
+ * Connections to servers on this host that can be interrupted: nothing gets through in either direction, and neither side notices, as when a cable is pulled.
+ */
 import { connect, createServer, type Server, type Socket } from "node:net";
 
 export class CutLine {

@@ -1,8 +1,8 @@
-/** Whether eBPF programs can be tested here: koffi, libbpf, objects that were built, and the rights to load them. */
+/** Checks whether eBPF programs can be tested here: koffi, libbpf, built objects, and the permission to load them. */
 import { Datapath, findDatapath } from "../../src/capture/ebpf/datapath.ts";
 import { findLibbpf } from "../../src/capture/ebpf/libbpf.ts";
 
-/** Null where they can; else what is missing. */
+/** Returns what is missing; null if nothing is. */
 export async function datapathMissing(object = "empty"): Promise<string | null> {
   const found = await findLibbpf();
   if (typeof found === "string") return found;

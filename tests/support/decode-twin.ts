@@ -1,6 +1,6 @@
 /**
- * The plain, slow twin of kernels/decode/link.ts, decode.ts and digest.ts: what a frame decodes to and what its digest is, said as simply as possible.
- * Reads go through `Bytes`, which throws where the captured bytes end; digests are computed with BigInt. The oracle of the property tests.
+ * The plain, slow reference implementation of kernels/decode/link.ts, decode.ts and digest.ts: the decoded frame and its digest, computed as simply as possible.
+ * Reads go through `Bytes`, which throws at the end of the captured bytes; digests are computed with BigInt. The property tests use it as their oracle.
  */
 import { formatIpv4, formatIpv6 } from "../../src/capture/address.ts";
 import { FLAG } from "../../src/capture/batch.ts";
@@ -35,7 +35,7 @@ class Bytes {
     return v;
   }
   u16(at: number): number {
-    // The far end first: a number is there as a whole or not at all.
+    // Reads the last byte first, so that a truncated number is not read at all.
     const low = this.u8(at + 1);
     return (this.u8(at) << 8) | low;
   }
@@ -150,7 +150,7 @@ class Search {
     if ([2, 10, 23, 24, 26, 28, 30].includes(family)) return p;
     throw new Verdict("notIp");
   }
-  /** In either byte order: the one that makes it small. */
+  /** Reads the family in the byte order in which it is small. */
   hostFamily(): number {
     const little = this.b.u8(0) + this.b.u8(1) * 256 + this.b.u16(2) * 0; // bytes 2 and 3 must be there
     return this.b.u8(2) === 0 && this.b.u8(3) === 0 ? little : this.b.u32(0);
@@ -252,7 +252,7 @@ class Search {
     }
   }
 
-  /** The inner header of what protocol `proto` carries at `p`. */
+  /** Returns the inner header of the tunnel with protocol `proto` at `p`. */
   tunnel(proto: number, p: number): number {
     const { b } = this;
     if (proto === 4 || proto === 41) return p;
@@ -326,7 +326,7 @@ class Search {
   }
 }
 
-/** The bytes end, or there is nothing for us: as a reason, `whenEnded` for the former. */
+/** Runs a search and returns a reason if it fails; `whenEnded` if the bytes end. */
 function attempt(whenEnded: string, search: () => Found): Found | string {
   try {
     return search();
@@ -355,14 +355,14 @@ export function decodeTwin(
   return { reason: null, row: { ...result.row, flags: result.row.flags | cookedDirection(link, frame) } };
 }
 
-/** Linux cooked headers say who sent a packet: 4 is this host, 3 is another to another. */
+/** Linux cooked headers contain the packet type: 4 is sent by this host, 3 is between other hosts. */
 function cookedDirection(link: number, frame: Uint8Array): number {
   if (link !== 113 && link !== 276) return 0;
   const type = link === 113 ? (frame[0] ?? 0) * 256 + (frame[1] ?? 0) : (frame[10] ?? 0);
   return type === 4 ? FLAG.outbound : type < 3 ? FLAG.inbound : 0;
 }
 
-/** The IP packet that `data` begins with; `onWire` of its bytes were on the wire. */
+/** Decodes the IP packet at the start of `data`; `onWire` bytes of it were on the wire. */
 function packet(
   data: Uint8Array,
   onWire: number,
@@ -377,7 +377,7 @@ function packet(
   return { reason: "badIp" };
 }
 
-/** The row of the packet inside a tunnel, if there is one that can be read. */
+/** Returns the row of the packet inside a tunnel, if there is one that can be read. */
 function within(
   proto: number,
   l4: number,
@@ -400,7 +400,7 @@ function within(
 
 const HAS_PORTS = [6, 17, 132, 33, 136];
 
-/** Ports and TCP flags of what can be seen. */
+/** Reads ports and TCP flags as far as they are visible. */
 function ports(
   proto: number,
   l4: Uint8Array,
@@ -478,13 +478,13 @@ interface Chain {
   proto: number;
   l4: number;
   fragment: { field: number; id: number } | null;
-  /** Any fragment header said that this is not the whole packet. */
+  /** A fragment header says that this is not the whole packet. */
   fragmented: boolean;
   later: boolean;
   cut: boolean;
 }
 
-/** The extension headers as far as `data` shows them. */
+/** Walks the extension headers as far as `data` contains them. */
 function extensionChain(data: Uint8Array): Chain {
   const chain: Chain = {
     proto: data[6]!,
@@ -547,7 +547,7 @@ function packet6(
     chain.cut || chain.later
       ? { sport: null, dport: null, tcpFlags: 0, cut: chain.cut }
       : ports(chain.proto, seen.subarray(chain.l4));
-  // Ports that the digest does not reach are no part of a key.
+  // Ports beyond the digest's cover are not part of a key.
   if (!reached && l4.sport !== null) Object.assign(l4, { sport: null, dport: null, cut: true });
   const address = (at: number) => formatIpv6([b.u32(at), b.u32(at + 4), b.u32(at + 8), b.u32(at + 12)]);
   const short = data.length < Math.min(total, onWire, options.cover);
@@ -582,17 +582,17 @@ function packet6(
   };
 }
 
-/** 224.0.0.0/24 and the limited broadcast. */
+/** 224.0.0.0/24 and the limited broadcast address. */
 function linkLocal4(to: number): boolean {
   return to >>> 8 === 0xe00000 || to >>> 0 === 0xffffffff;
 }
 
-/** fe80::/10 at either end, ff02::/16 as the destination; of the first two bytes of each. */
+/** fe80::/10 as source or destination, ff02::/16 as destination; the arguments are the first two bytes of each. */
 function linkLocal6(from: number, to: number): boolean {
   return (from & 0xffc0) === 0xfe80 || (to & 0xffc0) === 0xfe80 || to === 0xff02;
 }
 
-// The digest, in BigInt.
+// The digest, with BigInt.
 const P1 = 0x9e3779b185ebca87n;
 const P2 = 0xc2b2ae3d27d4eb4fn;
 const P3 = 0x165667b19e3779f9n;
@@ -609,7 +609,7 @@ function finish(h: bigint): bigint {
   const b = u64((a ^ (a >> 29n)) * P3);
   return b ^ (b >> 32n);
 }
-/** Up to eight bytes, the first one lowest. */
+/** Up to eight bytes, little-endian. */
 function word(bytes: Uint8Array): bigint {
   return bytes.reduceRight((w, byte) => (w << 8n) | BigInt(byte), 0n);
 }
@@ -625,7 +625,7 @@ const CHECKSUM_AT: Record<number, [number, number]> = {
   132: [8, 12],
 };
 
-/** L4 header and payload without the checksum of `proto` (null: nothing is known to be one). */
+/** Hashes L4 header and payload without the checksum of `proto` (null: unknown position). */
 function digestPayload(h: bigint, proto: number | null, l4: Uint8Array): bigint {
   const plain = Uint8Array.from(l4);
   const at = proto === null ? undefined : CHECKSUM_AT[proto];

@@ -1,4 +1,4 @@
-/** The demo's two captures as records that tests bend: cut, shift, tag, lose, repeat; and written again as pcap. */
+/** The demo's two captures as records that tests change: cut, shift, tag, lose, repeat; written again as pcap. */
 import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
@@ -54,7 +54,7 @@ export function writeFrames(file: string, frames: Frame[], snapLength = 65_535):
   return file;
 }
 
-/** As a tagged trunk shows it. */
+/** Adds a VLAN tag, as on a trunk. */
 export function tagged(frame: Frame, vlan: number): Frame {
   const tag = Buffer.from([0x81, 0x00, vlan >> 8, vlan & 255]);
   const data = Buffer.concat([frame.data.subarray(0, 12), tag, frame.data.subarray(12)]);

@@ -1,9 +1,9 @@
-/** Files dropped on a page in a browser, as from a file manager. */
+/** Drops files on a page in a browser, as from a file manager. */
 import { readFileSync } from "node:fs";
 import { basename } from "node:path";
 import type { Page } from "playwright-core";
 
-/** Small files: they go through the test's own connection. */
+/** For small files: their contents go through the test's own connection. */
 export async function dropFiles(page: Page, target: string, paths: readonly string[]): Promise<void> {
   const files = paths.map((path) => ({ name: basename(path), bytes: readFileSync(path).toString("base64") }));
   const transfer = await page.evaluateHandle(`(() => {

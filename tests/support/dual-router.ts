@@ -1,7 +1,7 @@
 /** Host a, router r, host b, over IPv4 and IPv6: 10.NET.1.1 and fdNET:1::1 at a, 10.NET.2.1 and fdNET:2::1 at b; r's interfaces are `in` and `out`. */
 import type { NetworkLab } from "./namespaces.ts";
 
-/** Takes TCP at port 5000 and UDP at 9000 of both versions; says when it is ready. For `node -e` at b. */
+/** Receives TCP at port 5000 and UDP at 9000 over IPv4 and IPv6; prints a line when ready. For `node -e` at b. */
 export const DUAL_RECEIVER = `
   const net = require("node:net"), dgram = require("node:dgram");
   net.createServer((s) => s.resume()).listen(5000, "::", () => {

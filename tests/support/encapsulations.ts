@@ -1,4 +1,4 @@
-/** One frame of every encapsulation that we claim to decode, by name: what the decoder is held against tshark with in a fresh clone. */
+/** One frame of every encapsulation that hoptime claims to decode, by name; in a fresh clone, the decoder is compared with tshark on them. */
 import type { LinkFrame } from "./arbitrary-frames.ts";
 import * as p from "./packets.ts";
 

@@ -1,6 +1,6 @@
 /**
- * Traffic of two hosts across a router whose queue overflows, for tests of epochs: what host a sends and host b answers (`buildDualRouter(lab, 95)`), and the queue between them. Each packet has a buffer of its
- * own: those of a turn would be equal otherwise, and lie in one cell.
+ * Traffic of two hosts across a router with an overflowing queue, for tests of epochs: what host a sends and host b answers (`buildDualRouter(lab, 95)`), and
+ * the queue between them. Each packet has its own buffer; otherwise the packets of one event-loop turn would be equal and fall into the same cell.
  */
 import { DUAL_RECEIVER } from "./dual-router.ts";
 
@@ -8,12 +8,15 @@ export interface EpochScene {
   name: string;
   drainMbit: number;
   limitKb: number;
-  /** For `node -e` at a and at b; the receiver says when it is ready. */
+  /** Programs for `node -e` at a and at b; the receiver prints a line when ready. */
   sender: string;
   receiver: string;
 }
 
-/** UDP of both versions at `perMs` packets per millisecond, an expression of `t` in ms; a burst of 70 packets each 700 ms, which the queue cannot hold however slow the machine is; and TCP. */
+/**
+ * UDP over IPv4 and IPv6 at `perMs` packets per millisecond (an expression of `t` in ms), a burst of 70 packets every 700 ms, which exceeds the queue however
+ * slow the machine is, and TCP.
+ */
 const bursts = (perMs: string) => `
   const net = require("node:net"), dgram = require("node:dgram");
   const [u4, u6] = [dgram.createSocket("udp4"), dgram.createSocket("udp6")];
@@ -33,7 +36,7 @@ const bursts = (perMs: string) => `
     if (tcp.writableLength < 20000 && sent % 2 === 0) tcp.write(payload);
   }, 2);`;
 
-/** Four bulk transfers, web pages, calls, and large datagrams that come in waves: many flows of very different sizes. Web pages are asked for by b. */
+/** Four bulk transfers, web pages, calls, and large datagrams in waves: many flows of very different sizes. b requests the web pages. */
 const BUSY_SENDER = `
   const net = require("node:net"), dgram = require("node:dgram"), http = require("node:http");
   const [u4, u6] = [dgram.createSocket("udp4"), dgram.createSocket("udp6")];
@@ -74,7 +77,7 @@ const BUSY_RECEIVER = `
     .on("error", () => {}).on("timeout", function () { this.destroy(); });
   setTimeout(() => setInterval(() => ask(asked % 2 ? "10.95.1.1" : "fd95:1::1"), 80), 500);`;
 
-/** The last only with HOPTIME_FULL=1. */
+/** The last scene runs only with HOPTIME_FULL=1. */
 const SCENES: readonly EpochScene[] = [
   {
     name: "bursts that the queue takes long to drain",

@@ -1,4 +1,4 @@
-/** What is wrong with what `compare` says of a network of every day (everyday-scene.ts). */
+/** Finds what is wrong in the answer of `compare` for an everyday network (everyday-scene.ts). */
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import type { ClockUncertainty, CorrectionMode } from "../../src/clock/correction.ts";
@@ -13,7 +13,7 @@ export interface EverydayAnswer {
   report: CompareReport;
   packets: PacketReport[];
   trust: Trust;
-  /** "good" or "usable": the numbers may be taken for what they are. */
+  /** "good" or "usable": the numbers can be relied on. */
   trusted: boolean;
   uncertainty: ClockUncertainty;
 }
@@ -33,7 +33,7 @@ export async function answerOf(folder: string, seed: number, mode: CorrectionMod
 
 const WAYS = ["forward", "reverse"] as const;
 
-/** `wrong`: said with confidence and not true. `weak`: not found out, and said to be doubtful. */
+/** `wrong`: stated with confidence but not true. `weak`: not found, but reported as doubtful. */
 export function judgeAnswer(answer: EverydayAnswer): { wrong: string[]; weak: string[] } {
   const { scene, report, trusted } = answer;
   const truth = { forward: ofWay(scene, "forward"), reverse: ofWay(scene, "reverse") };
@@ -56,17 +56,17 @@ export function judgeAnswer(answer: EverydayAnswer): { wrong: string[]; weak: st
       (w) => `${way}: ${w}`,
     );
   });
-  // Flows of both ways exchanged, and as many of either: said to be so.
+  // Both directions of the flows are swapped, and there are as many of each: the answer says that this is unclear.
   const unclear = report.direction.order === "unclear" && !trusted;
   return unclear ? { wrong: [], weak: wrong } : { wrong, weak: [] };
 }
 
-/** Packets of either direction before and behind what happened to the clocks. */
+/** Minimum packets of either direction before and after the clock event. */
 const ENOUGH = 4;
-/** What happened to the clocks is more than this share of what delays differ by: less does not stand out of them. */
+/** A clock event can be detected only if it exceeds this share of the variation of delays. */
 const STANDS_OUT = 0.1;
 
-/** Both directions were there before and behind what happened to the clocks, and it stood out of what packets' delays differ by anyway: only then can it be known. */
+/** Returns whether the clock event can be known: both directions have packets before and after it, and it exceeds the normal variation of delays. */
 function isShown(scene: EverydayScene): boolean {
   const times = scene.crossings.map((c) => c.sentNs);
   const moved = times.map(scene.aheadNs);
@@ -116,7 +116,7 @@ function wrongDelays(
   const own = packets.filter((p) => p.direction === way && p.delayNs !== null);
   const near = way === "forward" ? "before" : "after";
   const far = way === "forward" ? "after" : "before";
-  // A clock that shows 1970 leaves times as doubles of 256 ns.
+  // With a clock that shows 1970, times are doubles with a resolution of 256 ns.
   const digitsNs = Math.abs(scene.aheadNs(0)) > 2 ** 53 ? 1024 : 0;
   const took = new Map<bigint, Crossing & { arrivedNs: number }>();
   for (const c of truth.matched)
@@ -131,7 +131,7 @@ function wrongDelays(
         (p.sentNs ?? 0n) -
         (scene.stampOf(far, c.arrivedNs) - scene.stampOf(near, c.sentNs)),
     );
-    // Of several packets of one timestamp any may be meant.
+    // If several packets have the same timestamp, it may be any of them.
     if (Math.abs(apart) > digitsNs) return shared ? [] : [Number.NaN];
     return [(p.delayNs ?? 0) - (c.arrivedNs - c.sentNs - smallestNs)];
   });
@@ -151,7 +151,7 @@ function wrongDelays(
   const [lowNs, highNs] = [Math.min(...errors), Math.max(...errors)];
   const totalNs = uncertainty.totalNs + scene.resolutionNs + digitsNs;
   const known = uncertainty.offsetNs !== null;
-  // One direction alone does not tell what its clock did from what its path did, and the answer says so; but a step that it calls a clock's it must know.
+  // One direction alone cannot distinguish a clock change from a path change, and the answer says so; but if it reports a clock step, the step must be right.
   const claimed = (report.clock as unknown as { steps: { kind: string }[] }).steps.some(
     (s) => s.kind === "clock",
   );

@@ -1,7 +1,8 @@
 /**
- * Networks of every day between two points, drawn from a seed, with the truth of every packet: who talks to whom and why (a download and its thinned acknowledgements, calls, names asked
- * for, multicast, one flow that dominates, minutes of silence), over paths that are not alike in both directions, timestamped by clocks as machines have them. Another idea of a network than
- * random-scene.ts: packets answer packets, flows have roles, captures are of ten packets or of an hour. Nothing here looks at how hoptime works.
+ * Everyday networks between two points, drawn from a seed, with the true values of every packet: which hosts communicate and how (a download with its reduced
+ * acknowledgements, calls, DNS queries, multicast, one dominant flow, minutes of silence), over paths that differ by direction, timestamped by realistic
+ * clocks. Different from random-scene.ts: packets answer packets, flows have roles, captures have ten packets or last an hour. Nothing here depends on how
+ * hoptime works.
  */
 import { Random } from "../../src/base/random.ts";
 import { be32, bytes, ethernet, ipv4, stack, tcp, udp } from "./packets.ts";
@@ -19,22 +20,22 @@ export interface Crossing {
 
 export interface EverydayScene {
   seed: number;
-  /** What was drawn, for people. */
+  /** A description of what was drawn. */
   name: string;
   crossings: Crossing[];
-  /** What AFTER's clock shows more than BEFORE's at a true time. */
+  /** AFTER's clock minus BEFORE's at a true time. */
   aheadNs: (trueNs: number) => number;
-  /** A clock was set, or stood still. */
+  /** A clock was stepped or stopped. */
   stepped: boolean;
-  /** When something happened to a clock; the middle of the scene where it did all along. */
+  /** Time of the clock event; the middle of the scene if it lasted all the time. */
   eventNs: number;
-  /** While a clock stood still or was slewed: how far packets of that moment are off cannot be known. */
+  /** Period in which a clock stood still or was slewed; the errors of packets in it cannot be known. */
   movingNs: readonly [number, number] | null;
-  /** Clocks are apart by a line. */
+  /** The difference of the clocks is linear. */
   even: boolean;
   /** Timestamps are multiples of this. */
   resolutionNs: number;
-  /** As captured. */
+  /** Returns the timestamp as captured. */
   stampOf: (side: "before" | "after", trueNs: number) => bigint;
   files: { before: Buffer; after: Buffer };
 }
@@ -69,7 +70,7 @@ export function everydayScene(seed: number): EverydayScene {
         : [{ at, timeNs: stampOf(side, at), frame: way === near ? frame : routed(frame, links[way].hops) }];
     });
     seen.sort((a, b) => a.at - b.at);
-    // Several receive queues: packets of less than a millisecond come to the file in another order than they were timestamped in.
+    // Several receive queues: packets less than a millisecond apart are written in a different order than they were timestamped.
     if (shuffled)
       for (let i = 1; i < seen.length; i++) {
         const [a, b] = [seen[i - 1], seen[i]];
@@ -99,10 +100,10 @@ function spanOf(dice: Random): { ns: number; packets: number } {
   return { ns, packets };
 }
 
-/** One direction of what lies between the points. */
+/** One direction of the path between the points. */
 interface Link {
   minNs: number;
-  /** Queueing at a time. */
+  /** Returns the queueing delay at a time. */
   queue: (trueNs: number) => number;
   jitterNs: number;
   loss: number;
@@ -116,7 +117,7 @@ function linkOf(dice: Random, spanNs: number): Link {
   const level: number[] = [];
   let now = 0;
   for (let i = 0; i <= steps; i++) {
-    // A queue that fills and drains, hour by hour or burst by burst.
+    // A queue that fills and drains, slowly or in bursts.
     now = Math.max(0, now + (dice.float() - 0.55) * minNs * 0.4);
     level.push(kind === 0 ? 0 : kind === 1 ? now : dice.bernoulli(0.05) ? 3 * minNs * dice.float() : 0);
   }
@@ -142,7 +143,7 @@ class Network {
     this.spanNs = spanNs;
   }
 
-  /** Puts a packet on its way; returns when it arrives at the other point, null where it is lost. */
+  /** Sends a packet; returns its arrival time at the other point, or null if it is lost. */
   cross(way: Way, sentNs: number, { from, to, proto, sport, dport }: Flow, size: number): number | null {
     const link = this.links[way];
     const lost = this.dice.bernoulli(link.loss);
@@ -177,7 +178,7 @@ const answer = ({ from, to, sport, dport, proto }: Flow): Flow => ({
 });
 const other = (way: Way): Way => (way === "forward" ? "reverse" : "forward");
 
-/** A flow whose first packet goes this way: clients and servers live on both sides. */
+/** Returns a flow whose first packet goes in this direction; clients and servers are on both sides. */
 function flowOf(dice: Random, way: Way, proto: 6 | 17, dport: number, host = dice.below(40)): Flow {
   const [here, there] = way === "forward" ? [1, 2] : [2, 1];
   return {
@@ -189,7 +190,7 @@ function flowOf(dice: Random, way: Way, proto: 6 | 17, dport: number, host = dic
   };
 }
 
-/** A download or upload of some segments: the receiver acknowledges every `thin`-th. */
+/** A download or upload of this many segments: the receiver acknowledges every `thin`-th. */
 function bulk(net: Network, way: Way, fromNs: number, toNs: number, segments: number, thin: number): void {
   const flow = flowOf(net.dice, way, 6, 443);
   const gap = (toNs - fromNs) / segments;
@@ -200,7 +201,7 @@ function bulk(net: Network, way: Way, fromNs: number, toNs: number, segments: nu
   }
 }
 
-/** Questions and their answers. */
+/** Requests and their answers. */
 function ask(
   net: Network,
   way: Way,
@@ -356,7 +357,7 @@ const beside = (
   even: false,
 });
 
-/** What routers take off. */
+/** Decrements the TTL as routers do. */
 function routed(frame: Uint8Array, hops: number): Uint8Array {
   if (hops === 0) return frame;
   const out = Uint8Array.from(frame);

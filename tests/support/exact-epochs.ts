@@ -1,6 +1,7 @@
 /**
- * What two captures say exactly, epoch by epoch: every packet by its digest. Equal packets (TCP sends a segment again when the first was lost) keep their order, and where fewer arrived than were sent, those were lost
- * without which the others took least: a copy that was sent 200 ms before the one that arrived was not on its way for 200 ms.
+ * Exact values of two captures, epoch by epoch: every packet by its digest. Equal packets (a TCP segment sent again after a loss) keep their order. If fewer
+ * arrived than were sent, those count as lost for which the others have the smallest delays: a copy sent 200 ms before the one that arrived was not in transit
+ * for 200 ms.
  */
 import { Kernels } from "../../src/base/kernels.ts";
 import { compileFilter } from "../../src/capture/filter/filter.ts";
@@ -9,16 +10,16 @@ import { CaptureReader } from "../../src/capture/reader.ts";
 export interface ExactEpoch {
   sent: number;
   lost: number;
-  /** Of the packets that arrived in it: what a receiver alone sees. And of those that both ends saw in it. */
+  /** Packets that arrived in the epoch (what a receiver alone sees), and below those that both ends saw in it. */
   arrived: number;
   arrivedMeanNs: number;
   within: number;
   withinMeanNs: number;
-  /** Seen at the receiver, wherever they come from: a router sends packets of its own (neighbour solicitations). */
+  /** Packets at the receiver of any origin: a router also sends its own (neighbour solicitations). */
   received: number;
-  /** Packets on their way when it began, and when it ended: aligned cuts count them at different sides. */
+  /** Packets in transit when the epoch began or ended; aligned cuts count them on different sides. */
   crossing: number;
-  /** Packets seen this close to a cut (EDGE_NS): another clock, or another place on the same interface, may see them beyond it. */
+  /** Packets close to a cut (EDGE_NS): another clock, or another place on the same interface, may see them beyond it. */
   atEdge: number;
 }
 
@@ -29,7 +30,7 @@ interface Seen {
   timeNs: bigint;
 }
 
-/** By the start of the epoch, ns since 1970. */
+/** By the start of the epoch in ns since 1970. */
 export async function exactEpochs(options: {
   before: string;
   after: string;
@@ -86,7 +87,7 @@ export async function exactEpochs(options: {
   return epochs;
 }
 
-/** When each of those sent arrived. From the last arrival back, each is the latest of the equal ones that was sent before it. */
+/** Returns the arrival time of each sent packet. From the last arrival backwards, each is assigned to the latest equal packet that was sent before it. */
 function pairs(sent: readonly Seen[], received: readonly Seen[]): (bigint | undefined)[] {
   const waiting = new Map<string, number[]>();
   for (const [i, { digest }] of sent.entries()) {

@@ -1,10 +1,11 @@
 /**
- * The order of test files: those that take long first, so that no worker is left alone with one at the end; those of src/ together, as a process that has loaded its modules goes on with the
- * next of them. Those that measure a real network in real time (a project of their own, vitest.config.ts) come last, beside each other, which mostly wait, and not beside those that compute.
+ * The order of test files: slow ones first, so that no worker is left with one at the end; those of src/ together, because a process with loaded modules
+ * continues with the next of them. Tests that measure a real network in real time (a separate project, vitest.config.ts) come last. They mostly wait, so they
+ * run in parallel with each other, but not with tests that compute.
  */
 import { BaseSequencer, type TestSpecification } from "vitest/node";
 
-/** Half a minute and more. */
+/** Half a minute or more. */
 const LONG = [
   "src/estimators/conformance",
   "src/estimators/lds/decoders",
@@ -35,7 +36,7 @@ export const REAL_TIME = [
   "tests/e2e/control-live",
   "tests/e2e/one-box-router",
   "tests/e2e/rli-router",
-  // Far from the first, whose queue it would disturb most.
+  // Not next to the first, whose queue it would disturb most.
   "tests/e2e/ebpf-router",
 ];
 

@@ -1,4 +1,4 @@
-/** The decode kernel on single frames, without a file around them. */
+/** Runs the decode kernel on single frames, without a file. */
 import { CursorLayout } from "../../src/base/kernel-layout.ts";
 import { Kernels } from "../../src/base/kernels.ts";
 import { PacketBatch } from "../../src/capture/batch.ts";
@@ -25,7 +25,7 @@ export class FrameDecoder {
   readonly #chunk = new Chunk(this.#kernels, NOTHING, new Uint8Array(0), DEFAULT_SEED);
   readonly #start = this.#chunk.get("pos");
 
-  /** `after` is what lies behind the frame in memory: it must not matter. */
+  /** `after` is the content of memory behind the frame; it must not matter. */
   decode(
     link: number,
     frame: Uint8Array,

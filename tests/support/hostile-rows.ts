@@ -1,4 +1,4 @@
-/** Rows that look for trouble in taps: equal and extreme digests, times before the epoch, both IP versions, odd lengths, lost and negative delays. */
+/** Rows with difficult values for taps: equal and extreme digests, times before the epoch, both IP versions, odd lengths, lost and negative delays. */
 import type { Kernels } from "../../src/base/kernels.ts";
 import { Random } from "../../src/base/random.ts";
 import { PacketBatch } from "../../src/capture/batch.ts";
@@ -14,7 +14,7 @@ export interface HostileRow {
   address: number[];
   wireLength: number;
   delayNs: number;
-  /** Beside the TTL: bits such as the simulator's mark of reference packets. */
+  /** Bits in addition to the TTL, such as the simulator's mark of reference packets. */
   flags?: number;
 }
 
@@ -44,12 +44,12 @@ export function hostileRows(seed: string, count: number): HostileRow[] {
   return rows;
 }
 
-/** The rows with every so-manyth marked as a reference packet, for estimators that know delays from those. */
+/** Returns the rows with every n-th marked as a reference packet, for estimators that get delays from references. */
 export function withReferences(rows: readonly HostileRow[], every: number): HostileRow[] {
   return rows.map((row, i) => (i % every === 0 ? { ...row, flags: 1 << 22 } : row));
 }
 
-/** Batches of the rows, keyed; the caller frees them. */
+/** Returns keyed batches of the rows; the caller frees them. */
 export function toBatches(kernels: Kernels, rows: readonly HostileRow[], size: number): PacketBatch[] {
   const mask = FlowKeySpec.parse().store(kernels);
   const batches: PacketBatch[] = [];
@@ -80,7 +80,7 @@ export function toBatches(kernels: Kernels, rows: readonly HostileRow[], size: n
   return batches;
 }
 
-/** Updates the tap with the rows, in batches of `size`, and frees both when the tap is sealed. */
+/** Updates the tap with the rows, in batches of `size`; frees both when the tap is sealed. */
 export function sealRows(
   kernels: Kernels,
   tap: Pick<Tap, "update" | "seal" | "free">,

@@ -1,4 +1,4 @@
-/** What the WASM kernels make of a frame, and taps of theirs fed with it: the oracle of the programs in datapath/. */
+/** The row that the WASM kernels make of a frame, and taps fed with it: the oracle for the programs in datapath/. */
 import { CursorLayout } from "../../src/base/kernel-layout.ts";
 import { Kernels } from "../../src/base/kernels.ts";
 import { PacketBatch } from "../../src/capture/batch.ts";
@@ -48,7 +48,7 @@ export class KernelOracle {
     this.#seed = seed;
   }
 
-  /** `timeNs`: when the kernel saw it, after `startNs` of the taps. Flags of the direction are not compared. */
+  /** `timeNs`: when the kernel saw it, relative to `startNs` of the taps. Direction flags are not compared. */
   feed(frame: Uint8Array, timeNs: number, taps: readonly Tap[]): OracleRow {
     const { kernels } = this;
     const batch = this.#batch;

@@ -1,4 +1,4 @@
-/** Two captures of one link written packet by packet, for tests that must know each of them: who sent it when, how long it took, who saw it. */
+/** Two captures of one link written packet by packet, for tests that need to know send time, delay and observers of each. */
 import { writeFileSync } from "node:fs";
 import { be32, bytes, ethernet, ipv4, stack, udp } from "./packets.ts";
 import { type PlainPacket, pcapFile } from "./pcap-writer.ts";
@@ -9,21 +9,21 @@ export interface LinkPacket {
   /** Null: lost. */
   delayNs: number | null;
   reverse?: boolean;
-  /** The point that it passes first did not see it. */
+  /** The first point on its path did not see it. */
   unseen?: boolean;
   /** Arrives twice. */
   copied?: boolean;
-  /** Bytes of payload besides a number. */
+  /** Payload bytes in addition to a number. */
   size?: number;
-  /** What it differs by from others of its flow; its place in the list by default. */
+  /** Distinguishes it from others of its flow; default: its index in the list. */
   number?: number;
-  /** Its source address as the second point sees it. */
+  /** The second point sees a different source address. */
   rewritten?: boolean;
 }
 
 const START_NS = 1_700_000_000_000_000_000n;
 
-/** As the text table names it. */
+/** As in the text table. */
 export const clientOf = (flow: number): string => `10.0.0.${flow}:${2000 + flow}`;
 
 export function linkCaptures(packets: readonly LinkPacket[]): {

@@ -1,6 +1,6 @@
 /**
- * Real hosts and routers on one machine: network namespaces joined by veth pairs, token-bucket queues, tcpdump at any interface. Needs root, ip, tc
- * and tcpdump; `namespacesMissing()` says what is not there. Everything is taken down by `close()`.
+ * Real hosts and routers on one machine: network namespaces connected by veth pairs, token-bucket queues, tcpdump on any interface. Needs root, ip, tc and
+ * tcpdump; `namespacesMissing()` returns what is missing. `close()` removes everything.
  */
 import { type ChildProcess, execFileSync, spawn, spawnSync } from "node:child_process";
 import { existsSync, statSync } from "node:fs";
@@ -49,7 +49,7 @@ export function namespacesMissing(): string | null {
 
 const WAIT_MS = 60_000;
 
-/** Waits for a condition, not for a time: a busy machine takes longer. */
+/** Waits for a condition instead of a time, because a busy machine takes longer. */
 export async function until(holds: () => boolean, what = "condition"): Promise<void> {
   const end = performance.now() + WAIT_MS;
   while (!holds()) {
@@ -62,14 +62,14 @@ export class NetworkLab {
   readonly #names = new Map<string, string>();
   readonly #captures: ChildProcess[] = [];
   readonly #others: ChildProcess[] = [];
-  /** However the tests end, no namespace is left behind. */
+  /** Removes the namespaces however the tests end. */
   readonly #onExit = () => this.close();
 
   constructor() {
     process.on("exit", this.#onExit);
   }
 
-  /** Runs a command in a host. */
+  /** Runs a command on a host. */
   run(host: string, command: string, ...args: string[]): string {
     return execFileSync("ip", ["netns", "exec", this.#name(host), command, ...args], {
       stdio: ["ignore", "pipe", "pipe"],
@@ -90,7 +90,7 @@ export class NetworkLab {
     if (options.forwards) this.run(host, "sysctl", "-qw", "net.ipv4.ip_forward=1");
   }
 
-  /** Joins two hosts; each end is [host, interface, address/length]. Offloads are off, so that captures show what is on the wire. */
+  /** Connects two hosts; each end is [host, interface, address/length]. Offloads are off, so that captures contain the packets as on the wire. */
   join(a: [string, string, string], b: [string, string, string]): void {
     execFileSync("ip", [
       "link",
@@ -128,7 +128,7 @@ export class NetworkLab {
     }
   }
 
-  /** Switches offloads of an interface: `offload("a", "e0", "tso", "on")`. */
+  /** Sets offloads of an interface: `offload("a", "e0", "tso", "on")`. */
   offload(host: string, device: string, ...features: string[]): void {
     this.run(host, "ethtool", "-K", device, ...features);
   }
@@ -137,7 +137,7 @@ export class NetworkLab {
     this.run(host, "ip", "route", "add", net, "via", via);
   }
 
-  /** A token-bucket queue on an interface, or a change of its rate. */
+  /** Adds a token-bucket queue to an interface, or changes its rate. */
   queue(host: string, device: string, rateMbit: number, limitKb = 600): void {
     this.run(
       host,
@@ -157,7 +157,7 @@ export class NetworkLab {
     );
   }
 
-  /** Resolves when so many sockets of the host capture. */
+  /** Resolves when this many sockets on the host capture. */
   async captures(host: string, sockets: number): Promise<void> {
     await until(() => this.run(host, "cat", "/proc/net/packet").trim().split("\n").length > sockets);
   }
@@ -170,7 +170,7 @@ export class NetworkLab {
     });
   }
 
-  /** Captures until `stopCaptures`; the direction as tcpdump's -Q. Resolves when tcpdump listens. */
+  /** Captures until `stopCaptures`; the direction is that of tcpdump -Q. Resolves when tcpdump listens. */
   async capture(
     host: string,
     device: string,
@@ -211,7 +211,7 @@ export class NetworkLab {
     });
   }
 
-  /** Returns how many packets the captures say that they dropped. */
+  /** Returns the number of packets that the captures dropped. */
   async stopCaptures(): Promise<number> {
     const dropped = await Promise.all(
       this.#captures.splice(0).map(
@@ -230,7 +230,7 @@ export class NetworkLab {
     return dropped.reduce((sum, n) => sum + n, 0);
   }
 
-  /** Starts a command in a host and leaves it running. */
+  /** Starts a command on a host and leaves it running. */
   start(host: string, command: string, ...args: string[]): ChildProcess {
     const child = spawn("ip", ["netns", "exec", this.#name(host), command, ...args], {
       stdio: ["ignore", "pipe", "pipe"],
@@ -247,7 +247,10 @@ export class NetworkLab {
   }
 }
 
-/** Sends UDP packets with a counter in them, evenly paced, and ends by itself. For `node -e` in a host. Each has a buffer of its own: it is sent when this turn has ended, and those of a turn would be equal. */
+/**
+ * Sends numbered UDP packets at even intervals, then exits. For `node -e` on a host. Each packet has its own buffer: packets are sent at the end of the
+ * event-loop turn, and those with a shared buffer would be equal.
+ */
 export function udpSender(
   address: string,
   port: number,

@@ -1,12 +1,12 @@
-/** An operator, an account and a user of NATS, as `nsc` makes them: signed JWTs for a server's configuration, and the `.creds` file of the user. */
+/** An operator, an account and a user of NATS, as from `nsc`: signed JWTs for a server's configuration, and the user's `.creds` file. */
 import { nkeys } from "@nats-io/transport-node";
 
 type KeyPair = ReturnType<typeof nkeys.createUser>;
 
 export interface NatsAccounts {
-  /** Lines of a server's configuration. */
+  /** Lines for a server's configuration. */
   server: string;
-  /** What the user's .creds file holds. */
+  /** Content of the user's .creds file. */
   creds: string;
 }
 

@@ -1,4 +1,4 @@
-/** Real nats-server processes on loopback: one, or a cluster of three, with files of their own; killed and started again by tests. */
+/** Real nats-server processes on loopback: one, or a cluster of three, each with its own files; tests kill and restart them. */
 import { type ChildProcess, spawn, spawnSync } from "node:child_process";
 import { once } from "node:events";
 import { createWriteStream, mkdirSync, writeFileSync } from "node:fs";
@@ -6,7 +6,7 @@ import { type AddressInfo, createServer } from "node:net";
 import { join } from "node:path";
 import { connectNats, type NatsLink } from "../../src/transport/nats/connection.ts";
 
-/** Why tests with servers are skipped; null where they can run. */
+/** Reason why tests with servers are skipped; null if they can run. */
 export const NO_NATS =
   spawnSync("nats-server", ["--version"]).status === 0 ? null : "nats-server is not installed";
 
@@ -33,14 +33,15 @@ export class NatsServers {
     this.#children = ports.map(() => null);
   }
 
-  /** `more`: lines of the servers' configuration. */
+  /** `more`: lines for the servers' configuration. `known`: ports, if others have to know them. */
   static async start(
     root: string,
     count: 1 | 3,
     more = "jetstream { store_dir: DIR }",
+    known?: number[],
   ): Promise<NatsServers> {
     mkdirSync(root, { recursive: true });
-    const ports = await Promise.all(Array.from({ length: count }, freePort));
+    const ports = known ?? (await Promise.all(Array.from({ length: count }, freePort)));
     const routes = count === 1 ? [] : await Promise.all(Array.from({ length: count }, freePort));
     const servers = new NatsServers(root, ports, routes, more);
     await Promise.all(ports.map((_, i) => servers.startNode(i)));
@@ -51,7 +52,7 @@ export class NatsServers {
     return `nats://${this.ports.map((p) => `127.0.0.1:${p}`).join(",")}`;
   }
 
-  /** Of those that run. */
+  /** Process ids of the running servers. */
   get pids(): number[] {
     return this.#children.flatMap((child) => child?.pid ?? []);
   }
@@ -89,7 +90,7 @@ export class NatsServers {
     await ended;
   }
 
-  /** Of a stream; -1 where there is none at the moment. */
+  /** Returns the leader of a stream; -1 if it has none at the moment. */
   async leaderOf(stream: string): Promise<number> {
     const link = await this.connect().catch(() => null);
     try {
@@ -111,7 +112,7 @@ export class NatsServers {
   }
 }
 
-/** A cluster whose JetStream answers. */
+/** Waits until the cluster's JetStream answers. */
 export async function untilReady(servers: NatsServers, limitMs = 20_000): Promise<void> {
   const untilMs = Date.now() + limitMs;
   for (;;) {

@@ -1,4 +1,4 @@
-/** Numbered packets and capture files of them, for the tests of the reader. */
+/** Numbered packets and capture files with them, for the tests of the reader. */
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -6,10 +6,10 @@ import type { PlainRow } from "./capture-rows.ts";
 import * as p from "./packets.ts";
 
 export const scratch = mkdtempSync(join(tmpdir(), "hoptime-reader-"));
-// Files of src/ share their process: the folder goes with that, not with the first of them.
+// Test files of src/ share a process, so the directory is removed when the process ends, not after the first file.
 process.once("exit", () => rmSync(scratch, { recursive: true, force: true }));
 let files = 0;
-/** Written where it is gone after the tests. */
+/** Writes a file that is removed after the tests. */
 export function file(content: Uint8Array, name = `capture-${files++}`): string {
   const path = join(scratch, name);
   writeFileSync(path, content);

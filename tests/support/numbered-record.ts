@@ -1,4 +1,4 @@
-/** A record for a number: equal numbers give equal records. */
+/** A record for a number; equal numbers give equal records. */
 import { geometryFingerprint } from "../../src/epoch/compatible.ts";
 import type { EpochRecord } from "../../src/epoch/record.ts";
 

@@ -1,4 +1,4 @@
-// s3rver DIR PORT BUCKET...: with its list of folders mended, which leaves out those whose objects lie more than one folder deeper.
+// s3rver DIR PORT BUCKET...: fixes its listing of common prefixes, which leaves out prefixes whose objects are more than one level deeper.
 import S3rver from "s3rver";
 
 const [directory, port, ...buckets] = process.argv.slice(2);

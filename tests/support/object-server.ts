@@ -1,4 +1,7 @@
-/** An S3-compatible server of the test's own (s3rver, a development package): a process on loopback, on a free port, in a folder of its own. It knows keys, and does not check signatures. */
+/**
+ * An S3-compatible server for a test (s3rver, a development package): a process on loopback, on a free port, in its own directory. It has keys, but does not
+ * check signatures.
+ */
 import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
 import { mkdtempSync, rmSync } from "node:fs";
@@ -9,7 +12,7 @@ import { fileURLToPath } from "node:url";
 import type { ObjectPlace } from "../../src/archive/objects/object-place.ts";
 import { freePorts } from "./clickhouse-server.ts";
 
-/** The only ones that it knows. */
+/** The only keys it accepts. */
 export const OBJECT_KEYS = { AWS_ACCESS_KEY_ID: "S3RVER", AWS_SECRET_ACCESS_KEY: "S3RVER" };
 
 export class ObjectServer {
@@ -23,14 +26,14 @@ export class ObjectServer {
     this.endpoint = endpoint;
   }
 
-  /** Of its own: reading waits, and a server in the same thread would wait with it. */
+  /** Starts a separate process: reading blocks, so a server in the same thread would be blocked too. */
   static async start(...buckets: string[]): Promise<ObjectServer> {
     const folder = mkdtempSync(join(tmpdir(), "hoptime-objects-"));
     const [port = 0] = await freePorts(1);
     const program = fileURLToPath(new URL("./object-server-program.mjs", import.meta.url));
     const child = spawn(
       process.execPath,
-      // For the cipher of its tokens.
+      // Needed for the cipher of its tokens.
       ["--openssl-legacy-provider", program, folder, `${port}`, ...buckets],
       { stdio: ["ignore", "ignore", "inherit"] },
     );

@@ -1,10 +1,10 @@
-/** `hoptime observe` in a host of a lab, as a process of its own. */
+/** Runs `hoptime observe` on a host of a lab, as a separate process. */
 import { type NetworkLab, until } from "./namespaces.ts";
 
 export interface ObserverProcess {
-  /** Resolves when standard error has this text. */
+  /** Resolves when standard error contains this text. */
   says(text: string): Promise<void>;
-  /** Ends it as Ctrl-C does; what it printed. */
+  /** Ends it as Ctrl-C does and returns its output. */
   end(): Promise<{ out: string; err: string; code: number | null }>;
 }
 

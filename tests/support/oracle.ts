@@ -1,6 +1,4 @@
-/**
- * What `compare` must say of a scene (scenario.ts), worked out slowly from the truth of every packet: no digests, no windows, no kernels.
- */
+/** The expected result of `compare` for a scene (scenario.ts), computed slowly from the true values of every packet: no digests, no windows, no kernels. */
 import {
   clockErrorNs,
   isLonely,
@@ -18,38 +16,38 @@ export interface WayTruth {
   received: number;
   /** Seen at both points. */
   matched: number;
-  /** Copies that arrived beside the packet itself. */
+  /** Copies that arrived in addition to the packet itself. */
   duplicates: number;
-  /** Seen at the near point only, and lost on the way for certain. */
+  /** Seen only at the near point, and certainly lost. */
   lost: number;
-  /** Of these, the ones that would have arrived between the first and the last packet that the far point captured. */
+  /** Those of them that would have arrived between the first and the last packet captured at the far point. */
   lostInside: number;
-  /** Seen at the near point only, and not lost: the far point did not capture then. */
+  /** Seen only at the near point, and not lost: the far point did not capture at that time. */
   outside: number;
-  /** Seen at the far point only: the near point did not capture then. */
+  /** Seen only at the far point: the near point did not capture at that time. */
   unsent: number;
   /** (far timestamp - near timestamp) of matched packets, in order of sending, as captured. */
   stampedNs: number[];
   /** Their true delays. */
   delaysNs: number[];
-  /** Packets at either point that look like another one there. */
+  /** Packets at either point that look like another one at the same point. */
   alike: number;
-  /** Packets that were seen at the near point only, and the only ones that look so there, where one that looks the same was seen at the far point only: nobody can know. */
+  /** Packets seen only at the near point, and unique there, while an equal packet was seen only at the far point: impossible to distinguish from a match. */
   confusable: number;
-  /** By timestamp of sending: (far timestamp - near timestamp) of each packet sent then, and of its copies. */
+  /** By send timestamp: (far timestamp - near timestamp) of each packet sent at that time, and of its copies. */
   sentAt: Map<bigint, number[]>;
-  /** Matched packets that were sent before one that arrived earlier. */
+  /** Matched packets sent before one that arrived earlier. */
   reordered: number;
-  /** Mean |difference| of the delays as captured of packets of a flow that were sent one after the other, of those that arrived; null without any. */
+  /** Mean |difference| between the captured delays of consecutive packets of a flow that arrived; null without any. */
   jitterNs: number | null;
 }
 
 export interface Truth {
   forward: WayTruth;
   reverse: WayTruth;
-  /** What AFTER's clock was ahead by while packets were matched: min, max, and at the first of them. */
+  /** AFTER's clock minus BEFORE's while packets were matched: minimum, maximum, and at the first packet. */
   clock: { minNs: number; maxNs: number; firstNs: number };
-  /** Packets at either point of flows that nothing answers and of which none was seen at both points: which way they go cannot be known. */
+  /** Packets at either point of unidirectional flows without matched packets, whose direction cannot be known. */
   open: number;
 }
 
@@ -137,7 +135,7 @@ interface Looks {
   both: number;
 }
 
-/** What a reported delay of a packet sent at that time may be: its own, or that of a copy. */
+/** Notes the possible delays of a packet sent at that time: its own, or that of a copy. */
 function noteSent(truth: WayTruth, scene: Scene, { way, sentNs, arrivedNs, copiesNs }: TruePacket): void {
   const [near, far] = way === "forward" ? (["before", "after"] as const) : (["after", "before"] as const);
   const sent = stampOf(scene, near, sentNs);
@@ -148,7 +146,7 @@ function noteSent(truth: WayTruth, scene: Scene, { way, sentNs, arrivedNs, copie
 
 type Seen = Record<"before" | "after", { firstNs: number; lastNs: number }>;
 
-/** True times of the first and the last packet of either capture. */
+/** Returns the true times of the first and last packet of each capture. */
 function seenBetween(scene: Scene, packets: readonly TruePacket[]): Seen {
   const none = () => ({ firstNs: Number.POSITIVE_INFINITY, lastNs: Number.NEGATIVE_INFINITY });
   const seen: Seen = { before: none(), after: none() };
@@ -190,7 +188,7 @@ function count(truth: WayTruth, packet: TruePacket): void {
   truth.delaysNs.push((packet.arrivedNs ?? 0) - packet.sentNs);
 }
 
-/** RFC 3393, mean of |ddT|; `sends` are in the order of sending. */
+/** RFC 3393, mean of |ddT|; `sends` are in order of sending. */
 function jitterOf(sends: readonly { flow: number; delayNs: number }[]): number | null {
   const before = new Map<number, number>();
   const steps: number[] = [];
@@ -214,7 +212,7 @@ function reorderedOf(arrivals: { arrivedNs: number; order: number }[]): number {
   return late;
 }
 
-/** Around the first value: the digits of small delays under a large offset stay. */
+/** Sums differences to the first value, which keeps the digits of small delays with a large offset. */
 export function mean(values: readonly number[]): number {
   const [first = Number.NaN] = values;
   return first + values.reduce((sum, v) => sum + (v - first), 0) / values.length;

@@ -1,10 +1,10 @@
-/** Packets layer by layer, for tests: each layer takes the bytes inside it and returns the bytes with it around. */
+/** Builds packets layer by layer for tests: each layer takes the bytes inside and returns them with the layer added. */
 
 import { crc32 } from "node:zlib";
 
 export type Layer = (inside: Uint8Array) => Uint8Array;
 
-/** The outermost layer first: `stack([ethernet(0x0800), ipv4({...}), udp({...})], payload)`. */
+/** The outermost layer is first: `stack([ethernet(0x0800), ipv4({...}), udp({...})], payload)`. */
 export function stack(layers: readonly Layer[], payload: Uint8Array = new Uint8Array(0)): Uint8Array {
   return layers.reduceRight<Uint8Array>((inside, layer) => layer(inside), payload);
 }
@@ -12,7 +12,7 @@ export function stack(layers: readonly Layer[], payload: Uint8Array = new Uint8A
 export function bytes(...parts: (number | Uint8Array)[]): Uint8Array {
   let length = 0;
   for (const part of parts) length += typeof part === "number" ? 1 : part.length;
-  // Every byte is written below.
+  // All bytes are written below.
   const out = Buffer.allocUnsafe(length);
   let at = 0;
   for (const part of parts) {
@@ -41,37 +41,37 @@ export function be32(v: number): Uint8Array {
 export function le32(v: number): Uint8Array {
   return be32(v).reverse();
 }
-/** A fixed header in front. */
+/** Adds a fixed header in front. */
 export function prefix(...parts: (number | Uint8Array)[]): Layer {
   return (inside) => bytes(...parts, inside);
 }
-/** Something behind: padding, a frame check sequence. */
+/** Adds bytes behind: padding or a frame check sequence. */
 export function trailer(behind: Uint8Array): Layer {
   return (inside) => bytes(inside, behind);
 }
 
-/** Of real vendors: tshark tells an Ethernet pseudowire with a control word from one without by them. */
+/** MAC addresses of real vendors: by them tshark distinguishes an Ethernet pseudowire with a control word from one without. */
 const MAC = Uint8Array.of(0x00, 0x1b, 0x21, 0xaa, 0xbb, 0x01, 0x3c, 0xfd, 0xfe, 0xcc, 0xdd, 0x02);
 
 export function ethernet(type: number, mac: Uint8Array = MAC): Layer {
   return prefix(mac, be16(type));
 }
-/** The frame check sequence of an Ethernet frame. */
+/** Adds the frame check sequence of an Ethernet frame. */
 export function frameCheck(): Layer {
   return (inside) => bytes(inside, le32(crc32(inside)));
 }
-/** A tag that announces `type`; the layer outside must announce 0x8100 or 0x88a8. */
+/** A tag with EtherType `type`; the layer outside must have 0x8100 or 0x88a8. */
 export function vlan(id: number, type: number, priority = 0): Layer {
   return prefix(be16((priority << 13) | id), be16(type));
 }
-/** Labels, the last one marked as the bottom. */
+/** Labels, the last one with the bottom-of-stack bit. */
 export function mpls(...labels: number[]): Layer {
   return prefix(...labels.map((l, i) => be32((l << 12) | (i === labels.length - 1 ? 0x100 : 0) | 64)));
 }
 export function pppoe(session: number): Layer {
   return (inside) => bytes(0x11, 0, be16(session), be16(inside.length), inside);
 }
-/** PPP protocol field; 0x21 and 0x57 may be compressed to one byte. */
+/** PPP protocol field; 0x21 and 0x57 can be compressed to one byte. */
 export function ppp(protocol: number, compressed = false): Layer {
   return prefix(compressed ? protocol : be16(protocol));
 }
@@ -89,7 +89,7 @@ export function sll(type: number): Layer {
 export function ipnet(family: number): Layer {
   return (inside) => bytes(1, family, be16(0), be32(inside.length), new Uint8Array(16), inside);
 }
-/** Netfilter log: an attribute or two, then the packet. */
+/** Netfilter log: two attributes, the packet last. */
 export function nflog(family: number): Layer {
   return (inside) =>
     bytes(family, 0, be16(1), 6, 0, 10, 0, 1, 2, 0, 0, be16(inside.length + 4).reverse(), 9, 0, inside);
@@ -122,7 +122,7 @@ export interface Ipv4Fields {
   ttl?: number;
   tos?: number;
   options?: Uint8Array;
-  /** Total length to claim, where it should not be the true one. */
+  /** Total length in the header, if it differs from the true one. */
   total?: number;
 }
 export const V4_SRC = Uint8Array.of(10, 1, 2, 3);
@@ -156,7 +156,7 @@ export interface Ipv6Fields {
   hopLimit?: number;
   trafficClass?: number;
   flowLabel?: number;
-  /** Payload length to claim, where it should not be the true one. */
+  /** Payload length in the header, if it differs from the true one. */
   payload?: number;
 }
 export const V6_SRC = Uint8Array.from([0x20, 1, 0x0d, 0xb8, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1]);
@@ -230,7 +230,7 @@ export function icmp(type: number, code = 0, id = 7, sequence = 1, sum = 0x1111)
   return prefix(type, code, be16(sum), be16(id), be16(sequence));
 }
 export function sctp({ sport = 2905, dport = 2906, sum = 0x01020304 }: Ports & { sum?: number } = {}): Layer {
-  // One DATA chunk around the payload.
+  // One DATA chunk with the payload.
   return (inside) => {
     const pad = new Uint8Array((4 - (inside.length % 4)) % 4);
     const chunk = bytes(0, 3, be16(16 + inside.length), be32(1), be16(0), be16(0), be32(0), inside, pad);
@@ -253,7 +253,7 @@ export function gre(
   if (sequence !== undefined) fields.push(be32(sequence));
   return prefix(be16(bits), be16(type), ...fields);
 }
-/** ERSPAN type III: 12 bytes, with `more` a platform header of 8. */
+/** ERSPAN type III: 12 bytes; with `more` also a platform header of 8 bytes. */
 export function erspan3(more: boolean): Layer {
   const head = prefix(0x20, 1, be16(0), be32(9), be16(0), be16(more ? 1 : 0));
   return more ? (inside) => head(bytes(0x00, new Uint8Array(7), inside)) : head;
@@ -264,7 +264,7 @@ export function vxlan(id: number): Layer {
 export function geneve(type: number, options: Uint8Array = new Uint8Array(0)): Layer {
   return prefix(options.length / 4, 0, be16(type), be32(0x00abcd00), options);
 }
-/** G-PDU, with a sequence number and an extension header on request. */
+/** G-PDU, optionally with a sequence number and an extension header. */
 export function gtp({ sequence, extension: ext }: { sequence?: number; extension?: boolean } = {}): Layer {
   return (inside) => {
     const optional = sequence !== undefined || ext;

@@ -1,6 +1,6 @@
 /**
- * A small estimator that hoptime does not have: sums of times and counts in cells that flows share, one cell per flow. Where both ends count the same packets
- * in a cell, the difference of their sums over that count is the mean delay of the flows in it. For tests of what a new line of table.ts brings.
+ * A small estimator that hoptime does not have: sums of times and counts in cells that flows share, one cell per flow. If both ends count the same packets in a
+ * cell, the difference of their sums divided by that count is the mean delay of the flows in it. For tests of adding an estimator to table.ts.
  *
  *   f64 x columns: sum of times after the epoch's start, ns
  *   f64 x columns: packets
@@ -55,7 +55,7 @@ class PairedSumsTap implements Tap {
   }
 
   free(): void {
-    // Nothing is held in kernel memory.
+    // Uses no kernel memory.
   }
 }
 

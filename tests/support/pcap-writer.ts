@@ -1,9 +1,9 @@
-/** Writes small capture files byte by byte, for tests: pcap in all its kinds, pcapng block by block, ERF. Wrong files can be written too. */
+/** Writes small capture files byte by byte for tests: all kinds of pcap, pcapng block by block, ERF. Can also write invalid files. */
 
 export interface PlainPacket {
   timeNs: bigint;
   frame: Uint8Array;
-  /** Length on the wire; that of the frame when left out. */
+  /** Length on the wire; default: that of the frame. */
   wire?: number;
 }
 
@@ -16,7 +16,7 @@ export interface PcapOptions {
   snapLength?: number;
 }
 
-/** Packets are cut to the snap length. */
+/** Writes a pcap file; packets are cut to the snap length. */
 export function pcapFile(packets: readonly PlainPacket[], options: PcapOptions = {}): Buffer {
   const { nano = false, bigEndian = false, modified = false, link = 1, snapLength = 65_535 } = options;
   const out = new ByteWriter(bigEndian, 24 + packets.reduce((n, p) => n + 24 + p.frame.length, 0));
@@ -33,7 +33,7 @@ export function pcapFile(packets: readonly PlainPacket[], options: PcapOptions =
   return out.done();
 }
 
-/** Numbers in one byte order, in one buffer that grows. */
+/** Writes numbers in one byte order into a buffer that grows. */
 export class ByteWriter {
   readonly #big: boolean;
   #buffer: Buffer;
@@ -42,7 +42,7 @@ export class ByteWriter {
     this.#big = bigEndian;
     this.#buffer = Buffer.alloc(expected);
   }
-  /** Where so many bytes go. */
+  /** Reserves this many bytes and returns their offset. */
   #take(bytes: number): number {
     const at = this.#length;
     this.#length += bytes;
@@ -107,7 +107,7 @@ export interface NgPacket {
   frame: Uint8Array;
   wire?: number;
   options?: NgOption[];
-  /** Of an old packet block; 65535 means unknown. */
+  /** Drop count of an old packet block; 65535 means unknown. */
   drops?: number;
 }
 
@@ -116,7 +116,7 @@ export class PcapngWriter {
   #big = false;
   readonly #blocks: Buffer[] = [];
 
-  /** Any block; `length` other than the true one makes a damaged file. */
+  /** Any block; a wrong `length` makes a damaged file. */
   block(type: number, body: Uint8Array, length = 12 + padded(body).length, trailer = length): this {
     const w = new ByteWriter(this.#big);
     this.#blocks.push(w.u32(type).u32(length).bytes(padded(body)).u32(trailer).done());
@@ -206,7 +206,7 @@ export interface ErfRecord {
   extensions?: number;
 }
 
-/** ERF: little-endian 32.32 time, big-endian rest, records padded to 8 bytes. */
+/** ERF: little-endian 32.32 time, the rest big-endian, records padded to 8 bytes. */
 export function erfFile(records: readonly ErfRecord[]): Buffer {
   const parts: Buffer[] = [];
   for (const { timeNs, frame, wire, type = 2, iface = 0, loss = 0, extensions = 0 } of records) {
@@ -215,7 +215,7 @@ export function erfFile(records: readonly ErfRecord[]): Buffer {
     const length = (body + 7) & ~7;
     const record = Buffer.alloc(length);
     const seconds = timeNs / 1_000_000_000n;
-    // Rounded up, so that flooring or rounding gives the same ns again.
+    // Rounded up, so that both truncation and rounding give the same ns again.
     const fraction = (((timeNs % 1_000_000_000n) << 32n) + 999_999_999n) / 1_000_000_000n;
     record.writeBigUInt64LE((seconds << 32n) | fraction, 0);
     record[8] = type | (extensions > 0 ? 0x80 : 0);

@@ -1,12 +1,12 @@
-/** Reads a pcapng file with nothing of the program: what `compare --annotate` wrote, frame by frame. Little-endian and big-endian sections. */
+/** Reads a pcapng file, independently of the program, to check the output of `compare --annotate` frame by frame. Little-endian and big-endian sections. */
 import { readFileSync } from "node:fs";
 
 export interface NgFrame {
-  /** As Wireshark counts. */
+  /** Numbered as in Wireshark. */
   number: number;
   block: number;
   interfaceId: number;
-  /** In the interface's own unit; null where the block has no time. */
+  /** In the interface's own unit; null if the block has no time. */
   ticks: bigint | null;
   data: Buffer;
   comments: string[];

@@ -1,4 +1,4 @@
-/** Packets for a pipe, as many as are asked for: fifty flows, one packet after the other. */
+/** As many packets for a pipe as requested: fifty flows in turn. */
 import { once } from "node:events";
 import type { Writable } from "node:stream";
 import { frame, pcapHeader } from "./small-pcap.ts";
@@ -15,7 +15,7 @@ export function pipePacket(n: number, timeNs: bigint): Buffer {
   });
 }
 
-/** `perEpoch` packets in each of `epochs`, from `startNs` on; no faster than they are read. */
+/** Writes `perEpoch` packets in each of `epochs`, starting at `startNs`, no faster than they are read. */
 export async function writeEpochs(
   to: Writable,
   {

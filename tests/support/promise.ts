@@ -1,29 +1,29 @@
 /**
- * What intervals promise, and whether they keep it, on both sides: they hold the truth as often as they say (90 %), and are not wider than a factor of what that takes. No answer is no hit:
- * it is left out of the share, and has a limit of its own. The width can be thought otherwise, which shows whether a fault would be seen.
+ * Checks the promise of intervals in both directions: they contain the true value as often as stated (90 %), and are at most a factor wider than necessary for
+ * that. A missing answer is not a hit or miss, but has its own limit. `width` scales the intervals, to show that a fault would be detected.
  */
 import { binomialCdf } from "../../src/base/math/special.ts";
 import { type Interval, isNoAnswer, type NoAnswer } from "../../src/estimators/estimator.ts";
 
 const CONFIDENCE = 0.9;
-/** Of an honest interval to be called too narrow. */
+/** Probability that a correct interval is reported as too narrow. */
 const FALSE_ALARM = 1e-4;
-/** Of the mean share over epochs, whose flows have errors in common: a false alarm of 3e-5. */
+/** Limit in standard errors of the mean share over epochs, because flows of an epoch have correlated errors: a false alarm rate of 3e-5. */
 const STANDARD_ERRORS = 4;
 
 export interface Limits {
-  /** How much wider than needed. */
+  /** Maximum width relative to the necessary one. */
   factor: number;
-  /** Share of questions without an answer. */
+  /** Maximum share of questions without an answer. */
   unanswered: number;
 }
 
-/** What intervals of one quantity were worth. */
+/** Quality of the intervals of one quantity. */
 export class Judged {
   asked = 0;
   /** Reasons of those without an answer. */
   readonly reasons = new Set<NoAnswer["reason"]>();
-  /** Errors over half widths: up to 1 is inside. */
+  /** Errors divided by half widths: up to 1 is inside. */
   readonly #scaled: number[] = [];
 
   add(answer: Interval | NoAnswer, truth: number): void {
@@ -34,7 +34,7 @@ export class Judged {
     }
     const half = truth < answer.valueNs ? answer.valueNs - answer.lowNs : answer.highNs - answer.valueNs;
     const error = Math.abs(truth - answer.valueNs);
-    // Exact and said to be: as narrow as can be. Whole nanoseconds are exact.
+    // An interval of at most 1 ns to either side with an error of at most 1 ns counts as exact, not as too wide.
     this.#scaled.push(half <= 1 ? (error <= 1 ? 1 : Infinity) : error / half);
   }
 
@@ -42,12 +42,12 @@ export class Judged {
     return this.#scaled.length;
   }
 
-  /** Answers that hold the truth, or would were they so many times as wide. */
+  /** Number of answers whose interval, scaled by `width`, contains the true value. */
   inside(width = 1): number {
     return this.#scaled.filter((error) => error <= width).length;
   }
 
-  /** How many times wider they are than they had to be. */
+  /** Ratio of the width to the necessary one. */
   get excess(): number {
     const sorted = this.#scaled.toSorted((a, b) => a - b);
     return 1 / (sorted[Math.floor(CONFIDENCE * (sorted.length - 1))] ?? Infinity);
@@ -58,13 +58,13 @@ export class Judged {
   }
 }
 
-/** One answer for an epoch, each independent of the others. */
+/** For one independent answer per epoch. */
 export function faultsOf(judged: Judged, limits: Limits, width = 1): string[] {
   const narrow = binomialCdf(judged.inside(width), judged.answered, CONFIDENCE) <= FALSE_ALARM;
   return faults(judged, narrow, limits, width);
 }
 
-/** Many answers for an epoch, with errors in common. */
+/** For many answers per epoch, with correlated errors. */
 export function faultsOfEpochs(epochs: readonly Judged[], all: Judged, limits: Limits, width = 1): string[] {
   const shares = epochs.filter((e) => e.answered > 0).map((e) => e.inside(width) / e.answered);
   const mean = shares.reduce((sum, x) => sum + x, 0) / shares.length;

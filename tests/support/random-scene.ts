@@ -1,4 +1,4 @@
-/** Scenes of all kinds that captures at two points come in, drawn from a seed. */
+/** Scenes with captures of all kinds at two points, drawn from a seed. */
 import { Random } from "../../src/base/random.ts";
 import type { CaptureShape, ClockShape, FileFormat, PathShape, SceneChoices } from "./scenario.ts";
 
@@ -20,11 +20,11 @@ export function randomScene(seed: number): SceneChoices {
     spanNs,
     flows: 3 + dice.below(10),
     reverseShare: twoWay ? 0.2 + 0.6 * dice.float() : 0,
-    // Without routers, some flows must have answers for anything to be known.
+    // Without routers, some flows need reverse packets, otherwise nothing can be known.
     unanswered: dice.bernoulli(0.3) ? (routed ? 1 : 0.5) : 0,
     reverseFrom: wayBack > 0 && spanNs > SECOND ? 0.5 * dice.float() : 0,
     routed,
-    // Heartbeats and keep-alives: drawn apart, so that the rest of a scene is what it was.
+    // Heartbeats and keep-alives: drawn separately, so that the rest of a scene does not change.
     repeats: apart.bernoulli(0.3) ? 0.2 * apart.float() : 0,
     wrap: apart.bernoulli(0.15) ? 40 + apart.below(200) : 0,
     tcp: dice.bernoulli(0.5),
@@ -57,7 +57,7 @@ function randomCapture(dice: Random, spanNs: number): CaptureShape {
   const early = dice.bernoulli(0.15) ? 0.2 * dice.float() : 0;
   return {
     format,
-    // ERF has no snap length of its own here.
+    // ERF has no snap length here.
     snapLength: format === "erf" || dice.bernoulli(0.5) ? 65_535 : 64 + dice.below(64),
     layers,
     fromNs: late > 0 ? late * spanNs : Number.NEGATIVE_INFINITY,

@@ -1,15 +1,15 @@
-/** A block of a packet ring as the Linux kernel writes it (TPACKET_V3), for tests: field by field after linux/if_packet.h. */
+/** A block of a packet ring as the Linux kernel writes it (TPACKET_V3), for tests: the fields are those of linux/if_packet.h. */
 
 export interface RingPacket {
   timeNs: bigint;
-  /** As it was on the wire, tag and all. */
+  /** As on the wire, including the tag. */
   frame: Uint8Array;
   wire?: number;
   /** sll_pkttype: 0 to us, 1 broadcast, 2 multicast, 3 to others, 4 sent. */
   kind?: number;
-  /** The card took the tag off: it is given beside the frame. */
+  /** The network card removed the tag: it is passed in addition to the frame. */
   stripTag?: boolean;
-  /** Further status bits. */
+  /** Additional status bits. */
   status?: number;
 }
 
@@ -37,7 +37,7 @@ function ringPacket(
 ): Buffer {
   const bare = stripTag ? Buffer.concat([frame.subarray(0, 12), frame.subarray(16)]) : frame;
   const wireBytes = (wire ?? frame.length) - (frame.length - bare.length);
-  // The network header is aligned, the frame lies as far before it as its link header is long.
+  // The network header is aligned; the frame begins before it, by the length of its link header.
   const network = Math.ceil((HEADER + 16) / ALIGN) * ALIGN;
   const mac = network - 14;
   const bytes = Buffer.alloc(Math.ceil((mac + bare.length) / 8) * 8);

@@ -1,4 +1,4 @@
-/** Streams of packets through the matching kernel, as `compare` feeds it. */
+/** Runs streams of packets through the matching kernel, as `compare` does. */
 import { Kernels } from "../../src/base/kernels.ts";
 import { PacketBatch } from "../../src/capture/batch.ts";
 import { FlowKeySpec } from "../../src/capture/flow/flow-key.ts";
@@ -14,7 +14,7 @@ export interface Packet {
 
 const ROWS = 64;
 
-/** Runs both streams in time order through the kernel, in batches and strides as compare does. */
+/** Runs both streams in time order through the kernel, with batches and strides as in compare. */
 export function runMatcher(
   before: readonly Packet[],
   after: readonly Packet[],
@@ -47,7 +47,7 @@ export function runMatcher(
     s.row = 0;
     for (const [i, p] of rows.entries()) {
       s.batch.timeNs[i] = p.timeNs;
-      // Spread over the 64 bits as digests are.
+      // Spreads the values over 64 bits, like digests.
       s.batch.digest[2 * i] = Math.imul(p.digest + 1, 0x9e3779b1) >>> 0;
       s.batch.digest[2 * i + 1] = Math.imul(p.digest + 1, 0x85ebca6b) >>> 0;
       s.batch.meta[2 * i] = p.flow;
@@ -70,7 +70,7 @@ export function runMatcher(
     const until = side === 0 ? head(1) + lead : head(0) - lead / 4;
     const s = sides[side]!;
     const to = s.batch.rowsUntil(s.row, until, 0);
-    // Keys of AFTER come one by one or as runs: it makes no difference.
+    // Keys of AFTER are passed one by one or as runs, which must make no difference.
     const runs =
       side === 1 && to % 3 !== 0 ? finder.findRows(s.batch, s.row, to) : finder.find(s.batch, s.row, to);
     matcher.takeRows(side, s.batch, runs, s.row, 0);

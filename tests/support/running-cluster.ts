@@ -1,4 +1,6 @@
-/** A whole cluster for benchmarks: nats-server, ClickHouse where it is asked for, workers; records of many segments published to it; what each part costs. */
+/**
+ * A whole cluster for benchmarks: nats-server, ClickHouse (if requested) and workers; publishes records of many segments and measures the cost of each part.
+ */
 import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
@@ -67,7 +69,7 @@ export class RunningCluster {
   async addWorker(): Promise<CollectProcess> {
     const name = `worker-${this.#started++}`;
     const file = join(this.#root, `${name}.yaml`);
-    // Leases are longer than the default: all parts share the processors of one machine.
+    // Leases are longer than the default, because all parts share the processors of one machine.
     const nats = { url: this.#servers.url, group: "bench", partitions: PARTITIONS, lease: "30s" };
     writeFileSync(file, JSON.stringify({ nats }));
     const results = this.#clickhouse ? ["--clickhouse", `${this.#clickhouse.origin}/bench`] : [];
@@ -76,7 +78,7 @@ export class RunningCluster {
     return worker;
   }
 
-  /** All partitions have a worker, and each worker its share. */
+  /** Waits until every partition has a worker, and each worker its share. */
   async shared(): Promise<void> {
     const most = Math.ceil(PARTITIONS / this.workers.length);
     for (let i = 0; i < 600; i++) {
@@ -109,7 +111,7 @@ export class RunningCluster {
       );
   }
 
-  /** Messages that are not acknowledged. */
+  /** Returns the number of messages that are not acknowledged. */
   async open(): Promise<number> {
     const infos = await Promise.all(
       Array.from({ length: PARTITIONS }, (_, p) =>
@@ -124,7 +126,7 @@ export class RunningCluster {
     while ((await this.open()) > 0) await sleep(250);
   }
 
-  /** Epochs of segments that the results have, each counted once. */
+  /** Returns the number of epochs of segments in the results, without duplicates. */
   async rows(): Promise<number> {
     if (!this.#clickhouse) return (await this.health()).reduce((n, h) => n + h.records.rows, 0);
     const sql = "SELECT uniqExact(from_point, to_point, estimator, start_ns) FROM segments WHERE step_s = 0";

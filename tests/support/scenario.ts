@@ -1,13 +1,13 @@
 /**
- * Two captures of traffic between two points, made from random choices, with the truth of every packet: when it was sent and arrived by a perfect
- * clock, which way it went, what each point's clock showed. Nothing here looks at how hoptime works.
+ * Two captures of traffic between two points, made from random choices, with the true values of every packet: when it was sent and arrived by a perfect clock,
+ * its direction, and the timestamps of each point's clock. Nothing here depends on how hoptime works.
  */
 import { Random } from "../../src/base/random.ts";
 import { be32, bytes, ethernet, ipv4, mpls, stack, tcp, udp, vlan } from "./packets.ts";
 import { erfFile, PcapngWriter, pcapFile } from "./pcap-writer.ts";
 
 export type Way = "forward" | "reverse";
-/** A clock: what it shows at a true time (ns since the scene's start). */
+/** A clock: its error at a true time (ns since the scene's start). */
 export interface ClockShape {
   offsetNs: number;
   ppm: number;
@@ -21,11 +21,11 @@ export const STEADY: ClockShape = { offsetNs: 0, ppm: 0, steps: [], wanderNs: 0,
 
 export interface PathShape {
   minNs: number;
-  /** Mean of exponential queueing; 0 for a path without. */
+  /** Mean of the exponential queueing delay; 0 for none. */
   queueNs: number;
-  /** Queueing that rises evenly over the scene, by this much. */
+  /** Queueing delay that rises linearly over the scene by this much. */
   rampNs: number;
-  /** Packets leave in the order they came. */
+  /** Packets leave in order of arrival. */
   fifo: boolean;
   loss: number;
   /** Mean length of a run of losses. */
@@ -38,7 +38,7 @@ export interface CaptureShape {
   format: FileFormat;
   snapLength: number;
   layers: "plain" | "vlan" | "mpls";
-  /** When the point captured, true time. */
+  /** Period in which the point captured, in true time. */
   fromNs: number;
   toNs: number;
 }
@@ -48,24 +48,24 @@ export interface Scene {
   packets: number;
   spanNs: number;
   flows: number;
-  /** Share of the packets that go from AFTER to BEFORE. */
+  /** Share of packets from AFTER to BEFORE. */
   reverseShare: number;
-  /** Share of the reverse packets in flows of hosts of their own: nothing answers them. */
+  /** Share of the reverse packets that belong to unidirectional flows with their own hosts. */
   unanswered: number;
-  /** Reverse packets only from this share of the scene on. */
+  /** Reverse packets start at this share of the scene. */
   reverseFrom: number;
-  /** The path takes one from the time to live. */
+  /** The path decrements the TTL. */
   routed: boolean;
-  /** Share of packets that are equal to others, byte for byte. */
+  /** Share of packets that are identical to others. */
   repeats: number;
-  /** Identifications come again after so many packets, and payloads with them; 0: never. */
+  /** Identifications and payloads repeat after this many packets; 0: never. */
   wrap: number;
   tcp: boolean;
   forward: PathShape;
   reverse: PathShape;
   before: CaptureShape;
   after: CaptureShape;
-  /** Of AFTER; BEFORE keeps true time. */
+  /** AFTER's clock; BEFORE has true time. */
   clock: ClockShape;
 }
 
@@ -74,11 +74,11 @@ export interface TruePacket {
   way: Way;
   flow: number;
   sentNs: number;
-  /** Null: lost on the way. */
+  /** Null: lost. */
   arrivedNs: number | null;
-  /** When it arrived, or would have. */
+  /** When it arrived, or would have arrived. */
   dueNs: number;
-  /** Arrivals of copies that the path made. */
+  /** Arrival times of copies made by the path. */
   copiesNs: number[];
   repeated: boolean;
 }
@@ -106,7 +106,7 @@ const CAPTURE: CaptureShape = {
   toNs: Number.POSITIVE_INFINITY,
 };
 
-/** A scene with the choices given, and plain ones for the rest. */
+/** Returns a scene with the given choices, and simple ones for the rest. */
 export function sceneOf(choices: SceneChoices = {}): Scene {
   const { forward, reverse, before, after, clock, ...plain } = choices;
   return {
@@ -137,7 +137,7 @@ export type SceneChoices = Partial<Omit<Scene, "forward" | "reverse" | "before" 
   clock?: Partial<ClockShape>;
 };
 
-/** What AFTER's clock is ahead at a true time. */
+/** Returns AFTER's clock error at a true time. */
 export function clockErrorNs(
   { offsetNs, ppm, steps, wanderNs, wanderPeriodNs }: ClockShape,
   trueNs: number,
@@ -159,7 +159,7 @@ export function makeScene(scene: Scene): MadeScene {
   };
 }
 
-/** Every packet's true times. */
+/** Returns the true times of every packet. */
 function travel(scene: Scene, random: Random): TruePacket[] {
   const packets: TruePacket[] = [];
   const times = Array.from({ length: scene.packets }, () => Math.floor(random.float() * scene.spanNs)).sort(
@@ -200,7 +200,7 @@ interface Seen {
   frame: Uint8Array;
 }
 
-/** The capture of one point, in the order of true time. */
+/** Returns the capture of one point, in order of true time. */
 function capture(scene: Scene, packets: readonly TruePacket[], side: "before" | "after"): Buffer {
   const shape = scene[side];
   const seen: Seen[] = [];
@@ -223,19 +223,19 @@ function capture(scene: Scene, packets: readonly TruePacket[], side: "before" | 
   return fileOf(seen, shape);
 }
 
-/** What the point's clock shows. */
+/** Returns the timestamp of the point's clock. */
 export function stampOf(scene: Scene, side: "before" | "after", trueNs: number): bigint {
   const error = side === "after" ? clockErrorNs(scene.clock, trueNs) : 0;
   const ns = START_NS + BigInt(Math.round(trueNs)) + BigInt(error);
   return scene[side].format === "pcap-us" ? ns - (ns % 1000n) : ns;
 }
 
-/** Nothing answers its flow. */
+/** Returns whether the flow has no packets in the other direction. */
 export function isLonely(scene: Scene, { way, flow }: TruePacket): boolean {
   return way === "reverse" && flow < scene.unanswered * scene.flows;
 }
 
-/** Client and server of a flow; flows that nothing answers have hosts of their own. */
+/** Returns client and server of a flow; unidirectional flows have their own hosts. */
 export function flowOf(scene: Scene, packet: TruePacket) {
   const { way, flow } = packet;
   const lonely = isLonely(scene, packet);
@@ -244,7 +244,7 @@ export function flowOf(scene: Scene, packet: TruePacket) {
   return way === "forward" ? { from: client, to: server } : { from: server, to: client };
 }
 
-/** What a packet differs by from others of its flow. */
+/** Returns the number that distinguishes a packet from others of its flow. */
 export function numberOf(scene: Scene, { repeated, n }: TruePacket): number {
   if (repeated) return 0xffff_ffff;
   return scene.wrap > 0 ? n % scene.wrap : n;

@@ -1,4 +1,4 @@
-/** What is wrong with what `compare` says of a random scene (random-scene.ts), by what is true of it (oracle.ts). */
+/** Finds what is wrong in the answer of `compare` for a random scene (random-scene.ts), by the expected result (oracle.ts). */
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import type { ClockUncertainty, CorrectionMode } from "../../src/clock/correction.ts";
@@ -44,12 +44,12 @@ function edges({ before, after }: Scene): boolean {
   return [before.fromNs, before.toNs, after.fromNs, after.toNs].some(Number.isFinite);
 }
 
-/** Some packets look like others. */
+/** Returns whether some packets look like others. */
 function repeats({ repeats, wrap }: Scene): boolean {
   return repeats > 0 || wrap > 0;
 }
 
-/** What is wrong with the counts of one way where packets look alike: nothing may be wrong by more than is said to be ambiguous. */
+/** Returns errors in the counts of one direction with identical packets: the difference may not exceed the number reported as ambiguous. */
 function wrongRepeats({ scene, truth: { open } }: Judged, way: WayTruth, found: SegmentReport): string[] {
   const wrong: string[] = [];
   const { sent, received, matched, lost, appeared, duplicates, head, tail, ambiguous, undecided } = found;
@@ -69,7 +69,10 @@ function wrongRepeats({ scene, truth: { open } }: Judged, way: WayTruth, found: 
   return wrong;
 }
 
-/** Delays of single packets, as captured: each is one that a packet sent then took, within what packets that are as good as one may differ by. */
+/**
+ * Checks the delays of single packets as captured: each must be the delay of a packet sent at that time, within the difference between indistinguishable
+ * packets.
+ */
 function wrongPackets({ truth, packets, report }: Judged): string[] {
   if (report.clock.mode !== "asis") return [];
   const wrong: string[] = [];
@@ -91,7 +94,7 @@ function wrongPackets({ truth, packets, report }: Judged): string[] {
   return wrong;
 }
 
-/** What is wrong with the counts of one way. */
+/** Returns errors in the counts of one direction. */
 function wrongCounts(judged: Judged, way: WayTruth, found: SegmentReport): string[] {
   const { scene, truth } = judged;
   if (repeats(scene)) return wrongRepeats(judged, way, found);
@@ -103,10 +106,10 @@ function wrongCounts(judged: Judged, way: WayTruth, found: SegmentReport): strin
   check("received", way.received);
   check("matched", way.matched);
   if (!edges(scene)) check("duplicates", way.duplicates);
-  // Where a capture that ran for a shorter time and a clock that was set come together, which packets could have been seen is not known.
+  // If one capture was shorter and a clock was stepped, it is unknown which packets could have been seen.
   const unclear = edges(scene) && scene.clock.steps.length > 0;
   const counted = `lost ${found.lost}, head ${found.head}, tail ${found.tail}, undecided ${found.undecided} for ${way.lostInside} lost of ${way.lost}`;
-  // Packets that were lost and due after the other capture's last one may be counted or not.
+  // Lost packets that were due after the last packet of the other capture may be counted or not.
   const slack = found.undecided + truth.open;
   const excess = Math.max(way.lostInside - found.lost, found.lost - way.lost);
   if (!unclear && excess > slack) wrong.push(counted);
@@ -114,7 +117,7 @@ function wrongCounts(judged: Judged, way: WayTruth, found: SegmentReport): strin
   return wrong;
 }
 
-/** What is wrong with the delays of one way: as captured they are known to the ns, corrected ones within what is stated. */
+/** Returns errors in the delays of one direction: captured ones are known to the ns, corrected ones within the stated uncertainty. */
 function wrongDelays({ scene, report, clock }: Judged, way: WayTruth, found: SegmentReport): string[] {
   if (!found.latency || repeats(scene)) return [];
   const wrong: string[] = [];
@@ -122,7 +125,7 @@ function wrongDelays({ scene, report, clock }: Judged, way: WayTruth, found: Seg
   const stampedNs = mean(way.stampedNs);
   if (report.clock.mode === "asis" && Math.abs(meanNs - stampedNs) > 2 + 1e-12 * Math.abs(stampedNs))
     wrong.push(`mean ${meanNs} for ${stampedNs} as captured`);
-  // Each difference is of two doubles: far apart clocks leave fewer digits.
+  // Each difference is between two doubles, so a large clock offset leaves fewer digits.
   const { jitterNs } = found.latency;
   const digitsNs = 2 + 4e-12 * Math.abs(stampedNs);
   if (report.clock.mode === "asis" && Math.abs((jitterNs ?? 0) - (way.jitterNs ?? 0)) > digitsNs)
@@ -183,7 +186,7 @@ export function faults(judged: Judged): string[] {
   return wrong;
 }
 
-/** Among packets that look alike, what is counted does not depend on the length of intervals. */
+/** With identical packets, the counts must not depend on the length of intervals. */
 export async function wrongByEpoch({ scene, report, files }: Judged): Promise<string[]> {
   if (!repeats(scene)) return [];
   const other = await compareCaptures({ ...files, epochNs: Math.ceil(scene.spanNs / 7) });

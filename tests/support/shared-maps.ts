@@ -1,4 +1,4 @@
-/** Tests on maps of real networks, which are not part of the repo: run where they are, skipped with a reason where not. */
+/** Tests on maps of real networks, which are not part of the repository; skipped with a reason if the maps are missing. */
 import { existsSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";

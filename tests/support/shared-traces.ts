@@ -1,4 +1,4 @@
-/** The shared captures (not part of the repository): where they are, and the robustness corpus unpacked. */
+/** The shared captures (not part of the repository): their directory, and the unpacked robustness corpus. */
 import { execFileSync } from "node:child_process";
 import { existsSync, mkdirSync, readdirSync, statSync } from "node:fs";
 import { dirname, join, resolve } from "node:path";
@@ -6,7 +6,7 @@ import { fileURLToPath } from "node:url";
 
 const root = dirname(dirname(dirname(fileURLToPath(import.meta.url))));
 
-/** Folder of the traces, or null (and a printed reason): HOPTIME_SHARED, else ../shared beside the repository. */
+/** Returns the directory of the traces, or null (and prints a reason): HOPTIME_SHARED, otherwise ../shared next to the repository. */
 export function sharedTraces(forWhat: string): string | null {
   const folder = join(process.env["HOPTIME_SHARED"] ?? resolve(root, "..", "shared"), "traces");
   if (existsSync(folder)) return folder;
@@ -21,7 +21,7 @@ export function filesUnder(folder: string): string[] {
     .sort();
 }
 
-/** Unpacks capture-corpus.tar.gz and corrupt.tar.gz below `scratch`; the files that are meant as captures. */
+/** Unpacks capture-corpus.tar.gz and corrupt.tar.gz below `scratch`; returns the files that are meant as captures. */
 export function unpackCorpus(traces: string, scratch: string): string[] {
   return ["capture-corpus", "corrupt"].flatMap((name) => {
     const folder = join(scratch, name);

@@ -1,4 +1,6 @@
-/** A real collector with a small simulated network behind it: records of several segments in the present time, one of which grows slow. For tests of the page and its screenshots. */
+/**
+ * A real collector with a small simulated network: current records of several segments, one of which becomes slow. For tests of the page and its screenshots.
+ */
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -25,7 +27,7 @@ const SECOND_NS = 1_000_000_000n;
 const LENGTH_S = 60;
 export const SLOW_NS = 5_000_000;
 
-/** The records of one simulated minute, moved to other points and times. */
+/** Returns the records of one simulated minute, moved to other points and times. */
 function moved(records: readonly EpochRecord[], { from, to }: SimulatedSegment, byNs: bigint): EpochRecord[] {
   return records.map((record) => {
     const { startNs, endNs } = record.epoch;
@@ -39,7 +41,7 @@ function moved(records: readonly EpochRecord[], { from, to }: SimulatedSegment, 
   });
 }
 
-/** Records of packets are read in parts, and so are not packed. */
+/** Packet records are read in parts, so they are not compressed. */
 function framed(records: readonly EpochRecord[]): Buffer {
   return Buffer.concat(
     records.flatMap((r) => frameRecord(encodeRecord(r, { raw: r.estimator === "maple" }))),
@@ -49,10 +51,10 @@ function framed(records: readonly EpochRecord[]): Buffer {
 export async function simulatedCollector(options: {
   segments: readonly SimulatedSegment[];
   estimators: readonly string[];
-  /** Seconds before now that begin. */
+  /** Start of the records, in seconds before now. */
   beforeS: number;
   ratePps?: number;
-  /** Points from one end to the other, watched for incidents. */
+  /** The points of a path, monitored for incidents. */
   path?: readonly string[];
 }): Promise<SimulatedCollector> {
   const { segments, estimators, beforeS, ratePps = 200 } = options;
@@ -64,7 +66,7 @@ export async function simulatedCollector(options: {
   const paths = options.path ? [{ name: "west to east", points: options.path, estimator: "lda" }] : [];
   const server = await startServer({
     ...{ data, listen: "127.0.0.1:0", tickMs: 50, latenessNs: 2n * SECOND_NS },
-    // Judged early: the history is short.
+    // Evaluates early, because the history is short.
     network: { paths, incidents: { ...INCIDENT_SETTINGS, settleEpochs: 15 } },
   });
   const beginNs = (BigInt(Math.floor(Date.now() / 1000)) - BigInt(beforeS)) * SECOND_NS;

@@ -1,4 +1,4 @@
-/** Batches made by hand, for tests that need rows and no capture. */
+/** Batches made by hand, for tests that need rows without a capture. */
 import type { Kernels } from "../../src/base/kernels.ts";
 import { PacketBatch } from "../../src/capture/batch.ts";
 

@@ -15,7 +15,7 @@ export interface SmallPacket {
   tags?: Uint8Array;
   /** Behind the packet. */
   trailer?: Uint8Array;
-  /** Bytes captured; left out: all. */
+  /** Captured bytes; default: all. */
   snap?: number;
 }
 
@@ -29,7 +29,7 @@ export function writePcap(path: string, packets: readonly SmallPacket[]): void {
   writeFileSync(path, Buffer.concat([pcapHeader(), ...packets.map(frame)]));
 }
 
-/** What a file or a pipe begins with. */
+/** Returns the header of a file or a pipe. */
 export function pcapHeader(): Buffer {
   const head = Buffer.alloc(GLOBAL);
   head.writeUInt32LE(0xa1b23c4d, 0);

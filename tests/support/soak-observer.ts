@@ -1,6 +1,6 @@
 /**
- * Run as a process of its own by the soak test: observes standard input with every estimator until it ends or a signal does, and says after every hundredth epoch what it
- * holds. Arguments: epoch in seconds.
+ * Run as a separate process by the soak test: observes standard input with every estimator until it ends or a signal arrives, and prints its memory after every
+ * hundredth epoch. Argument: epoch in seconds.
  */
 import { Kernels } from "../../src/base/kernels.ts";
 import { FlowKeySpec } from "../../src/capture/flow/flow-key.ts";
@@ -23,7 +23,7 @@ let epochs = 0;
 let toldAt = 0;
 let lastStart = -1n;
 
-/** Estimators that need delays are given some. */
+/** Provides delays for estimators that need them. */
 const source: Source = {
   name: capture.name,
   live: capture.live,
@@ -57,7 +57,7 @@ const sink: RecordSink = {
 
 async function tell(): Promise<void> {
   toldAt = epochs;
-  // What is not used any more is gone after the second time.
+  // Garbage is gone after the second run.
   for (let i = 0; i < 2; i++) {
     globalThis.gc?.();
     await new Promise(setImmediate);

@@ -1,4 +1,4 @@
-/** Rows of results for tests of the stores: several segments with odd names, epochs with and without answers, flows that change. The same for the same seed. */
+/** Result rows for tests of the stores: several segments with odd names, epochs with and without answers, changing flows. The same seed gives the same rows. */
 import { Combination, type CombinationState } from "../../src/collect/combine.ts";
 import type { FlowRow, SegmentRow } from "../../src/results/rows.ts";
 
@@ -37,7 +37,7 @@ function unanswered(packets: number): CombinationState {
   return combination.state();
 }
 
-/** Epochs `from` … `to` of every segment. */
+/** Returns the epochs from `from` to before `to` of every segment. */
 export function storeRows(from: number, to: number, seed = 1): StoreRows {
   const segments: SegmentRow[] = [];
   const flows: FlowRow[] = [];

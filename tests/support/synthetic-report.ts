@@ -1,4 +1,4 @@
-/** Reports as `hoptime compare` would make them, from invented packets with a known course: a queue fills up twice. */
+/** Reports like those of `hoptime compare`, from generated packets with known delays: a queue fills up twice. */
 import type {
   CaptureSummary,
   CompareReport,
@@ -17,7 +17,7 @@ export interface SyntheticOptions {
   seconds?: number;
   seed?: number;
   reverse?: boolean;
-  /** Added to every delay: a clock that is behind makes some of them negative. */
+  /** Added to every delay: a clock that is behind makes some delays negative. */
   offsetNs?: number;
 }
 
@@ -27,7 +27,7 @@ interface Packet {
   delayNs: number | null;
 }
 
-/** A small generator with a seed (mulberry32), so that every run sees the same page. */
+/** A small seeded generator (mulberry32), so that every run gets the same page. */
 export function seeded(seed: number): () => number {
   let state = seed >>> 0;
   return () => {
@@ -95,7 +95,7 @@ export function syntheticReport(options: SyntheticOptions = {}): CompareReport {
   };
 }
 
-/** Reports that hold many flows: their numbers are drawn, not measured, as a million packets would take too long. */
+/** Reports with many flows; their numbers are random, because measuring a million packets would take too long. */
 export function reportWithFlows(count: number): CompareReport {
   const random = seeded(count);
   const base = syntheticReport({ packets: 20_000 });
@@ -119,7 +119,7 @@ export function reportWithFlows(count: number): CompareReport {
   return base;
 }
 
-/** Two captures that share no packet. */
+/** Two captures without common packets. */
 export function emptyReport(): CompareReport {
   const base = syntheticReport({ packets: 1000, reverse: false });
   const reason = "no packet was seen in both captures";
@@ -304,7 +304,7 @@ function cdfOf(packets: Packet[]): CompareReport["cdf"] {
   const points = Math.min(400, sorted.length);
   const cdf: CompareReport["cdf"] = [];
   for (let i = 1; i <= points; i++) {
-    // Denser towards the tail, as log buckets are seen from above.
+    // Denser towards the tail, like log buckets seen from above.
     const share = 1 - (1 - i / points) ** 3;
     const at = Math.max(0, Math.ceil(share * sorted.length) - 1);
     if (sorted[at]! > (cdf.at(-1)?.delayNs ?? Number.NEGATIVE_INFINITY)) {

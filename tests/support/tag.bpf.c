@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR GPL-2.0
-/* A VLAN on kernels without one: packets to one address are tagged where they are sent, and lose the tag where they are received. */
+/* A VLAN on kernels without VLAN support: packets to one address are tagged when sent and untagged when received. */
 #include <linux/bpf.h>
 #include <bpf/bpf_helpers.h>
 #include <bpf/bpf_endian.h>

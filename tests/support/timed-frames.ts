@@ -1,4 +1,4 @@
-/** Frames at microseconds of a capture's time, written to files and compared: for tests whose truth is how the captures were written. */
+/** Frames at given times in microseconds, written to captures and compared: for tests that know the result from how the captures were written. */
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -13,7 +13,7 @@ export interface Frame {
 
 const START = 1_700_000_000_000_000_000n;
 
-/** Of one test file: its captures are in a directory of their own, gone after the tests. */
+/** For one test file: its captures are in a separate directory, which is removed after the tests. */
 export function timedFrames() {
   const scratch = mkdtempSync(join(tmpdir(), "hoptime-frames-"));
   afterAll(() => rmSync(scratch, { recursive: true, force: true }));

@@ -1,4 +1,4 @@
-/** Where tshark's reading is not the one we want, and why. By what is seen where that can tell it, by file name where it cannot. */
+/** Cases in which tshark's result differs from the desired one, with reasons; by content if possible, otherwise by file name. */
 import { basename } from "node:path";
 import type { Exception } from "./tshark-matrix.ts";
 
@@ -39,7 +39,7 @@ export const EXCEPTIONS: readonly Exception[] = [
     holds: (d) => d.kind === "address" && SOURCE_ROUTED(d.file),
   },
   {
-    // Default coverage, 128 bytes: with fewer than three extension headers a generated frame stays below it.
+    // Default cover, 128 bytes: with fewer than three extension headers, the ports of a generated frame are within it.
     reason: "ports behind more extension headers than the digest covers are no part of a flow key",
     holds: (d) =>
       d.kind === "ports" &&

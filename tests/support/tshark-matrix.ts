@@ -1,4 +1,4 @@
-/** Compares our reading of a capture with tshark's, frame by frame, and sorts the disagreements into explained and not. */
+/** Compares our decoding of a capture with tshark's, frame by frame, and separates explained from unexplained differences. */
 import { readFrames } from "./capture-rows.ts";
 import { type Endpoint, parseTshark, type TsharkFrame, tsharkText } from "./tshark.ts";
 
@@ -13,7 +13,7 @@ export interface Disagreement {
   complaint: string;
 }
 
-/** A reason why tshark's answer is not the one we want, and where it holds. */
+/** A reason why tshark's result differs from the desired one, and a test whether it applies. */
 export interface Exception {
   reason: string;
   holds(d: Disagreement): boolean;
@@ -40,7 +40,7 @@ const show = (e: {
   dport: number | null;
 }) => `${e.src} > ${e.dst} proto ${e.proto} ports ${e.sport} ${e.dport}`;
 
-/** tshark's "seconds.nanoseconds" as ns; null where it prints none. */
+/** Converts tshark's "seconds.nanoseconds" to ns; null if it prints none. */
 function timeNs(text: string): bigint | null {
   const match = /^(-?)(\d+)\.(\d{9})$/.exec(text);
   if (!match) return null;
@@ -48,7 +48,7 @@ function timeNs(text: string): bigint | null {
   return match[1] === "-" ? -ns : ns;
 }
 
-/** Timestamps are doubles of ns after the first packet: exact for 104 days, then rounded. */
+/** Timestamps are doubles of ns after the first packet: exact up to 104 days, then rounded. */
 function timeAgrees(ours: bigint, theirs: bigint, originNs: bigint): boolean {
   const span = theirs > originNs ? theirs - originNs : originNs - theirs;
   const slack = span >> 53n;
@@ -64,7 +64,7 @@ export async function compareFile(
   tally: MatrixTally,
 ): Promise<void> {
   const { text, complaint } = await tsharkText(file, config);
-  // Blocks that are no packets (custom blocks of pcapng) are frames to tshark.
+  // tshark treats blocks that are not packets (custom blocks of pcapng) as frames.
   const theirs = parseTshark(text).filter((f) => !(f.time === "" && f.protocols.join() === "data"));
   tally.files++;
   const note = (d: Omit<Disagreement, "file" | "complaint">) => {
@@ -136,7 +136,7 @@ export async function compareFile(
   }
 }
 
-/** Two at a time: the machine has two cores, and tshark's start is most of the cost. */
+/** Two at a time: the machine has two cores, and starting tshark takes most of the time. */
 export async function compareAll(
   files: readonly string[],
   config: string,

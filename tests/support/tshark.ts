@@ -1,6 +1,6 @@
 /**
- * tshark as the other reader of a capture: one plain row per frame. It runs with everything above L4 switched off and without reassembly, so that
- * what it says about a frame depends on that frame alone, as our decoder's answer does.
+ * tshark as a second decoder of a capture: one plain row per frame. It runs without protocols above L4 and without reassembly, so that its result for a frame
+ * depends only on that frame, as in our decoder.
  */
 import { execFile, execFileSync } from "node:child_process";
 import { mkdirSync, writeFileSync } from "node:fs";
@@ -17,17 +17,17 @@ export interface Endpoint {
 
 export interface TsharkFrame {
   number: number;
-  /** As printed: seconds with nine decimals; empty where the frame has no timestamp. */
+  /** As printed: seconds with nine decimals; empty if the frame has no timestamp. */
   time: string;
   length: number;
   captured: number;
   protocols: string[];
-  /** The outermost IP header, and the innermost one inside tunnels that `inner` looks into; null where there is none. */
+  /** The outermost IP header, and the innermost one inside tunnels supported by `inner`; null if there is none. */
   outer: Endpoint | null;
   inner: Endpoint | null;
 }
 
-/** The protocols left on: links, tags, tunnels that `inner` follows, IP and L4. */
+/** The enabled protocols: links, tags, tunnels supported by `inner`, IP and L4. */
 const KEPT = new Set(
   (
     "frame eth ethertype vlan ieee8021ad ieee8021ah ip ipv6 tcp udp udplite icmp icmpv6 sctp dccp igmp mpls pppoes ppp ppp_hdlc " +
@@ -79,7 +79,7 @@ export function tsharkVersion(): string | null {
   }
 }
 
-/** A configuration folder that switches off every protocol above L4; made once per test run. */
+/** Makes a configuration directory that disables every protocol above L4; once per test run. */
 export function tsharkConfig(scratch: string): string {
   const folder = join(scratch, "wireshark");
   mkdirSync(folder, { recursive: true });
@@ -102,7 +102,7 @@ const QUIET = [
   "tcp.desegment_tcp_streams:FALSE",
   "sctp.reassembly:FALSE",
   "ip.tso_support:TRUE",
-  // Raw ATM cells: the first of each frame was captured.
+  // Raw ATM cells: the first one of each frame was captured.
   "erf.rawcell_first:TRUE",
   "erf.aal5_type:llc",
 ];
@@ -131,7 +131,7 @@ export function tsharkText(file: string, config: string): Promise<{ text: string
       args,
       { env: { ...process.env, WIRESHARK_CONFIG_DIR: config }, maxBuffer: 1 << 30, encoding: "utf8" },
       (error, text, complaint) => {
-        // Exit 2 tells of a file cut short or damaged; the frames until then are printed. A missing program is our failure.
+        // Exit code 2 means a truncated or damaged file; the frames before that are printed. A missing program is an error.
         if (error && (error as NodeJS.ErrnoException).code === "ENOENT") reject(error);
         else resolve({ text, complaint });
       },
@@ -163,7 +163,7 @@ export function parseTshark(text: string): TsharkFrame[] {
   return frames;
 }
 
-/** What may stand between two IP headers of a tunnel that `inner` follows. */
+/** Protocols that may be between two IP headers of a tunnel supported by `inner`. */
 const TUNNEL = new Set(
   "gre vxlan geneve gtp eth ethertype vlan ieee8021ad mpls ppp erspan pwethcw pwethheuristic pwethnocw llc pppoes udp etherip".split(
     " ",
@@ -178,7 +178,7 @@ const EXTENSIONS: Record<string, Field> = {
   shim6: "shim6.nxt",
 };
 
-/** The IP headers of a frame from the outside in, as far as `inner` follows; a header quoted in an ICMP error is not one of them. */
+/** Returns the IP headers of a frame from the outside in, as far as `inner` supports them; without headers quoted in ICMP errors. */
 function endpoints(protocols: string[], values: Map<Field, string[]>): Endpoint[] {
   const used = new Map<Field, number>();
   const take = (field: Field): string | undefined => {
@@ -194,13 +194,13 @@ function endpoints(protocols: string[], values: Map<Field, string[]>): Endpoint[
       const version = token === "ip" ? 4 : 6;
       const src = take(version === 4 ? "ip.src" : "ipv6.src");
       const dst = take(version === 4 ? "ip.dst" : "ipv6.dst");
-      // An EtherType of the wrong version: the header that follows is the one that was read.
+      // An EtherType of the wrong version: tshark read the following header.
       if (src === undefined || dst === undefined) continue;
       const proto = number(take(version === 4 ? "ip.proto" : "ipv6.nxt"));
       chain.push({ version, src, dst, proto, sport: null, dport: null });
     } else if (!last) {
     } else if (EXTENSIONS[token]) {
-      // AH is a protocol of its own over IPv4, an extension header over IPv6.
+      // AH is a separate protocol over IPv4, but an extension header over IPv6.
       const next = number(take(EXTENSIONS[token]));
       if (last.version === 6 && next !== null) last.proto = next;
       if (last.version === 4) break;

@@ -1,6 +1,6 @@
 import { routerIndex, type Topology } from "../../src/network/topology/topology.ts";
 
-/** The same map with every link between the two routers (both directions) down or up. */
+/** Returns the same map with all links between the two routers (both directions) down or up. */
 export function withLink(topology: Topology, a: string, b: string, state: "up" | "down"): Topology {
   const from = routerIndex(topology, a);
   const to = routerIndex(topology, b);

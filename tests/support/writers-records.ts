@@ -1,4 +1,4 @@
-/** Records of several writers: each one's own, one that all have, and parts of one epoch. */
+/** Records of several writers: each writer's own, one that is the same for all, and parts of one epoch. */
 import { ByteWriter } from "../../src/base/bytes.ts";
 import type { EpochRecord } from "../../src/epoch/record.ts";
 import { numberedRecord } from "./numbered-record.ts";
@@ -11,7 +11,7 @@ export function commonRecord(n: number): EpochRecord {
   return numberedRecord(n, { point: "common" });
 }
 
-/** Packets of a flow of the writer's own, in its part of the epoch. */
+/** Packets of the writer's own flow, in its part of the epoch. */
 export function partRecord(n: number, writer: number, writers: number): EpochRecord {
   const packets = 10 + writer;
   const out = new ByteWriter();

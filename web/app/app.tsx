@@ -1,4 +1,4 @@
-/** The shell: rail, time range and search on top, one screen. */
+/** The frame of the page: rail, time range and search at the top, and one screen. */
 import type { JSX } from "preact";
 import { useEffect } from "preact/hooks";
 import { tokenNeeded } from "./api/live.ts";
@@ -57,7 +57,7 @@ export function App() {
   );
 }
 
-/** The hash is the place: the link must not change it. */
+/** The hash is the route, so the skip link must not change it. */
 function skip(event: Event): void {
   event.preventDefault();
   document.getElementById("content")?.focus();

@@ -1,6 +1,8 @@
-/** Runs before the page's own program is there: asks for what the overview shows first. Taken by `request` (api/client.ts) if it is what the page asks for. */
+/**
+ * Runs before the page's program is loaded and requests what the overview shows first. `request` (api/client.ts) takes the response if it needs exactly this.
+ */
 export interface Early {
-  /** As the page asks: path and query. */
+  /** Path and query, as the page requests them. */
   path: string;
   token: string;
   response: Promise<Response>;
@@ -23,11 +25,11 @@ function start(): void {
     // Storage may be forbidden.
   }
   const last = params.get("last") ?? "1h";
-  // Others the page does not ask for (state/time-range.ts).
+  // The page does not request other ranges (state/time-range.ts).
   if (!/^(5m|15m|1h|6h|1d|7d|30d)$/.test(last)) return;
   const path = `v1/overview?${new URLSearchParams({ last, steps: "0" })}`;
   const response = fetch(path, token === "" ? {} : { headers: { authorization: `Bearer ${token}` } });
-  // A failure is that of who takes it.
+  // An error is handled by whoever takes the response.
   response.catch(() => {});
   window.hoptimeEarly = { path, token, response };
 }

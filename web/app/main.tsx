@@ -1,4 +1,4 @@
-/** The page of `hoptime collect`: is something wrong, where, since when, who suffers, show me the packets. */
+/** The page of `hoptime collect`. It answers: is something wrong, where, since when, which flows are affected, and which packets. */
 import { render } from "preact";
 import { startLive } from "./api/live.ts";
 import { App } from "./app.tsx";
@@ -9,7 +9,7 @@ import { newestAsked } from "./state/time-range.ts";
 
 watchSettings();
 startLive();
-// What is newest, before the first epoch comes; the overview's own answer says it, too. Who may not ask is told by the screens.
+// Finds the newest data before the first epoch arrives. The overview's own answer contains it too. If access is denied, the screens say so.
 if (screenName.value !== "overview")
   askSegments()
     .catch(() => undefined)

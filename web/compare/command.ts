@@ -1,4 +1,4 @@
-/** The command that gives the same report. */
+/** The command for the same report. */
 import { DEFAULT_WISHES } from "./form.ts";
 import type { Wishes } from "./messages.ts";
 

@@ -1,4 +1,4 @@
-/** Which captures, and how they are to be compared. Captures are dropped anywhere on the page, or chosen. */
+/** The form: which captures, and how to compare them. Captures can be dropped anywhere on the page, or selected. */
 import { formatBytes } from "../../src/base/quantity.ts";
 import { CORRECTION_MODES, type CorrectionMode } from "../../src/clock/correction.ts";
 import { bdi, type Child, el } from "../report/elements.ts";
@@ -90,7 +90,7 @@ export class CaptureForm {
     this.#draw();
   }
 
-  /** Nothing is running any more. */
+  /** The comparison has ended. */
   settle(): void {
     this.#state.replaceChildren();
     this.#draw();
@@ -120,7 +120,7 @@ export class CaptureForm {
     const input = el("input", { type: "file", id: `file-${side}`, class: "unseen" });
     input.addEventListener("change", () => {
       this.#put(side, [...(input.files ?? [])]);
-      // The same file may be chosen again.
+      // Allows selecting the same file again.
       input.value = "";
     });
     return el(

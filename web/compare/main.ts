@@ -1,4 +1,4 @@
-/** The page by itself; or, on a page that has no place for it, the part of another: the collector's page takes it from here and gives it a place. */
+/** Starts the page alone; or, if the document has no element for it, offers it to the collector's page, which inserts it. */
 import { watchPrinting } from "../design/theme.ts";
 import { ComparePage, type Place } from "./page.ts";
 
@@ -8,7 +8,7 @@ declare global {
   }
 }
 
-/** Its program stands in the page, packed: a page that was opened from disk may load nothing. */
+/** The worker's program is embedded in compressed form, because a page opened from disk may not load anything. */
 async function startWorker(): Promise<Worker> {
   const packed = Uint8Array.from(atob(document.getElementById("worker")?.textContent ?? ""), (c) =>
     c.charCodeAt(0),

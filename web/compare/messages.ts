@@ -1,9 +1,9 @@
-/** What the page and its worker say to each other. */
+/** Messages between the page and its worker. */
 import type { CorrectionMode } from "../../src/clock/correction.ts";
 import type { PageData } from "../../src/present/html/page-data.ts";
 import type { PacketAnswer } from "../../src/query/packet/answer.ts";
 
-/** As they stand in the form; texts are read as the command line reads them. */
+/** Texts of the form's fields; they are parsed like options of the command line. */
 export interface Wishes {
   window: string;
   epoch: string;
@@ -15,11 +15,11 @@ export interface Wishes {
 }
 
 export type Order =
-  /** One file: its two points. */
+  /** Two files, or one file with two points. */
   | { kind: "compare"; files: File[]; wishes: Wishes }
-  /** Of the comparison that was made last. */
+  /** Exports the last comparison. */
   | { kind: "export"; form: "json" | "csv" }
-  /** Delays of the capture's packets, from the records of a collector: only digests, times and sizes are sent there. */
+  /** Asks a collector's records for the delays of the capture's packets; only digests, times and sizes are sent. */
   | { kind: "packets"; file: File; collector: string; token: string; question: AskedCapture };
 
 export interface AskedCapture {
@@ -36,5 +36,5 @@ export type Answer =
   | { kind: "report"; data: PageData; seconds: number; captures: [string, string] }
   | { kind: "export"; form: "json" | "csv"; blob: Blob }
   | { kind: "packets"; answer: PacketAnswer }
-  /** `field`: the field of the form that is to be changed. */
+  /** `field`: the field of the form that has to be changed. */
   | { kind: "error"; problem: string; hint: string | null; field: string | null };

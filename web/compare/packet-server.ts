@@ -1,13 +1,13 @@
-/** A collector as who holds the records that captured packets are asked about: src/server/client.ts, with the browser's fetch. */
+/** Asks a collector about captured packets: src/server/client.ts with the browser's fetch. */
 import { UsageError } from "../../src/base/errors.ts";
 import type { PacketServer } from "../../src/query/packet/remote.ts";
 import type { PacketSettings } from "../../src/query/packet/serve.ts";
 
 const QUESTION_TYPE = "application/vnd.hoptime.packet-question";
-/** Longest message that a collector takes (src/server/app.ts). */
+/** Maximum length of a message that a collector accepts (src/server/app.ts). */
 const MAX_BYTES = 64 << 20;
 
-/** `collector`: its address, with a slash behind it. */
+/** `collector`: its address, with a trailing slash. */
 export function packetServer(collector: string, token: string): PacketServer {
   const ask = async (path: string, query: Record<string, string | undefined>, body?: Uint8Array) => {
     const url = new URL(path, collector);

@@ -1,4 +1,4 @@
-/** Two captures in, their report out, all in the browser: the form, its worker, and the report that the worker answers with. Stands alone, or inside the collector's page. */
+/** Compares two captures in the browser: the form, its worker, and the report from the worker. Works alone, or inside the collector's page. */
 import { countOf, formatCount, formatShare } from "../../src/base/quantity.ts";
 import { VERSION } from "../../src/base/version.ts";
 import { append, card, el } from "../report/elements.ts";
@@ -10,7 +10,7 @@ import type { Answer, Order, Wishes } from "./messages.ts";
 export interface Place {
   page: HTMLElement;
   startWorker(): Promise<Worker>;
-  /** The page around it has a main part already. */
+  /** The surrounding page already has a main element. */
   inside: boolean;
 }
 
@@ -63,7 +63,7 @@ export class ComparePage {
     void this.#started().then(
       (worker) =>
         this.#listen(worker, { files, wishes }, (doneBytes, packets) => {
-          // Where the captures are read once more, it begins again.
+          // If the captures are read a second time, the bar starts again.
           bar.value = doneBytes;
           words.textContent = `${countOf(packets, "packet")}, ${formatShare(doneBytes / Math.max(1, bytes))} of the bytes`;
         }),
@@ -153,6 +153,6 @@ function save({ form: ending, blob }: Answer & { kind: "export" }): void {
   const link = el("a", { href: url });
   link.download = `hoptime-compare.${ending}`;
   link.click();
-  // The browser has begun to read it by then.
+  // By then the browser has started to read it.
   setTimeout(() => URL.revokeObjectURL(url), 60_000);
 }

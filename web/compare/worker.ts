@@ -1,4 +1,4 @@
-/** The comparison itself, off the page's thread: the same code and kernels as the command line's, over files of the browser (platform/). */
+/** Runs the comparison outside the page's thread: the same code and kernels as the command line, with files of the browser (platform/). */
 import { UsageError } from "../../src/base/errors.ts";
 import { Kernels, memoryError } from "../../src/base/kernels.ts";
 import { parseDuration } from "../../src/base/time.ts";
@@ -17,7 +17,7 @@ import type { Answer, Order, Wishes } from "./messages.ts";
 import { packetServer } from "./packet-server.ts";
 import { nameFiles } from "./platform/files.ts";
 
-/** More often nobody sees it. */
+/** Minimum time between two progress messages. */
 const PROGRESS_MS = 100;
 
 declare const self: {
@@ -97,7 +97,7 @@ function time(field: string, text: string): number {
   }
 }
 
-/** The two points of a capture that holds just two. */
+/** Returns the two points of a capture that contains exactly two. */
 async function twoPoints(file: string): Promise<[string, string]> {
   const points = await pointsOf(new Kernels(), file);
   const [first, second] = points;

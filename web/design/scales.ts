@@ -1,4 +1,4 @@
-/** Where delays and instants stand on an axis, and which of them get a tick. Charts draw positions, never raw values. */
+/** Positions of delays and times on an axis, and their ticks. Charts draw positions, not raw values. */
 import { formatInstant, formatNs } from "../../src/base/time.ts";
 
 export interface DelayScale {
@@ -7,7 +7,7 @@ export interface DelayScale {
   ticks(low: number, high: number, maximum: number): number[];
 }
 
-/** The smallest of 1, 2, 5 times a power of ten that is at least `rough`. */
+/** Returns the smallest of 1, 2, 5 times a power of ten that is at least `rough`. */
 function niceStep(rough: number): number {
   const power = 10 ** Math.floor(Math.log10(rough));
   const ratio = rough / power;
@@ -22,14 +22,14 @@ export function linearTicks(low: number, high: number, maximum: number): number[
   return ticks;
 }
 
-/** Ticks of a logarithmic axis between two positive values, as values. */
+/** Returns the ticks of a logarithmic axis between two positive values. */
 function logTicks(low: number, high: number, maximum: number): number[] {
   const decades = Math.log10(high / low);
   if (decades < 1.2) return linearTicks(low, high, maximum).filter((v) => v > 0);
   let ticks: number[] = [];
   for (const mantissas of [[1, 2, 5], [1, 3], [1]]) {
     const fewer = decadeTicks(low, high, mantissas);
-    // One tick says nothing about the scale: rather a few too many.
+    // One tick does not show the scale, so a few too many are better.
     if (fewer.length < 2) break;
     ticks = fewer;
     if (ticks.length <= maximum) return ticks;
@@ -62,8 +62,8 @@ export const logDelay: DelayScale = {
 };
 
 /**
- * An axis that gives each row of the heat map the same height. Rows are log spaced, so this is a logarithmic axis that
- * also has a place for zero and negative edges; inside a row it is logarithmic where both edges are positive.
+ * An axis on which every row of the heat map has the same height. Rows are log spaced, so this is a logarithmic axis that also allows zero and negative edges;
+ * within a row it is logarithmic if both edges are positive.
  */
 export function rowScale(edges: number[]): DelayScale {
   const last = edges.length - 1;
@@ -98,18 +98,18 @@ export function rowScale(edges: number[]): DelayScale {
   return { toPos, fromPos, ticks };
 }
 
-/** Room above and below what is drawn, and a range even where everything is one value. */
+/** Adds a margin above and below; returns a range also if all values are equal. */
 export function padded(low: number, high: number, share = 0.06): [number, number] {
   const span = high - low;
   const pad = span > 0 ? span * share : Math.abs(low) * 0.05 || 1;
   return [low - pad, high + pad];
 }
 
-/** Labels that say exactly where the tick is; one that would need more digits than there is room for has none. */
+/** Returns labels with the exact value of the tick; a tick that needs more digits than there is space for gets none. */
 export function delayLabels(ticksNs: number[]): string[] {
   return ticksNs.map((ns) => {
     if (ns === 0) return "0";
-    // Nine digits hide what floating point adds, and nothing else.
+    // Nine digits remove only floating-point noise.
     const exact = formatNs(ns, 9);
     return [3, 4].some((digits) => formatNs(ns, digits) === exact) ? exact : "";
   });
@@ -122,7 +122,7 @@ const TIME_STEPS_NS = [
   ...[1, 2, 3, 6, 12, 24, 48, 120, 240, 720, 2400, 8760].map((h) => h * 3600e9),
 ];
 
-/** Instants, as seconds after the origin, that fall on whole steps of the wall clock (UTC). */
+/** Returns ticks in seconds after the origin, at whole steps of the wall clock (UTC). */
 export function timeTicks(originNs: bigint, low: number, high: number, maximum: number): number[] {
   const rough = ((high - low) * 1e9) / Math.max(1, maximum);
   const stepNs = TIME_STEPS_NS.find((s) => s >= rough) ?? TIME_STEPS_NS[TIME_STEPS_NS.length - 1]!;
@@ -136,7 +136,7 @@ export function timeTicks(originNs: bigint, low: number, high: number, maximum: 
   }
 }
 
-/** Labels for ticks of one axis: the date only where it changes, fractions only where they are needed. */
+/** Returns the labels of an axis: the date only when it changes, fractions only if needed. */
 export function timeLabels(originNs: bigint, ticks: number[]): string[] {
   const step = ticks.length > 1 ? ticks[1]! - ticks[0]! : 1;
   const decimals = step >= 1 ? 0 : Math.min(9, Math.ceil(-Math.log10(step) - 1e-9));

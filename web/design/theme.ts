@@ -1,4 +1,4 @@
-/** Colours of the charts, read from the style sheet so that light, dark and print are said in one place. */
+/** Colours of the charts, read from the style sheet, which defines them for light, dark and print. */
 
 export interface Theme {
   ink: string;
@@ -11,7 +11,7 @@ export interface Theme {
   band: string;
   loss: string;
   sent: string;
-  /** From few to many, for the heat map. */
+  /** From low to high counts, for the heat map. */
   heat: [number, number, number][];
 }
 
@@ -38,7 +38,7 @@ export function currentTheme(): Theme {
   };
 }
 
-/** The heat colour at t in [0, 1]. */
+/** Returns the heat colour at t in [0, 1]. */
 export function heatColour(theme: Theme, t: number): string {
   const stops = theme.heat;
   const at = Math.max(0, Math.min(1, t)) * (stops.length - 1);
@@ -48,7 +48,7 @@ export function heatColour(theme: Theme, t: number): string {
   return `rgb(${channel(0)},${channel(1)},${channel(2)})`;
 }
 
-/** Marks the page while it goes to paper, which is light whatever the screen is. To be called before all others listen. */
+/** Marks the page while it is printed, because paper is always light. Call this before other listeners are added. */
 export function watchPrinting(): void {
   const root = document.documentElement;
   addEventListener("beforeprint", () => root.setAttribute("data-print", ""));
@@ -57,10 +57,10 @@ export function watchPrinting(): void {
 
 export const isPrinting = (): boolean => document.documentElement.hasAttribute("data-print");
 
-/** Sent to the window where a viewer may choose the colours. */
+/** Event on the window when the viewer selects colours. */
 export const COLOURS_CHOSEN = "hoptime-colours";
 
-/** Calls back when the colours change: the system's scheme switched, or the page goes to paper and comes back. */
+/** Calls back when the colours change: by the system's colour scheme, or before and after printing. */
 export function onThemeChange(changed: () => void): void {
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", changed);
   addEventListener(COLOURS_CHOSEN, changed);

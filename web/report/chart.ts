@@ -1,6 +1,6 @@
 /**
- * What every chart has in common: it follows the width of the page and the colours of the system, shows a read-out at
- * the pointer, and is worked by keyboard (arrows move the read-out; charts over time zoom with + and -, 0 shows all).
+ * Common parts of all charts: they follow the width of the page and the colours of the system, show a read-out at the pointer, and can be used by keyboard
+ * (arrows move the read-out; charts over time zoom with + and -, 0 shows all).
  */
 import uPlot from "uplot";
 import { instantAt, timeLabels, timeTicks } from "../design/scales.ts";
@@ -19,20 +19,20 @@ export interface Drawing {
 }
 
 export interface ChartSpec {
-  /** The text for readers who do not see the chart. */
+  /** Text alternative for readers who cannot see the chart. */
   label: string;
   heightPx: number;
   timeline?: Timeline;
   draw(theme: Theme): Drawing;
   readout(plot: uPlot, index: number): Readout | null;
-  /** Charts with a vertical cursor of their own (heat map): pixels that up and down move by. */
+  /** For charts with their own vertical cursor (heat map): pixels per key press. */
   stepPx?(plot: uPlot): number;
   points?: boolean;
   rightAxis?: boolean;
 }
 
 const AXIS_WIDTH_PX = 66;
-/** Room at the right of every chart over time, so that one with a second axis lines up with those without. */
+/** Space to the right of every chart over time, so that charts with and without a second axis are aligned. */
 export const RIGHT_PX = 52;
 
 const charts: Chart[] = [];
@@ -48,7 +48,7 @@ export class Chart {
   #theme = currentTheme();
   #width = 0;
   #hidden = new Set<string>();
-  /** True while the pointer or the keyboard focus is here, not in a chart that only follows. */
+  /** True while the pointer or the keyboard focus is in this chart; false if it only follows another chart. */
   #active = false;
   #byKeyboard = false;
 
@@ -86,7 +86,7 @@ export class Chart {
     return this.#plot;
   }
 
-  /** Draws anew: after a change of colours, of a switch, or of the paper's width. */
+  /** Redraws after a change of colours, of a switch, or of the page width. */
   rebuild(): void {
     const width = isPrinting() ? 680 : Math.floor(this.#frame.clientWidth);
     if (width < 50) return;
@@ -207,7 +207,7 @@ export class Chart {
   }
 }
 
-/** The time axis that charts share: they zoom together, and the pointer in one shows in all. */
+/** The time axis that charts share: they zoom together and share the cursor. */
 export class Timeline {
   readonly key = "time";
   readonly originNs: bigint;
@@ -216,7 +216,7 @@ export class Timeline {
   readonly #charts: Chart[] = [];
   readonly #changed: ((zoomed: boolean) => void)[] = [];
 
-  /** The ends in seconds after the origin. */
+  /** The ends are in seconds after the origin. */
   constructor(originNs: bigint, from: number, to: number) {
     this.originNs = originNs;
     this.#all = to > from ? [from, to] : [from - 0.5, from + 0.5];
@@ -248,7 +248,7 @@ export class Timeline {
     this.show(...this.#all);
   }
 
-  /** Around the read-out where there is one, else around the middle. */
+  /** Zooms around the read-out if there is one, otherwise around the middle. */
   zoom(factor: number, plot: uPlot): void {
     const [from, to] = this.#view;
     const { left } = plot.cursor;
@@ -263,7 +263,7 @@ export class Timeline {
   axis(theme: Theme): uPlot.Axis {
     return {
       ...plainAxis(theme),
-      // Two lines where days change.
+      // Labels have two lines if the day changes.
       size: this.#crossesMidnight() ? 44 : 30,
       splits: (plot, _axis, min, max) => timeTicks(this.originNs, min, max, Math.max(2, plot.width / 105)),
       values: (_plot, ticks) => timeLabels(this.originNs, ticks),
@@ -290,7 +290,7 @@ export function plainAxis(theme: Theme): uPlot.Axis {
   };
 }
 
-/** A vertical axis whose ticks are chosen by `ticks`. All have one width, so that time axes line up. */
+/** Makes a vertical axis with ticks from `ticks`. All have the same width, so that time axes are aligned. */
 export function valueAxis(
   theme: Theme,
   ticks: (low: number, high: number, maximum: number) => number[],

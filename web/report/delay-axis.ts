@@ -1,4 +1,4 @@
-/** The switch between a logarithmic and a linear axis of delays, for every chart that has one. */
+/** The switch between a logarithmic and a linear axis of delays. */
 import { choice } from "./elements.ts";
 
 export function delayAxis(log: boolean, minimum: number, onChange: (log: boolean) => void) {

@@ -1,4 +1,4 @@
-/** The distribution of delays: the share of packets at or below a delay, or, for the tail, above it. */
+/** The distribution of delays: the share of packets with at most a given delay or, for the tail, more. */
 
 import uPlot from "uplot";
 import { formatShare } from "../../src/base/quantity.ts";
@@ -20,7 +20,7 @@ const MARKS: { field: "p50Ns" | "p90Ns" | "p99Ns" | "p999Ns"; label: string }[] 
 
 export function distribution(cdf: PageData["cdf"], latency: Latency | null): HTMLElement[] {
   const { delayNs, share } = cdf;
-  // A step up from nothing at the minimum delay; without it a constant delay would draw nothing at all.
+  // The curve starts with a step from 0 at the minimum delay; otherwise a constant delay would draw nothing.
   const xsNs = [delayNs[0]!, ...delayNs];
   const shares = [0, ...share];
   let log = suitsLog(delayNs[0]!, latency?.p50Ns ?? delayNs[0]!, delayNs[delayNs.length - 1]!);
@@ -140,7 +140,7 @@ function drawMarks(
     ctx.stroke();
     ctx.globalAlpha = 1;
     ctx.fillStyle = ink;
-    // A label that would cover its neighbour is left out; the numbers stand in the table beside the chart.
+    // A label that would overlap the previous one is left out; the numbers are in the table beside the chart.
     if (x < free) continue;
     const wide = ctx.measureText(label).width + 8 * dpr;
     const fits = x + wide < bbox.left + bbox.width;

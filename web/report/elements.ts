@@ -1,4 +1,4 @@
-/** Building the page from elements and text. Data becomes text nodes only; nothing here parses HTML. */
+/** Builds the page from elements and text. Data only becomes text nodes; nothing here parses HTML. */
 
 export type Child = Node | string | number | null | undefined | false | Child[];
 
@@ -55,7 +55,7 @@ export function append(node: Element, children: Child[]): void {
   }
 }
 
-/** Text of unknown writing direction (file names, keys): kept from reordering what stands around it. */
+/** Text of unknown writing direction (file names, keys); it does not reorder the text around it. */
 export function bdi(text: string, className?: string): HTMLElement {
   return el("bdi", className ? { class: className } : {}, text);
 }
@@ -72,11 +72,11 @@ export function card(id: string, title: string, ...children: Child[]): HTMLEleme
 export interface Choice<T extends string> {
   value: T;
   label: string;
-  /** Why it can't be chosen. */
+  /** The reason why it cannot be selected. */
   unavailable?: string | undefined;
 }
 
-/** A row of buttons of which one is pressed. */
+/** A row of buttons of which one is selected. */
 export function choice<T extends string>(
   label: string,
   choices: Choice<T>[],
@@ -105,7 +105,7 @@ export function choice<T extends string>(
   return el("div", { class: "choice", role: "group", aria: { label } }, buttons);
 }
 
-/** Name and value pairs; `wide` sets them in as many columns as fit. */
+/** Name and value pairs; `wide` uses as many columns as fit. */
 export function facts(rows: [Child, Child][], wide = false): HTMLElement {
   return el(
     "dl",

@@ -1,4 +1,4 @@
-/** Estimators beside the exact values: one row each for what people ask first, the rest named and in words behind it. */
+/** Compares the estimators with the exact values: one row each with the main results; the other fields follow by name. */
 import { formatBytes, formatCount, formatShare } from "../../src/base/quantity.ts";
 import { formatNs } from "../../src/base/time.ts";
 import type { PageData } from "../../src/present/html/page-data.ts";
@@ -6,7 +6,7 @@ import { bdi, type Child, card, el, facts, sentences } from "./elements.ts";
 import { protocolName } from "./flow-rows.ts";
 import { flatten, readable } from "./unknown-values.ts";
 
-/** Of src/compare/estimate-report.ts what the page knows; reports of other versions may lack any of it. */
+/** The part of src/compare/estimate-report.ts that the page uses; reports of other versions may lack any of these fields. */
 interface Known {
   meanNs?: number | null;
   lowNs?: number | null;
@@ -136,7 +136,7 @@ function signed(error: number | null | undefined): string {
   return `${error < 0 ? "−" : "+"}${formatShare(Math.abs(error))}`;
 }
 
-/** What another version may say. */
+/** Shows fields that another version may have. */
 function otherShape(name: string, value: unknown): HTMLElement {
   const rows = flatten(value).map(([path, inner]): [Child, Child] => [
     bdi(path === "" ? "value" : inWords(path)),
@@ -145,7 +145,7 @@ function otherShape(name: string, value: unknown): HTMLElement {
   return el("div", { class: "spaced" }, el("h3", {}, bdi(name)), facts(rows, true));
 }
 
-/** Fields in words, in this order; those that are not here are shown as they are called. */
+/** Names of fields, in this order; other fields are shown by their names in the code. */
 const WORDS: Readonly<Record<string, string>> = {
   parameters: "Parameters",
   confidence: "Confidence",
@@ -165,7 +165,7 @@ const WORDS: Readonly<Record<string, string>> = {
   bitsPerPacket: "Bits per packet",
   version: "Version",
 };
-/** Said in the table, or below in a form of its own. */
+/** Fields that are shown in the table, or below in their own form. */
 const SAID = new Set([
   ...["meanNs", "lowNs", "highNs", "reason", "exactMeanNs", "relativeError", "lost", "exactLost", "bytes"],
   ...["notes", "flows", "flowClasses", "packets", "reverse"],
@@ -209,7 +209,7 @@ function shown(field: string, value: unknown): Child {
   return readable(field, value);
 }
 
-/** `medianErrorNs` as "median error". */
+/** Turns `medianErrorNs` into "median error". */
 function inWords(path: string): string {
   return path
     .replace(/Ns$/, "")
@@ -217,7 +217,7 @@ function inWords(path: string): string {
     .replace(/([a-z\d])([A-Z])/g, (_, a: string, b: string) => `${a} ${b.toLowerCase()}`);
 }
 
-/** The first column is text. */
+/** The first column contains text. */
 function smallTable(label: string, heads: readonly string[], rows: HTMLElement[]): HTMLElement {
   const columns = heads.map((h, i) => el("th", { scope: "col", class: i === 0 ? "text" : "" }, h));
   return el(
@@ -263,7 +263,7 @@ function classes(list: NonNullable<Known["flowClasses"]>): HTMLElement {
   );
 }
 
-/** The first flows: the report holds no more than the page can show. */
+/** Number of flows shown: the report contains only as many as the page shows. */
 const SHOWN_FLOWS = 20;
 
 function flowEstimates(list: NonNullable<Known["flows"]>): HTMLElement | null {

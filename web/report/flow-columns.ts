@@ -1,4 +1,4 @@
-/** Columns of the table of flows: what each shows, and which there are for the flows at hand. */
+/** Columns of the flow table: what each shows, and which exist for these flows. */
 
 import { formatBytes, formatCount, formatShare } from "../../src/base/quantity.ts";
 import { formatNs } from "../../src/base/time.ts";
@@ -13,7 +13,7 @@ export interface Column {
   text?: boolean;
   /** Two lines of small text. */
   lines?: boolean;
-  /** Left out on paper, which is not as wide as a screen can scroll. */
+  /** Left out when printed, because paper does not scroll. */
   extra?: boolean;
   cell(rows: FlowRows, row: number): string;
 }
@@ -48,7 +48,7 @@ const loss: Column = {
 };
 const p99 = delay("p99Ns", "p99", "99 % of the packets took no longer");
 
-/** On a phone a flow is one column, so that how slow it is and what it loses are beside it. */
+/** Below this width, source and destination share one column, so that delay and loss fit beside them. */
 const NARROW_PX = 620;
 
 function bothEnds(): Column {

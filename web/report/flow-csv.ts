@@ -1,4 +1,4 @@
-/** Flows of the page as CSV: the columns of `hoptime compare --csv`. */
+/** The page's flows as CSV, with the columns of `hoptime compare --csv`. */
 import { COUNT_FIELDS, LATENCY_FIELDS } from "../../src/compare/report.ts";
 import { CSV_COLUMNS, csvCell } from "../../src/present/csv/compare-csv.ts";
 import type { FlowRows } from "./flow-rows.ts";
@@ -28,7 +28,7 @@ export function flowsAsCsv(rows: FlowRows, order: Uint32Array, direction: "forwa
   return `${lines.join("\n")}\n`;
 }
 
-/** Quoted where needed; a text that a spreadsheet would take for a formula is made one that it doesn't. */
+/** Quotes a cell if necessary, and prevents spreadsheets from reading it as a formula. */
 function text(value: string): string {
   return csvCell(/^[=+\-@\t\r]/.test(value) ? `'${value}` : value);
 }

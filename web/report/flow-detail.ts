@@ -1,4 +1,4 @@
-/** Everything about one flow, beside the delays of all packets. */
+/** All values of one flow, compared with the delays of all packets. */
 
 import { countOrNot, formatBytes, formatCount, formatShare } from "../../src/base/quantity.ts";
 import { formatNs } from "../../src/base/time.ts";

@@ -1,11 +1,10 @@
 /**
- * The flows behind the table: text of a flow, order by a column, and the filter. Columns stay columns, so that a
- * hundred thousand flows sort and filter between two frames or few.
+ * The flows of the table: text of a flow, sorting by a column, and the filter. Data stays in columns, so that 100,000 flows are sorted and filtered within a
+ * few frames.
  *
- * A filter is words that must all hold: `10.1.` or `udp` occur in the flow's text, `:443` is a port, `1:abc…` begins a
- * Community ID (which is looked for nowhere else: any short word occurs in some of them), and conditions:
- * `loss>1%`, `p99>=5ms`, `sent>1000`, `bytes>10MB`, written as for the command line's --fail-if. A word with `!` or `not` before it must not hold:
- * `!udp`, `not :443`, `!p99>5ms`.
+ * A filter consists of words that all must match. `10.1.` or `udp` match the flow's text, `:443` a port, `1:abc…` the start of a Community ID (and nothing
+ * else, because any short word occurs in some of them). Conditions are `loss>1%`, `p99>=5ms`, `sent>1000`, `bytes>10MB`, as in the command line's --fail-if. A
+ * word after `!` or `not` must not match: `!udp`, `not :443`, `!p99>5ms`.
  */
 import type { MeasureName } from "../../src/compare/columns.ts";
 import { readCondition, SIGNS, type Sign } from "../../src/compare/condition-form.ts";
@@ -34,7 +33,7 @@ export const protocolName = (proto: number | null): string =>
 
 export type SortKey = "src" | "dst" | KeyField | CountField | LatencyField | "packets" | "loss" | "spread";
 
-/** Where the page has what a condition is about. */
+/** The page's column for each measure of a condition. */
 const MEASURED: Record<MeasureName, SortKey> = {
   packets: "packets",
   sent: "sent",
@@ -56,7 +55,7 @@ const MEASURED: Record<MeasureName, SortKey> = {
   max: "maxNs",
   jitter: "jitterNs",
 };
-/** A unit may stand apart from its number, as on the command line. */
+/** A space between number and unit is allowed, as on the command line. */
 const APART = /([<>=]-?\d[\d.]*)\s+(%|ns|[uµμm]?s|m|min|h|d|[kmgt]?b)(?=\s|$)/g;
 
 type Test = (row: number) => boolean;
@@ -71,7 +70,7 @@ export class FlowRows {
     this.columns = columns;
   }
 
-  /** The place of each address in the order of addresses; made when first sorted by, as it takes a while. */
+  /** Returns the rank of each address; computed when first sorted by address, because it takes a while. */
   #rankOf(address: number): number {
     if (!this.#ranks) {
       const keys = this.columns.addresses.map(addressOrder);
@@ -96,7 +95,7 @@ export class FlowRows {
     return at === null ? "" : this.columns.reasons[at]!;
   }
 
-  /** The value a column sorts and filters by; null where there is no answer. */
+  /** Returns the values that a column sorts and filters by; null without an answer. */
   values(key: SortKey): (number | null)[] {
     const { count, latency, key: keys } = this.columns;
     if (key in count) return count[key as CountField];
@@ -129,7 +128,7 @@ export class FlowRows {
     return keys.proto[row] ?? null;
   }
 
-  /** Row numbers in order. What has no answer comes last, whichever way is sorted. */
+  /** Returns row numbers in order. Rows without an answer come last in either order. */
   sorted(rows: Uint32Array, key: SortKey, descending: boolean): Uint32Array {
     const values = this.values(key);
     const known = rows.filter((r) => values[r] !== null && values[r] !== undefined);
@@ -143,7 +142,7 @@ export class FlowRows {
     return order;
   }
 
-  /** Row numbers that pass, and the words of the filter that were not understood as the condition they look like. */
+  /** Returns the matching row numbers, and the words of the filter that look like a condition but are not one. */
   matching(filter: string): { rows: Uint32Array; misread: string[] } {
     const misread: string[] = [];
     const words = filter
@@ -154,7 +153,7 @@ export class FlowRows {
       .split(/\s+/)
       .filter((word) => word !== "");
     const tests = words.map((written) => {
-      // !udp and !p99>5ms: what does not hold.
+      // Negation: !udp and !p99>5ms.
       const negated = written.startsWith("!") && written.length > 1;
       const word = negated ? written.slice(1) : written;
       const condition = this.#condition(word);
@@ -168,7 +167,7 @@ export class FlowRows {
 
   #condition(word: string): Test | null {
     const about = readCondition(word.replace(/^p999(?=[<>=])/, "p99.9"));
-    // Each row is a flow: what is asked of the whole way back is not known here.
+    // Each row is a flow, so conditions about the whole reverse direction do not apply.
     if (about && about.about !== "reverse") {
       const values = this.values(MEASURED[about.measure]);
       const holds = SIGNS[about.sign];
@@ -210,7 +209,7 @@ export class FlowRows {
   }
 }
 
-/** A text that sorts addresses as numbers: 10.0.0.9 before 10.0.0.10, IPv4 before IPv6. */
+/** Returns a text that sorts addresses by number: 10.0.0.9 before 10.0.0.10, IPv4 before IPv6. */
 function addressOrder(address: string): string {
   const [host = "", prefix = ""] = address.split("/");
   const tail = `/${prefix.padStart(3, "0")}`;

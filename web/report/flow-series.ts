@@ -1,4 +1,4 @@
-/** One flow over time, as a small picture: the median of its delays and their maximum, lost packets as bars below, and the median of all packets for comparison. */
+/** A small chart of one flow over time: median and maximum delay, lost packets as bars below, and the median of all packets for comparison. */
 import { formatCount } from "../../src/base/quantity.ts";
 import { formatNs } from "../../src/base/time.ts";
 import type { PageData } from "../../src/present/html/page-data.ts";
@@ -21,7 +21,7 @@ function svg<K extends keyof SVGElementTagNameMap>(
   return node;
 }
 
-/** Null where the flow is not among those that have a series. */
+/** Returns null if the flow has no series. */
 export function flowPicture(
   series: Series | null,
   row: number,
@@ -73,7 +73,7 @@ export function flowPicture(
   );
 }
 
-/** No line is drawn across steps without packets; a step between two of them is a dot. */
+/** Draws no line across steps without packets; a step between two such steps is a dot. */
 function pieces(
   values: readonly (number | null)[],
   x: (step: number) => number,

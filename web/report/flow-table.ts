@@ -1,6 +1,6 @@
 /**
- * The table of flows. Only the rows in sight exist as elements (about forty, reused while scrolling), so its cost
- * doesn't grow with the flows. On paper it prints the first rows of the order and filter that are set.
+ * The table of flows. Only visible rows exist as elements (about forty, reused while scrolling), so its cost does not grow with the number of flows. When
+ * printed, it contains the first rows in the current order and filter.
  */
 
 import { formatCount } from "../../src/base/quantity.ts";
@@ -141,7 +141,7 @@ export class FlowTable {
   }
 
   #sortBy(column: Column): void {
-    // Numbers are asked for from the greatest down, names from the first up.
+    // Numbers are first sorted in descending order, names in ascending order.
     this.#descending = this.#sortKey === column.key ? !this.#descending : !column.text;
     this.#sortKey = column.key;
     this.#arrange();

@@ -1,4 +1,4 @@
-/** The top of the page: which files, when, and the verdict as tiles; warnings that must not be missed. */
+/** The top of the page: files, time, the main results as tiles, and important warnings. */
 
 import { formatCount, formatShare } from "../../src/base/quantity.ts";
 import { formatInstant, formatNs } from "../../src/base/time.ts";
@@ -80,12 +80,12 @@ function spanText(data: PageData): string {
   const { first, last } = time;
   const from = formatInstant(first);
   const to = formatInstant(last);
-  // The date is not said twice.
+  // The date is not repeated.
   const end = from.slice(0, 10) === to.slice(0, 10) ? to.slice(11) : to;
   return `${from} – ${end} UTC · ${formatNs(Number(last - first), 3)}`;
 }
 
-/** The colours of the clock doctor's words (src/clock/verdict.ts); one that is not known here stays uncoloured. */
+/** Colours of the clock verdicts (src/clock/verdict.ts); an unknown verdict has no colour. */
 const TRUST_TONES: Record<string, Tone> = {
   good: "good",
   usable: "plain",
@@ -196,7 +196,7 @@ export function warnings(data: PageData): HTMLElement[] {
   );
 }
 
-/** What the counts and times themselves say about why nothing matched. */
+/** Reasons, from counts and times, why nothing matched. */
 function whyNothing(data: PageData): string[] {
   const { before, after, segment } = data;
   const lines = segment.reason && !/seen in both/i.test(segment.reason) ? [segment.reason] : [];
@@ -218,7 +218,7 @@ function whyNothing(data: PageData): string[] {
   return lines;
 }
 
-/** Nanoseconds between the end of one capture and the start of the other; null where they overlap or are empty. */
+/** Returns the ns between the end of one capture and the start of the other; null if they overlap or are empty. */
 function spanGapNs(a: CaptureSummary, b: CaptureSummary): number | null {
   if (a.firstNs === null || a.lastNs === null || b.firstNs === null || b.lastNs === null) return null;
   const gaps = [BigInt(b.firstNs) - BigInt(a.lastNs), BigInt(a.firstNs) - BigInt(b.lastNs)];
@@ -255,7 +255,7 @@ async function copyText(text: string): Promise<void> {
   try {
     await navigator.clipboard.writeText(text);
   } catch {
-    // Pages opened from disk may have no clipboard of the modern kind.
+    // Pages opened from disk may lack the modern clipboard API.
     const area = el("textarea", { class: "unseen" });
     area.value = text;
     document.body.append(area);

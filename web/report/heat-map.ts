@@ -1,4 +1,4 @@
-/** Time × delay: how many packets of each stretch of time had which delay. Colour is the logarithm of the count. */
+/** A heat map of time and delay: the number of packets per time step and delay. The colour is the logarithm of the count. */
 import type uPlot from "uplot";
 import { formatCount } from "../../src/base/quantity.ts";
 import { formatNs } from "../../src/base/time.ts";
@@ -8,7 +8,7 @@ import { currentTheme, heatColour, onThemeChange, type Theme } from "../design/t
 import { Chart, type Timeline, valueAxis } from "./chart.ts";
 import { el } from "./elements.ts";
 
-/** Fewest rows shown: a delay that hardly varies should look like a line, not fill the picture. */
+/** Minimum number of rows: a nearly constant delay should look like a line instead of filling the picture. */
 const MIN_ROWS = 12;
 
 export function heatMap(heat: HeatColumns, timeline: Timeline): HTMLElement[] {
@@ -109,7 +109,7 @@ function colourScale(maximum: number): HTMLElement {
   const ticks = el("span", { class: "ramp-ticks" });
   const powers =
     maximum > 1 ? Array.from({ length: Math.floor(Math.log10(maximum)) + 1 }, (_, i) => 10 ** i) : [];
-  // A power of ten that would stand under the greatest count is left out.
+  // Leaves out a power of ten that would overlap the maximum.
   const shown = powers.filter((p) => Math.log(p) / Math.log(maximum) < 0.8);
   for (const value of maximum > 1 ? [...shown, maximum] : [maximum]) {
     const tick = el("span", {}, formatCount(value));

@@ -8,7 +8,7 @@ export interface LegendItem {
   colour: string;
 }
 
-/** What the lines are; each is a button that takes its line out of the picture and puts it back. */
+/** The legend; each entry is a button that hides or shows its line. */
 export function legend(chart: Chart, items: LegendItem[]): HTMLElement {
   return el(
     "div",

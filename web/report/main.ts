@@ -1,4 +1,4 @@
-/** The report page: shows the data that stands in the page. */
+/** The report page: shows the data that is embedded in the page. */
 import type { PageData } from "../../src/present/html/page-data.ts";
 import { watchPrinting } from "../design/theme.ts";
 import { append, el } from "./elements.ts";

@@ -1,4 +1,4 @@
-/** Charts over time: delay (quantiles and the span from min to max), and packets with their loss. */
+/** Charts over time: delay (quantiles and the range from min to max), and packets with loss. */
 
 import uPlot from "uplot";
 import { formatCount, formatShare } from "../../src/base/quantity.ts";
@@ -11,26 +11,26 @@ import { delayAxis } from "./delay-axis.ts";
 import { el } from "./elements.ts";
 import { legend } from "./legend.ts";
 
-/** Drawn in this order, from the top of the picture down. */
+/** In this order, from top to bottom. */
 const LINES: { field: LatencyField; label: string; colour: "p50" | "p90" | "p99"; dash?: number[] }[] = [
   { field: "p99Ns", label: "p99", colour: "p99", dash: [6, 4] },
   { field: "p90Ns", label: "p90", colour: "p90" },
   { field: "p50Ns", label: "p50", colour: "p50" },
 ];
 
-/** The middle of each interval in seconds. The last may be cut short; it stands where a whole one would. */
+/** Returns the middle of each interval in seconds. The last interval may be shorter; its point is where that of a full one would be. */
 function middles(intervals: IntervalColumns): number[] {
   const width = intervals.endNs.length > 0 ? intervals.endNs[0]! - intervals.startNs[0]! : 0;
   return intervals.startNs.map((start) => (start + width / 2) / 1e9);
 }
 
-/** Where lines have their points: positions in seconds, and the interval of each; null breaks the line. */
+/** Points of the lines: positions in seconds, and the interval of each; null interrupts the line. */
 interface Points {
   xs: number[];
   interval: (number | null)[];
 }
 
-/** Intervals without packets may be left out of a long report; no line is drawn across them. */
+/** A long report may leave out intervals without packets; no line is drawn across them. */
 function linePoints(intervals: IntervalColumns, stepped: boolean): Points {
   const points: Points = { xs: [], interval: [] };
   const add = (x: number, interval: number | null) => {
@@ -47,7 +47,7 @@ function linePoints(intervals: IntervalColumns, stepped: boolean): Points {
   return points;
 }
 
-/** Up to this many intervals are drawn as steps as wide as they are: a line through few points says little. */
+/** Up to this many intervals are drawn as steps of their width, because a line through few points shows little. */
 const MAX_STEPS = 24;
 
 const widthNs = (intervals: IntervalColumns, i: number) => intervals.endNs[i]! - intervals.startNs[i]!;
@@ -59,8 +59,8 @@ function intervalTitle(timeline: Timeline, intervals: IntervalColumns, i: number
 }
 
 /**
- * True where a logarithmic axis shows more: all is positive and the slow packets are far above the usual ones. A few
- * packets that were very fast are no reason: the axis would be theirs.
+ * Returns whether a logarithmic axis is better: all values are positive, and the slow packets are far above the usual ones. A few very fast packets are no
+ * reason, because they would dominate the axis.
  */
 export function suitsLog(minimum: number, usual: number, greatest: number): boolean {
   return minimum > 0 && greatest / usual > 8;
@@ -90,7 +90,7 @@ export function delayOverTime(
         show: !stepped,
         size: 4,
         width: 1,
-        // Where they are many, only those that no line reaches: between two gaps.
+        // With many points, only those without a line: points between two gaps.
         ...(xs.length <= 80 ? {} : { filter: (plot: uPlot, of: number) => isolated(plot.data[of] ?? []) }),
       };
       const edge: uPlot.Series = { stroke: theme.band, width: 1, points: { show: false } };
@@ -168,7 +168,7 @@ export function delayOverTime(
   ];
 }
 
-/** Indices of values between two gaps. */
+/** Returns the indices of values between two gaps. */
 function isolated(values: ArrayLike<number | null | undefined>): number[] {
   const known = (i: number) => values[i] !== null && values[i] !== undefined;
   const found: number[] = [];
@@ -176,7 +176,7 @@ function isolated(values: ArrayLike<number | null | undefined>): number[] {
   return found;
 }
 
-/** The span from min to max of intervals between two gaps, which a band has no width for. */
+/** Draws the range from min to max of intervals between two gaps; a band would have no width there. */
 function drawIsolated(plot: uPlot, colour: string): void {
   const [xs, maximum, minimum] = plot.data;
   if (plot.series[1]?.show === false || !maximum || !minimum) return;
@@ -198,7 +198,7 @@ function drawIsolated(plot: uPlot, colour: string): void {
 
 function delayRange(log: boolean, low: number, high: number): [number, number] {
   const [from, to] = log && high - low < 1e-9 ? [low - 0.1, high + 0.1] : padded(low, high);
-  // Zero is worth showing when it is near: the height of the line is then the delay itself.
+  // The axis starts at zero if zero is close, so that heights are proportional to delays.
   return !log && low >= 0 && (from < 0 || low < (high - low) * 1.5) ? [0, to] : [from, to];
 }
 
@@ -238,7 +238,7 @@ export function lossOverTime(intervals: IntervalColumns, timeline: Timeline): HT
       scales: {
         x: timeline.scale(),
         packets: { range: (_plot, _low, high) => [0, (high || 1) * 1.05] },
-        // The line keeps to the picture even where nothing is lost, and a tiny rate is not drawn as a mountain.
+        // Without loss the line stays inside the chart, and a tiny loss rate does not fill it.
         rate: { range: (_plot, _low, high) => [0, Math.max((high ?? 0) * 1.15, 0.001)] },
       },
       axes: [

@@ -1,10 +1,10 @@
-/** A small picture of one flow's delays on an axis that all flows share: a line min to max, a block p50 to p99. */
+/** A small chart of one flow's delays on an axis that all flows share: a line from min to max, a block from p50 to p99. */
 import type { LatencyField } from "../../src/compare/report.ts";
 import { el } from "./elements.ts";
 
 export type LatencyColumns = Record<LatencyField, (number | null)[]>;
 
-/** Gives a delay its place in [0, 100]. */
+/** Converts a delay to a position in [0, 100]. */
 export type SpreadAxis = (ns: number) => number;
 
 export function spreadAxis(latency: LatencyColumns): SpreadAxis {

@@ -1,4 +1,4 @@
-/** The report of two captures: builds the sections in the order people ask. */
+/** The report of two captures; builds its sections. */
 
 import { formatCount } from "../../src/base/quantity.ts";
 import type { PageData } from "../../src/present/html/page-data.ts";
@@ -22,10 +22,10 @@ import {
   reverse,
 } from "./sections.ts";
 
-/** Of a page there is one main part: inside another page it is a section. */
+/** A page has one main element, so inside another page the report is a section. */
 export type MainTag = "main" | "section";
 
-/** The header and the sections. `actions`: buttons of the page that shows it. */
+/** Returns the header and the sections. `actions`: buttons of the surrounding page. */
 export function reportParts(
   data: PageData,
   actions: Child = null,
@@ -50,7 +50,7 @@ export function reportParts(
   return [header(data, actions), main];
 }
 
-/** Of all charts over time; null where there is nothing to draw. */
+/** Returns the shared time axis of all charts over time; null if there is nothing to draw. */
 function timelineOf({ intervals, heat, reverseIntervals, originNs }: PageData): Timeline | null {
   const ends = [
     ...intervals.endNs,

@@ -1,4 +1,4 @@
-/** The parts of the page below the charts: packets, clocks, captures, estimates, how it was made. */
+/** The sections below the charts: packets, clocks, captures, estimates, and how the report was made. */
 
 import { countOrNot, formatBytes, formatCount, formatShare } from "../../src/base/quantity.ts";
 import { formatInstant, formatNs } from "../../src/base/time.ts";

@@ -1,11 +1,11 @@
-/** Showing what this page does not know the shape of: options, details of the clock check, estimates. */
+/** Shows values of unknown structure: options, details of the clock check, estimates. */
 import { formatCount } from "../../src/base/quantity.ts";
 import { formatNs } from "../../src/base/time.ts";
 import { type Child, el } from "./elements.ts";
 
 const DEEPEST = 3;
 
-/** `{ mean: { valueNs: 5 } }` → `[["mean.valueNs", 5]]`. Lists stay whole; a value that is no object has the name "". */
+/** `{ mean: { valueNs: 5 } }` becomes `[["mean.valueNs", 5]]`. Arrays are not split; a value that is not an object has the name "". */
 export function flatten(value: unknown, path = "", depth = 0): [string, unknown][] {
   if (typeof value !== "object" || value === null || Array.isArray(value) || depth > DEEPEST)
     return [[path, value]];
@@ -14,7 +14,7 @@ export function flatten(value: unknown, path = "", depth = 0): [string, unknown]
   return entries.flatMap(([key, inner]) => flatten(inner, path === "" ? key : `${path}.${key}`, depth + 1));
 }
 
-/** A value as text; names that end in Ns are nanoseconds in this house. */
+/** Formats a value; names ending in Ns are ns. */
 export function readable(name: string, value: unknown, missing = "no answer"): Child {
   if (value === null || value === undefined) return el("span", { class: "muted" }, missing);
   if (typeof value === "number") {

@@ -1,4 +1,4 @@
-/** One HTTP exchange with an object store: as a promise, or waited for, with a thread that does it meanwhile. */
+/** An HTTP exchange with an object store: asynchronous, or blocking while a thread does it. */
 import * as http from "node:http";
 import * as https from "node:https";
 import { MessageChannel, receiveMessageOnPort, Worker } from "node:worker_threads";
@@ -20,7 +20,7 @@ export interface Modules {
 const LIMIT_MS = 30_000;
 const MAX_SOCKETS = 16;
 
-/** A function that needs nothing around it: it runs in the thread, too, from its text. */
+/** Must be self-contained: the thread runs it, too, from its source text. */
 function exchanger({ http, https }: Modules, limitMs: number, maxSockets: number) {
   const agents = {
     "http:": new http.Agent({ keepAlive: true, maxSockets }),
@@ -72,7 +72,7 @@ export class Exchanges {
   }
 }
 
-/** For threads that read records: they wait. */
+/** For threads that read records: blocks until the answer. */
 export class WaitedExchanges {
   #worker: Worker | null = null;
   readonly #flag = new Int32Array(new SharedArrayBuffer(4));
@@ -95,7 +95,7 @@ export class WaitedExchanges {
     this.#worker = null;
   }
 
-  /** From text: where the sources run directly there is no program for a thread. */
+  /** Starts the thread from source text: when the sources run directly there is no program file for a thread. */
   #start(): Worker {
     const { port2 } = this.#channel;
     const program = `

@@ -1,4 +1,4 @@
-/** What an object store refuses, in one line: what, where, what to do. */
+/** Errors of an object store in one line: what, where, what to do. */
 import { UsageError } from "../../base/errors.ts";
 import type { ObjectAnswer } from "./exchange.ts";
 import { type ObjectPlace, placeName } from "./object-place.ts";

@@ -1,4 +1,6 @@
-/** Where objects are: s3://BUCKET/PREFIX at an endpoint, with credentials from the environment under the names that all programs of S3 use. Data: it crosses threads. */
+/**
+ * Location of objects: s3://BUCKET/PREFIX at an endpoint, with credentials from the usual AWS environment variables. Plain data: it is passed between threads.
+ */
 import { UsageError } from "../../base/errors.ts";
 
 export interface ObjectPlace {
@@ -6,7 +8,7 @@ export interface ObjectPlace {
   endpoint: string;
   region: string;
   bucket: string;
-  /** Without slashes at its ends; may be empty. */
+  /** Without leading and trailing slashes; may be empty. */
   prefix: string;
   accessKey: string;
   secretKey: string;
@@ -19,7 +21,7 @@ export function isObjectUrl(text: string): boolean {
   return /^s3:\/\//i.test(text);
 }
 
-/** UsageError where the address is none, or credentials are missing. */
+/** Throws a UsageError if the address is invalid, or credentials are missing. */
 export function readObjectPlace(
   text: string,
   settings: { endpoint?: string | undefined; region?: string | undefined } = {},
@@ -50,12 +52,12 @@ export function readObjectPlace(
   return { endpoint: url.origin, region, bucket, prefix, accessKey, secretKey, sessionToken };
 }
 
-/** As messages name it. */
+/** Name for messages. */
 export function placeName({ bucket, prefix }: Pick<ObjectPlace, "bucket" | "prefix">): string {
   return `s3://${bucket}${prefix === "" ? "" : `/${prefix}`}`;
 }
 
-/** Names of buckets by the rules of S3. */
+/** Bucket names follow the rules of S3. */
 export function bucketOf(text: string): { bucket: string; prefix: string } {
   const match = /^s3:\/\/([a-z0-9][a-z0-9.-]{1,61}[a-z0-9])(?:\/(.*))?$/i.exec(text);
   const prefix = (match?.[2] ?? "").replace(/^\/+|\/+$/g, "");

@@ -1,6 +1,6 @@
 /**
- * Records in an object store with the interface of S3: an object per record, its key the record's path below the prefix. Folders are what keys have in common. Read in ranges: a question about packets takes a few bytes here and there
- * from records of megabytes, so blocks are read, and kept.
+ * Records in an object store with the S3 interface: one object per record, whose key is the record's path below the prefix. Folders are common prefixes of
+ * keys. Read in ranges: a packet query needs a few bytes here and there from records of megabytes, so blocks are read and cached.
  */
 import { FormatError, UsageError } from "../../base/errors.ts";
 import type { OpenFile, RecordStorage, StorageEntry } from "../storage.ts";
@@ -9,10 +9,10 @@ import { away, refused } from "./failures.ts";
 import { type ObjectPlace, placeName } from "./object-place.ts";
 import { type ObjectRequest, signed } from "./sign.ts";
 
-/** Read at a time. */
+/** Bytes read at a time. */
 const BLOCK = 64 * 1024;
 const MAX_BLOCKS = 512;
-/** A folder's list is believed so long. */
+/** How long a folder's list is cached. */
 const LISTED_MS = 10_000;
 const MAX_LISTED = 10_000;
 const ATTEMPTS = 3;
@@ -82,13 +82,13 @@ export class ObjectStorage implements RecordStorage {
     return new TextDecoder().decode(answer.body);
   }
 
-  /** UsageError where there is no such bucket, or it may not be read. */
+  /** Throws a UsageError if there is no such bucket, or it may not be read. */
   check(): void {
     const answer = this.#wait({ method: "GET", key: "", query: { "list-type": "2", "max-keys": "1" } });
     if (answer.status !== 200) throw refused(this.#place, answer);
   }
 
-  /** Checksum of an object as the store has it (its ETag); null where there is none. */
+  /** Returns the checksum of an object as stated by the store (its ETag); null if there is no such object. */
   async version(file: string): Promise<string | null> {
     const answer = await this.#send({ method: "HEAD", key: this.#key(file) });
     if (answer.status === 404) return null;
@@ -103,7 +103,10 @@ export class ObjectStorage implements RecordStorage {
     return answer.body;
   }
 
-  /** Stored when it resolves. False where another object has the name and `replace` is not set; stores that do not know the condition replace it. */
+  /**
+   * Stores an object; resolves when it is stored. Returns false if the name is taken and `replace` is not set; stores that do not support the condition replace
+   * the object.
+   */
   async put(file: string, bytes: Uint8Array, replace: boolean): Promise<boolean> {
     const headers: Record<string, string> = replace ? {} : { "if-none-match": "*" };
     const answer = await this.#send({ method: "PUT", key: this.#key(file), headers, body: bytes });
@@ -149,7 +152,7 @@ export class ObjectStorage implements RecordStorage {
       const answer = this.#wait({ method: "GET", key: this.#key(file), headers });
       if (answer.status === 404) throw new FormatError("truncated", file, 0, "the record is no longer there");
       if (answer.status !== 206 && answer.status !== 200) throw refused(this.#place, answer);
-      // A store that knows no ranges answers with all of it.
+      // A store without range support answers with the whole object.
       block = answer.status === 206 ? answer.body : answer.body.subarray(number * BLOCK, last + 1);
     }
     this.#blocks.set(name, block);
@@ -192,7 +195,7 @@ function listQuery(prefix: string, token: string | null): Record<string, string>
   };
 }
 
-/** Adds what one page lists; the token of the next page, null after the last. */
+/** Adds the entries of one page; returns the token of the next page, null after the last. */
 function entriesIn(xml: string, prefix: string, entries: StorageEntry[]): string | null {
   for (const [, isFolder, key = ""] of xml.matchAll(
     /<(?:(CommonPrefixes)|Contents)>[\s\S]*?<(?:Prefix|Key)>([^<]*)<\/(?:Prefix|Key)>/g,

@@ -1,4 +1,4 @@
-/** Requests to an object store, signed: AWS Signature Version 4 with the hash of the body, path-style addresses. */
+/** Signed requests to an object store: AWS Signature Version 4 with the hash of the body, path-style addresses. */
 import { createHash, createHmac } from "node:crypto";
 import type { ObjectPlace } from "./object-place.ts";
 
@@ -54,10 +54,10 @@ export function signed(place: ObjectPlace, request: ObjectRequest, now: Date = n
 
 export interface CanonicalRequest {
   method: string;
-  /** Encoded, as they are sent; parts of the query in order. */
+  /** Encoded as sent; query parameters sorted. */
   path: string;
   query: string;
-  /** Names in small letters. */
+  /** Names in lower case. */
   headers: Readonly<Record<string, string>>;
   /** SHA-256 of the body, in hexadecimal. */
   digest: string;
@@ -65,7 +65,7 @@ export interface CanonicalRequest {
   stamp: string;
 }
 
-/** The header `authorization`. */
+/** Value of the `authorization` header. */
 export function authorization(
   { region, accessKey, secretKey }: Pick<ObjectPlace, "region" | "accessKey" | "secretKey">,
   { method, path, query, headers, digest, stamp }: CanonicalRequest,
@@ -85,7 +85,7 @@ export function authorization(
   return `AWS4-HMAC-SHA256 Credential=${accessKey}/${scope}, SignedHeaders=${names.join(";")}, Signature=${signature}`;
 }
 
-/** RFC 3986: only unreserved characters stay. */
+/** RFC 3986: only unreserved characters are kept. */
 function encoded(text: string): string {
   return encodeURIComponent(text).replace(
     /[!'()*]/g,

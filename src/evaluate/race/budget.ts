@@ -1,6 +1,6 @@
 /**
- * What is made equal in a race: memory of a tap, bits on the wire, or bits stored, the latter two per packet that arrives. A size is found by the estimator's own `sizing`, whose one knob is memory; for
- * bits, what taps really write is measured, and the memory changed until it fits.
+ * The budget that all estimators of a race get: memory of a tap, or bits per arrived packet, either sent or stored. The estimator's `sizing` chooses the
+ * parameters; its one input is memory. For a budget in bits, the size of the taps' actual records is measured, and the memory is adjusted until it fits.
  */
 import { UsageError } from "../../base/errors.ts";
 import { entryAt } from "../../base/lists.ts";
@@ -16,20 +16,20 @@ import type {
 
 export type Budget =
   | { readonly kind: "memory"; readonly bytes: number }
-  /** Records of both ends, and packets that were sent for the estimator. `list`: the list of flows counts, too. */
+  /** Records of both ends, plus packets injected for the estimator. `list`: the list of flows counts as well. */
   | { readonly kind: "wire" | "stored"; readonly bitsPerPacket: number; readonly list: boolean };
 
-/** Sizes are chosen in steps, and indices grow in powers of two: so much above the budget is within it. */
+/** Sizes change in steps, and indices grow in powers of two, so this much above the budget still fits. */
 const TOLERANCE = 1.1;
-/** Below this share of the budget a larger size is tried. */
+/** Below this share of the budget, a larger size is tried. */
 const USED = 0.85;
 const ROUNDS = 5;
 const SMALLEST = 512;
-/** More is of no use to an epoch of some packets, and taps of all estimators have to fit into one process. */
+/** More memory per packet is useless, and the taps of all estimators have to fit into one process. */
 const USEFUL_PER_PACKET = 1024;
 const USEFUL_AT_LEAST = 2 ** 20;
 const LARGEST = 2 ** 27;
-/** A size that takes so little more of the budget than one a quarter of it is not worth its memory. */
+/** A size four times as large must use at least this much more of the budget, otherwise it is not worth its memory. */
 const GROWTH = 1.05;
 
 /** Bits per packet that arrived. */
@@ -63,17 +63,17 @@ function used(budget: Budget, result: ContestantResult, of: SegmentResult): numb
   return bits[budget.kind] + (budget.list ? bits.list : 0);
 }
 
-/** Memory above which no size is tried. */
+/** Returns the largest memory that is tried. */
 export function largestMemory({ packets }: Pick<ExpectedTraffic, "packets">): number {
   return Math.min(LARGEST, Math.max(USEFUL_AT_LEAST, USEFUL_PER_PACKET * packets));
 }
 
 export interface Fixed {
-  /** Parameters set by hand, as text, by estimator. */
+  /** Parameters set by the user, as text, by estimator. */
   readonly [estimator: string]: string;
 }
 
-/** Contestants at a size that fits, as far as they have sizes; the others as they usually are. */
+/** Returns the contestants with sizes that fit the budget. Estimators without `sizing` keep their usual parameters. */
 export async function fitAll(
   segment: RaceSegment,
   estimators: readonly Estimator[],
@@ -96,12 +96,12 @@ export async function fitAll(
   return trials.map((trial) => trial.best);
 }
 
-/** One estimator on the way to its size. */
+/** The search for the size of one estimator. */
 class Trial {
   readonly #estimator: Estimator;
   readonly #expected: ExpectedTraffic;
   readonly #text: string;
-  /** Memory given to `sizing`; null: it has none. */
+  /** Memory passed to `sizing`; null if the estimator has none. */
   #memory: number | null;
   #parameters: ParameterValues;
   #tooSmall = 0;
@@ -140,7 +140,7 @@ class Trial {
     return { estimator: this.#estimator, parameters: this.#best?.parameters ?? this.#parameters };
   }
 
-  /** What the last size took, of the budget. */
+  /** Notes which share of the budget the last size took, and chooses the next size. */
   note(share: number): void {
     const fits = share <= TOLERANCE;
     const memory = this.#memory ?? 0;
@@ -148,7 +148,7 @@ class Trial {
     const better =
       before === null ||
       (fits ? !(before.share <= TOLERANCE && before.share >= share) : share < before.share);
-    // Bits that do not grow with the memory: what is larger holds no more.
+    // The bits do not grow with the memory, so a larger size stores no more.
     const idle =
       before !== null &&
       before.share <= TOLERANCE &&
@@ -168,7 +168,7 @@ class Trial {
     this.isOpen = true;
   }
 
-  /** In proportion, within what is known to be too small and too large. */
+  /** Scales the memory in proportion, within the limits known to be too small and too large. */
   #next(memory: number, share: number): number {
     const wanted = memory * Math.min(16, Math.max(1 / 16, 0.97 / Math.max(1e-6, share)));
     if (wanted > this.#tooSmall && wanted < this.#tooLarge) return wanted;
@@ -176,7 +176,7 @@ class Trial {
     return this.#tooSmall === 0 ? high / 4 : Math.sqrt(this.#tooSmall * high);
   }
 
-  /** Null where nothing of that size can work. */
+  /** Returns null if nothing of that size works. */
   #size(memoryBytes: number): ParameterValues | null {
     const names = this.#text.split(",").map((part) => part.split("=", 1)[0] ?? "");
     const given = parseParameters(this.#estimator, this.#text);

@@ -1,4 +1,4 @@
-/** A race over two captures of the same packets: the truth is their exact match. Estimators see what two points would; nothing is sent for them. */
+/** A race over two captures of the same packets. The truth is their exact match. Estimators see what the two points would see; no packets are injected. */
 import { UsageError } from "../../base/errors.ts";
 import { entryAt } from "../../base/lists.ts";
 import { formatDuration } from "../../base/time.ts";
@@ -33,7 +33,7 @@ export function capturedSegment(options: CompareOptions): RaceSegment {
   };
 }
 
-/** Errors are shares of delays: there have to be some, and above 0. */
+/** Errors are relative to delays, so there must be delays, and they must be above 0. */
 function requireDelays({ before, after }: CompareOptions, { segment, notes }: CompareReport): void {
   const { latency, reason } = segment;
   if (!latency)
@@ -94,7 +94,7 @@ async function runOver(
   };
 }
 
-/** Exact means by flow. */
+/** Returns the exact mean delays by flow. */
 function truthOf({ flows }: CompareReport): Map<string, { packets: number; exactNs: number }> {
   return new Map(
     flows.flatMap(({ key, latency }) =>
@@ -115,7 +115,7 @@ function resultOf(
       answers.set(formatFlowKey(key), { valueNs: meanNs, lowNs, highNs });
   const { meanNs = null, lowNs = null, highNs = null } = estimate ?? {};
   return {
-    // Where a tap at the sender is not needed, compare's is none of its cost.
+    // If the estimator needs no tap at the sender, the one that compare opens does not count as its cost.
     ...{
       senderBytes: needs.sender ? (estimate?.senderBytes ?? 0) : 0,
       receiverBytes: estimate?.receiverBytes ?? 0,

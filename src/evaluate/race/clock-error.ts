@@ -1,4 +1,7 @@
-/** The receiver's clock minus the sender's in a race: it is in every time of arrival, and in every delay that is made of one. The truth stays what it was. */
+/**
+ * Clock error in a race: the receiver's clock minus the sender's. It is added to every arrival time, and to every delay computed from one; the true delays do
+ * not change.
+ */
 import { invalidValue } from "../../base/errors.ts";
 import { parseDuration } from "../../base/time.ts";
 import type { PacketBatch } from "../../capture/batch.ts";
@@ -7,14 +10,14 @@ import { RECEIVER, type Scenario, SENDER } from "../../simulate/scenario.ts";
 export interface ClockError {
   readonly offsetNs: number;
   readonly skewPpm: number;
-  /** Amplitude of a slow wave, as of a clock that is steered, and its period. */
+  /** Amplitude and period of a slow oscillation, as of a steered clock. */
   readonly wanderNs: number;
   readonly periodNs: number;
 }
 
 export const NO_CLOCK_ERROR: ClockError = { offsetNs: 0, skewPpm: 0, wanderNs: 0, periodNs: 10e9 };
 
-/** "offset=10us,skew=5,wander=2us,period=10s": skew in parts per million. */
+/** Parses "offset=10us,skew=5,wander=2us,period=10s"; the skew is in parts per million. */
 export function parseClockError(text: string): ClockError {
   const out = { ...NO_CLOCK_ERROR };
   const expected = "e.g. offset=10us,skew=5,wander=2us,period=10s (skew in ppm)";
@@ -34,7 +37,7 @@ export function clockErrorAt({ offsetNs, skewPpm, wanderNs, periodNs }: ClockErr
   return Math.round(offsetNs + 1e-6 * skewPpm * timeNs + wander);
 }
 
-/** Of a batch as it arrives: times, and delays made of them. */
+/** Applies the error to the arrival times and delays of a batch. */
 export function applyClockError({ count, timeNs, delayNs }: PacketBatch, error: ClockError): void {
   for (let i = 0; i < count; i++) {
     const off = clockErrorAt(error, timeNs[i]!);
@@ -43,7 +46,7 @@ export function applyClockError({ count, timeNs, delayNs }: PacketBatch, error: 
   }
 }
 
-/** Clocks of a scenario become the one error; what is random in them stays out. */
+/** Replaces the clocks of a scenario by one clock error; their jitter is dropped. */
 export function withoutClocks(scenario: Scenario): { scenario: Scenario; error: ClockError } {
   const { clocks, ...rest } = scenario;
   const [from, to] = [clocks?.[SENDER] ?? {}, clocks?.[RECEIVER] ?? {}];

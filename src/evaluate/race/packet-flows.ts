@@ -1,10 +1,10 @@
-/** Flows from answers for single packets: whoever has the sender's packets asks for each by its digest, and takes the mean. */
+/** Per-flow means from answers for single packets: a party with the sender's packets looks up each one by its digest and averages. */
 import type { Kernels } from "../../base/kernels.ts";
 import type { PacketBatch } from "../../capture/batch.ts";
 import type { Interval, PacketStore, SealedEpoch } from "../../estimators/estimator.ts";
 import { NO_MATCH } from "../../estimators/packet-answers.ts";
 
-/** Beyond this many packets no more are kept: what is asked is the first of the run. */
+/** Maximum number of packets that are kept, from the start of the run. */
 const MAX_ASKED = 1 << 23;
 
 interface Piece {
@@ -17,7 +17,7 @@ export class PacketQuestions {
   readonly #pieces: Piece[] = [];
   #count = 0;
 
-  /** Packets that arrived, their flows keyed. */
+  /** Keeps packets that arrived; their flows must be keyed. */
   note(batch: PacketBatch): void {
     const n = Math.min(batch.count, MAX_ASKED - this.#count);
     if (n <= 0) return;
@@ -30,7 +30,7 @@ export class PacketQuestions {
     this.#count += n;
   }
 
-  /** By flow hash; null where the store does not know packets by their digests. */
+  /** Returns the answers by flow hash; null if the store does not identify packets by digest. */
   ask(kernels: Kernels, { payload }: SealedEpoch, store: PacketStore): Map<bigint, Interval> | null {
     const read = (offset: number, length: number) => payload.subarray(offset, offset + length);
     const lookup = store.open(kernels, read, payload.length);
@@ -61,7 +61,7 @@ export class PacketQuestions {
   }
 }
 
-/** A flow's hash from pairs of words. */
+/** Returns a flow's hash as one 64-bit number. */
 export function hashOf(hash: Uint32Array, flow: number): bigint {
   return (BigInt(hash[2 * flow + 1]!) << 32n) | BigInt(hash[2 * flow]!);
 }

@@ -55,11 +55,11 @@ describe("runRace", () => {
       expect.arrayContaining(["lda", "lds", "colate", "maple"]),
     );
     const of = (name: string) => rows.find((r) => r.estimator === name);
-    // Each flow has a latency of its own: a sketch of flows beats the mean of all.
+    // Each flow has its own latency, so a sketch of flows beats the mean of all.
     expect(of("lds")?.classes[2]?.median ?? 1).toBeLessThan(
       0.3 * (of("global-mean")?.classes[2]?.median ?? 0),
     );
-    // A store of packets answers for flows: their packets are asked for.
+    // A packet store answers for flows through lookups of their packets.
     expect(of("maple")?.byPackets).toBe(true);
     expect(of("maple")?.classes[2]?.median ?? 1).toBeLessThan(
       0.5 * (of("global-mean")?.classes[2]?.median ?? 0),

@@ -1,6 +1,7 @@
 /**
- * All estimators of the table on the same packets, at an equal budget: errors of flows by size and by delay, how often intervals hold, what is answered, what is exchanged, and CPU per packet.
- * An estimator that has no sizes of its own to choose runs as it is. Nothing here knows an estimator by name.
+ * Runs all estimators of the table on the same packets with an equal budget. Results: errors by flow size and by delay, coverage of the intervals, share of
+ * flows answered, bytes exchanged, and CPU per packet. Estimators without `sizing` run with their defaults. This file does not depend on any particular
+ * estimator.
  */
 import { entryAt } from "../../base/lists.ts";
 import { medianAgain, quantileSorted } from "../../base/math/regression.ts";
@@ -19,20 +20,20 @@ export const RACE_CLASSES: readonly SizeClass[] = [
   { from: 1000, to: null },
 ];
 
-/** Flows of so many packets are judged by their delay; in fewer than DELAY_FLOWS of them quarters mean little. */
+/** Only flows of at least this many packets are grouped by delay, and only if there are at least DELAY_FLOWS of them. */
 export const DELAY_PACKETS = 10;
 const DELAY_FLOWS = 40;
 const QUARTERS = [0, 0.25, 0.5, 0.75] as const;
 
 export interface RaceOptions {
-  /** Null: each estimator's usual size. */
+  /** Null: the usual size of each estimator. */
   readonly budget: Budget | null;
   readonly estimators?: readonly Estimator[];
-  /** Parameters set by hand. */
+  /** Parameters set by the user. */
   readonly fixed?: Fixed;
 }
 
-/** Flows whose true mean is in a quarter of all flows' means. */
+/** Errors of the flows whose true mean is within one quarter of all flow means. */
 export interface DelayErrors {
   readonly fromNs: number;
   readonly toNs: number;
@@ -42,42 +43,42 @@ export interface DelayErrors {
 }
 
 export interface RaceErrors extends FlowErrors {
-  /** Where the median of as many flows again lies (95 %): other hashes, other traffic of the kind. Null without an answer. */
+  /** 95 % interval of the median in a repetition with as many flows (other hashes, similar traffic). Null without an answer. */
   readonly again: { readonly low: number; readonly high: number } | null;
 }
 
 export interface RaceRow {
   readonly estimator: string;
-  /** What is to be typed: those that are not the default. */
+  /** Parameters that differ from the defaults, as the user types them. */
   readonly parameters: string;
-  /** It works with each packet's delay (exact match, references), which others do not have. */
+  /** The estimator needs the delay of each packet (exact match, references), which the others do not have. */
   readonly needsDelays: boolean;
-  /** Packets that have to be sent for it. */
+  /** Kind of packets that are injected for it. */
   readonly injected: "reference" | "probe" | null;
-  /** It keeps a tap at the sender, too. */
+  /** The estimator also needs a tap at the sender. */
   readonly atSender: boolean;
   readonly usesList: boolean;
   readonly byPackets: boolean;
-  /** What it took is within the budget, as measured. */
+  /** The measured cost is within the budget. */
   readonly fits: boolean;
-  /** Of one tap, the larger end. */
+  /** Memory of one tap; the larger end. */
   readonly memoryBytes: number;
-  /** Of both ends, per packet that arrived; on the wire: with the packets that were sent for it. */
+  /** Both ends together, per packet that arrived; on the wire, this includes injected packets. */
   readonly storedBits: number;
   readonly wireBits: number;
-  /** Of the list of flows, where it was given one: not in the bits above. */
+  /** Bits of the list of flows, if the estimator got one; not included in the bits above. */
   readonly listBits: number;
-  /** Of one tap. */
+  /** CPU of one tap. */
   readonly cpuNsPerPacket: number;
-  /** |estimate - truth| / truth of the segment's mean; null without an answer. */
+  /** estimate - truth| / truth of the segment's mean; null without an answer. */
   readonly segmentError: number | null;
   readonly segmentInside: boolean | null;
-  /** Share of all flows that have an answer. */
+  /** Share of all flows with an answer. */
   readonly answered: number;
   /** Share of all packets whose flow has an answer. */
   readonly answeredPackets: number;
   readonly classes: readonly RaceErrors[];
-  /** Of an estimator that answers for the segment alone: its mean taken for every flow. */
+  /** For an estimator that answers only for the segment: errors if its mean is used for every flow. */
   readonly meanForAll: readonly FlowErrors[] | null;
   readonly delayClasses: readonly DelayErrors[];
 }
@@ -87,17 +88,17 @@ export interface Race {
   readonly packets: number;
   readonly flows: number;
   readonly meanNs: number;
-  /** Of an epoch: the whole of the traffic. */
+  /** Duration of the epoch: the whole traffic. */
   readonly epochNs: number;
-  /** The longest difference of two clocks that is a delay, of either sign; null where it is simulated. */
+  /** Largest absolute delay between the two captures, by their clocks; null for a simulation. */
   readonly longestNs: number | null;
-  /** A table of all flows at the sender. */
+  /** Cost of a table of all flows at the sender. */
   readonly list: { readonly memoryBytes: number; readonly bytes: number };
   readonly rows: readonly RaceRow[];
   readonly notes: readonly string[];
 }
 
-/** Those of the table that answer anything. */
+/** Estimators of the table that answer at least one kind of question. */
 export function racing(estimators: readonly Estimator[] = ESTIMATORS): Estimator[] {
   return estimators.filter((e) => e.answers.length > 0);
 }
@@ -153,7 +154,7 @@ function packetsOf(flows: readonly JudgedFlow[]): number {
   return flows.reduce((sum, f) => sum + f.packets, 0);
 }
 
-/** Of a memory that is more than the packets can use. */
+/** Says that the budget in memory is more than the packets can use. */
 function cutNotes(budget: Budget | null, expected: ExpectedTraffic): string[] {
   const largest = largestMemory(expected);
   if (budget?.kind !== "memory" || budget.bytes <= largest) return [];
@@ -162,7 +163,7 @@ function cutNotes(budget: Budget | null, expected: ExpectedTraffic): string[] {
   ];
 }
 
-/** Parameters of the sketch that are not the default. */
+/** Returns the sketch parameters that are not the default. */
 function changedParameters(estimator: Estimator, values: ParameterValues): string {
   const usual = formatParameters(estimator, parseParameters(estimator, ""), true).split(",");
   const own = formatParameters(estimator, values, true).split(",");
@@ -189,10 +190,10 @@ function errorsOf(flows: readonly JudgedFlow[]): Errors {
   return { errors: errors.sort(up), widths: widths.sort(up), within };
 }
 
-/** Fewer errors than this say nothing of how they spread: the largest of them is the most that is known. */
+/** With fewer errors than this, their spread is unknown; the largest error is used as the limit. */
 const FEW_ERRORS = 8;
 
-/** Errors of few flows that share cells rise and fall together: half the width of their intervals says how far. */
+/** With few flows that share cells, the errors are correlated; half the median width of their intervals then is the limit. */
 export function errorAgain(errors: readonly number[], widths: readonly number[]): RaceErrors["again"] {
   const again = medianAgain(errors);
   if (again === null || errors.length >= FEW_ERRORS) return again;

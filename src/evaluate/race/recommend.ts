@@ -1,48 +1,51 @@
-/** Which estimator to take, and why, from races over the kinds of delay that the traffic may meet. */
+/** Recommends an estimator, with reasons, from races over the kinds of delay that the traffic may have. */
 import { entryAt } from "../../base/lists.ts";
 import type { Race, RaceErrors, RaceRow } from "./race.ts";
 
-/** A class of fewer flows says nothing. */
+/** Minimum number of flows of a class that is evaluated. */
 export const FEW = 5;
-/** Errors below this are alike, and count as this. */
+/** Errors below this count as equal to it. */
 export const EXACT = 1e-4;
-/** An error within so much of the best is as good; the fewer bits decide. */
+/** Errors within this factor of the best count as equal; the smaller number of bits decides. */
 const ALIKE = 1.2;
 const ANSWERED = 0.9;
 
 export interface Recommendation {
   readonly estimator: string;
-  /** As `observe` takes it. */
+  /** Parameters in the syntax of `observe`. */
   readonly parameters: string;
   readonly row: RaceRow;
-  /** What was judged: flows of all classes that the traffic has enough of, or the mean of all packets where there are too few flows. */
+  /** Basis of the decision: the flows of all classes with enough flows, or the mean of all packets if there are too few flows. */
   readonly by: "flows" | "segment";
   /** Geometric mean of the median errors over the classes and races, or of the segment's errors. */
   readonly error: number;
-  /** Its largest class of flows: packets from, and the largest median over the races, of how many flows, and where it may lie another time; null where the segment was judged. */
+  /**
+   * The class of the largest flows: its minimum packets, the largest median error over the races, the number of flows, and the interval of the median in a
+   * repetition; null if the segment was the basis.
+   */
   readonly large: {
     readonly from: number;
     readonly medianError: number;
     readonly flows: number;
     readonly again: RaceErrors["again"];
   } | null;
-  /** How many could be judged: within the budget, and with an answer for nine of ten flows of every size and of nine of ten packets. */
+  /** Number of candidates: estimators within the budget that answer for 90 % of the flows of every size and for 90 % of the packets. */
   readonly judged: number;
-  /** The next best, with its error. */
+  /** The second best, with its error. */
   readonly next: { readonly estimator: string; readonly error: number; readonly wireBits: number } | null;
-  /** It errs a little more than the best, and exchanges less. */
+  /** Its error is slightly above the best, and it exchanges less. */
   readonly cheaper: boolean;
 }
 
-/** What comes nearest where nothing can be recommended. */
+/** The closest estimator if none can be recommended. */
 export interface Nearest {
   readonly estimator: string;
-  /** Within the budget in every race. */
+  /** True if it is within the budget in every race. */
   readonly fits: boolean;
-  /** The race in which it answers the least, by its segment, and what it did there. */
+  /** Segment of the race in which it answers the smallest share, and its row there. */
   readonly segment: string;
   readonly row: RaceRow;
-  /** The sizes of flows that it answers the fewest of there; null where there is none of enough flows. */
+  /** The flow size with the smallest share of answers there; null if no size has enough flows. */
   readonly worst: {
     readonly from: number;
     readonly to: number | null;
@@ -52,11 +55,11 @@ export interface Nearest {
 }
 
 export interface Advice {
-  /** Of those that need no more than the packets at the two points, and packets of our own. */
+  /** Recommendation among estimators that need only the packets at the two points, and injected packets. */
   readonly twoPoints: Recommendation | null;
-  /** Where twoPoints is null: why, by the one that is nearest. */
+  /** If twoPoints is null: the closest estimator, as a reason. */
   readonly nearest: Nearest | null;
-  /** Of all, where the receiver knows each packet's delay; null where nothing is gained by it. */
+  /** Recommendation among all estimators, if the receiver knows each packet's delay; null if this brings no advantage. */
   readonly withDelays: Recommendation | null;
 }
 
@@ -69,13 +72,13 @@ export function recommend(races: readonly Race[]): Advice {
   return { twoPoints, nearest, withDelays: gained ? all : null };
 }
 
-/** By estimator, then by race. */
+/** Groups the rows by estimator; within a group they are in order of the races. */
 function byEstimator(races: readonly Race[], allowed: (row: RaceRow) => boolean): RaceRow[][] {
   const rows = (races[0]?.rows ?? []).map((_, i) => races.map((race) => entryAt(race.rows, i)));
   return rows.filter((own) => own.every(allowed));
 }
 
-/** Of those within the budget, the one whose worst class is answered best; else the smallest of all. */
+/** Of the estimators within the budget, returns the one with the best answered worst class; if none is, the smallest of all. */
 function nearestOf(races: readonly Race[], allowed: (row: RaceRow) => boolean): Nearest | null {
   const share = ({ worst, row }: Pick<Nearest, "worst" | "row">) =>
     Math.min(row.answeredPackets, worst ? worst.answered / worst.flows : 0);
@@ -125,17 +128,17 @@ function choose(races: readonly Race[], allowed: (row: RaceRow) => boolean): Rec
   };
 }
 
-/** It answers for some flow of a class that is judged. */
+/** Returns whether it answers for any flow of an evaluated class. */
 function answersFlows(rows: readonly RaceRow[]): boolean {
   return rows.some((row) => row.classes.some((c) => c.flows >= FEW && c.answered > 0));
 }
 
-/** The same estimator in all races; none where it leaves one of ten flows out, or flows of one in ten packets. */
+/** Evaluates an estimator over all races; returns nothing if it lacks answers for more than 10 % of the flows of a class, or of the packets. */
 function judgeFlows(rows: readonly RaceRow[]): Judged[] {
   const found = rows.flatMap((row) => row.classes.filter((c) => c.flows >= FEW));
-  // Classes of few flows may hold most of the packets.
+  // Classes with few flows may contain most of the packets.
   if (rows.some((row) => row.answeredPackets < ANSWERED)) return [];
-  // Of few flows one may be missing.
+  // Rounded down: with few flows, one may be missing.
   if (
     found.length === 0 ||
     found.some((c) => c.answered < Math.floor(ANSWERED * c.flows) || c.median === null)

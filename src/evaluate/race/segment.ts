@@ -1,6 +1,6 @@
 /**
- * What a race is run on: a segment whose truth is known, simulated or from two captures. All contestants of a run see the same packets, and are judged by the same flows:
- * those that arrived, whoever answers for them.
+ * The segment of a race, simulated or from two captures, whose true delays are known. All contestants of a run see the same packets and are evaluated on the
+ * same flows: all flows of which packets arrived, with or without an answer.
  */
 import type { Estimator, Interval, ParameterValues } from "../../estimators/estimator.ts";
 
@@ -9,9 +9,9 @@ export interface RaceContestant {
   readonly parameters: ParameterValues;
 }
 
-/** A flow that arrived, and what a contestant answered for it. */
+/** A flow of which packets arrived, and a contestant's answer for it. */
 export interface JudgedFlow {
-  /** That arrived. */
+  /** Packets that arrived. */
   readonly packets: number;
   readonly exactNs: number;
   /** Null: no answer. */
@@ -19,33 +19,33 @@ export interface JudgedFlow {
 }
 
 export interface ContestantResult {
-  /** Of what each end wrote; 0 at an end without a tap. */
+  /** Size of the records of each end; 0 at an end without a tap. */
   readonly senderBytes: number;
   readonly receiverBytes: number;
-  /** Of packets that were sent for it. */
+  /** Bytes of packets that were injected for it. */
   readonly injectedBytes: number;
-  /** Of one tap, the larger end. */
+  /** Memory of one tap; the larger end. */
   readonly memoryBytes: number;
-  /** Of one tap's update. */
+  /** CPU of one tap's updates. */
   readonly cpuNsPerPacket: number;
-  /** It was given the list of flows, with their packets. */
+  /** It was given the list of flows, with their packet counts. */
   readonly usesList: boolean;
-  /** Flows were asked for packet by packet, and averaged by whoever asks. */
+  /** The flows' means were computed from answers for single packets. */
   readonly byPackets: boolean;
   readonly segment: Interval | null;
   readonly flows: readonly JudgedFlow[];
 }
 
 export interface SegmentResult {
-  /** That arrived, packets of our own left out. */
+  /** Packets that arrived, without injected ones. */
   readonly packets: number;
   readonly flows: number;
   readonly meanNs: number;
-  /** The longest delay by the two clocks, of either sign; null where it is simulated. */
+  /** Largest absolute delay by the two clocks; null for a simulation. */
   readonly longestNs: number | null;
-  /** A table of all flows at the sender: its memory, and what it writes. */
+  /** Cost of a table of all flows at the sender: its memory and the size of its record. */
   readonly list: { readonly memoryBytes: number; readonly bytes: number };
-  /** In the order of the contestants. */
+  /** In the same order as the contestants. */
   readonly results: readonly ContestantResult[];
   readonly notes: readonly string[];
 }
@@ -60,6 +60,6 @@ export interface ExpectedTraffic {
 export interface RaceSegment {
   readonly name: string;
   expected(): Promise<ExpectedTraffic>;
-  /** `sizesOnly`: nothing has to be estimated. */
+  /** `sizesOnly`: measures only sizes and computes no estimates. */
   run(contestants: readonly RaceContestant[], sizesOnly?: boolean): Promise<SegmentResult>;
 }

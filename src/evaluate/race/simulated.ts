@@ -1,4 +1,4 @@
-/** A race over a simulated segment: the truth is the simulation's. One epoch over the whole scenario. */
+/** A race over a simulated segment; the simulation knows the true delays. One epoch over the whole scenario. */
 import type { Kernels } from "../../base/kernels.ts";
 import { entryAt } from "../../base/lists.ts";
 import type { PacketBatch } from "../../capture/batch.ts";
@@ -39,12 +39,12 @@ const OWN = SIMULATED_FLAG.reference | SIMULATED_FLAG.probe;
 const CONFIDENCE = 0.95;
 
 export interface SimulatedOptions {
-  /** All that take part in the race: packets of our own are sent where one of them needs them, the same in every run. */
+  /** All estimators of the race. If one needs injected packets, they are injected in every run, so that all runs have the same traffic. */
   readonly estimators: readonly Estimator[];
-  /** One reference, and one probe, for so many packets. */
+  /** Packets per reference, and per probe. */
   readonly injectEvery: number;
   readonly clock?: ClockError | undefined;
-  /** Loss rates to be ready for. */
+  /** Loss rates that the sizes must allow for. */
   readonly loss?: readonly number[];
 }
 
@@ -79,7 +79,7 @@ export function simulatedSegment(
   };
 }
 
-/** With packets of our own, as many as some of the estimators need. */
+/** Adds the references and probes that any of the estimators needs. */
 function injecting(
   scenario: Scenario,
   { estimators, injectEvery }: SimulatedOptions,
@@ -185,7 +185,7 @@ function openTaps(kernels: Kernels, { estimator, parameters }: RaceContestant): 
   return { estimator, parameters, cost, sender, receiver: open("receiver") };
 }
 
-/** Those that recognise packets of our own see them; then they are taken out, and the others see what was sent anyway. */
+/** First updates the estimators that recognise injected packets, then removes these packets and updates the others. */
 function update(runners: readonly Runner[], end: Role, batch: PacketBatch): void {
   for (const runner of runners)
     if (runner.estimator.needs.injected) runner[end]?.update(batch, 0, batch.count);
@@ -216,7 +216,7 @@ function countInjected(
   }
 }
 
-/** What a flow table at the sender lists. */
+/** Returns the list of flows that a flow table at the sender has. */
 function listOf(table: FlowTruthTable): KnownFlows {
   const count = table.size;
   const keyWords = new Uint32Array(10 * count);
@@ -225,7 +225,7 @@ function listOf(table: FlowTruthTable): KnownFlows {
   return { count, hash: table.hashes(), packets, bytes, keyWords, complete: true };
 }
 
-/** The truth by place in the sender's list. */
+/** True values by index in the sender's list. */
 class Judge {
   readonly #packets: Float64Array;
   readonly #exactNs: Float64Array;
@@ -245,7 +245,7 @@ class Judge {
     }
   }
 
-  /** Every flow of which a packet arrived. */
+  /** Returns every flow of which at least one packet arrived. */
   flows(answerOf: (flow: number) => Interval | null): JudgedFlow[] {
     const out: JudgedFlow[] = [];
     for (let f = 0; f < this.#flows.count; f++) {

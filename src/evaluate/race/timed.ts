@@ -1,21 +1,21 @@
-/** The same estimator with its updates timed and its memory noted. */
+/** Wraps an estimator to time its updates and to note its memory. */
 import type { Estimator, Tap } from "../../estimators/estimator.ts";
 
 export interface TapCost {
-  /** Of single updates: CPU and rows. The process's CPU holds compilation and collection of garbage as well, which fall into few of them. */
+  /** CPU time and rows of each update. The process's CPU time includes compilation and garbage collection, which affect few updates. */
   readonly updates: { readonly cpuNs: number; readonly rows: number }[];
-  /** Of the larger tap, when it was sealed. */
+  /** Memory of the larger tap when it was sealed. */
   memoryBytes: number;
 }
 
-/** Updates left out: the dearest by the row. */
+/** Share of updates that are left out: those with the highest CPU time per row. */
 const DEAREST = 0.1;
 
 export function noCost(): TapCost {
   return { updates: [], memoryBytes: 0 };
 }
 
-/** Per row, over all updates but the dearest tenth. */
+/** Returns the CPU time per row over all updates except the most expensive 10 %. */
 export function cpuPerRow({ updates }: TapCost): number {
   const sorted = updates.toSorted((a, b) => a.cpuNs / a.rows - b.cpuNs / b.rows);
   const kept = sorted.slice(0, Math.ceil((1 - DEAREST) * sorted.length));

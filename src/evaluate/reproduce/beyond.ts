@@ -1,4 +1,6 @@
-/** Beyond the papers: all estimators of the table on the same packets. Error against bits per packet, calibration of the intervals, cost against accuracy. */
+/**
+ * Results beyond the papers: all estimators of the table on the same packets. Error against bits per packet, coverage of the intervals, and CPU against error.
+ */
 import { entryAt } from "../../base/lists.ts";
 import type { Figure, Series } from "../../present/figure/figure.ts";
 import { independentFlows, referenceQueue } from "../../simulate/presets.ts";
@@ -8,12 +10,12 @@ import { count, percent } from "./numbers.ts";
 import { type FindingBody, repeat, type Study } from "./study.ts";
 
 const MEMORIES = [16_384, 65_536, 524_288];
-/** Flows of 100 to 999 packets. */
+/** Index of the class of flows with 100 to 999 packets. */
 const CLASS = 2;
 const INJECT_EVERY = 100;
-/** 95 % intervals that contain fewer truths than this are too narrow, with a margin for the number of flows. */
+/** Coverage below which 95 % intervals are too narrow, with a margin for the number of flows. */
 const CALIBRATED = 0.92;
-/** What answers for fewer flows is not compared with what answers for all. */
+/** Estimators that answer for a smaller share of the flows are not compared with the others. */
 const ANSWERED = 0.9;
 
 const all: Study = {
@@ -74,7 +76,7 @@ export function beyondFindings(
   };
 }
 
-/** Estimators that answer for flows, one series each over the memories; one that answers for the segment alone has its mean for every flow. */
+/** Returns one series over the memories for each estimator that answers for flows. If it answers only for the segment, its mean is used for every flow. */
 function perEstimator(
   races: readonly Race[],
   x: (race: Race, row: number) => number,
@@ -95,7 +97,7 @@ const classesOf = (race: Race, row: number) => {
   const { classes, meanForAll } = entryAt(race.rows, row);
   return meanForAll ?? classes;
 };
-/** Share of the flows of the class that have an answer. */
+/** Returns the share of the flows of the class that have an answer. */
 const answeredOf = (race: Race, row: number) => {
   const { answered, flows } = entryAt(classesOf(race, row), CLASS);
   return answered / Math.max(1, flows);
@@ -104,7 +106,7 @@ const errorOf = (race: Race, row: number) => entryAt(classesOf(race, row), CLASS
 const insideOf = (race: Race, row: number) => entryAt(entryAt(race.rows, row).classes, CLASS).withinInterval;
 const bitsAt = (race: Race, row: number) => Math.max(1e-3, entryAt(race.rows, row).wireBits);
 
-/** The most accurate at the largest memory, and the most accurate of those that are not given each packet's delay. */
+/** Names the most accurate estimator at the largest memory, and the most accurate one that does not need each packet's delay. */
 function best(races: readonly Race[]): string {
   const last = entryAt(races, -1);
   const ranked = last.rows
@@ -173,7 +175,7 @@ function frontierFinding(
   };
 }
 
-/** Of each estimator, the smallest share over the memories. */
+/** Returns the smallest coverage of each estimator over the memories. */
 function worstInside(races: readonly Race[]): { estimator: string; inside: number }[] {
   return entryAt(races, 0).rows.flatMap(({ estimator }, row) => {
     const shares = races.flatMap((race) => insideOf(race, row) ?? []);

@@ -1,4 +1,4 @@
-/** COLATE where packets are lost (section 1.4) and behind a queue: what vectors that agree are left, and what cells that agree give. */
+/** COLATE with packet loss (section 1.4) and behind a queue: how many vectors still agree, and what agreeing cells contribute. */
 import { entryAt } from "../../base/lists.ts";
 import { colate } from "../../estimators/colate/colate.ts";
 import { LOSSY_VECTORS } from "../../estimators/colate/parameters.ts";
@@ -20,9 +20,12 @@ interface Condition {
   readonly name: string;
   readonly loss: number;
   readonly vectors: "one" | "four";
-  /** Behind a queue a flow's error follows the bursts that it meets, so one trace says little. */
+  /** Behind a queue, a flow's error depends on the bursts that it meets, so one trace is not enough. */
   readonly traces: number;
-  /** Median of the two classes of flows: at most. The reference simulation gave 7.9 / 1.4 % and 16 / 6.9 % with loss, of which these are as far above as the levels without loss are (colate-6), and up to 34 / 3.2 % behind a queue. */
+  /**
+   * Maximum median error of the two classes of flows. The reference simulation gave 7.9 / 1.4 % and 16 / 6.9 % with loss; these limits are above it by the same
+   * factor as those without loss (colate-6). Behind a queue it gave up to 34 / 3.2 %.
+   */
   readonly limits: readonly [number, number];
 }
 
@@ -58,7 +61,7 @@ async function runOne(
   trace: number,
 ): Promise<Found> {
   const durationS = scale === "full" ? 10 : 4;
-  // As many packets per counter as 65,536 have in ten seconds.
+  // The same number of packets per counter as with 65,536 counters in ten seconds.
   const n = Math.round((65_536 * durationS) / 10);
   const text =
     condition.vectors === "four" ? `n=${n},m=2` : `n=${n},m=2,vectors=1,check=0,b=26,unit=256,delay=1e6`;
@@ -74,7 +77,7 @@ async function runOne(
   return { packets, scores: scoreFlows(run, askFlows(colate, text, run, 0, run.flows), CLASSES) };
 }
 
-/** Packets in vectors of which nothing is lost: all that may be used where whole vectors have to agree. */
+/** Returns the share of packets in vectors without any loss: the only usable ones if whole vectors have to agree. */
 function keptByVectors(loss: number, packets: number): number {
   const shares = LOSSY_VECTORS.map((v) => v / LOSSY_VECTORS.reduce((a, b) => a + b, 0));
   return shares.reduce((sum, share) => sum + share * (1 - loss) ** (share * packets), 0);

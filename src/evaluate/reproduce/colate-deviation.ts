@@ -8,7 +8,7 @@ import type { FlowRun } from "../flow-runs.ts";
 import { average, count, middle, percent, percents } from "./numbers.ts";
 import type { FindingBody, StudyContext } from "./study.ts";
 
-/** The paper's numbers of virtual repetitions, and flows that they are tried on: a hundred thousand take their time. */
+/** The paper's numbers of virtual repetitions, and the number of flows tried with each; 100,000 repetitions are slow. */
 const SHARED = [10, 100, 1000, 100_000];
 const [MANY_FLOWS, FEW_FLOWS] = [300, 80];
 
@@ -24,7 +24,7 @@ export function deviationFinding(
     const truth = run.stdevNs[entryAt(large, flow)]!;
     return isNoAnswer(stdev) ? 1 : Math.abs(stdev.valueNs / truth - 1);
   });
-  // What repetitions can give: counters without any noise.
+  // The best that repetitions can give: counters without noise.
   const random = new Random(seed).fork("repetitions");
   const repetitions = [10, 100, 1000];
   const apart = repetitions.map((r) => {
@@ -97,7 +97,7 @@ export function deviationFinding(
   };
 }
 
-/** m times the sample variance of a flow's counters over the sum of its squared delays, in the mean over flows of 500 packets: 1 without noise. */
+/** Returns m times the sample variance of a flow's counters divided by the sum of its squared delays, averaged over flows of 500 packets; 1 without noise. */
 function noiseFree(random: Random, flows = 4000, m = 20): number {
   let sum = 0;
   for (let f = 0; f < flows; f++) {
@@ -113,7 +113,7 @@ function noiseFree(random: Random, flows = 4000, m = 20): number {
   return sum / flows;
 }
 
-/** Share of flows whose deviation is within 5 % of the truth, from 20 counters that hold nothing else. */
+/** Returns the share of flows whose standard deviation is within 5 % of the true one, with 20 counters that contain only that flow. */
 function withinOfTruth(random: Random, repetitions: number, flows: number): number {
   let close = 0;
   for (let f = 0; f < flows; f++) {

@@ -1,4 +1,4 @@
-/** COLATE, sections 6.2, 6.4 and 6.5: several points, RLI (table 3) and Count-Min beside it. */
+/** COLATE, sections 6.2, 6.4 and 6.5: several points, and the comparison with RLI (table 3) and Count-Min. */
 import { entryAt } from "../../base/lists.ts";
 import { ADAPTIVE_DEFAULTS } from "../../delays/injection-rate.ts";
 import { isNoAnswer } from "../../estimators/estimator.ts";
@@ -59,7 +59,7 @@ const many: Study = {
   },
 };
 
-/** Counters that a Count-Min sketch needs per flow for an error of `share` with a reliability: w = ⌈e/B⌉, d = ⌈ln 1/(1 - α)⌉. */
+/** Returns the counters that a Count-Min sketch needs per flow for an error of `share` with a given reliability: w = ⌈e/B⌉, d = ⌈ln 1/(1 - α)⌉. */
 function countMinCounters(share: number, reliability: number): number {
   return Math.ceil(Math.E / share) * Math.ceil(Math.log(1 / (1 - reliability)));
 }

@@ -1,4 +1,4 @@
-/** COLATE, sections 5.2 and 6.1: sizes by the paper's equations (figures 3 and 4), and sizes of flows (figure 5). */
+/** COLATE, sections 5.2 and 6.1: sizes by the paper's equations (figures 3 and 4), and flow sizes (figure 5). */
 import { UsageError } from "../../base/errors.ts";
 import { entryAt } from "../../base/lists.ts";
 import { type LiteralSolution, solveLiteral } from "../../estimators/lab/colate-literal/parameters.ts";
@@ -6,11 +6,11 @@ import { distribution } from "../../present/figure/figure.ts";
 import { count, percent } from "./numbers.ts";
 import type { FindingBody } from "./study.ts";
 
-/** Smallest and largest sum of timestamps of a flow, in units, and of all packets to be stored: the paper names none. */
+/** Minimum and maximum sum of timestamps of a flow in units, and of all packets to be stored; the paper does not give them. */
 const SUMS = { minTimeSum: 1.5e9, maxTimeSum: 2e9 };
 const TOTAL = 1e13;
 const MEMORIES = [0.5, 0.75, 1, 1.25, 1.5, 2].map((mb) => mb * 8 * 2 ** 20);
-/** Delays over twice the time, as (12) has it: as large as it can be, and as it is where 100 µs are measured in epochs of 1 s. */
+/** Delays divided by twice the time, as in (12): the maximum, and the value for 100 µs in epochs of 1 s. */
 const DELAY_SHARES = [1, 1e-4];
 
 function solve(memoryBits: number, delayShare: number): LiteralSolution | null {

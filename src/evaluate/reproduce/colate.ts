@@ -17,7 +17,7 @@ import { average, count, middle, percent, percents } from "./numbers.ts";
 import type { FindingBody, Study, StudyContext, Threshold } from "./study.ts";
 
 const LITERAL = "n=65536,m=20,unit=1024";
-/** As many packets per counter in a quick run of 4 s as 65,536 have in 10 s. */
+/** In a quick run of 4 s, n is chosen for the same number of packets per counter as with 65,536 counters in 10 s. */
 const ours = (n: number) => `n=${n},m=2,vectors=1,check=0,b=26,unit=256,delay=1e6`;
 
 function durationOf({ scale }: StudyContext): number {
@@ -28,7 +28,7 @@ function pair(estimator: Estimator, text: string) {
   return { estimator, parameters: parseParameters(estimator, text), seed: COLATE_SEED };
 }
 
-/** Flows' relative errors, by their place in the run; no answer is wholly wrong. */
+/** Returns the relative errors of flows, by their index in the run; a missing answer counts as 100 %. */
 function relativeErrors(
   run: FlowRun,
   answers: readonly { flow: number; mean: unknown }[],
@@ -222,7 +222,10 @@ function levels(published: number, hundreds: ClassScore, thousands: ClassScore):
   ];
 }
 
-/** A quarter, and four times, the counters: medians of the two classes of flows. The reference simulation gave 15 / 1.8 % and 1.6 / 0.22 % with 16k and 260k; limits are as far above as those of 65k are (7 and 1 % for 5.1 and 0.57 %). */
+/**
+ * With 1/4 and 4 times the counters: median errors of the two classes of flows. The reference simulation gave 15 / 1.8 % with 16k and 1.6 / 0.22 % with 260k.
+ * The limits are above it by the same factor as those of 65k (7 and 1 % for 5.1 and 0.57 %).
+ */
 const OTHER_SIZES = [
   { at: 0, limits: [0.2, 0.031] },
   { at: 2, limits: [0.022, 0.0038] },
@@ -240,7 +243,7 @@ function otherSizes(sizes: readonly number[], scores: readonly (readonly ClassSc
   );
 }
 
-/** Packets of a flow over m counters: each has p/m in the mean. */
+/** Distribution of a flow's p packets over m counters, relative to the mean p/m. */
 function sharesFinding({ seed }: StudyContext): FindingBody {
   const random = new Random(seed).fork("counters");
   const [m, trials] = [20, 400];

@@ -1,4 +1,4 @@
-/** What LDA's studies share: axes, distributions, means over runs. */
+/** Shared by LDA's studies: axes, distributions, and means over runs. */
 import { entryAt } from "../../base/lists.ts";
 import type { Point, Series } from "../../present/figure/figure.ts";
 import type { Shape, TrialAnswer, TrialResult } from "./lda-trial.ts";
@@ -16,7 +16,9 @@ export const ERROR_AXIS = { label: "relative error", scale: "log", quantity: "sh
 
 export const LOSSES = [0.0001, 0.001, 0.01, 0.06, 0.2];
 export const RUNS = 25;
-/** At the highest loss the sample is about 1,200 packets, whatever the number sent, and errors are close to what is claimed: more traces are needed to tell. */
+/**
+ * At the highest loss rate the sample has about 1,200 packets, however many are sent, and the errors are close to the claimed ones, so more traces are needed.
+ */
 const TRACES_AT_MOST_LOSS = 4;
 
 export function tracesAt(loss: number): number {
@@ -29,7 +31,7 @@ export function packetsOf({ scale }: StudyContext): number {
 }
 
 export const meanErrors = (answers: readonly TrialAnswer[]) => average(answers.map((a) => a.meanError));
-/** How far the mean of these errors may be off by the number of runs: two standard errors. */
+/** Returns the uncertainty of the mean of these errors due to the number of runs: two standard errors. */
 export function spread(
   answers: readonly TrialAnswer[],
   of: "meanError" | "deviationError" = "meanError",
@@ -41,7 +43,7 @@ export function spread(
 export const deviationErrors = (answers: readonly TrialAnswer[]) =>
   average(answers.map((a) => a.deviationError));
 
-/** One point per loss rate. */
+/** Makes a series with one point per loss rate. */
 export function line(name: string, losses: readonly number[], y: (i: number) => number): Series {
   return { name, points: losses.map((x, i): Point => ({ x, y: y(i) })) };
 }

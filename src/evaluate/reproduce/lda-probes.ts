@@ -17,13 +17,13 @@ import { type FindingBody, repeat, type Study, type Threshold } from "./study.ts
 
 const PROBES = [1, 7, 144, 10_000];
 const BURST_LOSSES = [0.001, 0.01, 0.1];
-/** Mean and deviation that a right implementation reaches, by loss. */
+/** Limits for the errors of mean and standard deviation of a correct implementation, by loss rate. */
 const LIMITS = [
   [0.008, 0.04],
   [0.013, 0.06],
   [0.045, 0.09],
 ] as const;
-/** Deviation of (5) over that of residuals in the reference simulation, by loss. */
+/** Ratio of the errors of the standard deviation by (5) and by residuals in the reference simulation, by loss rate. */
 const AHEAD = [5.6 / 3, 9.4 / 4, 10 / 6.6];
 
 export const ldaProbes: Study = {
@@ -39,7 +39,7 @@ export const ldaProbes: Study = {
     },
   ],
   async run(context) {
-    // Sampling follows the number of packets: fewer of them give samples of the same size.
+    // The sampling rate depends on the number of packets, so fewer packets give samples of the same size.
     const packets = context.scale === "full" ? 5e6 : 5e5;
     const runs = 100;
     const tuned = `banks=2,rows=512,loss=0.005/0.1,packets=${packets}`;
@@ -56,7 +56,7 @@ export const ldaProbes: Study = {
         },
         seed: context.seed * 1000 + i,
         variants,
-        // At 10 % loss a sample is some thousand packets: one of them says less than those of the other rates.
+        // At 10 % loss a sample has only some thousand packets, so more runs are needed than at the other rates.
         runs: i < (BURST_LOSSES.length - 1) * runs ? 1 : 4,
       }),
     );
@@ -114,7 +114,7 @@ function probesFinding(
     ...{ limit: 15, reference: 12.4 / 0.54, sense: "at least", quantity: "plain" },
   });
   const spreadOfProbes = probe(2, "deviation");
-  // Losses below 5 %: the first two. 3–9 % is held where the mean over the runs is below 10 %, within what it may be off.
+  // The first two are the losses below 5 %. The claim of 3–9 % holds if the mean over the runs is below 10 %, within its uncertainty.
   const margin = (l: number) => spread(of(l, 0), "deviationError");
   const steadier = [0, 1].every(
     (l) => entryAt(deviations(0), l) - margin(l) < 0.1 && entryAt(spreadOfProbes, l) > 0.12,

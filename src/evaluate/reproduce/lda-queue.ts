@@ -1,12 +1,13 @@
 /**
- * LDA's standard deviation where delays come from a queue: equation (5) and residuals on the same rows, and what the rows allow at all.
+ * LDA's standard deviation with delays from a queue: equation (5) and residuals on the same rows, and the limit that the rows allow.
  *
- * The squared residual of a row of n packets has a relative variance of 2 + kappa/n (kappa: excess kurtosis of the delays). Weighed by its inverse, the best
- * that is made of such squares has 1 / sum 1/(2 + kappa/n) for sigma^2; with normal sums that is 2/U, which no unbiased estimator is below (Cramer-Rao), and sigma errs by
- * sqrt(1/(pi U)) in the mean. Equation (5) adds up squares of pairs of rows, each in proportion to its packets n and to sigma^2 + mu^2: its relative
- * variance is sum n^2 (2 + kappa'/n) / (sum n)^2 over the pairs (kappa': excess kurtosis around 0), (1 + mu^2/sigma^2)^2 times that for sigma^2. In one bank all rows
- * have as many packets: at most sqrt(2) (1 + mu^2/sigma^2) can be gained. In the paper's two banks the rows of the one tuned to high loss have so few
- * that they count for nothing in (5): up to 2 (1 + mu^2/sigma^2), less where delays have a long tail, as those rows then are not normal.
+ * The squared residual of a row of n packets has a relative variance of 2 + kappa/n (kappa: excess kurtosis of the delays). The best estimate of sigma^2 from
+ * such squares weights them by the inverse of that variance; its relative variance is 1 / sum 1/(2 + kappa/n). With normal sums over U rows that is 2/U, the
+ * minimum for any unbiased estimator (Cramer-Rao), and the mean error of sigma is sqrt(1/(pi U)). Equation (5) adds squares of pairs of rows, each in
+ * proportion to its packets n and to sigma^2 + mu^2. Its relative variance is sum n^2 (2 + kappa'/n) / (sum n)^2 over the pairs (kappa': excess kurtosis around
+ * 0), and (1 + mu^2/sigma^2)^2 times that for sigma^2. In one bank all rows have the same number of packets, so the gain is at most sqrt(2) (1 + mu^2/sigma^2).
+ * In the paper's two banks, the rows tuned to high loss have so few packets that they contribute nothing to (5), so the gain is up to 2 (1 + mu^2/sigma^2). It
+ * is smaller for delays with a long tail, because those rows are not normal then.
  */
 import { entryAt } from "../../base/lists.ts";
 import { lda } from "../../estimators/lda/lda.ts";
@@ -19,16 +20,16 @@ import { average, count, percent } from "./numbers.ts";
 import { type FindingBody, repeat, type Study, type Threshold } from "./study.ts";
 
 const UTILISATIONS = [0.23, 0.55, 0.7, 0.88, 0.95];
-/** Of a second: in ten seconds at 95 % utilisation packets are lost, and the bank is tuned to none. */
+/** Number of traces of one second. In ten seconds at 95 % utilisation packets are lost, and the bank is tuned to no loss. */
 const TRACES = { quick: 3, full: 20 };
 const PACKETS = 4e5;
 const RUNS = 60;
 const ROWS = 1024;
-/** Mean error of the deviation by the best unbiased estimator on all rows. */
+/** Mean error of the standard deviation by the best unbiased estimator over all rows. */
 const LEAST_ERROR = Math.sqrt(1 / (Math.PI * ROWS));
-/** Share of the possible lead: errors are means over 180 aggregators, each of them off by 6 % (one standard error). */
+/** Required share of the possible gain: errors are means over 180 aggregators, with a standard error of 6 % each. */
 const LEAD = 0.8;
-/** Lead over (5) with the paper's two banks: the reference simulation had 2 to 8 on traces of a queue. In between, at 55 to 88 %, traces with a long tail allow less. */
+/** Gain over (5) with the paper's two banks: 2 to 8 in the reference simulation on queue traces. At 55 to 88 %, traces with a long tail allow less. */
 const LEAD_OF_TWO = { least: 2, at: [0.23, 0.95] };
 
 const BANKS = [
@@ -41,13 +42,13 @@ const variants = BANKS.flatMap(({ text }) => [
   `${text},packets=${PACKETS},alpha=1`,
 ]);
 
-/** Packets in a row of each bank, of so many in all, where nothing is lost. */
+/** Returns the packets in a row of each bank without loss. */
 function packetsPerRow(variant: string): number[] {
   const { sampling, rows } = parseParameters(lda, variant);
   return sampling.map((p) => (p * PACKETS) / rows);
 }
 
-/** How far the best weights of squared residuals are ahead of equation (5) on such delays, with these banks. */
+/** Returns by how much the best weights of squared residuals can beat equation (5) for such delays and banks. */
 function possibleLead(bank: number, { meanNs, stdevNs, kurtosis, kurtosisAroundZero }: TrialResult): number {
   const [written, own] = [0, 1].map((ours) => packetsPerRow(entryAt(variants, 2 * bank + ours))) as [
     number[],
@@ -56,7 +57,7 @@ function possibleLead(bank: number, { meanNs, stdevNs, kurtosis, kurtosisAroundZ
   const sum = (values: readonly number[], of: (n: number) => number) =>
     values.reduce((total, n) => total + of(n), 0);
   const rows = ROWS / own.length;
-  // Pairs have twice the packets of a row, and are half as many.
+  // A pair has twice the packets of a row, and there are half as many.
   const pairs = written.map((n) => 2 * n);
   const squares = sum(pairs, (n) => n * n * (2 + (kurtosisAroundZero - 3) / n));
   const collapsed = (2 * squares) / (rows * sum(pairs, (n) => n) ** 2);

@@ -1,4 +1,6 @@
-/** One trace of LDA's evaluation (section IV) past several aggregators at once: configurations that differ, and seeds that sample other packets of the same trace. */
+/**
+ * One trace of LDA's evaluation (section IV), observed by several aggregators at once: different configurations, and different seeds that sample other packets.
+ */
 import type { Kernels } from "../../base/kernels.ts";
 import { entryAt } from "../../base/lists.ts";
 import { lgamma } from "../../base/math/special.ts";
@@ -10,12 +12,12 @@ import type { DelayModel, LossHop, Scenario } from "../../simulate/scenario.ts";
 import { type EndsTruth, runBothEnds } from "../both-ends.ts";
 import { average } from "./numbers.ts";
 
-/** The paper's: 0.2 µs in all cases. */
+/** Mean delay in the paper: 0.2 µs in all cases. */
 const MEAN_NS = 200;
 
 export type Shape = { readonly kind: "weibull" | "pareto"; readonly shape: number };
 
-/** A distribution of the paper with its mean. */
+/** Returns a delay distribution of the paper with its mean. */
 function delayModel({ kind, shape }: Shape): DelayModel {
   const scaleNs =
     kind === "weibull" ? MEAN_NS / Math.exp(lgamma(1 + 1 / shape)) : (MEAN_NS * (shape - 1)) / shape;
@@ -30,19 +32,19 @@ export interface Trial {
   readonly seed: number;
   /** Parameters of LDA, as text. */
   readonly variants: readonly string[];
-  /** Aggregators per variant, each with a seed of its own. */
+  /** Number of aggregators per variant, each with its own seed. */
   readonly runs: number;
   readonly confidence?: number;
 }
 
 export interface TrialAnswer {
-  /** Share of the truth; 1 where there is no answer. */
+  /** Relative error; 1 without an answer. */
   readonly meanError: number;
   readonly deviationError: number;
   readonly meanNs: number;
   readonly lowNs: number;
   readonly highNs: number;
-  /** The mean of its trace. */
+  /** The mean delay of its trace. */
   readonly exactNs: number;
   readonly used: number;
 }
@@ -62,7 +64,7 @@ export async function runTrial(kernels: Kernels, trial: Trial): Promise<TrialRes
   return await askAggregators(kernels, { seed, traffic, path }, trial);
 }
 
-/** Aggregators of each variant past one trace. */
+/** Runs the aggregators of each variant on one trace. */
 export async function askAggregators(
   kernels: Kernels,
   scenario: Scenario,
@@ -100,10 +102,10 @@ export async function askAggregators(
   return { ...truth, answers: byVariant };
 }
 
-/** Between the seeds of a trial's traces. */
+/** Distance between the seeds of a trial's traces. */
 const NEXT_TRACE = 1_000_003;
 
-/** The same trial on several traces, their answers together; the truth is that of the first. */
+/** Runs a trial on several traces and joins the answers; the true values are those of the first trace. */
 export async function runTraces(kernels: Kernels, trial: Trial, traces: number): Promise<TrialResult> {
   const results: TrialResult[] = [];
   for (let i = 0; i < traces; i++)
@@ -118,7 +120,10 @@ export interface ProbeErrors {
   readonly samples: number;
 }
 
-/** Poisson probes of a rate through the same distribution for one second, errors in the mean over `runs`. No probe arrives: wholly wrong. */
+/**
+ * Sends Poisson probes at a rate through the same distribution for one second; returns errors averaged over `runs`. A run in which no probe arrives counts as
+ * 100 %.
+ */
 export function probeErrors(
   rate: number,
   loss: number,

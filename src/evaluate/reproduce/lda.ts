@@ -23,7 +23,7 @@ import { runTraces, type TrialResult } from "./lda-trial.ts";
 import { average, count, maximum, percent, percents } from "./numbers.ts";
 import { type FindingBody, repeat, type Study } from "./study.ts";
 
-/** One bank of 1,024, tuned to the loss as it is: alpha 0.5 and the collapsed rows of (5) as written; alpha 1 and residuals ours. */
+/** One bank of 1,024 rows, tuned to the actual loss. Literal: alpha 0.5 and the collapsed rows of (5). Ours: alpha 1 and residuals. */
 const figure4: Study = {
   name: "lda-tuned",
   paper: "lda",
@@ -75,7 +75,7 @@ const figure4: Study = {
 
 type ResultOf = (shape: number, loss: number) => TrialResult;
 
-/** By distribution and loss. */
+/** Builds the table by distribution and loss rate. */
 function besideEachOther(
   literal: readonly (readonly number[])[],
   ours: readonly (readonly number[])[],
@@ -98,7 +98,7 @@ function meanFinding(setting: string, of: ResultOf): FindingBody {
   const cells = SHAPES.flatMap((_, s) => LOSSES.map((_, l) => answersOf(of(s, l), 0)));
   const [highest] = cells.toSorted((a, b) => meanErrors(b) - meanErrors(a));
   const margin = spread(highest ?? []);
-  // An error of the mean over some runs: above the claim is what is above it by more than that may be off.
+  // The error is a mean over a limited number of runs; it exceeds the claim only if it does so by more than its uncertainty.
   const holds = high - margin < 0.04;
   return {
     setting,
@@ -193,7 +193,7 @@ function boundsFinding(setting: string, of: ResultOf, results: readonly TrialRes
   };
 }
 
-/** The largest mean error of a deviation among these distributions, at any loss, and how far it may be off. */
+/** Returns the largest mean error of the standard deviation over these distributions and all loss rates, and its uncertainty. */
 function largestDeviation(
   of: ResultOf,
   variant: number,
@@ -280,7 +280,7 @@ const figure5: Study = {
     const last = LOSSES.length - 1;
     const high = names.map((_, v) => meanErrors(of(v, last)));
     const margin = spread(of(2, last));
-    // Worst is what errs more than the others by more than the mean over so many runs may be off.
+    // A bank is the worst only if its mean error exceeds the others by more than the uncertainty of the mean.
     const worst = entryAt(high, 2) - margin >= Math.max(entryAt(high, 0), entryAt(high, 1));
     const most = entryAt(BANKS, high.slice(0, 3).indexOf(maximum(high.slice(0, 3)))).name;
     const axes = (y: (v: number, l: number) => number) =>

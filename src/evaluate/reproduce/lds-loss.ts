@@ -1,4 +1,4 @@
-/** LDS, section 5.2: sampling rates where packets are lost (figure 11). */
+/** LDS, section 5.2: sampling rates for lossy traffic (figure 11). */
 import { entryAt } from "../../base/lists.ts";
 import { lds } from "../../estimators/lds/lds.ts";
 import { parseParameters } from "../../estimators/parameters.ts";
@@ -15,7 +15,7 @@ const SAMPLINGS = [
   { name: "5 % in all rows", rates: ".05/.05/.05/.05" },
 ];
 
-/** Ours at 1 % loss: its error, and that it is no worse than either rule that it chooses from, flow by flow. */
+/** Levels for our decoder at 1 % loss: its error, and that it is no worse than either rule it chooses from, flow by flow. */
 function choiceLevels({
   ours,
   alone,
@@ -41,7 +41,10 @@ function choiceLevels({
   });
 }
 
-/** The paper's rule over belief propagation at 0.1 % loss in the reference simulation, by size of the flow, and the least error of all rules there at 1 %. */
+/**
+ * By flow size: the error of the paper's rule relative to belief propagation at 0.1 % loss, and the smallest error of all rules at 1 %, both in the reference
+ * simulation.
+ */
 const LOSSY = [
   { name: "500–999", from: 500, to: 999, reference: 3.5 / 1.2, most: 0.028 },
   { name: "1k–5k", from: 1000, to: 4999, reference: 3.2 / 0.74, most: 0.028 },
@@ -74,7 +77,7 @@ export const ldsLoss: Study = {
       const alpha = texts.map((text, i) => decode(run, i, text, "alpha"));
       const by = (decoder: "auto" | "bp" | "smallest") => decode(run, 0, entryAt(texts, 0), decoder);
       const ours = by("auto");
-      // Belief propagation and the smallest cell by themselves: the choice between them is for the highest loss.
+      // Belief propagation and the smallest cell alone: the choice between them matters at the highest loss rate.
       return { alpha, ours, alone: l === LOSSES.length - 1 ? [by("bp"), by("smallest")] : [] };
     });
     const named = [...SAMPLINGS.map((s) => s.name), "four rates, ours"];

@@ -1,6 +1,7 @@
 /**
- * LDS beside RLI and MPE (section 5.1, figure 9): the same flows at 100 or 320 µs, in the order of time. Delays of neighbours in time have nothing to do with each other there, which both of them rest
- * on. Each is given what the paper gives it: RLI a thousand packets a second whose delays are known, MPE 1 and 10 % of the packets; flows that MPE did not sample take the mean of all.
+ * LDS compared with RLI and MPE (section 5.1, figure 9): the same flows at 100 or 320 µs, in time order. Delays of adjacent packets are independent there,
+ * although both other systems assume that they are similar. Each system gets what the paper gives it: RLI 1,000 packets per second with known delays, MPE 1 and
+ * 10 % of the packets. Flows that MPE did not sample get the mean of all.
  */
 import { entryAt } from "../../base/lists.ts";
 import { type EstimatorAnswer, isNoAnswer } from "../../estimators/estimator.ts";
@@ -22,7 +23,7 @@ export interface Beside {
   readonly errors: readonly FlowError[];
 }
 
-/** LDS first. */
+/** Returns one entry per system, LDS first. */
 export async function besideOthers(
   { kernels, seed }: StudyContext,
   columns: number,
@@ -82,7 +83,7 @@ export function besideFigure(beside: readonly Beside[]): Figure {
   };
 }
 
-/** By how much the best of the others errs more than LDS, over flows of more than so many packets. */
+/** Returns the ratio of the smallest error of the other systems to that of LDS, over flows with more packets than a minimum. */
 export function leadOverOthers(
   beside: readonly Beside[],
   median: (errors: readonly FlowError[]) => number,

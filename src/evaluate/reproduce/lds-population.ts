@@ -1,4 +1,4 @@
-/** The flows of LDS's figures, and what is made of their cells. */
+/** The flows of LDS's figures, and their errors. */
 import { entryAt } from "../../base/lists.ts";
 import { isNoAnswer } from "../../estimators/estimator.ts";
 import { lds } from "../../estimators/lds/lds.ts";
@@ -10,13 +10,16 @@ import type { StudyContext } from "./study.ts";
 type LdsDecoder = (typeof LDS_DECODERS)[number];
 
 export const SEED = 7n;
-/** Pareto of the fitted trace: P(size >= x) = x^-0.8. */
+/** Pareto shape of the fitted trace: P(size >= x) = x^-0.8. */
 export const SHAPE = 0.8;
 
-/** Between the seeds of several populations of one run. */
+/** Distance between the seeds of several populations in one run. */
 const NEXT_POPULATION = 1_000_003;
 
-/** The paper's trace: 140,000 flows, 7 M packets; a quarter of the flows in as many cells per flow for a quick run. `which`: of several like it. */
+/**
+ * The paper's trace: 140,000 flows, 7 M packets. A quick run has a quarter of the flows and the same number of cells per flow. `which`: index of several
+ * populations.
+ */
 export function traffic(
   { scale, seed: first }: StudyContext,
   which = 0,
@@ -30,11 +33,11 @@ export function traffic(
 export interface FlowError {
   readonly packets: number;
   readonly error: number;
-  /** Of the mean of all packets. */
+  /** Delay of the flow relative to the mean of all packets. */
   readonly slowness: number;
 }
 
-/** Flows of a run that one decoder was asked for; those without an answer are taken for the mean of all, as the paper does for others. */
+/** Returns the errors of one decoder's answers; flows without an answer get the mean of all, as in the paper. */
 export function errorsOf(
   run: PopulationRun,
   answers: readonly { flow: number; mean: { valueNs: number } | null }[],
@@ -81,7 +84,7 @@ export function quantile(errors: readonly FlowError[], from: number, to: number,
   return own.length === 0 ? Number.NaN : own[Math.min(own.length - 1, Math.floor(share * own.length))]!;
 }
 
-/** As if every flow had the mean of all packets. */
+/** Returns the errors if every flow gets the mean of all packets. */
 export function meanForAll(run: PopulationRun): FlowError[] {
   return errorsOf(
     run,

@@ -1,4 +1,4 @@
-/** LDS, section 5.3: flows of customers that weigh more than others (figure 12). */
+/** LDS, section 5.3: weights by customer (figure 12). */
 import { entryAt } from "../../base/lists.ts";
 import { lds } from "../../estimators/lds/lds.ts";
 import { parseParameters } from "../../estimators/parameters.ts";
@@ -8,7 +8,7 @@ import { runSegment, type SegmentRun } from "../run-segment.ts";
 import { count, percent, percents } from "./numbers.ts";
 import type { Study } from "./study.ts";
 
-/** Prefixes stand for customers: 1 %, 9 % and 90 % of the flows. */
+/** Prefixes represent customers, with 1 %, 9 % and 90 % of the flows. */
 const CUSTOMERS = [
   { name: "gold", prefix: "10.1.0.0/16", share: 0.01 },
   { name: "silver", prefix: "10.2.0.0/16", share: 0.09 },
@@ -95,7 +95,7 @@ export const ldsWeights: Study = {
   },
 };
 
-/** Flows of a customer, 100 packets and more. */
+/** Returns the median error of a customer's flows of at least 100 packets. */
 function classError(run: SegmentRun, i: number, customer: number): number {
   const { truth } = run;
   const network = 0x0a01 + customer;

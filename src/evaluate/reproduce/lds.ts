@@ -10,7 +10,10 @@ import { decode, type FlowError, meanForAll, quantile, SEED, SHAPE, traffic } fr
 import { count, percent, percents } from "./numbers.ts";
 import type { FindingBody, Study, StudyContext, Threshold } from "./study.ts";
 
-/** What the paper claims, levels of a right implementation, and how far belief propagation and subtracting the background were ahead of the smallest cell in the reference simulation. */
+/**
+ * By flow size: the paper's claims, the levels of a correct implementation, and how much better belief propagation and background subtraction were than the
+ * smallest cell in the reference simulation.
+ */
 const SIZES: readonly SizeLevel[] = [
   { name: "100–499", from: 100, to: 499, ahead: 4.7 / 0.64, background: 4.7 / 2.1 },
   {
@@ -23,7 +26,7 @@ const SIZES: readonly SizeLevel[] = [
   },
   {
     ...{ name: "≥ 5k", from: 5000, to: Infinity, claimed: 0.0006, smallest: 0.0012, ours: 0.0002 },
-    // The reference's 0.07 and 0.02 % have one digit: 3.5 times, or anything between 2.6 and 5. The least of it is what can be asked for.
+    // The reference values 0.07 and 0.02 % have one digit, so the ratio is between 2.6 and 5. Only its lower end can be required.
     ...{ ahead: 0.07 / 0.01, background: 0.065 / 0.025 },
   },
 ];
@@ -39,7 +42,7 @@ interface SizeLevel {
   readonly background: number;
 }
 
-/** P(packets that fall on a flow's cell <= 50), with half as many cells as flows. */
+/** P(packets of other flows in a flow's cell <= 50), with half as many cells as flows. */
 const collisions: Study = {
   name: "lds-collisions",
   paper: "lds",
@@ -145,7 +148,7 @@ const lossless: Study = {
   },
 };
 
-/** One population by each decoder, and as if every flow had the mean of all. */
+/** Errors of one population by each decoder, and with the mean of all for every flow. */
 interface Decoded {
   readonly smallest: readonly FlowError[];
   readonly background: readonly FlowError[];
@@ -153,7 +156,7 @@ interface Decoded {
   readonly mean: readonly FlowError[];
 }
 
-/** Another population through the sketch of the paper's size. */
+/** Decodes another population with the paper's sketch size. */
 function another(
   context: StudyContext,
   which: number,
@@ -168,15 +171,15 @@ function another(
   };
 }
 
-/** Median error over all flows: the smallest cell, over that of the mean of all. */
+/** Returns the median error over all flows with the smallest cell, relative to that with the mean of all. */
 function leadOf({ smallest, mean }: Decoded): number {
   const median = (errors: readonly FlowError[]) => quantile(errors, 1, Infinity, 0.5);
   return median(smallest) / median(mean);
 }
 
-/** Clearly: an error below this share of that of the mean of all. */
+/** "Clearly": the error is below this share of the error with the mean of all. */
 const CLEARLY = 0.7;
-/** Greatly: the others err more than so many times as much. */
+/** "Greatly": the errors of the others are larger by at least this factor. */
 const GREATLY = 3;
 
 function distributions(
@@ -207,7 +210,7 @@ function distributions(
   const [all, large] = [medians(1), medians(1001)];
   const ahead = (errors: readonly number[], i: number) => entryAt(errors, i) < CLEARLY * entryAt(errors, 4);
   const largeAhead = ahead(large, 0) && ahead(large, 1) && ahead(medians(101), 1);
-  // The mean of all is close to what a few huge flows have: one population says little of it.
+  // The mean of all depends on a few huge flows, so one population is not enough.
   const leads = [entryAt(all, 1) / entryAt(all, 4), ...others];
   const allAhead = leads.every((lead) => lead < CLEARLY);
   const besideOf = (errors: readonly FlowError[], from: number) => quantile(errors, from, Infinity, 0.5);
@@ -245,7 +248,7 @@ function distributions(
   };
 }
 
-/** Levels by size of the flow, from medians of the smallest cell, without background, and by belief propagation. */
+/** Levels by flow size, from the median errors of the smallest cell, with background subtraction, and with belief propagation. */
 function sizeLevels(
   literal: readonly number[],
   plain: readonly number[],

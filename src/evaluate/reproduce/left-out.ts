@@ -1,4 +1,4 @@
-/** Tables and figures of the papers that are not repeated, and why. */
+/** Tables and figures of the papers that are not reproduced, with reasons. */
 import type { Paper } from "./study.ts";
 
 export interface LeftOut {

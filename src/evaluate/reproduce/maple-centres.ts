@@ -1,4 +1,4 @@
-/** MAPLE, sections 5.2 and 5.4: centres, times, questions; dimensions are in maple-dimensions.ts, RLI beside it in maple-rli.ts. */
+/** MAPLE, sections 5.2 and 5.4: centres, times, questions. Dimensions are in maple-dimensions.ts, the comparison with RLI in maple-rli.ts. */
 import { entryAt } from "../../base/lists.ts";
 import { type Centres, centreOf } from "../../estimators/maple/centres/centres.ts";
 import { ipidRanges } from "../../estimators/packet-keys.ts";
@@ -12,7 +12,7 @@ import { BITS, COMB, K, learn, ownCentres, PBF, RIBBON, SVBF, traceOf, traceText
 import { count, percent, percents } from "./numbers.ts";
 import type { FindingBody, Study, StudyContext } from "./study.ts";
 
-/** By so much either way counts as the paper's. */
+/** Results within this factor of the paper's count as equal. */
 const NEAR = 1.5;
 
 export const mapleCentres: Study = {
@@ -94,7 +94,7 @@ function centresFinding(context: StudyContext, trace: Trace, setting: string): F
   const means = named.map(({ errors }) => mean(errors));
   const [logarithmic, medians, hybrid] = p90 as [number, number, number];
   const times = logarithmic / medians;
-  // Twice as accurate, within what single epochs may be off; hybrid as good as either where that is the better, by as much.
+  // "Twice as accurate" within the uncertainty of single epochs; "hybrid" must be within the same factor of the better of the two.
   const twice = times > 2 / NEAR;
   const [below, above] = [entryAt(p50, 2) / entryAt(p50, 0), hybrid / medians];
   const both = below < NEAR && above < NEAR;
@@ -159,7 +159,7 @@ function timesFinding(
   const of = (name: string) =>
     timed.find((t) => t.name === name) ?? { insert: Number.NaN, lookup: Number.NaN };
   const gain = (what: "insert" | "lookup") => 1 - of("svbf")[what] / of("comb")[what];
-  // Half of what is claimed: other machines, other caches.
+  // Half of the claimed gain, because machines and caches differ.
   const faster = gain("insert") > 0.22 && gain("lookup") > 0.14;
   const slower = of("pbf").lookup / of("svbf").lookup;
   return {
@@ -198,7 +198,7 @@ const FLOW_SIZES = [
   { name: "≥ 1,000", from: 1000, to: Infinity },
 ];
 
-/** Hosts count their packets up: over all flows of the host, or for each flow on its own. A packet is asked by 8 bytes, or by the ranges of its flow. */
+/** Hosts number their packets: over all flows of the host, or per flow. A packet is looked up by 8 bytes, or by the ranges of its flow. */
 function questionsFinding(epoch: TraceEpoch, setting: string): FindingBody {
   const shares = (perHost: boolean) => {
     const next = new Map<number | bigint, number>();

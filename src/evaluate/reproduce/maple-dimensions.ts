@@ -1,4 +1,4 @@
-/** MAPLE, section 3.4: how large each structure has to be (tables 1 and 2, figure 4), and what it does at that size. */
+/** MAPLE, section 3.4: the required size of each structure (tables 1 and 2, figure 4), and its behaviour at that size. */
 import type { Kernels } from "../../base/kernels.ts";
 import { entryAt } from "../../base/lists.ts";
 import type { Centres } from "../../estimators/maple/centres/centres.ts";
@@ -10,10 +10,10 @@ import { count, percent } from "./numbers.ts";
 import type { FindingBody, StudyContext } from "./study.ts";
 
 const FAILURE = 0.1;
-/** What the hash table is dimensioned for: it always answers, and is wrong for so many. */
+/** Design target of the hash table: it always answers, and this share of the answers is wrong. */
 const TABLE_FALSE = 0.02;
 
-/** h >= -log2(1 - (1 - p)^(1/others)) hash functions: `others` false positives have to fail. */
+/** Returns the number of hash functions h >= -log2(1 - (1 - p)^(1/others)): none of the `others` may give a false positive. */
 function hashesFor(others: number, failure: number): number {
   return -Math.log2(1 - (1 - failure) ** (1 / others));
 }
@@ -22,7 +22,7 @@ function svbfHashes(k: number, failure: number): number {
   return hashesFor(k - 1, failure);
 }
 
-/** A row of table 1: bits per packet and memory accesses that the paper gives, and the structure of that size. */
+/** A row of table 1: bits per packet and memory accesses in the paper, and a structure of that size. */
 interface Dimension {
   readonly name: string;
   readonly bits: number;
@@ -35,7 +35,7 @@ interface Dimension {
 
 const comb = (f: number, theta: number, hashes: number) => ({ ...COMB, f, theta, hashes });
 
-/** Shares by the formulas of table 2: hash functions rounded up, bits as they are. */
+/** Shares by the formulas of table 2: the number of hash functions is rounded up, the bits are not rounded. */
 const TABLE_1: readonly Dimension[] = [
   {
     ...{ name: "hash table", bits: 147, insert: 1, lookup: 1, hashes: 1, claimed: TABLE_FALSE },
@@ -62,7 +62,7 @@ const TABLE_1: readonly Dimension[] = [
     geometry: SVBF,
   },
 ];
-/** Within this of what a structure is dimensioned for it holds, in points. */
+/** Maximum difference from the design target, as a share. */
 const NEAR = 0.015;
 
 interface Filled {

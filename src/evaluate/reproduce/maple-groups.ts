@@ -1,4 +1,4 @@
-/** MAPLE, section 5.2: how many groups of delays (figure 5(b)). */
+/** MAPLE, section 5.2: number of delay groups (figure 5(b)). */
 import { entryAt } from "../../base/lists.ts";
 import { Random } from "../../base/random.ts";
 import { centreOf } from "../../estimators/maple/centres/centres.ts";
@@ -11,7 +11,7 @@ const GROUPS = [10, 20, 30, 40, 50, 60, 70, 80, 90, 100];
 const UTILISATION = 0.58;
 
 interface GroupResult {
-  /** Mean absolute error of a packet by its centre, ns, and the longest offline stage, ms of CPU. */
+  /** Mean absolute error of a packet by its centre, in ns, and the longest offline stage, in ms of CPU. */
   readonly errorNs: number;
   readonly longestMs: number;
 }

@@ -1,4 +1,4 @@
-/** MAPLE, section 5.5: flows' means by MAPLE, by RLI, and by MAPLE that stores what RLI estimates (figure 9). */
+/** MAPLE, section 5.5: flow means by MAPLE, by RLI, and by MAPLE that stores RLI's estimates (figure 9). */
 import { entryAt } from "../../base/lists.ts";
 import { distribution } from "../../present/figure/figure.ts";
 import { ask, fill, groupErrors } from "../maple-questions.ts";
@@ -7,12 +7,15 @@ import { BITS, learn, ownCentres, RIBBON, SVBF } from "./maple-trace.ts";
 import { percent } from "./numbers.ts";
 import type { FindingBody, StudyContext } from "./study.ts";
 
-/** What the adaptive scheme sends at this utilisation: one in 300 packets. */
+/** References of the adaptive scheme at this utilisation: one in 300 packets. */
 const EVERY = 300;
-/** MAPLE's median is held to be a fifth of RLI's from this factor on: the paper gives one digit. */
+/** Factor from which MAPLE's median counts as a fifth of RLI's; the paper gives one digit. */
 const TIMES = 4.5;
 
-/** Every n-th packet is a reference whose delay is known; between two of them delays lie on the line over the time of arrival, each with its own transmission (equation 1 of RLI). */
+/**
+ * Every n-th packet is a reference with known delay. The delays between two references are interpolated linearly over the arrival time, each with its own
+ * transmission time (equation 1 of RLI).
+ */
 function interpolated({ count, delayNs, sentNs, wireLength }: TraceEpoch, rateBps: number): Float64Array {
   const arrived = (i: number) => sentNs[i]! + delayNs[i]!;
   const transmission = (i: number) => (8e9 * wireLength[i]!) / rateBps;
@@ -26,7 +29,7 @@ function interpolated({ count, delayNs, sentNs, wireLength }: TraceEpoch, rateBp
   });
 }
 
-/** Absolute errors of flows' means, ns. */
+/** Returns the absolute errors of the flow means, in ns. */
 function absoluteFlowErrors(epoch: TraceEpoch, estimateNs: Float64Array): Float64Array {
   const flows = new Map<bigint, [packets: number, truth: number, estimate: number]>();
   for (let i = 0; i < epoch.count; i++) {
@@ -46,7 +49,7 @@ function absoluteFlowErrors(epoch: TraceEpoch, estimateNs: Float64Array): Float6
 export function besideRliFinding(context: StudyContext, trace: Trace, setting: string): FindingBody {
   const { kernels } = context;
   const epochs = trace.epochs.map((epoch) => ({ ...epoch, delayNs: interpolated(epoch, trace.rateBps) }));
-  // The first epoch that has centres two epochs behind, learnt from what is stored.
+  // The first epoch whose centres were learnt from the stored delays of two epochs before.
   const { epoch, centres } = entryAt(learn(trace, "hybrid"), 0);
   const byRli = entryAt(learn({ ...trace, epochs }, "hybrid"), 0);
   const stored = (delays: Float64Array, own: typeof centres, kind: "svbf" | "ribbon") => {
@@ -81,7 +84,7 @@ export function besideRliFinding(context: StudyContext, trace: Trace, setting: s
   ];
   const times = rli.p50 / maple.p50;
   const dearer = fed.p95 / rli.p95;
-  // As little as in the paper, within half of it.
+  // Within 1.5 times the paper's ratio.
   const little = dearer < 1.5 * (102 / 76);
   const us = (ns: number) => `${(ns / 1e3).toPrecision(3)} µs`;
   return {

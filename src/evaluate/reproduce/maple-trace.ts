@@ -11,13 +11,13 @@ import type { StudyContext } from "./study.ts";
 export const K = 50;
 export const BITS = 12.8;
 export const SVBF = { ...PLAIN_STORE, kind: "svbf", hashes: 9 } as const;
-/** As section 5.3 has it at 12.8 bits; table 1 gives it 24.2 bits and six functions. */
+/** As in section 5.3, at 12.8 bits; table 1 gives it 24.2 bits and six functions. */
 export const COMB = { ...PLAIN_STORE, kind: "comb", hashes: 3, f: 8, theta: 3 } as const;
-/** Six bits hold the code of 64 centres. */
+/** A code of six bits distinguishes 64 centres. */
 export const RIBBON = { ...PLAIN_STORE, kind: "ribbon", codeBits: 6 } as const;
 export const PBF = { ...PLAIN_STORE, kind: "pbf", hashes: 9 } as const;
 
-/** `quick`: seconds, and epochs, of a quick run. */
+/** `quick`: seconds (and epochs) of a quick run. */
 export function traceOf({ kernels, scale, seed }: StudyContext, quick = 4): Promise<Trace> {
   return referenceTrace(kernels, { seed, seconds: scale === "full" ? 10 : quick });
 }
@@ -26,7 +26,7 @@ export function traceText(trace: Trace): string {
   return `${trace.epochs.length} epochs of 1 s at 400,000 packets/s, 88 % utilisation, k = ${K}, 12.8 bits per packet; centres from two epochs before`;
 }
 
-/** The epochs that have centres two epochs behind, with those. */
+/** Returns the epochs that have centres learnt two epochs before, with these centres. */
 export function learn(trace: Trace, strategy: Strategy): { epoch: TraceEpoch; centres: Centres }[] {
   const pipeline = new CentrePipeline({ strategy, k: K, random: new Random(7), memory: 0 });
   return trace.epochs.flatMap((epoch, i) => {

@@ -1,4 +1,4 @@
-/** MAPLE, section 5: stores, what is made of their answers, and wrong epochs. Dimensions, centres, times and questions are in maple-centres.ts. */
+/** MAPLE, section 5: stores, aggregates of their answers, and wrong epochs. Dimensions, centres, times and questions are in maple-centres.ts. */
 import { entryAt } from "../../base/lists.ts";
 import { STORE_COLUMNS, storeAccuracy } from "../maple-stores.ts";
 import { mapleCentres } from "./maple-centres.ts";
@@ -33,7 +33,8 @@ const stores: Study = {
     },
   ],
   async run(context) {
-    // Two epochs to learn from, and eight to judge: an epoch's congestion decides how old its centres are, and the first ones are learnt while the traffic sets in.
+    // Two epochs to learn from, and eight to evaluate: an epoch's error depends on its congestion and on the age of its centres, and the first centres are
+    // learnt while the traffic starts.
     const trace = await traceOf(context, 10);
     context.onProgress?.(0.4);
     const rows = storeAccuracy(context.kernels, trace);
@@ -52,7 +53,7 @@ const stores: Study = {
 };
 
 type StoreOf = (name: string) => (column: (typeof STORE_COLUMNS)[number]) => number;
-/** By so much either way counts as the paper's. */
+/** Results within this factor of the paper's count as equal. */
 const NEAR = 1.5;
 const RIBBON_ROW = "ribbon k = 64 in 6 bits";
 const SIZED_ROW = "ribbon k = 32 in 5 bits, size-aware";
@@ -68,14 +69,15 @@ type AheadColumn = {
   readonly column: (typeof STORE_COLUMNS)[number];
   readonly what: string;
   readonly limit: number;
-  /** In the reference simulation. */
+  /** Value in the reference simulation. */
   readonly reference?: number | undefined;
 };
 
 /**
- * How far ours is ahead of SVBF with 12.8 bits: packets by their median, their 90th percentile and their mean absolute error, flows by their median. The mixed store is what 5.2 bits per packet
- * give at best: it is held against the reference's ribbon of as many. Mean absolute errors are ruled by single bursts that stale centres do not know, so their factor is a trace's own: SVBF's 42 µs in
- * the reference are of a trace with a mean delay of 334 µs, where other seeds have 100.
+ * How much better our stores are than SVBF with 12.8 bits: median, 90th percentile and mean absolute error of packets, and median error of flows. The mixed
+ * store is the best that 5.2 bits per packet allow; it is compared with the reference's ribbon of that size. Mean absolute errors are dominated by single
+ * bursts that stale centres do not cover, so their ratio varies by trace: the reference's 42 µs for SVBF belong to a trace with a mean delay of 334 µs, other
+ * seeds have 100 µs.
  */
 const AHEAD: readonly { readonly store: string; readonly columns: readonly AheadColumn[] }[] = (
   [
@@ -234,7 +236,7 @@ function wrongEpochsFinding(setting: string, rows: ReadonlyMap<string, number[]>
   const p75 = found.map(({ values }) => entryAt(values, 1));
   const grows = p95.every((v, i) => i === 0 || v >= entryAt(p95, i - 1));
   const growth = (values: readonly number[]) => entryAt(values, -1) / entryAt(values, 0);
-  // As slowly as in the paper.
+  // Grows as slowly as in the paper.
   const asClaimed = growth(p95) < NEAR * (125 / 70) && growth(p75) < NEAR * (12.2 / 10.7);
   return {
     setting,

@@ -9,7 +9,9 @@ import { operatorMap } from "../grown-map.ts";
 import { count } from "./numbers.ts";
 import type { Study, StudyContext, Threshold } from "./study.ts";
 
-/** The figures are pictures; edges and costs are the smallest set that gives the m-sets that the paper prints and two equal-cost paths from F to D. */
+/**
+ * The paper shows the network only as a picture. These edges and costs are the smallest set that gives the printed m-sets and two equal-cost paths from F to D.
+ */
 const FIGURE_7 = "A,B,2\nA,F,2\nB,F,3\nC,F,3\nC,D,2\nD,E,1\nE,F,4\n";
 const PRINTED: Readonly<Record<string, string>> = { A: "B, F", C: "D, E, F", F: "A, B, D_2, E" };
 
@@ -60,7 +62,7 @@ const examples: Study = {
   },
 };
 
-/** Of Rocketfuel 1239 (Sprint): 315 routers, 1,944 directed links. Upgraded routers, probe hops, mean segment. */
+/** Rocketfuel 1239 (Sprint): 315 routers, 1,944 directed links. Below: upgraded routers, probe hops, mean segment length. */
 const SPRINT = { routers: 315, links: 1944 };
 const SPRINT_LEVELS = [
   [0, 965_384, 4.66],
@@ -168,7 +170,7 @@ const plans: Study = {
   },
 };
 
-/** As the paper's curves fall, on a map that is like its own: a hundred times fewer hops, random choice far behind, segments of one and a half hops. */
+/** Levels from the paper's curves, for a similar map: a hundred times fewer probe hops, random choice far worse, segments of 1.5 hops. */
 function operatorThresholds(drop: number, random: number, meanHops: number | null): Threshold[] {
   const least = { sense: "at least", quantity: "plain" } as const;
   return [
@@ -186,7 +188,7 @@ function farBehind(factor: number): Threshold {
   return { what, value: factor, limit: 10, sense: "at least", quantity: "plain" };
 }
 
-/** Within 1 %: ties may be broken another way. */
+/** Within 1 %, because ties may be broken differently. */
 function sprintThresholds(at: (upgraded: number) => PlanStep): Threshold[] {
   return SPRINT_LEVELS.flatMap(([n, hops, mean]): Threshold[] => [
     {

@@ -1,6 +1,6 @@
 /**
- * The same studies with several seeds: how often each level is reached, and which verdicts come out. A level holds where it is reached in nine of ten runs, and where the
- * median is no worse than the reference simulation's, if that is given.
+ * The same studies with several seeds: how often each level is reached, and which verdicts result. A level holds if 90 % of the runs reach it and if the median
+ * is no worse than the reference simulation's value, if that is given.
  */
 import { entryAt } from "../../base/lists.ts";
 import { writeQuantity } from "../../present/figure/axis-scale.ts";
@@ -8,7 +8,7 @@ import { allThresholds, markdownTable } from "./report.ts";
 import type { Reproduction } from "./reproduction.ts";
 import { isMet, type Scale, type Threshold, type Verdict } from "./study.ts";
 
-/** Share of the runs in which a level has to be reached. */
+/** Minimum share of the runs that have to reach a level. */
 const REACHED = 0.9;
 
 export interface LevelOverSeeds {
@@ -85,7 +85,7 @@ function middleOf(values: readonly number[]): number {
   );
 }
 
-/** As it is written: the least, the median and the largest value. */
+/** Formats the minimum, median and maximum. */
 export function levelCells({
   id,
   what,

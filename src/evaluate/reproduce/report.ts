@@ -1,4 +1,4 @@
-/** The report of a reproduction: Markdown with figures beside it, and one HTML file that opens offline. */
+/** Writes the report of a reproduction: Markdown with separate figures, and one HTML file that works offline. */
 import { VERSION } from "../../base/version.ts";
 import { writeQuantity } from "../../present/figure/axis-scale.ts";
 import { drawFigure, figureTable } from "../../present/figure/draw.ts";
@@ -13,7 +13,7 @@ export interface FigureFile {
   readonly svg: string;
 }
 
-/** Each figure as a file of its own, as Markdown refers to it. */
+/** Returns each figure as its own file, for the Markdown page. */
 export function figureFiles({ findings }: Reproduction): FigureFile[] {
   return findings.flatMap((finding) =>
     finding.figures.map((figure, i) => ({
@@ -37,7 +37,7 @@ function byPaper(findings: readonly Finding[]): { paper: Paper; own: Finding[] }
     .filter(({ own }) => own.length > 0);
 }
 
-/** How the page was made, and where its figures are, as seen from it. */
+/** The command that made the page, and the path from the page to its figures. */
 export interface ReportOptions {
   readonly command: string;
   readonly figures: string;
@@ -66,7 +66,7 @@ export function renderMarkdown(reproduction: Reproduction, { command, figures }:
   return `${lines.join("\n").trimEnd()}\n`;
 }
 
-/** Of the papers that the findings are of. */
+/** Returns the rows for the papers that the findings belong to. */
 function leftOutRows(findings: readonly Finding[]): string[][] {
   const papers = new Set(findings.map((f) => f.paper));
   return LEFT_OUT.filter((l) => papers.has(l.paper)).map(({ paper, where, why }) => [
@@ -186,7 +186,7 @@ function overview(findings: readonly Finding[]): string {
   );
 }
 
-/** A number stays on the line of its unit. */
+/** Keeps numbers and units on the same line. */
 function proseHtml(text: string): string {
   return escapeXml(text.replace(/(\d|±) (?=%|[µmn]?s\b|Hz\b|bits?\b|\d)/gu, "$1\u00a0"));
 }

@@ -48,7 +48,7 @@ describe("the map that is drawn", () => {
       const map = operatorMap(315, 972, seed);
       const plan = planUpgrades(map, { upgrade: 0, strategy: "greedy" });
       expect([plan.routers, plan.links]).toEqual([315, 1944]);
-      // Between every two routers there is a path.
+      // There is a path between any two routers.
       expect(plan.steps[0]?.segments.count).toBeGreaterThanOrEqual(315 * 314);
     }
   });
@@ -64,7 +64,7 @@ describe("a study", () => {
     expect(readResult(scratch, one, { scale: "quick", seed: 3 })).toEqual(result);
     expect(readResult(scratch, one, { scale: "quick", seed: 4 })).toBeNull();
     expect(readResult(scratch, one, { scale: "full", seed: 3 })).toBeNull();
-    // A map is for plans alone: it does not make others run again.
+    // A map is only for plans, so other studies do not run again.
     expect(readResult(scratch, one, { scale: "quick", seed: 3, map: "net.weights" })).toEqual(result);
     writeFileSync(file, resultText(result).slice(0, 100));
     expect(readResult(scratch, one, { scale: "quick", seed: 3 })).toBeNull();
@@ -164,7 +164,7 @@ describe("what is not repeated", () => {
 
 describe("probes", () => {
   it("err like the mean of as many independent delays", () => {
-    // Weibull 0.6 has a deviation of 1.76 means: 10,000 samples err by 1.76/100 * sqrt(2/pi) = 1.4 % in the mean.
+    // Weibull 0.6 has a standard deviation of 1.76 means: the mean error of 10,000 samples is 1.76/100 * sqrt(2/pi) = 1.4 %.
     const truth = { meanNs: 200, stdevNs: 352 };
     const { mean, samples } = probeErrors(10_000, 0, truth, { kind: "weibull", shape: 0.6 }, 400, 5);
     expect(samples).toBeGreaterThan(9900);

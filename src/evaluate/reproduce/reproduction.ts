@@ -1,6 +1,6 @@
 /**
- * A directory of results: one file per study, written when the study is done, so that a run that was interrupted goes on where it was. A result counts for the seed, the scale and the
- * version that it was made with.
+ * A directory of results with one file per study, written when the study is finished, so that an interrupted run can be continued. A result is valid only for
+ * its seed, scale and version.
  */
 import { existsSync, readFileSync } from "node:fs";
 import { join } from "node:path";
@@ -13,7 +13,7 @@ export interface StudyResult {
   readonly study: string;
   readonly scale: Scale;
   readonly seed: number;
-  /** The map that was given for plans. */
+  /** The map given for plans. */
   readonly map: string | null;
   readonly cpuSeconds: number;
   readonly findings: readonly Finding[];
@@ -57,7 +57,7 @@ export function resultFile(directory: string, study: Study): string {
   return join(directory, "studies", `${study.name}.json`);
 }
 
-/** Null where there is none of these settings. */
+/** Returns the stored result; null if there is none with these settings. */
 export function readResult(
   directory: string,
   study: Study,
@@ -71,17 +71,17 @@ export function readResult(
     const complete = study.heads.every((head) => result.findings.some((f) => f.id === head.id));
     return same && complete && result.map === mapOf(study, map) ? result : null;
   } catch {
-    // Written by something else, or damaged: made anew.
+    // The file is damaged or not a result: run the study again.
     return null;
   }
 }
 
-/** As `readResult` reads it. */
+/** Formats a result for `readResult`. */
 export function resultText(result: StudyResult): string {
   return `${JSON.stringify(result, plain, 1)}\n`;
 }
 
-/** JSON has no infinity and no NaN. */
+/** JSON cannot represent infinity and NaN. */
 function plain(_: string, value: unknown): unknown {
   return typeof value === "number" && !Number.isFinite(value) ? { notANumber: String(value) } : value;
 }

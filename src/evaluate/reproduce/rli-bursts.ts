@@ -1,4 +1,4 @@
-/** Delays of a queue over time: how long it stays above a level, and how well neighbours in time tell a flow's delay (rli-ton, section II). */
+/** Delays of a queue over time: how long they stay above a level, and how well packets close in time predict a flow's delay (rli-ton, section II). */
 import type { Kernels } from "../../base/kernels.ts";
 import { FlowKeySpec } from "../../capture/flow/flow-key.ts";
 import { DEFAULT_SEED } from "../../capture/reader.ts";
@@ -9,12 +9,12 @@ export interface DelayColumns {
   readonly count: number;
   readonly timeNs: Float64Array;
   readonly delayNs: Float64Array;
-  /** Number of the packet's flow. */
+  /** Index of the packet's flow. */
   readonly flow: Uint32Array;
   readonly flows: number;
 }
 
-/** Packets that arrived, in the order of sending. */
+/** Returns the packets that arrived, in order of sending. */
 export async function delayColumns(kernels: Kernels, scenario: Scenario): Promise<DelayColumns> {
   const mask = FlowKeySpec.parse().store(kernels);
   const numbers = new Map<bigint, number>();
@@ -40,7 +40,7 @@ export async function delayColumns(kernels: Kernels, scenario: Scenario): Promis
   return { count: timeNs.length, timeNs, delayNs, flow: Uint32Array.from(flows), flows: numbers.size };
 }
 
-/** Share of the time that is spent in bursts of at least each duration, in which every packet waited at least `levelNs`. */
+/** Returns the share of time within bursts of at least each duration; in a burst, every packet waited at least `levelNs`. */
 export function burstShares(
   columns: DelayColumns,
   levelNs: number,
@@ -63,7 +63,7 @@ export function burstShares(
   return totals.map((total) => total / whole);
 }
 
-/** Relative errors of flows whose delay is taken from all other flows' packets in the same windows of time. */
+/** Returns the relative errors of flows whose delay is estimated from the packets of all other flows in the same time windows. */
 export function localErrors(columns: DelayColumns, windowNs: number): Float64Array {
   const { count, timeNs, delayNs, flow, flows } = columns;
   const truth = new Float64Array(flows);

@@ -1,4 +1,4 @@
-/** RLI, section III-B: delays between references, as figure 3 draws them, from the simulated queue. */
+/** RLI, section III-B: delays between references, drawn like figure 3, from the simulated queue. */
 import { entryAt } from "../../base/lists.ts";
 import type { Point } from "../../present/figure/figure.ts";
 import { count, percents } from "./numbers.ts";
@@ -53,7 +53,7 @@ export function interpolationFinding(setting: string, columns: DelayColumns): Fi
   };
 }
 
-/** Between every n-th packet, whose delay is known. */
+/** Interpolates between every n-th packet, whose delay is known. */
 function interpolate({ count: n, timeNs, delayNs }: DelayColumns, every: number): Float64Array {
   return Float64Array.from({ length: n }, (_, i) => {
     const left = i - (i % every);
@@ -68,7 +68,7 @@ function relativeErrors({ delayNs }: DelayColumns, estimates: Float64Array): Flo
   return estimates.map((e, i) => Math.abs(e - delayNs[i]!) / delayNs[i]!);
 }
 
-/** The excerpt in which delays differ most. */
+/** Returns the range with the largest difference of delays. */
 function liveliest({ count: n, timeNs, delayNs }: DelayColumns): [from: number, to: number] {
   let best: [number, number] = [0, Math.min(n, DRAWN)];
   let widest = 0;

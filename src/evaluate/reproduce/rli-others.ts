@@ -1,4 +1,4 @@
-/** RLI beside trajectory sampling, the multiflow estimator and LDA (figures 10 and 11), and what its references cost (figure 12). */
+/** RLI compared with trajectory sampling, the multiflow estimator and LDA (figures 10 and 11), and the cost of its references (figure 12). */
 import { entryAt } from "../../base/lists.ts";
 import { isNoAnswer } from "../../estimators/estimator.ts";
 import { lda } from "../../estimators/lda/lda.ts";
@@ -79,7 +79,7 @@ const others: Study = {
 };
 
 const REFERENCE_RATES = [288, 1440];
-/** Above the capacity: the excess is lost. */
+/** Includes loads above the capacity; the excess is lost. */
 const OVERLOADS = [0.9, 0.95, 1, 1.02, 1.05];
 
 const aggregate: Study = {
@@ -185,7 +185,7 @@ const overhead: Study = {
     );
     const shares = found.map((f) => f.bandwidthShare);
     const falls = entryAt(shares, 0) > entryAt(shares, 3);
-    // What the paper names, at the ends of its range.
+    // Values of the paper at the ends of its range.
     const [idle, busy] = [entryAt(shares, 0) / 0.001, entryAt(shares, 3) / 0.00007];
     const near = [idle, busy].every((times) => times > 0.5 && times < 2);
     const lost = Math.max(...found.map(({ lossRate }) => lossRate.with - lossRate.without));

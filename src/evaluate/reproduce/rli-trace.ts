@@ -1,4 +1,4 @@
-/** RLI, section II: what its traces are like, and how delays are alike in time. */
+/** RLI, section II: properties of its traces, and the correlation of delays in time. */
 import { entryAt } from "../../base/lists.ts";
 import { distribution } from "../../present/figure/figure.ts";
 import { rliScenario } from "../rli-experiment.ts";

@@ -1,4 +1,7 @@
-/** RLI, section V: references by rate and by scheme, accuracy by utilisation, delay and size. Other systems and overhead are in rli-others.ts. Past 400 lines: what an experiment claims, runs and finds is read together. */
+/**
+ * RLI, section V: references by rate and scheme; accuracy by utilisation, delay and size. Other systems and overhead are in rli-others.ts. Longer than 400
+ * lines, so that claim, run and finding of an experiment stay together.
+ */
 import { entryAt } from "../../base/lists.ts";
 import { distribution, type Figure, type Series } from "../../present/figure/figure.ts";
 import { ALL_FLOWS, type FlowErrors, flowErrors, type SizeClass } from "../flow-errors.ts";
@@ -9,9 +12,9 @@ import { rliTrace } from "./rli-trace.ts";
 import { type FindingBody, repeat, type Study, type Threshold } from "./study.ts";
 
 const EVERY = [1000, 300, 100, 30, 10, 3];
-/** Of the paper's, by so much either way, is as claimed. */
+/** Results within this factor of the paper's count as equal. */
 const NEAR = 1.5;
-/** From one reference in 1,000 packets to one in 10 at 70 %. */
+/** Claimed error ratio between one reference in 1,000 packets and one in 10, at 70 %. */
 const CLAIMED_FALL = 43 / 5;
 
 const rates: Study = {
@@ -89,7 +92,7 @@ const CLASSES: readonly SizeClass[] = [
   { from: 10, to: 99 },
   { from: 100, to: null },
 ];
-/** As written, over all flows: at most. */
+/** Maximum median error over all flows, as published. */
 const LIMITS = [
   { load: 0.55, limit: 0.33 },
   { load: 0.7, limit: 0.3 },
@@ -151,7 +154,7 @@ const schemes: Study = {
   },
 };
 
-/** By utilisation, and place of the scheme in NAMES. */
+/** By utilisation, and by index of the scheme in NAMES. */
 type RunOf = (utilisation: number, scheme: number) => RliRun;
 
 function errors(run: RliRun, estimator: number = AS_WRITTEN.rli, classes = CLASSES): FlowErrors[] {
@@ -212,7 +215,7 @@ function schemesFinding(setting: string, of: RunOf): FindingBody {
   };
 }
 
-/** "20 / 55 / 70 / 88 / 95 %". */
+/** E.g. "20 / 55 / 70 / 88 / 95 %". */
 function loadsText(): string {
   return percents(LOADS);
 }
@@ -272,7 +275,7 @@ function meansFinding(setting: string, of: RunOf): FindingBody {
   };
 }
 
-/** By utilisation, all flows of the adaptive scheme. */
+/** Error distributions by utilisation, over all flows, with the adaptive scheme. */
 function errorDistributions(title: string, of: RunOf, quantity: "mean" | "stdev"): Figure {
   return {
     title,
@@ -381,7 +384,7 @@ function classesFinding(setting: string, run: RliRun): FindingBody {
   };
 }
 
-/** Errors of the deviations of flows whose true one is above `fromNs`. */
+/** Returns the errors of the standard deviation of flows whose true deviation is above `fromNs`. */
 function ofDeviations({ truth, entries }: RliRun, fromNs: number): FlowErrors | undefined {
   return flowErrors(truth, entryAt(entries, 0).answer.flows, [ALL_FLOWS], {
     quantity: "stdev",

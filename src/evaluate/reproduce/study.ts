@@ -1,6 +1,6 @@
 /**
- * What a reproduction is made of. A study is one experiment that is run once; it yields findings, one per table or figure of a paper: what the paper says, what the
- * algorithm as written gives, what ours gives, and a verdict. Findings are plain data: they are stored, and reports are made of them.
+ * The types of a reproduction. A study is one experiment; it yields one finding per table or figure of a paper: the paper's claim, the result of the published
+ * algorithm, the result of ours, and a verdict. Findings are plain data, which is stored and from which reports are made.
  */
 import type { Kernels } from "../../base/kernels.ts";
 import type { Figure } from "../../present/figure/figure.ts";
@@ -18,35 +18,35 @@ export type Paper = keyof typeof PAPERS;
 export type Scale = "quick" | "full";
 
 export const VERDICTS = ["holds", "holds for a class", "does not hold", "measured"] as const;
-/** `measured`: the paper claims nothing that could hold or not. */
+/** `measured`: the paper makes no claim that could hold or not. */
 export type Verdict = (typeof VERDICTS)[number];
 
-/** A level that a right implementation reaches: `value` is at most, or at least, `limit`. */
+/** A level that a correct implementation reaches: `value` is at most, or at least, `limit`. */
 export interface Threshold {
   readonly what: string;
   readonly value: number;
   readonly limit: number;
   readonly sense: "at most" | "at least";
   readonly quantity: "share" | "time" | "count" | "plain";
-  /** What the reference simulation gave. One trace is off by chance: a single run is held against `limit`, the median over seeds against this as well. */
+  /** Value in the reference simulation. A single run is random, so it is compared with `limit`; only the median over seeds is compared with this value. */
   readonly reference?: number;
 }
 
-/** What is known of a finding before it is made. */
+/** What is known about a finding before the study runs. */
 export interface FindingHead {
-  /** As typed: lda-4a. */
+  /** Identifier on the command line, e.g. lda-4a. */
   readonly id: string;
   /** Figure, table or section. */
   readonly where: string;
   readonly title: string;
-  /** In our words, with the paper's numbers. */
+  /** Paraphrased, with the paper's numbers. */
   readonly claim: string;
 }
 
 export interface Finding extends FindingHead {
   readonly paper: Paper;
   readonly setting: string;
-  /** In one line each; null where the paper has no algorithm of its own for it. */
+  /** One line each; null if the paper has no algorithm for it. */
   readonly literal: string | null;
   readonly ours: string;
   readonly verdict: Verdict;
@@ -56,17 +56,17 @@ export interface Finding extends FindingHead {
   readonly thresholds: readonly Threshold[];
 }
 
-/** What a study finds of one of its heads. */
+/** The result of a study for one of its heads. */
 export type FindingBody = Omit<Finding, keyof FindingHead | "paper">;
 
 export interface StudyContext {
   readonly kernels: Kernels;
   readonly scale: Scale;
   readonly seed: number;
-  /** A file with the map of the network for plans; left out: one that is grown. */
+  /** File with the network map for plans; default: a generated map. */
   readonly map?: string | undefined;
   readonly signal?: AbortSignal;
-  /** `share` of the study that is done, 0 to 1. */
+  /** `share`: completed share of the study, 0 to 1. */
   readonly onProgress?: (share: number) => void;
 }
 
@@ -74,9 +74,9 @@ export interface Study {
   readonly name: string;
   readonly paper: Paper;
   readonly heads: readonly FindingHead[];
-  /** Its result depends on the map that is given. */
+  /** The result depends on the given map. */
   readonly usesMap?: boolean;
-  /** One body per head, by id. */
+  /** Returns one body per head, by id. */
   readonly run: (context: StudyContext) => Promise<Record<string, FindingBody>>;
 }
 
@@ -84,7 +84,7 @@ export function isMet({ value, limit, sense }: Threshold): boolean {
   return sense === "at most" ? value <= limit : value >= limit;
 }
 
-/** Runs of an experiment in a row, with progress, until the signal ends them. */
+/** Runs an experiment repeatedly, with progress, until the signal aborts it. */
 export async function repeat<T>(
   context: StudyContext,
   count: number,

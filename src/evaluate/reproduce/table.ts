@@ -23,7 +23,7 @@ export const STUDIES: readonly Study[] = [
   ...beyondStudies,
 ];
 
-/** The studies that make these findings; `all` or nothing: every one. A study or a paper may be named too. */
+/** Returns the studies for these findings, studies or papers; all of them for `all` or an empty list. */
 export function chooseStudies(names: readonly string[], studies: readonly Study[] = STUDIES): Study[] {
   if (names.length === 0 || names.includes("all")) return [...studies];
   const isNamed = (study: Study, name: string) =>

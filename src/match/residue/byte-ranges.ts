@@ -1,21 +1,23 @@
 /**
- * Segments that a network card or kernel merged or cut beside one of the captures (TSO, GRO, LRO): the same bytes of a TCP connection in
- * packets of other lengths. They are matched by their bytes; the delay is that of the last byte of what was
- * merged, and packets are counted as they were on the wire.
+ * Segments that a network card or kernel merged or split next to one of the captures (TSO, GRO, LRO): the same bytes of a TCP connection in packets of other
+ * lengths. They are matched by their bytes; the delay is that of the last byte of a merged segment, and packets are counted as on the wire.
  *
- * A byte that was sent twice is matched with the sending before its arrival that is latest and not taken yet. What is left of a packet
- * whose bytes did not all arrive is lost in packets of the wire.
+ * A byte that was sent twice is matched with the latest transmission before its arrival that is not taken yet. If some bytes of a packet did not arrive, the
+ * rest counts as lost, in packets on the wire.
  */
 import type { LonePacket } from "./collect.ts";
+import { TWICE_NS } from "./copies.ts";
 
-/** Longer payloads than any frame of 1,500 bytes carries must have been merged, unless frames are larger. */
+/** Payloads longer than any frame of 1,500 bytes carries must have been merged, unless frames are larger. */
 const ORDINARY_PAYLOAD = 1460;
 const JUMBO_PAYLOAD = 8960;
+const SHORTEST_STEP = 64;
+/** Share of the offsets that are a multiple of the payload on the wire: retransmissions may begin anywhere. */
+const MOST_OFFSETS = 0.9;
+/** Number of lengths or offsets examined. */
+const MAX_LENGTHS = 10_000;
 
-/** A packet and what a mirror makes of it are no further apart. */
-const TWICE_NS = 1e6;
-
-/** A captured packet: its time, and its number among the packets of its flow and side. */
+/** A captured packet: its time, and its index among the packets of its flow and side. */
 export interface Sighting {
   timeNs: number;
   number: number;
@@ -25,90 +27,101 @@ export interface Sighting {
 export interface Piece {
   sent: Sighting;
   arrived: Sighting;
-  /** Packets on the wire that they were in; 0 for less than half of one. */
+  /** Number of packets on the wire whose last byte is among them. */
   packets: number;
-  /** The last byte of one of the packets is among them: it gives the delay. */
+  /** The last byte of one of the packets is included: it gives the delay. */
   last: boolean;
 }
 
 export interface MergedFlow {
   flow: number;
   pieces: Piece[];
-  /** Packets on the wire: matched, and more than were captured as such. */
+  /** Packets on the wire: matched, and the excess over those captured. */
   matched: number;
   moreSent: number;
   moreArrived: number;
-  /** What was counted alone and is not any more, with its place in time; and what is left of it. */
+  /** Packets that were counted as unmatched and are now resolved, with their position in time; and what remains lost or appeared of them. */
   resolved: { sent: Sighting; lost: number }[];
   arrivals: { arrived: Sighting; appeared: number }[];
-  /** The same bytes once more: where they arrive, and, beside each other, where they come from (a mirror, several interfaces). In packets on the wire. */
+  /**
+   * The same bytes a second time: where they arrive and, right behind each other, where they are sent (a mirror, several interfaces). In packets on the wire.
+   */
   arrivedTwice: { seen: Sighting; packets: number }[];
   sentTwice: { seen: Sighting; packets: number }[];
   bytes: number;
+  /** Payload of a full packet on the wire. */
+  wirePayload: number;
 }
 
 interface Segment extends Sighting {
-  /** Equal packets have the same. */
+  /** Identical packets have the same. */
   mark: number;
-  /** Place in the stream, unwrapped. */
+  /** Position in the stream, unwrapped. */
   from: number;
   to: number;
-  /** Bytes of it that met their partner. */
-  met: number;
-  /** Bytes of those whose packets were counted. */
-  counted: number;
+  /** Its bytes matched with a partner. */
+  met: Range[];
+  /** Payload of its packets on the wire, and their number. */
+  wirePayload: number;
   packets: number;
 }
+
+type Range = [number, number];
 
 interface Overlap {
   from: Segment;
   to: Segment;
-  bytes: number;
+  bytes: Range[];
   last: boolean;
 }
 
-/** Segments of one flow: `sent` at the point where its packets come from. Null where none was merged. */
+/** Matches the segments of one flow: `sent` at the point where its packets are sent. Returns null if none was merged. */
 export function matchRanges(
   flow: number,
   sent: readonly LonePacket[],
   arrived: readonly LonePacket[],
   windowNs: number,
 ): MergedFlow | null {
-  const wirePayload = payloadOnWire(sent, arrived);
   const origin = sent[0]?.tcp?.sequence ?? 0;
-  const [from, to] = [segmentsOf(sent, origin, wirePayload), segmentsOf(arrived, origin, wirePayload)];
+  const [from, to] = [segmentsOf(sent, origin), segmentsOf(arrived, origin)];
+  const wirePayload = payloadOnWire(from, to, windowNs);
+  for (const s of [...from, ...to]) {
+    s.wirePayload = wirePayload;
+    s.packets = Math.max(1, Math.ceil((s.to - s.from) / wirePayload));
+  }
   const sentTwice = besideEqual(from);
   const once = from.filter((s) => !sentTwice.has(s));
   const overlaps = join(once, to, windowNs);
-  const met = [...from, ...to].some((s) => s.met > 0);
+  const met = [...from, ...to].some((s) => s.met.length > 0);
   if (!met) return null;
   const total = (list: Segment[], pick: (s: Segment) => number) => list.reduce((n, s) => n + pick(s), 0);
-  // What is lost altogether is lost in packets of the wire, too.
+  // Segments lost completely also count in packets on the wire.
   const arrivedTwice = copiesIn(to, windowNs);
-  const touched = once.filter((s) => s.met > 0 || s.packets > 1);
-  const reached = to.filter((s) => (s.met > 0 || s.packets > 1) && !arrivedTwice.has(s));
+  const touched = once.filter((s) => s.met.length > 0 || s.packets > 1);
+  const reached = to.filter((s) => (s.met.length > 0 || s.packets > 1) && !arrivedTwice.has(s));
   const matched = Math.max(total(touched, matchedOf), 0);
   return {
     flow,
     pieces: overlaps.map(({ from: s, to: a, bytes, last }) => ({
       sent: s,
       arrived: a,
-      packets: shareOf(s, bytes),
+      packets: endsIn(s, bytes),
       last,
     })),
     matched,
     moreSent: total(touched, (s) => s.packets - 1),
-    // As many arrived as were matched, and what else was in those packets.
+    // As many arrived as were matched, plus the unmatched rest of those packets.
     moreArrived: matched + total(reached, (s) => s.packets - matchedOf(s)) - reached.length,
     resolved: touched.map((s) => ({ sent: s, lost: s.packets - matchedOf(s) })),
     arrivals: reached.map((s) => ({ arrived: s, appeared: s.packets - matchedOf(s) })),
     arrivedTwice: [...arrivedTwice].map((s) => ({ seen: s, packets: s.packets })),
     sentTwice: [...sentTwice].map((s) => ({ seen: s, packets: s.packets })),
-    bytes: total(from, (s) => s.met),
+    bytes: total(from, (s) => s.met.reduce((n, [x, y]) => n + y - x, 0)),
+    wirePayload,
   };
 }
 
-/** Segments that come once more right behind themselves: seen twice, by a mirror or on two interfaces, and sent once. */
+/** Returns segments that are repeated right behind themselves: seen twice, by a mirror or on two interfaces, and sent once. */
 function besideEqual(segments: readonly Segment[]): Set<Segment> {
   const last = new Map<number, Segment>();
   const copies = new Set<Segment>();
@@ -120,13 +133,13 @@ function besideEqual(segments: readonly Segment[]): Set<Segment> {
   return copies;
 }
 
-/** Segments of which no byte met a partner, while all of their bytes did in others of that time. */
+/** Returns segments without any matched byte, all of whose bytes were matched in others around that time. */
 function copiesIn(segments: readonly Segment[], withinNs: number): Set<Segment> {
-  const met = segments.filter((s) => s.met > 0).sort((a, b) => a.from - b.from);
+  const met = segments.filter((s) => s.met.length > 0).sort((a, b) => a.from - b.from);
   const longest = met.reduce((n, s) => Math.max(n, s.to - s.from), 0);
   const copies = new Set<Segment>();
   for (const s of segments) {
-    if (s.met > 0) continue;
+    if (s.met.length > 0) continue;
     let missing: Range[] = [[s.from, s.to]];
     for (let i = firstFrom(met, s.from - longest); missing.length > 0; i++) {
       const other = met[i];
@@ -139,7 +152,7 @@ function copiesIn(segments: readonly Segment[], withinNs: number): Set<Segment> 
   return copies;
 }
 
-/** The first of those, in order of place, that begins there or behind. */
+/** Returns the index of the first segment, in stream order, that begins at `from` or later. */
 function firstFrom(byPlace: readonly Segment[], from: number): number {
   let low = 0;
   let high = byPlace.length;
@@ -151,47 +164,86 @@ function firstFrom(byPlace: readonly Segment[], from: number): number {
   return low;
 }
 
-/** Packets on the wire that the bytes of it which met their partner were in. */
-const matchedOf = (s: Segment) => Math.round((s.packets * s.met) / (s.to - s.from));
+/** Number of packets on the wire with a matched last byte. */
+const matchedOf = (s: Segment) => endsIn(s, s.met);
 
-/** So many of its packets as `bytes` more of it are, in whole ones: all pieces of it make up what was matched. */
-function shareOf(s: Segment, bytes: number): number {
-  const before = Math.round((s.packets * s.counted) / (s.to - s.from));
-  s.counted += bytes;
-  return Math.round((s.packets * s.counted) / (s.to - s.from)) - before;
+/** Number of packets of a segment that end in these ranges: all are full but the last one. */
+function endsIn({ from, to, wirePayload, packets }: Segment, ranges: readonly Range[]): number {
+  let ends = 0;
+  for (let k = 1; k <= packets; k++) {
+    const end = Math.min(to, from + k * wirePayload);
+    if (ranges.some(([x, y]) => x < end && end <= y)) ends++;
+  }
+  return ends;
 }
 
-/** The payload of a full packet on the wire: the longest at the point that has the shorter ones, where these are no longer than frames; otherwise the longest that a frame carries, of those seen. */
-function payloadOnWire(sent: readonly LonePacket[], arrived: readonly LonePacket[]): number {
-  const longest = (list: readonly LonePacket[]) => list.reduce((n, p) => Math.max(n, p.payload), 0);
+/**
+ * Returns the payload of a full packet on the wire: the longest at the point with the shorter ones, if these fit ordinary frames. If both points merge, segments
+ * begin inside others after a number of full packets; otherwise, the longest seen that a frame carries.
+ */
+function payloadOnWire(sent: readonly Segment[], arrived: readonly Segment[], windowNs: number): number {
+  const longest = (list: readonly Segment[]) => list.reduce((n, s) => Math.max(n, s.to - s.from), 0);
   const finer = Math.min(longest(sent), longest(arrived));
   if (finer > 0 && finer <= ORDINARY_PAYLOAD) return finer;
-  const lengths = [...sent, ...arrived].map((p) => p.payload).filter((n) => n > 0);
+  const lengths = [...sent, ...arrived].map((s) => s.to - s.from);
   const ordinary = lengths.filter((n) => n <= ORDINARY_PAYLOAD);
-  if (ordinary.length > 0) return Math.max(...ordinary.slice(0, 10_000));
+  const known = Math.max(0, ...ordinary.slice(0, MAX_LENGTHS));
+  const offsets = offsetsInside(sent, arrived, windowNs);
+  if (offsets.length > 0) return commonStep(offsets, known);
+  if (known > 0) return known;
   const jumbo = lengths.filter((n) => n <= JUMBO_PAYLOAD);
-  // All are merged: what they are multiples of is not known.
-  return jumbo.length > 0 ? Math.max(...jumbo.slice(0, 10_000)) : ORDINARY_PAYLOAD - 12;
+  // All are merged: the packet size is unknown.
+  return jumbo.length > 0 ? Math.max(...jumbo.slice(0, MAX_LENGTHS)) : ORDINARY_PAYLOAD - 12;
 }
 
-function segmentsOf(packets: readonly LonePacket[], origin: number, wirePayload: number): Segment[] {
+/** Returns how far inside segments of the other point some begin. */
+function offsetsInside(sent: readonly Segment[], arrived: readonly Segment[], windowNs: number): number[] {
+  const offsets: number[] = [];
+  for (const [outer, inner] of [
+    [sent, arrived],
+    [arrived, sent],
+  ] as const) {
+    const byPlace = [...inner].sort((a, b) => a.from - b.from);
+    for (const s of outer)
+      for (let i = firstFrom(byPlace, s.from + 1); offsets.length < MAX_LENGTHS; i++) {
+        const other = byPlace[i];
+        if (!other || other.from >= s.to) break;
+        if (Math.abs(other.timeNs - s.timeNs) <= windowNs) offsets.push(other.from - s.from);
+      }
+  }
+  return offsets;
+}
+
+/** Returns the longest payload of an ordinary frame that nearly all offsets are a multiple of: `known` if it is one, else the part of a short offset; `known` or
+ * a usual one if there is none. */
+function commonStep(offsets: readonly number[], known: number): number {
+  const isCommon = (step: number) =>
+    offsets.filter((n) => n % step === 0).length >= MOST_OFFSETS * offsets.length;
+  if (known >= SHORTEST_STEP && isCommon(known)) return known;
+  const shortest = [...offsets].sort((a, b) => a - b)[Math.floor((1 - MOST_OFFSETS) * offsets.length)] ?? 0;
+  for (let parts = Math.ceil(shortest / ORDINARY_PAYLOAD); shortest / parts >= SHORTEST_STEP; parts++)
+    if (shortest % parts === 0 && isCommon(shortest / parts)) return shortest / parts;
+  return known > 0 ? known : ORDINARY_PAYLOAD - 12;
+}
+
+function segmentsOf(packets: readonly LonePacket[], origin: number): Segment[] {
   let offset = 0;
   return packets.flatMap((p, number) => {
     if (p.payload <= 0) return [];
-    const packets = Math.max(1, Math.ceil(p.payload / wirePayload));
-    // Sequence numbers wrap: the nearest place to the segment before is meant.
+    // Sequence numbers wrap: take the position closest to the previous segment.
     const from = p.tcp ? offset + ((p.tcp.sequence - origin - offset) | 0) : 0;
     offset = from;
     const place = { from, to: from + p.payload };
-    return [{ timeNs: p.timeNs, number, mark: p.mark, ...place, met: 0, counted: 0, packets }];
+    return [
+      { timeNs: p.timeNs, number, mark: p.mark, ...place, met: [], wirePayload: p.payload, packets: 1 },
+    ];
   });
 }
 
-/** Gives arriving bytes to the sending of them that is latest before. */
+/** Assigns arriving bytes to their latest earlier transmission. */
 function join(sent: Segment[], arrived: Segment[], windowNs: number): Overlap[] {
-  const taken = new Map<Segment, [number, number][]>();
   const overlaps: Overlap[] = [];
-  // By place, for finding those that overlap; the longest one bounds how far back to look.
+  // In stream order, to find those that overlap; the longest one limits how far back to look.
   const byPlace = [...sent].sort((a, b) => a.from - b.from);
   const longest = sent.reduce((n, s) => Math.max(n, s.to - s.from), 0);
   for (const a of arrived) {
@@ -199,30 +251,26 @@ function join(sent: Segment[], arrived: Segment[], windowNs: number): Overlap[] 
     for (let i = firstFrom(byPlace, a.from - longest); i < byPlace.length; i++) {
       const s = byPlace[i];
       if (!s || s.from >= a.to) break;
-      // The same bytes in a packet of the same length were not merged: it is another sending of them.
+      // The same bytes in a packet of the same length were not merged: it is another transmission of them.
       if (s.from === a.from && s.to === a.to) continue;
       if (s.to > a.from && Math.abs(a.timeNs - s.timeNs) <= windowNs) overlapping.push(s);
     }
     overlapping.sort((x, y) => y.timeNs - x.timeNs);
-    let missing: [number, number][] = [[a.from, a.to]];
+    let missing: Range[] = [[a.from, a.to]];
     for (const s of overlapping) {
-      const free = subtract([[Math.max(s.from, a.from), Math.min(s.to, a.to)]], taken.get(s) ?? []);
+      const free = subtract([[Math.max(s.from, a.from), Math.min(s.to, a.to)]], s.met);
       const got = intersect(free, missing);
-      const bytes = got.reduce((n, [x, y]) => n + y - x, 0);
-      if (bytes === 0) continue;
-      taken.set(s, [...(taken.get(s) ?? []), ...got]);
+      if (got.length === 0) continue;
       missing = subtract(missing, got);
-      s.met += bytes;
-      a.met += bytes;
-      // The last byte of both, or of the one that ends within a longer one whose end this is.
+      s.met.push(...got);
+      a.met.push(...got);
+      // The last byte of both, or of a shorter segment that ends where the longer one does.
       const last = s.to === a.to && got.some(([, end]) => end === a.to);
-      overlaps.push({ from: s, to: a, bytes, last });
+      overlaps.push({ from: s, to: a, bytes: got, last });
     }
   }
   return overlaps;
 }
-
-type Range = [number, number];
 
 function subtract(ranges: readonly Range[], cut: readonly Range[]): Range[] {
   let left = [...ranges];

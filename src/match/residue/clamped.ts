@@ -1,9 +1,9 @@
-/** SYNs whose segment size was rewritten on the way: one packet each. */
+/** SYNs with a segment size that was rewritten on the way (MSS clamping): each is one packet. */
 import type { LonePacket } from "./collect.ts";
 
 const SYN = 2;
 
-/** A SYN at both points that differs in the segment size it announces; and copies of it where it arrives. */
+/** A SYN at both points that differs in the announced segment size; and its copies where it arrives. */
 export interface Clamped {
   sent: LonePacket;
   arrived: LonePacket;

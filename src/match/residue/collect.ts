@@ -1,58 +1,81 @@
 /**
- * Unmatched packets, read again from their captures with what shows what became of them on the way: TCP byte ranges, fragments,
- * options. Found again by time, flow and digest: packets of a flow that share a time (coarse timestamps, merged segments) may have partners.
+ * Reads unmatched packets again from their captures, with the fields that show what happened on the way: TCP byte ranges, fragments, options. They are found by
+ * time, flow and digest: packets of a flow with the same time (coarse timestamps, merged segments) may have partners.
  */
 import type { Kernels } from "../../base/kernels.ts";
 import { FLAG, META_HIGH, type PacketBatch } from "../../capture/batch.ts";
+import { rowHash } from "../../capture/flow/row-hash.ts";
 import { type CaptureOptions, CaptureReader } from "../../capture/reader.ts";
 import type { AlonePacket } from "../match-types.ts";
 import type { ExactMatcher } from "../matcher.ts";
 
 export interface LonePacket extends AlonePacket {
   proto: number;
-  /** Bytes of the IP packet; and of its payload behind the TCP or UDP header (behind the IP header where it has none). */
+  /** Length of the IP packet; and of its payload behind the TCP or UDP header (behind the IP header for other protocols). */
   length: number;
   payload: number;
   /** Addresses and protocol. */
   between: string;
-  /** What fragments of one packet have in common; null where there is none: IPv6 packets have it in their fragments only. */
+  /** Identification shared by the fragments of a packet; null if there is none: in IPv6 only fragments have it. */
   identification: number | null;
-  /** Bytes behind the IP header and its extensions; and a few that the packet is known by, from behind the ports on. */
+  /** Bytes behind the IP header and its extensions; and a few bytes that identify the packet, from behind the ports on. */
   transportBytes: number;
   start: string;
-  /** The number itself; null in IPv6. */
+  /** The IPv4 identification; null in IPv6. */
   ipid: number | null;
   fragment: { offset: number; more: boolean } | null;
-  tcp: { sequence: number; flags: number; mss: number | null } | null;
-  /** ICMP errors: what address translation leaves of them and of the packet they quote. */
+  /** `header`: its length; null if the packet was cut before it. */
+  tcp: { sequence: number; header: number | null; flags: number; mss: number | null } | null;
+  /** ICMP errors: what address translation leaves unchanged of them and of the packet they quote. */
   quotes: string | null;
   /** UDP: the first bytes of its payload; all that was captured, as long as there is room. */
   content: Uint8Array | null;
+  /** A first fragment: what it shows of the packet, and the length of the TCP or UDP header. */
+  opening: { header: number; tcp: LonePacket["tcp"]; content: Uint8Array | null } | null;
 }
 
-/** Bytes of a datagram's payload that it is known by. */
+/** Packets longer than ordinary frames that have a partner: a row each, in the order of their capture. */
+export interface LongRows {
+  timeNs: number[];
+  /** The digest, and the hash of the flow's key. */
+  low: number[];
+  high: number[];
+  keyHash: number[];
+  payload: number[];
+}
+
+/** What is read of both captures, by side. */
+export interface Collected {
+  lone: [LonePacket[], LonePacket[]];
+  long: [LongRows, LongRows];
+}
+
+/** Bytes of a datagram's payload that identify it. */
 export const KNOWN_BY = 16;
 /**
- * Datagrams are kept whole, up to so many bytes in all. Those longer than an ordinary frame have room of their own: at least one of the two points has such where it sends in pieces. But one
- * of few short pieces is no longer than an ordinary frame.
+ * Limits for storing datagrams completely. Those longer than an ordinary frame have their own limit: with offload, at least one of the two points has such. But
+ * a datagram of a few short pieces is no longer than an ordinary frame.
  */
-const LONGEST_ORDINARY = 1500;
+export const LONGEST_ORDINARY = 1500;
+const LONGEST_LINK_HEADER = 14;
+/** Long packets with a partner that are kept. */
+const MAX_LONG = 1 << 21;
 const MAX_CONTENT = 64 << 20;
 const MAX_ORDINARY_CONTENT = 16 << 20;
 
 export interface ResidueSource {
   file: string;
   capture: CaptureOptions;
-  /** Added to the times of its rows to be on the matcher's axis. */
+  /** Offset that puts the times of its rows on the matcher's axis. */
   shiftNs: (originNs: bigint) => number;
 }
 
-/** The lone packets of both captures, by side, in order of time. */
+/** Returns the unmatched packets of both captures, by side, in time order, and the long ones that have a partner. */
 export async function collectLone(
   kernels: Kernels,
   matcher: ExactMatcher,
   sources: readonly [ResidueSource, ResidueSource],
-): Promise<[LonePacket[], LonePacket[]]> {
+): Promise<Collected> {
   const wanted = [new Map<number, AlonePacket[]>(), new Map<number, AlonePacket[]>()] as const;
   for (const alone of matcher.alone()) {
     const { side, timeNs } = alone;
@@ -60,36 +83,42 @@ export async function collectLone(
     if (same) same.push(alone);
     else wanted[side].set(timeNs, [alone]);
   }
-  // Loss alone needs no second look: it takes packets of both to be two halves of something.
-  if (wanted[0].size === 0 || wanted[1].size === 0) return [[], []];
+  // Loss alone is not examined further: only unmatched packets in both captures can belong together.
+  if (wanted[0].size === 0 || wanted[1].size === 0) return { lone: [[], []], long: [noLong(), noLong()] };
   const read = (side: 0 | 1) => readLone(kernels, matcher, sources[side], wanted[side]);
-  return [await read(0), await read(1)];
+  const [before, after] = [await read(0), await read(1)];
+  return { lone: [before.found, after.found], long: [before.long, after.long] };
 }
+
+const noLong = (): LongRows => ({ timeNs: [], low: [], high: [], keyHash: [], payload: [] });
 
 async function readLone(
   kernels: Kernels,
   matcher: ExactMatcher,
   source: ResidueSource,
   wanted: Map<number, AlonePacket[]>,
-): Promise<LonePacket[]> {
+): Promise<{ found: LonePacket[]; long: LongRows }> {
   const found: LonePacket[] = [];
+  const long = noLong();
   const room = { long: MAX_CONTENT, ordinary: MAX_ORDINARY_CONTENT };
-  if (wanted.size === 0) return found;
   const reader = await CaptureReader.open(kernels, source.file, source.capture);
   try {
     while (await reader.next()) {
       const { batch } = reader;
       const shiftNs = source.shiftNs(reader.originNs ?? 0n);
-      const { timeNs, count, digest } = batch;
+      const { timeNs, count, digest, wireLength } = batch;
       for (let row = 0; row < count; row++) {
         const at = (timeNs[row] ?? 0) + shiftNs;
         const same = wanted.get(at);
-        if (!same) continue;
-        const k = same.findIndex(
-          ({ flow, mark }) => digest[2 * row] === mark && isOfFlow(matcher, flow, batch, row),
-        );
-        const [alone] = k < 0 ? [] : same.splice(k, 1);
-        if (!alone) continue;
+        const k =
+          same?.findIndex(
+            ({ flow, mark }) => digest[2 * row] === mark && isOfFlow(matcher, flow, batch, row),
+          ) ?? -1;
+        const [alone] = k < 0 ? [] : (same?.splice(k, 1) ?? []);
+        if (!alone) {
+          if ((wireLength[row] ?? 0) > LONGEST_ORDINARY + LONGEST_LINK_HEADER) noteLong(long, batch, row, at);
+          continue;
+        }
         const packet = describe(batch, row, alone, { room, nat: source.capture.nat ?? false });
         if (packet) found.push(packet);
       }
@@ -98,17 +127,33 @@ async function readLone(
     reader.close();
     reader.free();
   }
-  return found.sort((a, b) => a.timeNs - b.timeNs);
+  return { found: found.sort((a, b) => a.timeNs - b.timeNs), long };
 }
 
-/** The row is of this flow, under the name that either point has for it. */
+/** Keeps a packet that a card may have split, or merged from several. */
+function noteLong(long: LongRows, batch: PacketBatch, row: number, timeNs: number): void {
+  if (long.timeNs.length >= MAX_LONG || ((batch.flags[row] ?? 0) & FLAG.fragment) !== 0) return;
+  const ip = ipOf(batch, row);
+  if (ip === null) return;
+  const length = ipLength(batch, row, ip);
+  const [proto, header] = transportOf(ip);
+  if (length <= LONGEST_ORDINARY || (proto !== TCP && proto !== UDP)) return;
+  const own = proto === UDP ? 8 : ip.byteLength > header + 12 ? (ip.getUint8(header + 12) >> 4) << 2 : 20;
+  long.timeNs.push(timeNs);
+  long.low.push(batch.digest[2 * row] ?? 0);
+  long.high.push(batch.digest[2 * row + 1] ?? 0);
+  long.keyHash.push(rowHash(batch, row));
+  long.payload.push(length - header - own);
+}
+
+/** Returns whether the row is of this flow, by its key at either point. */
 function isOfFlow(matcher: ExactMatcher, flow: number, batch: PacketBatch, row: number): boolean {
   if (sameKey(matcher, flow, batch, row)) return true;
   const after = matcher.nat ? matcher.mapped(flow) : null;
   return after !== null && sameKey(matcher, after, batch, row);
 }
 
-/** The row, whose key columns are masked, is of this flow. */
+/** Returns whether the row, whose key columns are masked, is of this flow. */
 function sameKey(matcher: ExactMatcher, flow: number, batch: PacketBatch, row: number): boolean {
   const { words, at } = matcher.keyWords(flow);
   const columns = [batch.meta, batch.addrA, batch.addrB, batch.addrC, batch.addrD];
@@ -119,11 +164,11 @@ function sameKey(matcher: ExactMatcher, flow: number, batch: PacketBatch, row: n
 }
 
 const ICMP = 1;
-const TCP = 6;
-const UDP = 17;
+export const TCP = 6;
+export const UDP = 17;
 const MSS_OPTION = 2;
 
-/** Bytes that may still be kept. */
+/** Bytes that may still be stored. */
 interface Room {
   long: number;
   ordinary: number;
@@ -135,26 +180,23 @@ function describe(
   alone: AlonePacket,
   { room, nat }: { room: Room; nat: boolean },
 ): LonePacket | null {
-  const start = batch.header[row] ?? 0;
-  const captured = batch.captured[row] ?? 0;
   const flags = batch.flags[row] ?? 0;
-  if (captured < 20) return null;
-  const ip = new DataView(batch.kernels.memory.buffer, start, captured);
+  const ip = ipOf(batch, row);
+  if (ip === null) return null;
+  const captured = ip.byteLength;
   const version = ip.getUint8(0) >> 4;
   const proto = (batch.meta[2 * row + 1] ?? 0) & 0xff;
-  const stated = version === 4 ? ip.getUint16(2) : ip.getUint16(4) + 40;
-  // Segmentation offload leaves 0 where the length does not fit: what was on the wire says it, less the link header.
-  const unstated = stated === (version === 4 ? 0 : 40);
-  const length = unstated ? Math.max(captured, (batch.wireLength[row] ?? 0) - 14) : stated;
+  const length = ipLength(batch, row, ip);
   const fragmented = (flags & FLAG.fragment) !== 0;
   const head = version === 4 ? headOf4(ip, { proto, length, fragmented }) : headOf6(ip, length, fragmented);
   if (head === null) return null;
   const { header, hosts, next, ...rest } = head;
-  // Addresses are other ones behind a translation: identifications have to do.
+  // Addresses differ behind a translation: identifications must suffice.
   const known = { ...rest, between: `${nat ? "" : hosts},${next}` };
   const base = { ...alone, ...known, proto, length };
-  const bare = { ...base, payload: length - header, tcp: null, quotes: null, content: null };
-  if ((flags & FLAG.laterFragment) !== 0 || fragmented) return bare;
+  const bare = { ...base, payload: length - header, tcp: null, quotes: null, content: null, opening: null };
+  if ((flags & FLAG.laterFragment) !== 0) return bare;
+  if (fragmented) return { ...bare, opening: openingOf(ip, next, header) };
   if (proto === UDP) {
     const from = Math.min(captured, header + 8);
     const kind = length > LONGEST_ORDINARY ? "long" : "ordinary";
@@ -164,24 +206,54 @@ function describe(
     return { ...bare, payload: length - header - 8, content };
   }
   if (proto === ICMP) return { ...bare, quotes: quotedIn(ip, header) };
-  if (proto !== TCP || captured < header + 20) return bare;
-  const dataOffset = (ip.getUint8(header + 12) >> 4) << 2;
-  return {
-    ...base,
-    payload: Math.max(0, length - header - dataOffset),
-    quotes: null,
-    content: null,
-    tcp: {
-      sequence: ip.getUint32(header + 4),
-      flags: ip.getUint8(header + 13),
-      mss: mssOf(ip, header + 20, Math.min(captured, header + dataOffset)),
-    },
-  };
+  const tcp = proto === TCP ? tcpOf(ip, header) : null;
+  return tcp === null ? bare : { ...bare, payload: Math.max(0, length - header - (tcp.header ?? 20)), tcp };
+}
+
+function tcpOf(ip: DataView, at: number): LonePacket["tcp"] {
+  const captured = ip.byteLength - at;
+  if (captured < 8) return null;
+  const sequence = ip.getUint32(at + 4);
+  if (captured < 14) return { sequence, header: null, flags: 0, mss: null };
+  const header = (ip.getUint8(at + 12) >> 4) << 2;
+  const mss = mssOf(ip, at + 20, Math.min(ip.byteLength, at + header));
+  return { sequence, header, flags: ip.getUint8(at + 13), mss };
+}
+
+/** Returns what a first fragment shows of its packet; null if it was cut before. */
+function openingOf(ip: DataView, proto: number, header: number): LonePacket["opening"] {
+  if (proto === UDP && ip.byteLength >= header + 8) {
+    const content = new Uint8Array(ip.buffer, ip.byteOffset + header + 8, ip.byteLength - header - 8);
+    return { header: 8, tcp: null, content: content.slice(0, KNOWN_BY) };
+  }
+  const tcp = proto === TCP ? tcpOf(ip, header) : null;
+  return tcp?.header == null ? null : { header: tcp.header, tcp, content: null };
+}
+
+/** Returns the captured bytes from the IP header on; null if there are too few. */
+function ipOf(batch: PacketBatch, row: number): DataView | null {
+  const captured = batch.captured[row] ?? 0;
+  return captured < 20 ? null : new DataView(batch.kernels.memory.buffer, batch.header[row] ?? 0, captured);
+}
+
+function ipLength(batch: PacketBatch, row: number, ip: DataView): number {
+  const version = ip.getUint8(0) >> 4;
+  const stated = version === 4 ? ip.getUint16(2) : ip.getUint16(4) + 40;
+  // Segmentation offload leaves 0 if the length does not fit: use the wire length minus the link header.
+  const unstated = stated === (version === 4 ? 0 : 40);
+  return unstated ? Math.max(ip.byteLength, (batch.wireLength[row] ?? 0) - LONGEST_LINK_HEADER) : stated;
+}
+
+/** Returns the protocol behind the IP header, and where it begins. */
+function transportOf(ip: DataView): [number, number] {
+  if (ip.getUint8(0) >> 4 === 4) return [ip.getUint8(9), (ip.getUint8(0) & 15) << 2];
+  const head = headOf6(ip, 0, false);
+  return head ? [head.next, head.header] : [0, 0];
 }
 
 /** Unreachable, source quench, redirect, time exceeded, parameter problem. */
 const ICMP_ERRORS: ReadonlySet<number> = new Set([3, 4, 5, 11, 12]);
-/** Of the header that is quoted, to behind the protocol: the checksum and the addresses are rewritten. */
+/** Bytes of the quoted header up to the protocol: the checksum and the addresses behind it are rewritten. */
 const QUOTED_BYTES = 10;
 
 function quotedIn(ip: DataView, header: number): string | null {
@@ -191,7 +263,7 @@ function quotedIn(ip: DataView, header: number): string | null {
   );
 }
 
-/** What the IP header says; `header`: its bytes, with those of extensions. */
+/** Fields of the IP header; `header`: its length, including extensions. */
 type Head = Pick<LonePacket, "identification" | "transportBytes" | "start" | "ipid" | "fragment"> & {
   header: number;
   hosts: string;
@@ -222,7 +294,7 @@ const FRAGMENT = 44;
 const AUTHENTICATION = 51;
 /** Hop-by-hop, routing, authentication, destination options. */
 const EXTENSIONS: ReadonlySet<number> = new Set([0, 43, AUTHENTICATION, 60]);
-/** Bytes behind the ports, length and checksum of UDP: enough to know a packet by. */
+/** Bytes behind the ports, length and checksum of UDP: enough to identify a packet. */
 const START_FROM = 8;
 const TCP_CHECKSUM = 16;
 const START_TO = 24;
@@ -256,7 +328,7 @@ function headOf6(ip: DataView, length: number, fragmented: boolean): Head | null
   };
 }
 
-/** TCP's checksum is not among them: a card fills it in behind a capture (offload), and a translation changes it. */
+/** Omits TCP's checksum: with offload the card fills it in after the capture, and address translation changes it. */
 function startOf(ip: DataView, header: number, proto: number): string {
   const start = bytesOf(ip, header + START_FROM, header + START_TO);
   if (proto !== TCP) return start;
@@ -264,7 +336,7 @@ function startOf(ip: DataView, header: number, proto: number): string {
   return `${start.slice(0, checksum)}${"\0\0".slice(0, Math.max(0, start.length - checksum))}${start.slice(checksum + 2)}`;
 }
 
-/** A character for each byte, of those that were captured. */
+/** Returns one character per byte, of those that were captured. */
 function bytesOf(ip: DataView, from: number, to: number): string {
   let text = "";
   for (let at = from; at < Math.min(to, ip.byteLength); at++) text += String.fromCharCode(ip.getUint8(at));

@@ -1,28 +1,29 @@
 /**
- * UDP segmentation offload: a long datagram at one point, and the datagrams it is sent as at the other. UDP has no byte numbers. Where the long ones were captured whole, a
- * piece is known by the bytes it begins with. Otherwise, over IPv4, Linux numbers the pieces on from the identification of the long one, which shows which pieces are missing. Where they are not
- * numbered so either, a long datagram is matched only if the first piece begins as it does, and the lengths of pieces that follow each other make it up.
+ * UDP segmentation offload: a long datagram at one point, and the datagrams it was split into at the other. UDP has no byte numbers. If the long ones were
+ * captured completely, a piece is identified by its first bytes. Otherwise, over IPv4, Linux numbers the pieces consecutively from the identification of the
+ * long one, which shows which pieces are missing. If they are not numbered either, a long datagram is matched only if the first piece begins as it does, and
+ * the lengths of consecutive pieces add up to it.
  */
 import type { MergedFlow } from "./byte-ranges.ts";
 import { KNOWN_BY, type LonePacket } from "./collect.ts";
 
 /** Pieces of one long datagram. */
 interface Cut {
-  /** Place of the long datagram in its list. */
+  /** Index of the long datagram in its list. */
   whole: number;
-  /** Places of the pieces in the list of the other side. */
+  /** Indices of the pieces in the list of the other side. */
   parts: number[];
-  /** Pieces on the wire, and whether the last one is among those found. */
+  /** Number of pieces on the wire, and whether the last one was found. */
   pieces: number;
   ends: boolean;
 }
 
-/** Long datagrams looked at for the owner of pieces, from the last owner on. */
-const MAX_LOOKED_AT = 64;
-/** Share of complete runs of pieces whose numbers begin with a long datagram's, from which on numbers are believed. */
-const NUMBERED = 0.9;
+/** Numbers are used if they fit for this share of the pieces, and for this many times those that they fit for by chance. */
+const NUMBERED = 0.8;
+const TIMES_CHANCE = 2;
+const HALF_OF_NUMBERS = 0x8000;
 
-/** Null where no datagram was cut. */
+/** Returns null if no datagram was split. */
 export function matchPieces(
   flow: number,
   sent: readonly LonePacket[],
@@ -32,12 +33,10 @@ export function matchPieces(
   const atSender = longest(sent) >= longest(arrived);
   const [long, short] = atSender ? [sent, arrived] : [arrived, sent];
   const size = longest(short);
-  const runs = atSender ? runsOf(short, size) : [];
   const cuts =
     byContent(long, short, size, windowNs) ??
-    (runs.length > 0 && areNumbered(long, short, runs, size)
-      ? byNumber(long, short, runs, size, windowNs)
-      : bySum(long, short, windowNs));
+    byNumber(long, short, size, windowNs) ??
+    bySum(long, short, windowNs);
   if (cuts.length === 0) return null;
   const merged: MergedFlow = {
     flow,
@@ -50,9 +49,10 @@ export function matchPieces(
     arrivedTwice: [],
     sentTwice: [],
     bytes: 0,
+    wirePayload: size,
   };
   for (const cut of cuts) addCut(merged, cut, long, short, atSender);
-  // What is lost altogether is lost in packets of the wire, too.
+  // Datagrams lost completely also count in packets on the wire.
   const met = new Set(cuts.map((cut) => cut.whole));
   for (const [number, { timeNs, payload }] of long.entries()) {
     const pieces = Math.ceil(payload / size);
@@ -91,109 +91,100 @@ function addCut(
     merged.resolved.push({ sent: p, lost: atSender ? pieces - parts.length : 0 });
 }
 
-interface Run {
-  from: number;
-  to: number;
-}
-
-/** Pieces with rising numbers, up to one that is shorter than the others. */
-function runsOf(short: readonly LonePacket[], size: number): Run[] {
-  const runs: Run[] = [];
-  let from = 0;
-  for (let i = 0; i < short.length; i++) {
-    const [{ ipid = null, payload = 0 } = {}, next] = [short[i], short[i + 1]];
-    if (ipid === null) return [];
-    const rises = next?.ipid != null && ((next.ipid - ipid) & 0xffff) - 1 < 0x7fff && next.ipid !== ipid;
-    if (payload === size && rises) continue;
-    runs.push({ from, to: i + 1 });
-    from = i + 1;
-  }
-  return runs;
-}
-
-function areNumbered(
-  long: readonly LonePacket[],
-  short: readonly LonePacket[],
-  runs: readonly Run[],
-  size: number,
-): boolean {
-  const numbers = new Set(long.map((p) => p.ipid));
-  const complete = runs.filter(({ from, to }) => {
-    const last = short[to - 1];
-    return to - from > 1 && last !== undefined && last.payload < size;
-  });
-  const tested = complete.length > 0 ? complete : runs.filter(({ from, to }) => to - from > 1);
-  const fit = tested.filter(({ from }) => numbers.has(short[from]?.ipid ?? null));
-  return tested.length > 0 && fit.length >= NUMBERED * tested.length;
-}
-
-/** Gives each run of pieces to the long datagram that its numbers carry on: best to one whose own number it begins with. */
+/**
+ * Assigns each piece to the long datagram whose numbers include its own, and which has a piece of that length there. Identifications repeat: of several, the one
+ * whose delay is closest to that of pieces with one possible datagram. Returns null if pieces are not numbered that way.
+ */
 function byNumber(
   long: readonly LonePacket[],
   short: readonly LonePacket[],
-  runs: readonly Run[],
   size: number,
   windowNs: number,
-): Cut[] {
-  const cuts: Cut[] = [];
-  let next = 0;
-  for (const run of runs) {
-    let found: Cut | null = null;
-    for (let w = next; w < Math.min(long.length, next + MAX_LOOKED_AT); w++) {
-      const whole = long[w];
-      const first = short[run.from];
-      if (!whole || !first || whole.timeNs > first.timeNs + windowNs) break;
-      if (first.timeNs - whole.timeNs > windowNs) continue;
-      const ends = placesIn(whole, short, run, size);
-      if (ends === null) continue;
-      const cut = { whole: w, parts: range(run), pieces: Math.ceil(whole.payload / size), ends };
-      found ??= cut;
-      if (whole.ipid !== first.ipid) continue;
-      found = cut;
-      break;
+): Cut[] | null {
+  const byId = new Map<number, number[]>();
+  for (const [whole, { ipid }] of long.entries())
+    if (ipid !== null) byId.set(ipid, [...(byId.get(ipid) ?? []), whole]);
+  const most = Math.ceil(longest(long) / size);
+  const numbered = { long, byId, size, most, windowNs };
+  const slots = short.map((piece) => slotsOf(piece, numbered));
+  const fitting = slots.filter((list) => list.length > 0).length;
+  // Other numbers show how many would fit by chance.
+  const byChance = short.filter((p) => slotsOf(p, numbered, HALF_OF_NUMBERS).length > 0).length;
+  if (fitting < NUMBERED * short.length || fitting < TIMES_CHANCE * byChance) return null;
+  const delayOf = (place: number, { whole }: Slot) =>
+    (short[place]?.timeNs ?? 0) - (long[whole]?.timeNs ?? 0);
+  const sure = slots.flatMap((list, place) => (list.length === 1 ? list.map((s) => delayOf(place, s)) : []));
+  const usualNs = sure.sort((a, b) => a - b)[sure.length >> 1] ?? 0;
+  const found = new Map<number, { place: number; piece: number }[]>();
+  const taken = new Set<string>();
+  for (const [place, list] of slots.entries()) {
+    const away = (slot: Slot) => Math.abs(delayOf(place, slot) - usualNs);
+    const [slot] = list
+      .filter(({ whole, piece }) => !taken.has(`${whole},${piece}`))
+      .sort((a, b) => away(a) - away(b));
+    if (!slot) continue;
+    taken.add(`${slot.whole},${slot.piece}`);
+    found.set(slot.whole, [...(found.get(slot.whole) ?? []), { place, piece: slot.piece }]);
+  }
+  return cutsOf(found, long, size);
+}
+
+interface Numbered {
+  long: readonly LonePacket[];
+  byId: ReadonlyMap<number, number[]>;
+  size: number;
+  /** Number of pieces of the longest datagram. */
+  most: number;
+  windowNs: number;
+}
+
+/** Returns the positions in long datagrams that have the number, the length and, at the start of one, the first bytes of a piece. */
+function slotsOf(p: LonePacket, { long, byId, size, most, windowNs }: Numbered, shift = 0): Slot[] {
+  if (p.ipid === null) return [];
+  const slots: Slot[] = [];
+  for (let piece = 0; piece < most; piece++)
+    for (const whole of byId.get((p.ipid - piece + shift) & 0xffff) ?? []) {
+      const { payload = 0, timeNs = 0, content = null } = long[whole] ?? {};
+      const length = Math.min(size, payload - piece * size);
+      if (payload <= size || p.payload !== length || Math.abs(p.timeNs - timeNs) > windowNs) continue;
+      if (piece > 0 || beginsAlike(p.content, content)) slots.push({ whole, piece });
     }
-    if (found === null) continue;
-    next = found.whole + 1;
-    cuts.push(found);
-  }
-  return cuts;
+  return slots;
 }
 
-/** Whether the last piece of `whole` is in the run; null where the run is not of it. */
-function placesIn(
-  { ipid, payload }: LonePacket,
-  short: readonly LonePacket[],
-  { from, to }: Run,
+function cutsOf(
+  found: ReadonlyMap<number, { place: number; piece: number }[]>,
+  long: readonly LonePacket[],
   size: number,
-): boolean | null {
-  if (ipid === null) return null;
-  const pieces = Math.ceil(payload / size);
-  let place = -1;
-  for (const piece of short.slice(from, to)) {
-    const at = ((piece.ipid ?? 0) - ipid) & 0xffff;
-    const length = at === pieces - 1 ? payload - at * size : size;
-    if (at <= place || at >= pieces || piece.payload !== length) return null;
-    place = at;
-  }
-  return place === pieces - 1;
+): Cut[] {
+  return [...found].map(([whole, parts]) => {
+    const pieces = Math.ceil((long[whole]?.payload ?? 0) / size);
+    parts.sort((a, b) => a.piece - b.piece);
+    return {
+      whole,
+      parts: parts.map(({ place }) => place),
+      pieces,
+      ends: parts.at(-1)?.piece === pieces - 1,
+    };
+  });
 }
 
-const range = ({ from, to }: Run) => Array.from({ length: to - from }, (_, i) => from + i);
-
-/** As far as both are known. */
+/** Compares as far as both are known. */
 function beginsAlike(a: Uint8Array | null | undefined, b: Uint8Array | null): boolean {
   if (!a || !b) return true;
   const common = Math.min(a.length, b.length, KNOWN_BY);
   return a.subarray(0, common).every((byte, i) => byte === b[i]);
 }
 
-/** A place in a long datagram where a piece begins. */
+/** A position in a long datagram where a piece begins. */
 interface Slot {
   whole: number;
   piece: number;
 }
 
-/** Each piece goes to the first place within the window that begins as it does and is as long. Null where the long ones were not captured whole. */
+/**
+ * Assigns each piece to the first position within the window with the same first bytes and length. Returns null if the long ones were not captured completely.
+ */
 function byContent(
   long: readonly LonePacket[],
   short: readonly LonePacket[],
@@ -204,7 +195,7 @@ function byContent(
   const nameOf = (content: Uint8Array, at: number, length: number) =>
     `${length} ${content.subarray(at, at + Math.min(KNOWN_BY, length)).join()}`;
   for (const [whole, { content, payload }] of long.entries()) {
-    // One that is no longer than its pieces was not cut, or is the rest of one that was.
+    // A datagram no longer than the pieces was not split, or is the rest of one that was.
     if (payload <= size) continue;
     if (!content || content.length < payload) return null;
     for (let piece = 0; piece * size < payload; piece++) {
@@ -223,19 +214,10 @@ function byContent(
     if (!slot) continue;
     found.set(slot.whole, [...(found.get(slot.whole) ?? []), { place, piece: slot.piece }]);
   }
-  return [...found].map(([whole, parts]) => {
-    const pieces = Math.ceil((long[whole]?.payload ?? 0) / size);
-    parts.sort((a, b) => a.piece - b.piece);
-    return {
-      whole,
-      parts: parts.map(({ place }) => place),
-      pieces,
-      ends: parts.at(-1)?.piece === pieces - 1,
-    };
-  });
+  return cutsOf(found, long, size);
 }
 
-/** Long datagrams that pieces which follow each other make up by their lengths. */
+/** Matches long datagrams with consecutive pieces whose lengths add up to them. */
 function bySum(long: readonly LonePacket[], short: readonly LonePacket[], windowNs: number): Cut[] {
   const cuts: Cut[] = [];
   let next = 0;
@@ -248,13 +230,18 @@ function bySum(long: readonly LonePacket[], short: readonly LonePacket[], window
     while (to < short.length && bytes < whole.payload && (short[to]?.payload ?? 0) <= size)
       bytes += short[to++]?.payload ?? 0;
     if (bytes !== whole.payload || to - from < 2) continue;
-    cuts.push({ whole: w, parts: range({ from, to }), pieces: to - from, ends: true });
+    cuts.push({
+      whole: w,
+      parts: Array.from({ length: to - from }, (_, i) => from + i),
+      pieces: to - from,
+      ends: true,
+    });
     next = to;
   }
   return cuts;
 }
 
-/** The first of `packets`, which are in order of time, that may be a piece of `whole`; -1 where none is. */
+/** Returns the first of `packets`, in time order, that may be a piece of `whole`; -1 if there is none. */
 function firstWithin(
   packets: readonly LonePacket[],
   from: number,

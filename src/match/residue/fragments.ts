@@ -1,26 +1,27 @@
 /**
- * Packets that were fragmented between the points: whole at one, in pieces at the other, and one packet each, whatever became of it. A fragment that was cut again is such a
- * packet, too. The identification shows what belongs together, and the first fragment shows it by what it begins with. But identifications come again, within a second
- * where packets are many: first fragments show how long the way takes, and of the packets that a fragment could be of it is the nearest to that.
+ * Packets that were fragmented between the points: complete at one, in fragments at the other; each is one packet, whatever happened to it. A fragment that was
+ * fragmented again is such a packet, too. The identification shows what belongs together, and a first fragment shows it by its first bytes. But identifications
+ * repeat, within a second at high packet rates: first fragments show the delay, and of several possible packets a fragment is assigned to the one closest to
+ * that delay.
  */
-import { type LonePacket, START_BYTES } from "./collect.ts";
+import { LONGEST_ORDINARY, type LonePacket, START_BYTES, TCP } from "./collect.ts";
 
 /** A packet at one point and its fragments at the other. */
 export interface Fragmented {
   whole: LonePacket;
-  /** All that bear some of it; and of these those that bear nothing of a packet before it. */
+  /** All fragments with bytes of it; and of these, those without bytes of an earlier packet. */
   parts: LonePacket[];
   own: LonePacket[];
   /** All of it arrived. */
   complete: boolean;
 }
 
-/** Fragments that are left and are those of a packet once more: as many lists as it came again. Both in order of time. */
+/** Finds the remaining fragments that are copies of others: one list per copy of a packet. Inputs in time order. */
 export function findCopies(
   found: readonly Fragmented[],
   other: readonly LonePacket[],
   windowNs: number,
-): { whole: LonePacket; parts: LonePacket[] }[] {
+): { of: Fragmented; parts: LonePacket[] }[] {
   const nameOf = (p: LonePacket) =>
     `${p.between},${p.identification},${p.fragment?.offset},${p.transportBytes}`;
   const wholes = new Map<string, Fragmented>();
@@ -28,56 +29,57 @@ export function findCopies(
   for (const one of found)
     for (const part of one.parts) {
       taken.add(part);
-      if (one.complete) wholes.set(nameOf(part), one);
+      wholes.set(nameOf(part), one);
     }
   const copies = new Map<Fragmented, LonePacket[][]>();
   for (const p of other) {
     const of = p.fragment && !taken.has(p) ? wholes.get(nameOf(p)) : undefined;
-    const first = of?.parts[0];
-    if (!of || !first || p.timeNs < first.timeNs || p.timeNs - first.timeNs > windowNs) continue;
+    if (!of) continue;
+    const firstNs = of.parts.reduce((n, { timeNs }) => Math.min(n, timeNs), Number.POSITIVE_INFINITY);
+    if (p.timeNs < firstNs || p.timeNs - firstNs > windowNs) continue;
     const rounds = copies.get(of) ?? [];
     copies.set(of, rounds);
     const round = rounds.find((list) => !list.some((q) => nameOf(q) === nameOf(p)));
     if (round) round.push(p);
     else rounds.push([p]);
   }
-  return [...copies].flatMap(([{ whole }, rounds]) => rounds.map((parts) => ({ whole, parts })));
+  return [...copies].flatMap(([of, rounds]) => rounds.map((parts) => ({ of, parts })));
 }
 
-/** A packet that may have been fragmented, and what was found of it. */
+/** A packet that may have been fragmented, and its fragments found so far. */
 interface Candidate {
   whole: LonePacket;
   from: number;
   to: number;
   identification: number | null;
-  /** When its fragments pass the other point, by its clock. */
+  /** Expected time of its fragments at the other point, by that point's clock. */
   expectedNs: number;
   parts: LonePacket[];
 }
 
-/** Packets between the same two hosts, of one identification where they have one, and the fragments at the other point. */
+/** Packets between the same two hosts, with the same identification if they have one, and the fragments at the other point. */
 interface Family {
   candidates: Candidate[];
   parts: LonePacket[];
 }
 
-/** Of the packets that a fragment could be of so many are looked at, the nearest in time; and so many to find them among. */
+/** Maximum number of possible packets tried per fragment, the closest in time; and maximum number examined to find them. */
 const NEAREST = 8;
 const LOOKED_AT = 256;
-/** So many packets before one show how long the way takes. */
+/** Number of packets around one that show the current delay. */
 const AROUND = 5;
 
-/** What flow a packet is of, as far as that can be compared between the points. */
+/** The flow of a packet, as far as it can be compared between the points. */
 type FlowOf = (p: LonePacket) => number;
 
-/** Packets of `one` of which `other` holds fragments. Both in order of time. */
+/** Finds packets of `one` with fragments in `other`. Inputs in time order. */
 export function findFragmented(
   one: readonly LonePacket[],
   other: readonly LonePacket[],
   windowNs: number,
   nat = false,
 ): Fragmented[] {
-  // A packet's flow is named otherwise behind a translation.
+  // Behind an address translation a packet's flow has another key.
   const flowOf = nat ? () => 0 : (p: LonePacket) => p.flow;
   const families = familiesOf(one, other);
   const delays = new Delays();
@@ -86,7 +88,7 @@ export function findFragmented(
     for (const c of family.candidates) c.expectedNs = c.whole.timeNs + delays.near(c.whole);
     const isFirst = (p: LonePacket) => p.fragment?.offset === 0;
     assign(family.candidates, family.parts.filter(isFirst), windowNs, flowOf);
-    // The others follow it.
+    // The other fragments follow the first.
     for (const c of family.candidates) c.expectedNs = c.parts[0]?.timeNs ?? c.expectedNs;
     assign(
       family.candidates,
@@ -107,9 +109,9 @@ export function findFragmented(
     });
 }
 
-/** The packets and fragments that may belong together. */
+/** Groups the packets and fragments that may belong together. */
 function familiesOf(one: readonly LonePacket[], other: readonly LonePacket[]): Family[] {
-  // The identification of IPv6 is in fragments only.
+  // In IPv6 only fragments have an identification.
   const nameOf = (p: LonePacket) => (p.ipid === null ? p.between : `${p.between},${p.ipid}`);
   const families = new Map<string, Family>();
   for (const p of other) {
@@ -121,6 +123,7 @@ function familiesOf(one: readonly LonePacket[], other: readonly LonePacket[]): F
   for (const whole of one) {
     const family = families.get(nameOf(whole));
     if (!family) continue;
+    if (wasSplit(whole, family.parts)) continue;
     const { fragment, identification, timeNs, transportBytes } = whole;
     const from = fragment?.offset ?? 0;
     family.candidates.push({
@@ -136,7 +139,22 @@ function familiesOf(one: readonly LonePacket[], other: readonly LonePacket[]): F
   return [...families.values()].filter(({ candidates }) => candidates.length > 0);
 }
 
-/** Where both points hold fragments, those were cut again whose longest is the longer. */
+/**
+ * A long packet without a fragment that ends where it does: a card split it, and the fragments are of the packets that it was split into. TCP packets of that
+ * length are not fragmented; of others, another last fragment shows it.
+ */
+function wasSplit(
+  { length, proto, fragment, transportBytes }: LonePacket,
+  parts: readonly LonePacket[],
+): boolean {
+  if (fragment || length <= LONGEST_ORDINARY) return false;
+  const ends = parts
+    .filter((p) => !p.fragment?.more)
+    .map((p) => (p.fragment?.offset ?? 0) + p.transportBytes);
+  return (proto === TCP || ends.length > 0) && !ends.includes(transportBytes);
+}
+
+/** If both points have fragments, the side with the longest fragment had its fragments fragmented again. */
 function ofLongerFragments({ candidates, parts }: Family): Candidate[] {
   const bytes = (list: readonly LonePacket[]) =>
     list.reduce((n, p) => (p.fragment ? Math.max(n, p.transportBytes) : n), 0);
@@ -144,7 +162,7 @@ function ofLongerFragments({ candidates, parts }: Family): Candidate[] {
   return longer ? candidates : candidates.filter(({ whole }) => whole.fragment === null);
 }
 
-/** Notes how long the way of packets took whose first fragments are unlike all others. */
+/** Records the delay of packets whose first fragments are unique. */
 function noteFirstFragments(
   { candidates, parts }: Family,
   windowNs: number,
@@ -163,7 +181,7 @@ function noteFirstFragments(
   }
 }
 
-/** Null where several have a name. */
+/** Maps names to packets; null if several have a name. */
 function soleByName(
   list: readonly LonePacket[],
   nameOf: (p: LonePacket) => string,
@@ -173,7 +191,7 @@ function soleByName(
   return sole;
 }
 
-/** How long packets took, by the hosts they are between, or by all where none is known of these. */
+/** Delays of packets by their hosts, or over all hosts if none is known for these. */
 class Delays {
   readonly #between = new Map<string, { timeNs: number; delayNs: number }[]>();
   #sorted = false;
@@ -197,7 +215,7 @@ class Delays {
   }
 }
 
-/** Gives each fragment to the packet it could be of that is expected nearest to it, the nearest of all first. */
+/** Assigns each fragment to the possible packet with the closest expected time, the closest of all first. */
 function assign(
   candidates: readonly Candidate[],
   parts: readonly LonePacket[],
@@ -215,7 +233,7 @@ function assign(
   const takers = new Map<LonePacket, Candidate[]>();
   for (const { part, candidate } of choices.sort((a, b) => a.awayNs - b.awayNs)) {
     const of = takers.get(part) ?? [];
-    // A fragment may bear the end of one and the beginning of the next, of a packet that was put together and cut otherwise.
+    // A fragment may contain the end of one fragment and the start of the next, of a packet that was reassembled and fragmented differently.
     if (of.some((c) => c.from < candidate.to && candidate.from < c.to)) continue;
     if (!isPartOf(part, candidate, flowOf)) continue;
     if (candidate.parts.some((p) => p.fragment?.offset === part.fragment?.offset)) continue;
@@ -250,13 +268,13 @@ function nearest(
   return found;
 }
 
-/** Whether a fragment bears some of a packet, and contradicts none of it. */
+/** Returns whether a fragment contains bytes of a packet without contradicting it. */
 function isPartOf(part: LonePacket, { whole, from, to, identification }: Candidate, flowOf: FlowOf): boolean {
   if (!part.fragment || (identification !== null && part.identification !== identification)) return false;
   const { offset, more } = part.fragment;
   const end = offset + part.transportBytes;
   if (end <= from || offset >= to || (offset === from && end === to)) return false;
-  // The last byte of the last fragment is that of the packet.
+  // The last byte of the last fragment is the packet's last byte.
   const last = !whole.fragment?.more;
   if (last ? (more ? end >= to : end !== to) : !more && end <= to) return false;
   if (offset > 0 || from > 0) return true;
@@ -274,7 +292,7 @@ function isComplete({ parts, from, to }: Candidate): boolean {
   return end >= to;
 }
 
-/** The index of the first of which it holds, where it holds of all behind it. */
+/** Returns the first index for which `holds` is true; it must be true for all later ones. */
 function firstFrom<T>(list: readonly T[], holds: (item: T) => boolean): number {
   let [low, high] = [0, list.length];
   while (low < high) {

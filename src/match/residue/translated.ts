@@ -1,15 +1,15 @@
 /**
- * Packets of the second point whose flow the first one names otherwise (address translation): flows that share matched packets are known by them; of others that hold nothing but
- * merged or rewritten segments, sequence numbers show which is which.
+ * Finds the name at the first point of flows of the second point (address translation): by matched packets that flows share; for flows with only merged or
+ * rewritten segments, by their sequence numbers.
  */
 import type { ExactMatcher } from "../matcher.ts";
 import type { LonePacket } from "./collect.ts";
 
-/** So many segments of two flows begin with the same sequence numbers, and they are one. A SYN that does is enough. */
+/** Two flows are the same if this many of their segments begin with the same sequence numbers. A single SYN suffices. */
 const SAME_SEGMENTS = 2;
 const SYN = 2;
 
-/** By flow of AFTER: what BEFORE names it. */
+/** Returns the flow at BEFORE by the flow at AFTER. */
 export function namesBefore(
   matcher: ExactMatcher,
   [before, after]: readonly [readonly LonePacket[], readonly LonePacket[]],

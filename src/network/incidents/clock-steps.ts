@@ -1,30 +1,32 @@
 /**
- * A clock that was set looks like a delay that rose: everything into the point takes longer by the step, everything out of it shorter (or the other way round), from one epoch to the next. No path does that. So where delays
- * rise in a segment, the other segments of its two points are looked at: by how much did each move at that time? A point all of whose segments moved by the same, with the sign of their direction, has a clock that stepped.
+ * A clock step looks like a rise of delay: everything into the point takes longer by the step and everything out of it shorter (or vice versa), from one epoch
+ * to the next. No path change does that. So if delays rise in a segment, the other segments of its two points are compared: how far did each move at that time?
+ * If all segments of a point moved by the same amount, with the sign of their direction, its clock has stepped.
  *
- * How it fails: where a point has one segment only, nothing tells a step from a path that became longer. Two neighbours that change by the same and opposite amounts within the same epochs pass for a step.
+ * How it fails: a point with a single segment cannot show whether a clock stepped or a path became longer. Two adjacent segments that change by equal and
+ * opposite amounts within the same epochs pass for a step.
  */
 import type { TimedEstimate } from "./path-watch.ts";
 
 export interface ClockStep {
-  /** Two where it may be either: nothing but the segments between them tells. */
+  /** Two if it may be either: only the segments between them show the step. */
   points: string[];
-  /** Of the first one's clock; positive: it went forward. That of the second would have gone the other way. */
+  /** Step of the first one's clock; positive: forward. That of the second would have the opposite sign. */
   stepNs: number;
 }
 
-/** Epochs of each segment that are remembered, and segments. */
+/** Maximum number of epochs kept per segment, and of segments. */
 const REMEMBERED = 120;
 const MAX_SEGMENTS = 5000;
-/** Epochs before and after that say how far a segment moved. */
+/** Numbers of epochs before and after from which the shift of a segment is computed. */
 const BEFORE = 20;
 const MIN_BEFORE = 5;
 const MIN_AFTER = 2;
-/** Shifts of one step differ by at most this share, beside their noise. */
+/** Shifts of one step differ by at most this share, in addition to their noise. */
 const APART = 0.2;
-/** Where their noise is more than this share of the step, nothing says that they agree: a queue that fills is no step. */
+/** If their noise is more than this share of the step, agreement means nothing: a queue that fills is not a step. */
 const MOST_APART = 0.5;
-/** Deviations of the noise of a shift. */
+/** Noise of a shift, in deviations. */
 const DEVIATIONS = 4;
 
 interface Epoch {
@@ -41,7 +43,7 @@ interface Shift {
 export class ClockSteps {
   readonly #segments = new Map<string, { from: string; to: string; epochs: Epoch[] }>();
 
-  /** Estimates of any segment, watched or not; in order of time within each. */
+  /** Adds an estimate of any segment, watched or not; in time order per segment. */
   add({ fromPoint: from, toPoint: to, startNs, endNs, meanNs }: TimedEstimate): void {
     if (meanNs === null) return;
     const key = `${from}\n${to}`;
@@ -57,9 +59,7 @@ export class ClockSteps {
     if (known.epochs.length > REMEMBERED) known.epochs.shift();
   }
 
-  /**
-   * Whose clock stepped where the delay of this segment rose at a time; null: nobody's. `pending`: segments beside it have no epochs of that time yet, and may still say.
-   */
+  /** Returns whose clock stepped where the delay of this segment rose at a time; null: none. `pending`: adjacent segments have no epochs of that time yet. */
   judge(segment: { from: string; to: string }, atNs: bigint): ClockStep | "pending" | null {
     const own = this.#shift(segment.from, segment.to, atNs);
     if (!own || own === "pending") return own;
@@ -91,15 +91,15 @@ export class ClockSteps {
     return found.points.length > 0 ? found : null;
   }
 
-  /** How far the mean of a segment moved at a time; null where too little is known before, "pending" where nothing is known after. */
+  /** Returns how far the mean of a segment moved at a time; null if too little is known before, "pending" if nothing is known after. */
   #shift(from: string, to: string, atNs: bigint): Shift | "pending" | null {
     const epochs = this.#segments.get(`${from}\n${to}`)?.epochs ?? [];
     const before = epochs.filter((e) => e.endNs <= atNs).slice(-BEFORE);
-    // The epoch in which it moved has both: the next ones show how far.
+    // The epoch of the step is a mixture: the next ones show its size.
     const after = epochs.filter((e) => e.startNs > atNs).slice(0, BEFORE);
     const last = epochs.at(-1);
     if (before.length < MIN_BEFORE || !last) return null;
-    // One that has ended long before says nothing any more.
+    // A segment that ended long before shows nothing.
     const lengthNs = last.endNs - last.startNs;
     if (after.length < MIN_AFTER) return last.endNs + BigInt(BEFORE) * lengthNs < atNs ? null : "pending";
     const [a, b] = [middleOf(before), middleOf(after)];

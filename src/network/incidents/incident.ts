@@ -1,4 +1,4 @@
-/** A rise of delay or loss on a path that lasted: which segment, since when, from what to what, how sure. */
+/** A lasting rise of delay or loss on a path: which segment, since when, from what to what, and with what confidence. */
 import type { Candidate } from "../localise/blame.ts";
 import type { ClockStep } from "./clock-steps.ts";
 
@@ -8,37 +8,37 @@ export interface IncidentSegment {
 }
 
 export interface Incident {
-  /** Made of its beginning, its kind and its place: the same after a restart. */
+  /** Made from its start, kind and place: the same after a restart. */
   id: string;
   /** `clock`: delays moved because a clock was set; no path became slower. */
   kind: "delay" | "loss" | "clock";
-  /** Whose clock, and by how much. */
+  /** Whose clock stepped, and by how much. */
   clock: ClockStep | null;
   state: "open" | "closed";
   /** Null: undecided; `reason` and `candidates` say more. */
   segment: IncidentSegment | null;
-  /** Names of the paths that it was seen on. */
+  /** Names of the paths on which it was seen. */
   paths: string[];
-  /** ns since 1970: its first epoch begins; its last epoch so far ends. */
+  /** ns since 1970: start of its first epoch; end of its last epoch so far. */
   startNs: bigint;
   endNs: bigint;
-  /** When it was closed, in the epochs' time; null while it is open. */
+  /** When it was closed, in the epochs' time; null while open. */
   closedNs: bigint | null;
-  /** `ordinary`: the values came back; `new-normal`: they did not, and are ordinary by now (a reroute). */
+  /** `ordinary`: the values returned; `new-normal`: they did not, and now count as ordinary (a reroute). */
   ended: "ordinary" | "new-normal" | null;
-  /** Delay in ns, loss as a share: before, at its worst, in the last epoch. Of the segment where it is named, else of the path. */
+  /** Delay in ns, loss as a share: before, at its worst, in the last epoch. Of the named segment, else of the path. */
   baseline: number;
   peak: number;
   now: number | null;
-  /** Loss: sent and lost while it lasts, and the share with its interval. */
+  /** Loss: packets sent and lost during it, and the share with its interval. */
   loss: { sent: number; lost: number; rate: number; low: number; high: number } | null;
-  /** Probability that the segment is to blame; of the likeliest candidate where none is named. */
+  /** Probability that the segment is to blame; without a named segment, that of the most likely candidate. */
   confidence: number;
-  /** Of the path's rise that is the segment's own. */
+  /** Share of the path's rise that is the segment's own. */
   share: number | null;
   reason: string | null;
   candidates: Candidate[];
-  /** The same segment is blamed for the other kind at the same time. */
+  /** The same segment has an incident of the other kind at the same time. */
   also: boolean;
 }
 
@@ -52,11 +52,11 @@ export interface IncidentSettings {
   confidence: number;
   minShare: number;
   minRiseNs: number;
-  /** Epochs that say what is ordinary. */
+  /** Number of epochs that define what is ordinary. */
   windowEpochs: number;
-  /** Epochs that must be known before anything is judged: a baseline of few makes false alarms. */
+  /** Minimum number of known epochs before anything is judged: a baseline of few epochs makes false alarms. */
   settleEpochs: number;
-  /** Epochs that a rise must last, and ordinary epochs that end an incident. */
+  /** Minimum number of epochs of a rise, and number of ordinary epochs that close an incident. */
   openAfter: number;
   closeAfter: number;
 }

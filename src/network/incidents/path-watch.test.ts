@@ -1,4 +1,4 @@
-/** Incidents from estimates as they come: quiet paths make none, a slow or lossy segment makes one, which is named, and closes. */
+/** Incidents from estimates as they arrive: quiet paths make none, a slow or lossy segment makes one, which is named, and closes. */
 import { describe, expect, it } from "vitest";
 import { Random } from "../../base/random.ts";
 import { EPOCH_NS, simulateLoss, simulatePath } from "../../evaluate/path-noise.ts";
@@ -48,7 +48,7 @@ describe("the state of a path", () => {
 
 describe("incidents", () => {
   it("are none on quiet paths", () => {
-    // At the rate that docs/collect.md states two or more of 24,000 epochs of segments are out of the question.
+    // At the rate stated in docs/collect.md two or more in 24,000 epochs of segments are practically impossible.
     let opened = 0;
     for (let seed = 0; seed < 12; seed++) {
       const random = new Random(`quiet incidents ${seed}`);
@@ -77,7 +77,7 @@ describe("incidents", () => {
       expect(Number((last?.endNs ?? 0n) - second(120)) / EPOCH_NS).toBeCloseTo(0, -1);
       expect((last?.peak ?? 0) - (last?.baseline ?? 0)).toBeGreaterThan(40 * (path.ordinaryNs[segment] ?? 0));
     }
-    // At a confidence of 99 % one wrong name in six has a chance of 6 %; two none.
+    // At a confidence of 99 % one wrong name in six has a probability of 6 %; two hardly occur.
     expect(named).toBeGreaterThanOrEqual(5);
   });
 
@@ -109,9 +109,9 @@ describe("incidents", () => {
     const once = told(run(["A", "B"], estimates).changes);
     expect(once.map((c) => c.change)).toEqual(["opened", "closed"]);
     expect(once[1]?.incident).toMatchObject({ startNs: second(60), endNs: second(86), closedNs: second(96) });
-    // Six epochs are too few for ten.
+    // Six epochs are fewer than ten.
     expect(told(run(["A", "B"], estimates, { openAfter: 10, closeAfter: 2 }).changes)).toEqual([]);
-    // Without patience each part is one of its own.
+    // With a short closeAfter each part is an incident of its own.
     expect(told(run(["A", "B"], estimates, { closeAfter: 2 }).changes)).toHaveLength(6);
   });
 

@@ -1,8 +1,10 @@
 /**
- * Paths watched for incidents, epoch by epoch: the localiser's verdicts (localise/stream.ts) become incidents that open when a rise has lasted, stay open over short pauses, and close when ordinary epochs have come back.
+ * Watches paths for incidents, epoch by epoch: the localiser's verdicts (localise/stream.ts) become incidents that open when a rise has lasted, stay open over
+ * short pauses, and close after enough ordinary epochs.
  *
- * How it fails: a rise shorter than `openAfter` epochs is no incident; one that lasts half of the window is the new normal and closes as such; in the first `settleEpochs` of a segment nothing is judged. False alarms: tested on simulated
- * quiet paths with heavy-tailed, correlated delays (path-watch.test.ts has the rate).
+ * How it fails: a rise shorter than `openAfter` epochs is not an incident; one that lasts half of the window is the new normal and closes as such; in the first
+ * `settleEpochs` of a segment nothing is judged. False alarms: tested on simulated quiet paths with heavy-tailed, correlated delays (path-watch.test.ts states
+ * the rate).
  */
 
 import type { LocaliseEstimate } from "../localise/segment-estimate.ts";
@@ -22,17 +24,24 @@ export type TimedEstimate = Omit<LocaliseEstimate, "epochStartNs" | "epochEndNs"
   endNs: bigint;
 };
 
-/** Beyond the window: what verdicts look back to. */
+/** Epochs kept beyond the window, because verdicts look back. */
 const MORE_HISTORY = 100;
-/** Epochs that an incident waits for the segments beside it, which say whether a clock stepped. */
+/** Number of epochs that an incident waits for adjacent segments, which show whether a clock stepped. */
 const CLOCK_WAIT = 3;
-/** Of the rise of a loss incident: an epoch that loses more is not ordinary, and the incident goes on. */
+/** Share of the rise of a loss incident: an epoch that loses more is not ordinary, and the incident continues. */
 const STILL_LOST = 0.2;
-/** Closed incidents remembered, so that history that is read again makes none anew. */
+/** Maximum number of closed incidents kept, so that reading history again does not open them anew. */
 const MAX_CLOSED = 1000;
 
-/** Epochs. */
+/** How many epochs a complete one is preferred to later incomplete ones. */
 const WHOLE_WITHIN = 5;
+/** Times in the stream are relative to the start of a day, not to the first estimate: a watch that began later uses the same periods. */
+const DAY_NS = 86_400_000_000_000n;
+
+/** Number of epochs of each segment to read before a time, so that verdicts from then on do not depend on where reading began. */
+export function historyOf({ windowEpochs }: IncidentSettings): number {
+  return 2 * windowEpochs + MORE_HISTORY;
+}
 
 export class PathWatch {
   readonly #settings: IncidentSettings;
@@ -43,7 +52,7 @@ export class PathWatch {
   readonly #closed: Incident[] = [];
   readonly #clocks = new ClockSteps();
 
-  /** `known`: incidents of before, open ones and those that closed lately. */
+  /** `known`: earlier incidents. Recently closed ones are not opened anew; open ones continue (`adopt`). */
   constructor(settings: IncidentSettings, known: readonly Incident[] = []) {
     const { confidence, minShare, minRiseNs, windowEpochs, settleEpochs } = settings;
     this.#settings = settings;
@@ -52,9 +61,29 @@ export class PathWatch {
       minEpochs: Math.max(8, Math.min(settleEpochs, windowEpochs)),
       historyEpochs: windowEpochs + MORE_HISTORY,
     });
-    for (const incident of known)
-      if (incident.state === "open") this.#open.set(incident.id, incident);
-      else this.#closed.push(incident);
+    for (const incident of known) this.adopt(incident);
+  }
+
+  /** Adds a known incident. Open incidents of the same place and time are replaced by it, and returned. */
+  adopt(incident: Incident): Incident[] {
+    if (incident.state === "closed") {
+      this.#closed.push(incident);
+      return [];
+    }
+    const { id, kind, segment, startNs, endNs, paths } = incident;
+    const same = this.open.filter(
+      (own) =>
+        own.id !== id &&
+        own.kind === kind &&
+        own.segment?.from === segment?.from &&
+        own.segment?.to === segment?.to &&
+        own.paths.some((name) => paths.includes(name)) &&
+        own.startNs < endNs &&
+        startNs < own.endNs,
+    );
+    for (const own of same) this.#open.delete(own.id);
+    this.#open.set(id, incident);
+    return same;
   }
 
   get paths(): readonly WatchedPath[] {
@@ -69,17 +98,17 @@ export class PathWatch {
     return this.#stream.counters;
   }
 
-  /** These and no others; segments that stay keep their history. */
+  /** Sets the watched paths; remaining segments keep their history. */
   watchOnly(paths: readonly WatchedPath[]): void {
     this.#paths = [...paths];
     this.#stream.watchOnly(paths.map((p) => p.points));
   }
 
-  /** Estimates of one segment in order of time. Those of segments that are on no path say whether a clock stepped. */
+  /** Adds an estimate, in time order per segment. Segments that are on no path show whether a clock stepped. */
   add(timed: TimedEstimate): IncidentChange[] {
     this.#clocks.add(timed);
     const { startNs, endNs, ...estimate } = timed;
-    this.#originNs ??= startNs;
+    this.#originNs ??= startNs - (startNs % DAY_NS);
     const moved = this.#stream.add({
       ...estimate,
       epochStartNs: Number(startNs - this.#originNs),
@@ -88,7 +117,7 @@ export class PathWatch {
     return moved.flatMap((points) => this.#judge(points));
   }
 
-  /** Where the time of a path goes now: null before its first epoch. One that came in parts only does not take the place of a whole one for a while. */
+  /** Returns the last epoch of a path; null before its first. An incomplete epoch does not replace a complete one for a while. */
   latest(points: readonly string[]): { startNs: bigint; endNs: bigint; row: EpochRow } | null {
     const last = this.#stream.lastWholeEpoch(points, WHOLE_WITHIN);
     return last && { startNs: this.#time(last.startNs), endNs: this.#time(last.endNs), row: last.row };
@@ -105,7 +134,7 @@ export class PathWatch {
     const lengthNs = epoch.endNs - epoch.startNs;
     const changes: IncidentChange[] = [];
     const sinceNs = epoch.endNs - (this.#settings.closeAfter + 1) * lengthNs;
-    // One that is open goes on with rises that would be too short to open it.
+    // An open incident also continues with rises too short to open it.
     const isOpen = this.open.some((i) => i.paths.includes(path.name));
     const lastingNs = isOpen ? 0 : (this.#settings.openAfter - 0.5) * lengthNs;
     if (this.#stream.isActiveAfter(points, sinceNs, lastingNs)) {
@@ -126,7 +155,7 @@ export class PathWatch {
     const [startNs, endNs] = [this.#time(spike.fromNs), this.#time(spike.toNs)];
     const isOf = (i: Incident) =>
       (i.kind === kind || (kind === "delay" && i.kind === "clock")) && isSamePlace(i, path, spike.segment);
-    // What has been reported already, and is over.
+    // Already reported, and over.
     if (this.#closed.some((i) => isOf(i) && startNs < i.endNs && i.startNs < endNs)) return [];
     const epochNs = epoch.endNs - epoch.startNs;
     const pauseNs = BigInt(Math.round(this.#settings.closeAfter * epochNs));
@@ -148,7 +177,7 @@ export class PathWatch {
     return JSON.stringify(known, plain) === before ? [] : [{ change: "updated", incident: known }];
   }
 
-  /** A segment is named, or it is one of the candidates for certain: what may be ordinary is none. */
+  /** Returns whether a segment is named, or one of the candidates is certain to be to blame: a rise that may be ordinary is not an incident. */
   #isSure({ segment, candidates = [] }: Spike | LossSpike): boolean {
     return (
       segment !== null || candidates.reduce((sum, c) => sum + c.confidence, 0) >= this.#settings.confidence
@@ -156,9 +185,13 @@ export class PathWatch {
   }
 
   #update(incident: Incident, path: WatchedPath, spike: Spike | LossSpike, endNs: bigint): void {
-    if (!incident.paths.includes(path.name)) incident.paths.push(path.name);
+    // In the order of the settings, whichever was judged first.
+    if (!incident.paths.includes(path.name))
+      incident.paths = this.#paths.flatMap(({ name }) =>
+        name === path.name || incident.paths.includes(name) ? [name] : [],
+      );
     if (endNs > incident.endNs) incident.endNs = endNs;
-    // Undecided first, named when more is known; never back.
+    // An undecided incident is named when more is known; never the reverse.
     if (incident.segment && !spike.segment) return;
     const found = evidence(spike);
     const isNew = !incident.segment && spike.segment !== null;
@@ -174,8 +207,8 @@ export class PathWatch {
   }
 
   /**
-   * Loss that comes and goes: no stretch of epochs stands out any more, but epochs since the last that did still lose much more than is ordinary. The end of the last lossy one; null: it is over. Not for ever: what lasts half
-   * of the window is the new normal.
+   * Returns the end of the last lossy epoch of loss that comes and goes, or null if it is over: no stretch of epochs stands out any more, but epochs since the
+   * last such stretch still lose much more than is ordinary. Limited: a loss that lasts half of the window is the new normal.
    */
   #stillLosesUntil(incident: Incident, path: WatchedPath, lengthNs: number): bigint | null {
     const { kind, segment, startNs, endNs, baseline, loss } = incident;
@@ -253,7 +286,7 @@ function evidence(spike: Spike | LossSpike) {
   };
 }
 
-/** An undecided one is of its path; it may become that of a segment of the path. */
+/** An undecided incident belongs to its path; it may become that of a segment of the path. */
 function isSamePlace(incident: Incident, path: WatchedPath, segment: Incident["segment"]): boolean {
   const { segment: own, paths } = incident;
   if (own && segment) return own.from === segment.from && own.to === segment.to;
@@ -261,7 +294,7 @@ function isSamePlace(incident: Incident, path: WatchedPath, segment: Incident["s
   return paths.includes(path.name);
 }
 
-/** The value of the last epoch: of the segment, or of the path as a whole. */
+/** Returns the value of the last epoch: of the segment, or of the whole path. */
 function nowOf(
   kind: Incident["kind"],
   segment: Incident["segment"],

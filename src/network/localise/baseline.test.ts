@@ -4,7 +4,7 @@ import { normalCdf } from "../../base/math/special.ts";
 import { Random } from "../../base/random.ts";
 import { baselineOf, scoreOf } from "./baseline.ts";
 
-/** A process with memory whose values have any distribution, given by its inverse. */
+/** A process with memory and any distribution of values, given by its inverse. */
 function series(random: Random, memory: number, inverse: (g: number) => number): number[] {
   let state = random.normal();
   return Array.from({ length: 300 }, () => {

@@ -1,14 +1,13 @@
 /**
- * What is normal for a series of epoch means: a robust baseline and a score of how far from normal a value lies.
+ * The normal state of a series of epoch means: a robust baseline, and a score of how far a value is from normal.
  *
- * Epoch means of queueing delay are skewed, heavy-tailed and correlated, so "so many deviations above the mean" cries
- * wolf. The score is asinh((x - median)/MAD), near-linear close by and logarithmic far out, in units of the same at the
- * 90th percentile. For normal, exponential, lognormal and Weibull noise, with and without memory, at most one in a hundred
- * series of 300 epochs reaches 2.47 (the test says so). Shift and scale drop out: clock offsets do not matter.
+ * Epoch means of queueing delay are skewed, heavy-tailed and correlated, so "several deviations above the mean" makes too many false alarms. The score is
+ * asinh((x - median)/MAD), near-linear close to the median and logarithmic far out, in units of the same at the 90th percentile. For normal, exponential,
+ * lognormal and Weibull noise, with and without memory, at most one in a hundred series of 300 epochs reaches 2.47 (tested). Shift and scale cancel: clock
+ * offsets do not matter.
  *
- * A spike in the window must not widen the baseline that judges it: values beyond ten robust deviations are set aside
- * before the tail is read. Holds while fewer than half of the epochs in the window are disturbed; beyond that the
- * disturbance is the normal state.
+ * A spike in the window must not widen the baseline that judges it: values beyond ten robust deviations are left out before the tail is read. Holds while fewer
+ * than half of the epochs in the window are disturbed; beyond that the disturbance is the normal state.
  */
 
 export interface Baseline {
@@ -17,15 +16,15 @@ export interface Baseline {
   readonly mad: number;
   /** asinh score of the 90th percentile: the unit of `score`. */
   readonly tail: number;
-  /** Correlation of ordinary epochs with their neighbours, 0 to 1: how long ordinary bursts last. */
+  /** Correlation of ordinary epochs with their neighbours, 0 to 1: shows how long ordinary bursts last. */
   readonly memory: number;
-  /** Epochs it rests on. */
+  /** Number of epochs used. */
   readonly epochs: number;
 }
 
 /** MAD of a normal distribution in standard deviations. */
 const NORMAL_MAD = 0.6744897501960817;
-/** asinh(1.2816 / 0.6745), the tail of a normal distribution: lighter tails (or few epochs) count as normal ones. */
+/** asinh(1.2816 / 0.6745), the tail of a normal distribution: lighter tails (or few epochs) are treated as normal. */
 const NORMAL_TAIL = Math.asinh(1.2815515655446004 / NORMAL_MAD);
 const OUTLIER_DEVIATIONS = 10;
 const ORDINARY_SCORE = 1.5;
@@ -48,7 +47,7 @@ export function baselineOf(values: ArrayLike<number>, floor: number): Baseline {
   return { ...baseline, memory: memoryOf(values, baseline) };
 }
 
-/** Correlation of the scores of neighbours, where both are ordinary: a spike must not pass for long memory. */
+/** Correlation of the scores of adjacent epochs that are both ordinary: a spike must not look like long memory. */
 function memoryOf(values: ArrayLike<number>, baseline: Baseline): number {
   let pairs = 0;
   let sumA = 0;
@@ -79,15 +78,15 @@ export function scoreOf(baseline: Baseline, value: number): number {
 }
 
 /**
- * How many spikes that reach this score ordinary noise makes per epoch. Measured once on the noise of src/evaluate/path-noise.ts, which is
- * heavy-tailed and with memory; that the confidence made of it holds on other seeds is tested (blame.test.ts) and printed (bench/localise.ts): 2 in 10,000 epochs at a score of 1.84 above the allowance for few epochs, and
- * 3.8 decades less per unit of score.
+ * Returns how many spikes with at least this score ordinary noise makes per epoch. Measured once on the noise of src/evaluate/path-noise.ts, which is
+ * heavy-tailed and has memory: 2 in 10,000 epochs at a score of 1.84 above the allowance for few epochs, and 3.8 decades less per unit of score. That the
+ * confidence derived from it holds on other seeds is tested (blame.test.ts) and printed (bench/localise.ts).
  */
 export function tailChance(score: number, epochs: number): number {
   return Math.min(1, 2.1e-4 * 10 ** (-3.8 * (score - fewEpochs(epochs) - 1.84)));
 }
 
-/** A baseline of few epochs is uncertain: scores go up by about this much. */
+/** Returns by about how much scores rise because a baseline of few epochs is uncertain. */
 export function fewEpochs(epochs: number): number {
   return 2 / Math.sqrt(epochs);
 }
@@ -99,7 +98,7 @@ function quantileOfSorted(sorted: ArrayLike<number>, p: number): number {
   return sorted[low]! + (at - low) * (sorted[high]! - sorted[low]!);
 }
 
-/** The distances of either side are in order already: merged from the median outwards, up to the middle one. */
+/** The distances on either side are sorted already: merged from the median outwards, up to the middle one. */
 function medianDeviation(sorted: Float64Array, median: number): number {
   const { length } = sorted;
   let above = length >> 1;

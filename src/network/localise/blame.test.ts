@@ -1,4 +1,4 @@
-/** Blame over seeded paths: loss, delay and loss together, and whether the confidence is what it says. */
+/** Blame over seeded paths: loss, delay and loss together, and whether the stated confidence holds. */
 import { describe, expect, it } from "vitest";
 import { rounds } from "../../../tests/support/rounds.ts";
 import { binomialCdf } from "../../base/math/special.ts";
@@ -30,15 +30,15 @@ describe("loss of a simulated path of six segments", () => {
     return count;
   };
 
-  // Seeds are fixed. Over others (bench/localise.ts) 0 of 600 quiet paths had a segment blamed and 1.5 % a doubt: 3 blamed of 200 would be a chance of
-  // 1 in 10,000 at a true rate of 1 in 500.
+  // Fixed seeds. Over others (bench/localise.ts) 0 of 600 quiet paths had a segment blamed and 1.5 % a doubt: 3 blamed of 200 would have a probability of 1 in
+  // 10,000 at a true rate of 1 in 500.
   it("blames no segment in at least 198 of 200 runs of ordinary loss, one by one and in bursts, and reports no spike in 190", () => {
     const count = tally((i) => lossTrial(`quiet ${i}`, () => 0), 200);
     expect(count.wrong).toBeLessThanOrEqual(2);
     expect(count.right).toBeGreaterThanOrEqual(190);
   });
 
-  // 98.7 % in the bench; fewer than 190 of 200 would be a chance of 1 in 1,000.
+  // 98.7 % in the bench; fewer than 190 of 200 would have a probability of 1 in 1,000.
   it("blames the segment whose loss rises from 0.1 % to 2 % in at least 190 of 200 runs, and another in at most 2", () => {
     const count = tally((i) => lossTrial(`rise ${i}`, () => 0.019, { rate: 0.001, burst: 1 }), 200);
     expect(count.right).toBeGreaterThanOrEqual(190);
@@ -48,12 +48,12 @@ describe("loss of a simulated path of six segments", () => {
 
 describe("confidence", () => {
   /**
-   * Statements in coarse bins: the number that are right is that of a binomial with the stated mean, within what happens in 998 of 1,000
-   * cases. Six bins: a false alarm at other seeds in about 1 of 80.
+   * Statements in coarse bins: the number of correct ones is that of a binomial with the stated mean, within what happens in 998 of 1,000 cases. Six bins: a
+   * false alarm with other seeds in about 1 of 80.
    */
   it.each([
     ["delay", (i: number) => delayTrial(`calibration ${i}`, anyDelay), false, rounds(250, 500)],
-    // Of loss few statements are in doubt: fewer trials leave the first bin empty.
+    // Few statements on loss are in doubt: with fewer trials the first bin is empty.
     ["loss", (i: number) => lossTrial(`calibration ${i}`, anyLoss), true, 500],
   ] as const)("in blame for %s is as often right as it says, in coarse bins", (_, make, loss, trials) => {
     const said = Array.from({ length: trials }, (_, i) => make(i)).flatMap((trial) => {
@@ -147,7 +147,7 @@ describe("delay and loss", () => {
       points,
       path((j, t) => {
         if (j === 0) return { lostError: 5 };
-        // 60 ms more delay at 1,000 packets a second: 60 packets arrive an epoch later, and come on top when it falls again.
+        // 60 ms more delay at 1,000 packets a second: 60 packets arrive an epoch later, and are in excess when it falls again.
         if (t === 20) return { add: 6e7, packets: 940, lost: 60, lostError: 80 };
         if (t === 25) return { packets: 1060, lost: -60, lostError: 80 };
         return { lostError: 5, ...(t > 20 && t < 25 ? { add: 6e7, lostError: 80 } : {}) };

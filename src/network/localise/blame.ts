@@ -1,11 +1,12 @@
 /**
- * Which segment is to blame for a spike of a path, of its delay or of its loss.
+ * Finds the segment to blame for a spike of a path, of its delay or of its loss.
  *
- * Every segment's spikes and those of the path as a whole are taken together. The confidence in a segment is the probability that
- *   - its rise is real: posterior odds against the ordinary noise that makes such a rise somewhere along the path, and
- *   - at least `minShare` of the path's rise is its own, given the errors of all segments' rises.
- * Where it reaches `confidence` the segment is blamed; several may be at once. A spike, of the path or of a segment, during which nobody
- * is blamed is reported without a segment, with the reason and the candidates: undecided.
+ * The spikes of every segment and of the whole path are considered together. The confidence in a segment is the probability that
+ * - its rise is real: posterior odds against the ordinary noise that makes such a rise somewhere along the path, and
+ * - at least `minShare` of the path's rise is its own, given the errors of all segments' rises.
+ *
+ * If it reaches `confidence` the segment is blamed; several may be at once. A spike, of the path or of a segment, without a blamed segment is reported without
+ * one, with the reason and the candidates: undecided.
  */
 import { entryAt } from "../../base/lists.ts";
 import { normalCdf } from "../../base/math/special.ts";
@@ -16,7 +17,7 @@ export interface SegmentSeries {
   readonly to: string;
   /** By epoch of the path. */
   readonly values: readonly EpochValue[];
-  /** Baseline median by epoch of the path, null where there is none. */
+  /** Median of the baseline by epoch of the path, null if there is none. */
   readonly median: readonly (number | null)[];
   /** Indices are epochs of the path. */
   readonly spikes: readonly SeriesSpike[];
@@ -27,7 +28,7 @@ export interface BlameOptions {
   readonly minShare: number;
 }
 
-/** A segment that may be to blame, and the probability that it is. */
+/** A segment that may be to blame, with the probability. */
 export interface Candidate {
   readonly from: string;
   readonly to: string;
@@ -43,16 +44,16 @@ export interface Attribution {
   readonly toNs: number;
   /** Null: undecided; `reason` says why. */
   readonly segment: number | null;
-  /** Of the segment where it is named, else of the whole path. */
+  /** Of the named segment, else of the whole path. */
   readonly baseline: number;
   readonly peak: number;
-  /** Of the segment's share in the rise of the whole path, where it is named. */
+  /** The named segment's share of the whole path's rise. */
   readonly share: number | null;
   readonly confidence: number;
   readonly reason?: string;
   readonly candidates?: readonly Candidate[];
   readonly open: boolean;
-  /** Of the series; the first where several were put together. */
+  /** The spike of the series; the first if several were merged. */
   readonly spike: SeriesSpike;
 }
 
@@ -66,22 +67,22 @@ interface Doubt {
   readonly spike: SeriesSpike;
   readonly segment: number | null;
   readonly reason: string;
-  /** That the rise is no ordinary noise, and that it is the segment's. */
+  /** Probability that the rise is not ordinary noise, and that it is the segment's. */
   readonly real: number;
   readonly confidence: number;
 }
 
 /**
- * Of paths such as those of the bench half have a spike, of a size that may be anything: the chance of its being noise is spread evenly over tens of powers
- * of e, so that this many real spikes fall on each, where noise has its own expected number. (Bayes' rule; the bench shows how well it holds.)
+ * Of paths like those of the bench half have a spike, of any size: the probability of being noise is spread evenly over tens of powers of e, so this many real
+ * spikes fall on each, compared with the expected number by noise. (Bayes' rule; the bench shows how well it holds.)
  */
 const REAL_SPIKES = 0.015;
-/** A spike that is more likely ordinary noise is not worth a word. */
+/** A spike that is more likely ordinary noise is not reported. */
 const LIKELIER_REAL = 0.5;
-/** Nor one of the path as a whole that no segment shows, unless it is surely none: noises of unlike segments are mixed in it. */
+/** A spike of the whole path that no segment shows is reported only if it is almost certainly real: it contains the mixed noise of different segments. */
 const SURELY_REAL = 0.95;
 
-/** `noise(spike)`: how many rises such as this one ordinary noise makes along the whole path. */
+/** `noise(spike)`: how many rises like this ordinary noise makes along the whole path. */
 export function attribute(
   segments: readonly SegmentSeries[],
   path: SegmentSeries,
@@ -127,15 +128,15 @@ export function attribute(
   return [...found, ...unexplained(doubtful, found, segments, path)].sort((a, b) => a.fromNs - b.fromNs);
 }
 
-/** Probability that a rise is real of which ordinary noise makes so many along a path. */
+/** Probability that a rise is real, if ordinary noise makes `noise` such rises along a path. */
 function realness(noise: number): number {
   return REAL_SPIKES / (REAL_SPIKES + noise);
 }
 
-/** Share of segment j in the path's rise, and the probability that it is `minShare` or more. */
+/** Share of segment j in the path's rise, and the probability that it is at least `minShare`. */
 function partOf(rises: readonly Rise[], j: number, minShare: number): { share: number; sure: number } {
   const own = entryAt(rises, j);
-  // Segments that fell at the same time must not make the rest look larger than the whole.
+  // Segments that fell at the same time must not make the sum of the others exceed the whole.
   const whole = rises.reduce((sum, rise) => sum + Math.max(0, rise.size), 0);
   const share = whole > 0 ? own.size / whole : 0;
   const excess = own.size - minShare * whole;
@@ -143,7 +144,7 @@ function partOf(rises: readonly Rise[], j: number, minShare: number): { share: n
   return { share, sure: squares > 0 ? normalCdf(excess / Math.sqrt(squares)) : excess > 0 ? 1 : 0 };
 }
 
-/** Doubtful spikes that no blamed one overlaps, merged where they overlap each other; reported as spikes of the path. */
+/** Doubtful spikes that no blamed one overlaps, merged if they overlap each other; reported as spikes of the path. */
 function unexplained(
   doubtful: readonly Doubt[],
   found: readonly Attribution[],

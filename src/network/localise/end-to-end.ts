@@ -1,4 +1,4 @@
-/** The whole path, over the epochs that every segment has an estimate for: else parts of different times would be added up. */
+/** The whole path, over the epochs for which every segment has an estimate: otherwise parts of different times would be added. */
 
 import { entryAt } from "../../base/lists.ts";
 import { countOf, formatCount } from "../../base/quantity.ts";
@@ -7,7 +7,7 @@ import { type LossRate, overallLatency, type SegmentLatency } from "./segment-es
 import type { EpochRow } from "./verdicts.ts";
 
 export interface EndToEnd {
-  /** At the first point, in the epochs in which the loss of every segment is known; in all where there are none. */
+  /** At the first point, in the epochs with known loss of every segment; in all epochs if there are none. */
   readonly sent: number;
   readonly lost: number;
   readonly loss: LossRate | null;
@@ -24,7 +24,7 @@ export function endToEnd(
   const counted = complete((e) => countLoss([e]).sent > 0);
   const timed = complete((e) => e.meanNs !== null);
   const notes: string[] = [];
-  // The first and the last epoch of captures are seldom whole; that is no news.
+  // The first and the last epoch of captures are seldom complete; that needs no note.
   if (timed.length === 0 && segments > 1)
     notes.push("no end-to-end delay: no epoch has an answer for every segment");
   else if (timed.length > 0 && timed.length < rows.length - 2)
@@ -55,7 +55,7 @@ export function endToEnd(
   };
 }
 
-/** What gets through is the product of what each segment lets through; errors are independent, so their squares add up. */
+/** The share delivered is the product of the segments' shares; errors are independent, so their squares add up. */
 function productOf(rates: readonly LossRate[], segments: number): LossRate | null {
   if (rates.length < segments) return null;
   const rate = 1 - rates.reduce((through, r) => through * (1 - r.rate), 1);

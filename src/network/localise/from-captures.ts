@@ -1,7 +1,7 @@
 /**
- * Which hop is to blame, from captures at several points of a path: each neighbouring pair is compared exactly, epoch by epoch, and
- * the segments' means and losses go to the localiser. Every packet counts in the segments that saw it. The error bar of an epoch's mean is that
- * of its packets' spread, widened for their dependence (packets of a queue are alike, so a mean of n is not worth n samples).
+ * Localises with captures at several points of a path: each adjacent pair is compared exactly, epoch by epoch, and the segments' means and losses go to the
+ * localiser. Every packet counts in the segments that saw it. The error bar of an epoch's mean comes from the spread of its packets, widened for their
+ * dependence (consecutive packets of a queue are alike, so n of them are not n independent samples).
  */
 import { basename } from "node:path";
 import { invalidValue, UsageError } from "../../base/errors.ts";
@@ -21,9 +21,9 @@ import { intervalWidth, type LocaliseEstimate } from "./segment-estimate.ts";
 export interface LocaliseCapturesOptions extends LocaliseOptions {
   /** Captures in path order. */
   files: string[];
-  /** Names of the points; the files' names without ending by default. */
+  /** Names of the points; default: the files' names without extension. */
   names?: string[] | undefined;
-  /** Length of an epoch; by default a sixtieth of the first capture, between 10 ms and 1 s. */
+  /** Length of an epoch; default: a sixtieth of the first capture, between 10 ms and 1 s. */
   epochNs?: number | undefined;
   windowNs?: number;
   filter?: string | undefined;
@@ -34,16 +34,16 @@ export interface LocaliseCapturesOptions extends LocaliseOptions {
 
 export interface CapturedLocalisation {
   localisation: Localisation;
-  /** What the localisation's times are counted from, ns since 1970. */
+  /** Origin of the localisation's times, ns since 1970. */
   originNs: bigint;
   epochNs: number;
   /** The exact comparison of each segment, in path order. */
   reports: CompareReport[];
 }
 
-/** Packets that one independent sample of a queue's delay is worth at least; queues forget within a few hundred packets. */
+/** Number of packets worth one independent sample of a queue's delay; queues forget within a few hundred packets. */
 const DEPENDENCE = 25;
-/** More are refused: hardly a packet would be in each. */
+/** More epochs are refused: hardly a packet would be in each. */
 const MAX_EPOCHS = 100_000;
 
 export async function localiseCaptures(options: LocaliseCapturesOptions): Promise<CapturedLocalisation> {
@@ -74,7 +74,7 @@ export async function localiseCaptures(options: LocaliseCapturesOptions): Promis
   checkEpoch(epochNs, entryAt(reports, 0));
   if (reports.every((r) => r.segment.matched === 0)) throw nothingMatched(reports, files, options);
   const shifts = epochShifts(reports, epochNs);
-  // A segment of which no packet matched shows nothing, not even that all was lost.
+  // A segment without matched packets shows nothing, not even complete loss.
   const starts = reports.flatMap((r, i) =>
     r.segment.matched === 0 ? [] : r.intervals.slice(0, 1).map((v) => BigInt(v.startNs) - entryAt(shifts, i)),
   );
@@ -96,8 +96,8 @@ export async function localiseCaptures(options: LocaliseCapturesOptions): Promis
 }
 
 /**
- * How far the epochs at each segment's first point lie behind those at the path's: whole epochs of the delay up to there, which a clock that is off is part of.
- * So epochs of the same packets stand side by side.
+ * Returns how far the epochs at each segment's first point are behind those at the path's first point: the delay up to there in whole epochs, including clock
+ * offsets. Thereby epochs of the same packets are compared.
  */
 function epochShifts(reports: readonly CompareReport[], epochNs: number): bigint[] {
   let behindNs = 0;
@@ -108,7 +108,7 @@ function epochShifts(reports: readonly CompareReport[], epochNs: number): bigint
   });
 }
 
-/** Of a segment, with whatever its clocks are off. A correction of the clocks takes the smallest difference away: put it back. */
+/** Returns the delay of a segment including its clock offset. A clock correction subtracts the smallest difference: add it again. */
 function timestampedDelay({ clock, segment }: CompareReport): number {
   const { floor } = clock as unknown as ClockVerdict;
   return clock.mode === "asis" || floor === null ? (segment.latency?.meanNs ?? 0) : floor.levelNs;
@@ -191,9 +191,9 @@ function pointNames(files: string[], names: string[] | undefined): string[] {
   return chosen;
 }
 
-/** By how long the first capture is. */
+/** Chosen from the length of the first capture. */
 async function chooseEpoch(file: string): Promise<number> {
-  // Compiled like those of a reading thread: once for both.
+  // Shared memory like a reading thread's kernels: compiled once for both.
   const reader = await CaptureReader.open(new Kernels({ shared: true }), file, { rowsOnly: true });
   try {
     while (await reader.next());
@@ -251,7 +251,7 @@ export function absoluteTimes(localisation: Localisation, originNs: bigint): obj
   };
 }
 
-/** The inverse: what was written with absolute times, counted from the first of them. */
+/** The inverse: converts absolute times to times relative to the first of them. */
 export function relativeTimes(written: object): { localisation: Localisation; originNs: bigint } {
   const parsed = written as Localisation;
   const spans = [...parsed.spikes, ...parsed.lossSpikes].map((s) => [s.fromNs, s.toNs]);
@@ -269,7 +269,7 @@ export function relativeTimes(written: object): { localisation: Localisation; or
   };
 }
 
-/** The JSON of `hoptime localise` on captures: absolute times, whole latency statistics per segment. */
+/** The JSON of `hoptime localise` on captures: absolute times, complete latency statistics per segment. */
 export function localisationJson(captured: CapturedLocalisation): object {
   const { localisation, originNs, epochNs, reports } = captured;
   return {

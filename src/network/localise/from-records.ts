@@ -1,6 +1,6 @@
 /**
- * Which hop is to blame, from the records of several points: each neighbouring pair is asked as `hoptime query` would, epoch by epoch, and the answers go
- * to the localiser. No packets are needed: kilobytes per second and point.
+ * Localises with the records of several points: each adjacent pair is queried like `hoptime query` does, epoch by epoch, and the answers go to the localiser.
+ * No packets are needed: kilobytes per second and point.
  */
 
 import { RecordArchive } from "../../archive/archive.ts";
@@ -16,7 +16,7 @@ export interface LocaliseRecordsOptions extends LocaliseOptions {
   storage?: RecordStorage | undefined;
   /** Points in path order. */
   points: string[];
-  /** Whose answers; the first that has records of each pair by default. */
+  /** Name of the estimator; default: the first that has records of each pair. */
   estimator?: string | undefined;
   fromNs?: bigint | undefined;
   toNs?: bigint | undefined;
@@ -93,8 +93,8 @@ export function localiseRecords(options: LocaliseRecordsOptions): {
 }
 
 /**
- * What is missing at the other end, with its sign: packets in flight at the begin of an epoch arrive in it, those at its end in the next, so that single epochs are off
- * by about as many as are in flight at a time, and their sum is not. Counting only the epochs that miss some would make losses of them.
+ * Returns the signed number of packets missing at the other end: packets in flight at the start of an epoch arrive in it, those at its end in the next one, so
+ * single epochs are off by about as many as are in flight, but their sum is not. Counting only epochs with missing packets would turn these into losses.
  */
 export function lossOf(row: {
   sent: number | null;
@@ -115,11 +115,11 @@ export function lossOf(row: {
   const lengthNs = Number(BigInt(row.endNs) - BigInt(row.startNs));
   const delayNs = Math.abs(row.latency?.meanNs ?? 0) + (row.latency?.stdevNs ?? 0);
   const inFlight = 1 + (packets * Math.min(delayNs, lengthNs)) / lengthNs;
-  // A capture that begins or ends within the epoch: what is missing may never have been captured.
+  // A capture begins or ends within the epoch: missing packets may not have been captured.
   return { packets, lost, lostError: row.edge ? Number.POSITIVE_INFINITY : inFlight };
 }
 
-/** Epochs that fail for the same reason are listed once, by the first; the commonest reason comes first. */
+/** Lists epochs that fail for the same reason once, by the first; the most frequent reason comes first. */
 function foldNotes(notes: readonly string[]): string[] {
   const kinds = new Map<string, { first: string; more: number }>();
   for (const note of notes) {
@@ -134,7 +134,7 @@ function foldNotes(notes: readonly string[]): string[] {
   );
 }
 
-/** The epochs of the estimator that answered most of them. */
+/** Returns the epochs of the estimator that answered most of them. */
 function seriesOf(answer: ReturnType<typeof askArchive>) {
   const answered = (series: (typeof answer.estimates)[string]["series"]) =>
     series.filter((r) => r.latency !== null).length;

@@ -1,4 +1,4 @@
-/** Wrong options of a localisation, and estimates that cannot be, are named with what was given and what is expected. */
+/** Invalid options of a localisation, and impossible estimates, are reported with what was given and what is expected. */
 import { expect, test } from "vitest";
 import { UsageError } from "../../base/errors.ts";
 import { estimate } from "../../evaluate/path-noise.ts";

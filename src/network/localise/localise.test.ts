@@ -47,8 +47,8 @@ describe("a simulated path of six segments with ordinary queueing noise", () => 
     return { path, segment, firstEpoch, epochs };
   };
 
-  // Fixed seeds: the outcome is the same each time. Over other seeds (bench/localise.ts) the share that is right is 97 % at
-  // 100 times and 100 % from 200 times on, so that one or two of these 200 would be expected to fail.
+  // Fixed seeds: the outcome is the same each time. Over other seeds (bench/localise.ts) the correct share is 97 % at 100 times and 100 % from 200 times on, so
+  // one or two of these 200 would be expected to fail.
   it("blames the segment with the spike in at least 98 % of 200 runs, with times within one epoch in nine of ten", () => {
     let right = 0;
     let onTime = 0;
@@ -90,7 +90,7 @@ describe("a simulated path of six segments with ordinary queueing noise", () => 
         { segment: first, firstEpoch: 50, epochs: 8, excessNs: 2e7 },
         { segment: second, firstEpoch: 53, epochs: 8, excessNs: 2e7 },
       ]);
-      // A doubt elsewhere ("undecided") blames nobody.
+      // A doubt elsewhere ("undecided") blames no segment.
       const names = new Set(
         localise(path.points, path.estimates)
           .spikes.filter((s) => s.segment !== null)
@@ -164,7 +164,7 @@ describe("decomposition", () => {
   });
 
   it("a loss interval holds the truth as often as it says", () => {
-    // 95 % intervals, 2,000 draws: coverage below 92.5 % or above 98.5 % would be a chance of less than 10^-5.
+    // 95 % intervals, 2,000 draws: coverage below 92.5 % or above 98.5 % would have a probability of less than 10^-5.
     const random = new Random(8);
     let held = 0;
     for (let i = 0; i < 2000; i++) {
@@ -311,7 +311,7 @@ describe("localisation as text and page", () => {
     const html = renderLocalisationHtml(l());
     expect(html).toContain("&lt;P2&gt; → P3");
     expect(html).not.toMatch(/<P2>|<script|https?:|src=|NaN|undefined/);
-    // One chart per segment, one for the whole, one for the path, one of the segment that lost packets.
+    // One chart per segment, one of all, one of the path, one of the segment that lost packets.
     expect(html.match(/<svg /g)).toHaveLength(5);
     expect(html).toContain("Loss over time, P1 → &lt;P2&gt;");
   });

@@ -1,10 +1,9 @@
 /**
  * The localiser: from estimates per segment and epoch to "where was the time spent, and which segment is to blame".
  *
- * End-to-end delay is the sum of the segments' means, its error the root of the summed squares (segments are measured
- * independently; a clock fault at an inner point cancels in the sum). What gets through is the product of what each lets through. Epochs of different segments
- * belong together when the middle of one lies in the other. An epoch in which a segment has no answer has no end-to-end
- * value. Spikes: spikes.ts; loss: loss.ts; blame: blame.ts and verdicts.ts.
+ * End-to-end delay is the sum of the segments' means, its error the root of the summed squares (segments are measured independently; a clock error at an inner
+ * point cancels in the sum). The share delivered is the product of the segments' shares. Epochs of different segments belong together if the middle of one is
+ * within the other. An epoch in which a segment has no answer has no end-to-end value. Spikes: spikes.ts; loss: loss.ts; blame: blame.ts and verdicts.ts.
  */
 
 import { UsageError } from "../../base/errors.ts";
@@ -35,7 +34,7 @@ import { blame, type EpochRow, type LossSpike, type PathSeries, type Spike } fro
 export interface LocaliseOptions extends SpikeOptions {
   /** Confidence of the estimates' low and high, and of blame. Default 0.95. */
   readonly confidence?: number;
-  /** A segment is blamed for a spike only when this much of the path's rise is its own. Default 0.2. */
+  /** A segment is blamed for a spike only if at least this share of the path's rise is its own. Default 0.2. */
   readonly minShare?: number;
 }
 
@@ -47,7 +46,7 @@ export interface LocalisedSegment {
   readonly loss: LossRate | null;
   /** Null: no epoch has an answer. */
   readonly latency: SegmentLatency | null;
-  /** Of the end-to-end mean; null where that is unknown or not positive (clock offsets). */
+  /** Share of the end-to-end mean; null if that is unknown or not positive (clock offsets). */
   readonly share: number | null;
 }
 
@@ -62,11 +61,11 @@ export interface EpochPart {
 export interface LocalisedEpoch {
   readonly startNs: number;
   readonly endNs: number;
-  /** Null where a segment has no answer. */
+  /** Null if a segment has no answer. */
   readonly total: { readonly meanNs: number; readonly lowNs: number; readonly highNs: number } | null;
   readonly lost: number;
   readonly segments: readonly (EpochPart | null)[];
-  /** Share lost in each segment, also where there is no delay (all lost); null where nothing was sent. */
+  /** Share lost in each segment, also without a delay (all lost); null if nothing was sent. */
   readonly loss: readonly (LossRate | null)[];
 }
 
@@ -81,7 +80,7 @@ export interface Localisation {
   readonly notes: readonly string[];
 }
 
-/** `points` in path order; estimates in any order, those of other segments are ignored and counted in the notes. */
+/** `points` in path order; estimates in any order; those of other segments are ignored and counted in the notes. */
 export function localise(
   points: readonly string[],
   estimates: readonly LocaliseEstimate[],
@@ -101,7 +100,7 @@ export function localise(
 
 const plural = (epochs: number) => (epochs === 1 ? "1 epoch is" : `${epochs} epochs are`);
 
-/** The series of every segment and of the path, in the unit that `value` reads. */
+/** Returns the series of every segment and of the path, in the unit that `value` reads. */
 function seriesOf(
   points: readonly string[],
   rows: readonly EpochRow[],
@@ -136,7 +135,7 @@ export function spikeOnly(options: LocaliseOptions): SpikeOptions {
   return rest;
 }
 
-/** Writes down what is known; shared by whole files and the monitoring station. */
+/** Builds the result; shared by whole files and the monitoring station. */
 export function describe(
   points: readonly string[],
   rows: readonly EpochRow[],
@@ -147,7 +146,7 @@ export function describe(
   const { width } = options;
   const columns = points.slice(1).map((_, j) => rows.flatMap((row) => (row[j] ? [row[j]] : [])));
   const latencies = columns.map((column) => overallLatency(column, width));
-  // A segment whose mean is negative has a clock that is off: parts of a sum of such are no shares.
+  // A negative mean shows a clock offset: parts of such a sum are not shares.
   const sum = latencies.reduce((total, l) => total + Math.max(0, l?.meanNs ?? 0), 0);
   const shared = sum > 0 && latencies.every((l) => l !== null && l.meanNs >= 0);
   const segments = columns.map((column, j) => {
@@ -232,7 +231,7 @@ export function totalOf(
   return { startNs: span.startNs, endNs: span.endNs, ...(add(parts) ?? { value: null, error: 0 }) };
 }
 
-/** Delays of the segments in one epoch, null where one has no answer. */
+/** Sums the delays of the segments in one epoch; null if one has no answer. */
 export function addDelays(parts: readonly EpochValue[]): { value: number; error: number } | null {
   let sum = 0;
   let squares = 0;
@@ -244,7 +243,7 @@ export function addDelays(parts: readonly EpochValue[]): { value: number; error:
   return { value: sum, error: Math.sqrt(squares) };
 }
 
-/** Epochs of the segments side by side. The epochs of the path are those of its first segment, and any beyond. */
+/** Puts the epochs of the segments side by side. The epochs of the path are those of its first segment, and any beyond. */
 function alignEpochs(points: readonly string[], estimates: readonly LocaliseEstimate[]) {
   const column = new Map(points.slice(1).map((to, j) => [JSON.stringify([points[j], to]), j]));
   const rows: (LocaliseEstimate | undefined)[][] = [];
@@ -261,7 +260,7 @@ function alignEpochs(points: readonly string[], estimates: readonly LocaliseEsti
       entryAt(columns, j).push(e);
     }
   }
-  // A sweep over time: an estimate joins the row whose span holds its middle, else it opens a row of its own.
+  // A sweep over time: an estimate joins the row whose span contains its middle, else it opens a new row.
   for (const [j, list] of columns.entries()) {
     let at = 0;
     for (const e of list) {

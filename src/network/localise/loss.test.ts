@@ -43,7 +43,7 @@ describe("ordinary loss", () => {
   });
 
   it("is calibrated: below a chance of 5 % in at most 5 % of draws, each with its own baseline", () => {
-    // 2,000 draws of single losses; more than 6.7 % would be a chance of 0.03 % if 5 % were the truth. Counts are whole, so less is usual.
+    // 2,000 draws of single losses; more than 6.7 % would have a probability of 0.03 % if 5 % were the truth. Counts are whole numbers, so less is usual.
     const random = new Random("chance");
     let rare = 0;
     for (let i = 0; i < 2000; i++) {
@@ -60,7 +60,7 @@ describe("ordinary loss", () => {
     const random = new Random("bursts");
     const single = Array.from({ length: 300 }, (_, t) => epoch(t, 1000, random.poisson(2)));
     const bursts = Array.from({ length: 300 }, (_, t) => epoch(t, 1000, 8 * random.poisson(0.25)));
-    // Standard error of the factor is sqrt(2 / 300) for single losses, about phi sqrt(2/300 + 1/75) for bursts of 8: 5 of them.
+    // The standard error of the factor is sqrt(2 / 300) for single losses, about phi sqrt(2/300 + 1/75) for bursts of 8: 5 of them.
     expect(Math.abs(burstiness(single) - 1)).toBeLessThan(0.41);
     expect(Math.abs(burstiness(bursts) - 8)).toBeLessThan(5.7);
     const wide = burstyLossRate(countLoss(bursts), burstiness(bursts), 1.96)!;
@@ -69,7 +69,7 @@ describe("ordinary loss", () => {
   });
 
   it("an interval of bursty loss holds the truth as often as it says", () => {
-    // 95 % intervals whose factor is itself estimated from 60 epochs; 400 draws: below 91 % would be a chance of 0.05 %.
+    // 95 % intervals whose factor is itself estimated from 60 epochs; 400 draws: below 91 % would have a probability of 0.05 %.
     const random = new Random("bursty interval");
     let held = 0;
     for (let i = 0; i < 400; i++) {

@@ -1,23 +1,23 @@
 /**
- * Loss of a segment as a series: the share lost per epoch with its error, how bursty ordinary loss is, and how likely ordinary loss makes a
- * count as high as one that was seen.
+ * Loss of a segment as a series: the share lost per epoch with its error, how bursty ordinary loss is, and how likely ordinary loss makes a count as high as
+ * the observed one.
  *
- * Packets are lost in bursts (a full queue drops several in a row), so counts vary more than a binomial's: by the factor phi, the
- * variance of a count over its mean. A negative binomial with that phi in all epochs (bursts of random length at random times) is closed
- * under sums, so a stretch of epochs is judged by its total. The baseline itself is known from counts only; its error is in the chance
- * (for phi = 1 this is the exact predictive distribution with the prior of Jeffreys).
+ * Packets are lost in bursts (a full queue drops several in a row), so counts vary more than a binomial's: by the factor phi, the variance of a count over its
+ * mean. A negative binomial with that phi in all epochs (bursts of random length at random times) is closed under sums, so a stretch of epochs is judged by its
+ * total. The baseline itself is known from counts only; its error is included in the probability (for phi = 1 this is the exact predictive distribution with
+ * the prior of Jeffreys).
  *
- * `lost` of records is what is missing at the other end: packets in flight over an edge of the epoch make it too high in one epoch and
- * too low in the next, even negative; `lostError` says by how much, and no rise within it counts.
+ * `lost` of records is the number missing at the other end: packets in flight over an edge of the epoch make it too high in one epoch and too low in the next,
+ * even negative; `lostError` states by how much, and no rise within it counts.
  */
 import { entryAt, entryOf } from "../../base/lists.ts";
 import { regularizedBeta } from "../../base/math/special.ts";
 import { type LocaliseEstimate, type LossRate, lossRate } from "./segment-estimate.ts";
 import type { EpochValue, SpikeSettings } from "./spikes.ts";
 
-/** A rise of the share lost by less than this is not worth a spike: one packet of a thousand. */
+/** Minimum rise of the share lost for a spike: one packet of a thousand. */
 const MIN_EFFECT = 0.001;
-/** At least so many times what is ordinary. */
+/** Minimum rise in multiples of the ordinary loss. */
 const MIN_RISE = 1;
 
 /** The detector's settings for shares lost: the same scores, other units. */
@@ -29,12 +29,12 @@ export function lossValue(e: LocaliseEstimate): EpochValue {
   const span = { startNs: e.epochStartNs, endNs: e.epochEndNs };
   const sent = e.packets + e.lost;
   if (!(sent > 0) || e.lostError === Number.POSITIVE_INFINITY) return { ...span, value: null, error: 0 };
-  // One more than was counted: none of n lost is no proof of a share of zero.
+  // One more than was counted: none of n lost does not prove a share of zero.
   const variance = Math.max(0, e.lost) + 1 + (e.lostError ?? 0) ** 2;
   return { ...span, value: e.lost / sent, error: Math.sqrt(variance) / sent };
 }
 
-/** What a path loses is what its segments leave: 1 - the product of what each lets through. */
+/** Loss of a path: 1 - the product of the shares delivered by its segments. */
 export function pathLoss(parts: readonly EpochValue[]): { value: number; error: number } | null {
   let through = 1;
   let squares = 0;
@@ -49,7 +49,7 @@ export function pathLoss(parts: readonly EpochValue[]): { value: number; error: 
 export interface LossCount {
   readonly sent: number;
   readonly lost: number;
-  /** Of `lost`, beyond counting. */
+  /** Error of `lost`, beyond counting statistics. */
   readonly error: number;
 }
 
@@ -66,11 +66,11 @@ export function countLoss(estimates: Iterable<LocaliseEstimate | undefined>): Lo
   return { sent, lost, error: Math.sqrt(squares) };
 }
 
-/** What phi is taken for before anything is seen, and how many bursts seen weigh as much: one burst is no rise of the rate of bursts. */
+/** Assumed phi before anything is seen, and its weight in bursts: a single burst does not show a higher rate of bursts. */
 const UNSEEN_PHI = 12;
 const UNSEEN_WEIGHT = 4;
 
-/** Variance of an epoch's count over its mean, 1 for single losses at random; `unseen`: with the allowance for bursts not seen so far. */
+/** Variance of an epoch's count over its mean, 1 for independent single losses; `unseen`: includes the allowance for bursts not seen so far. */
 export function burstiness(estimates: readonly LocaliseEstimate[], unseen = false): number {
   const { sent, lost } = countLoss(estimates);
   const rate = sent > 0 ? Math.max(0, lost) / sent : 0;
@@ -88,7 +88,7 @@ export function burstiness(estimates: readonly LocaliseEstimate[], unseen = fals
   return (bursts * phi + UNSEEN_WEIGHT * UNSEEN_PHI) / (bursts + UNSEEN_WEIGHT);
 }
 
-/** The interval of a share lost, as wide as the bursts make it; null where nothing was sent. */
+/** The interval of a share lost, widened for bursts; null if nothing was sent. */
 export function burstyLossRate(
   { sent, lost, error }: LossCount,
   phi: number,
@@ -105,7 +105,7 @@ export function burstyLossRate(
   };
 }
 
-/** The chance that ordinary loss makes as many losses among those sent in `seen` as were counted. */
+/** Probability that ordinary loss makes at least the counted losses among those sent in `seen`. */
 export function chanceOfLoss(seen: LossCount, baseline: LossCount, phi: number): number {
   if (!(seen.sent > 0 && baseline.sent > 0)) return 1;
   const lost = Math.floor(seen.lost - 2 * seen.error);
@@ -116,15 +116,15 @@ export function chanceOfLoss(seen: LossCount, baseline: LossCount, phi: number):
 }
 
 export interface LossJudgement {
-  /** How likely ordinary loss makes the stretch. */
+  /** Probability that ordinary loss makes the stretch. */
   readonly chance: number;
-  /** Of the loss outside of it. */
+  /** Burstiness of the loss outside the stretch. */
   readonly phi: number;
 }
 
 /**
- * Judges the stretches in which a series stood out, each against the epochs outside of it. The others are ordinary until the contrary
- * is shown: one after the other, the rarest first, a stretch whose chance is below `rare` is set aside for those that follow.
+ * Judges the stretches in which a series stood out, each against the epochs outside of it. The others count as ordinary until shown otherwise: one after the
+ * other, the rarest first, a stretch with a probability below `rare` is left out for those that follow.
  */
 export function judgeStretches(
   column: readonly (LocaliseEstimate | undefined)[],
@@ -151,7 +151,7 @@ export function judgeStretches(
       aside.add(best.k);
     }
   }
-  // The first were judged with the others still among the ordinary epochs.
+  // The first ones were judged with the others still among the ordinary epochs.
   return stretches.map((_, k) => (aside.has(k) ? judge(k) : entryOf(verdicts, k)));
 }
 

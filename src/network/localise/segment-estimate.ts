@@ -1,8 +1,8 @@
 /**
- * What the localiser takes: one segment in one epoch, as plain data from any estimator, record or capture.
+ * Input of the localiser: one segment in one epoch, as plain data from any estimator, record or capture.
  *
- * Times are nanoseconds from any origin that all estimates share. `packets` crossed the segment, `lost` did not:
- * `packets + lost` were sent. Null means "no answer" (epoch void, no usable cells), never zero.
+ * Times are nanoseconds from any origin that all estimates share. `packets` crossed the segment, `lost` did not: `packets + lost` were sent. Null means "no
+ * answer" (epoch void, no usable cells), never zero.
  */
 import { invalidValue, UsageError } from "../../base/errors.ts";
 import { normalQuantile } from "../../base/math/special.ts";
@@ -18,9 +18,9 @@ export interface LocaliseEstimate {
   readonly highNs: number | null;
   readonly stdevNs: number | null;
   readonly packets: number;
-  /** Negative only with `lostError`: more arrived than were sent in this epoch. */
+  /** Negative only with `lostError`: more packets arrived than were sent in this epoch. */
   readonly lost: number;
-  /** Standard error of `lost` where it is not counted packet by packet (packets in flight over the epoch's edges); Infinity: it is not known. */
+  /** Standard error of `lost` if it is not counted packet by packet (packets in flight over the epoch's edges); Infinity: unknown. */
   readonly lostError?: number | undefined;
 }
 
@@ -62,7 +62,7 @@ export function checkEstimate(e: LocaliseEstimate): void {
     fail("meanNs", "the mean must lie between low and high", "a number from lowNs to highNs");
 }
 
-/** Standard error behind an estimate: from its interval, else from its deviation, else unknown (0). */
+/** Standard error of an estimate: from its interval, else from its deviation, else unknown (0). */
 export function standardError(e: LocaliseEstimate, width: number): number {
   if (e.lowNs !== null && e.highNs !== null) return (e.highNs - e.lowNs) / (2 * width);
   return e.stdevNs !== null && e.packets > 0 ? e.stdevNs / Math.sqrt(e.packets) : 0;
@@ -77,7 +77,7 @@ export function epochValue(e: LocaliseEstimate, width: number): EpochValue {
   };
 }
 
-/** The mean over epochs, weighed by packets; null where no epoch has an answer. */
+/** The mean over epochs, weighted by packets; null if no epoch has an answer. */
 export function overallLatency(estimates: readonly LocaliseEstimate[], width: number): SegmentLatency | null {
   let packets = 0;
   let sum = 0;
@@ -105,14 +105,14 @@ export function overallLatency(estimates: readonly LocaliseEstimate[], width: nu
   };
 }
 
-/** Share lost with its Wilson interval; null where nothing was sent. */
+/** Share lost with its Wilson interval; null if nothing was sent. */
 export function lossRate(sent: number, lost: number, width: number): LossRate | null {
   if (sent === 0) return null;
   const rate = lost / sent;
   const z2 = width * width;
   const centre = (rate + z2 / (2 * sent)) / (1 + z2 / sent);
   const half = (width * Math.sqrt((rate * (1 - rate)) / sent + z2 / (4 * sent * sent))) / (1 + z2 / sent);
-  // At 0 and 1 the interval touches its end exactly; rounding must not move it past.
+  // At 0 and 1 the interval touches its end exactly; rounding must not move it beyond.
   return {
     rate,
     low: lost === 0 ? 0 : Math.max(0, centre - half),

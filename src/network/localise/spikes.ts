@@ -1,9 +1,9 @@
 /**
- * Spikes in one series of epoch values (mean delay, or share lost): when it left its baseline, and when it came back.
+ * Spikes in one series of epoch values (mean delay, or share lost): when it left its baseline, and when it returned.
  *
- * Begins where the score of (value - one standard error) reaches `enter` and the rise is worth mentioning; a little less is
- * enough when three or five epochs in a row show it, the less the shorter the series' own bursts last. Stretches back and forth
- * over epochs above `leave` (hysteresis). `enter` rises a little where the baseline rests on few epochs.
+ * A spike begins when the score of (value - one standard error) reaches `enter` and the rise is large enough; a slightly lower score suffices if three or five
+ * consecutive epochs show it, the lower the shorter the series' own bursts are. It extends back and forth over epochs above `leave` (hysteresis). `enter` is
+ * slightly higher if the baseline has few epochs.
  */
 import { UsageError } from "../../base/errors.ts";
 import { entryAt } from "../../base/lists.ts";
@@ -14,14 +14,14 @@ export interface SpikeOptions {
   readonly enter?: number;
   /** Score below which it ends. */
   readonly leave?: number;
-  /** Epochs the baseline is taken from: around each epoch when all are known, before it in a stream. */
+  /** Number of epochs of the baseline: around each epoch when all are known, before it in a stream. */
   readonly windowEpochs?: number;
-  /** No verdict on fewer epochs than this. */
+  /** Minimum number of epochs for a verdict. */
   readonly minEpochs?: number;
   /** Minimum rise of a spike: in the unit of the series (delay: nanoseconds), and as a share of the baseline's median. */
   readonly minEffect?: number;
   readonly minEffectShare?: number;
-  /** The scale of a baseline does not go below this: the resolution of the values. */
+  /** Lower limit of a baseline's scale: the resolution of the values. */
   readonly resolution?: number;
 }
 
@@ -49,8 +49,8 @@ export function spikeSettings(options: SpikeOptions = {}): SpikeSettings {
 }
 
 /**
- * So many epochs in a row need so much less score, at the same rate of false alarms: `lasting` whatever the series' memory,
- * `fleeting` on top where neighbours are independent, less of it up to a correlation of 0.5.
+ * This many consecutive epochs reduce the required score by this much, at the same false-alarm rate: `lasting` whatever the series' memory, `fleeting` in
+ * addition if consecutive epochs are independent, decreasing up to a correlation of 0.5.
  */
 const SUSTAINED = [
   { epochs: 1, lasting: 0, fleeting: 0 },
@@ -60,7 +60,7 @@ const SUSTAINED = [
 const LONGEST_RUN = 5;
 const LARGEST_DELAY_NS = 1e9;
 
-/** One epoch of a series. `value` is null where there is no answer. */
+/** One epoch of a series. `value` is null without an answer. */
 export interface EpochValue {
   readonly startNs: number;
   readonly endNs: number;
@@ -76,7 +76,7 @@ export interface SeriesSpike {
   readonly first: number;
   last: number;
   peak: number;
-  /** How rare it is, as the score of a single epoch that would be as rare. */
+  /** Its rarity, as the score of a single epoch that would be as rare. */
   score: number;
   /** Baseline where it began. */
   readonly baseline: Baseline;
@@ -84,7 +84,7 @@ export interface SeriesSpike {
   closed: boolean;
 }
 
-/** Follows one series epoch by epoch; the caller brings the baseline, so that streams and whole files share the rule. */
+/** Follows one series epoch by epoch; the caller supplies the baseline, so that streams and whole files share the rule. */
 class SpikeTracker {
   readonly #settings: SpikeSettings;
   readonly spikes: SeriesSpike[] = [];
@@ -130,7 +130,7 @@ class SpikeTracker {
         closed: false,
       });
     }
-    // Longer runs than the longest rule are of no use once a spike is open; before, they tell where it began.
+    // Runs beyond the longest rule are not needed once a spike is open; before, they show where it began.
     const useful = this.#open ? LONGEST_RUN : this.#settings.windowEpochs;
     if (this.#run.length > useful) this.#run.shift();
   }
@@ -149,12 +149,12 @@ class SpikeTracker {
   #matters(value: number, baseline: Baseline): boolean {
     const { minEffect, minEffectShare } = this.#settings;
     const rise = value - baseline.median;
-    // A median below zero or of seconds is the offset of a clock, and no measure of what is much.
+    // A median below zero or of seconds is a clock offset, not a measure of ordinary delay.
     const ordinary = baseline.median > LARGEST_DELAY_NS ? 0 : Math.max(0, baseline.median);
     return rise >= minEffect && rise >= minEffectShare * ordinary;
   }
 
-  /** The score of one epoch that would be as rare as the run up to here. */
+  /** The score of a single epoch that would be as rare as the current run. */
   #runScore(baseline: Baseline): number {
     const independence = Math.max(0, 1 - 2 * baseline.memory);
     let best = Number.NEGATIVE_INFINITY;
@@ -167,7 +167,7 @@ class SpikeTracker {
   }
 }
 
-/** All spikes of a whole series; the baseline of an epoch is taken from the window around it. */
+/** Finds all spikes of a whole series; the baseline of an epoch is taken from the window around it. */
 export function findSpikes(
   series: readonly EpochValue[],
   settings: SpikeSettings,
@@ -177,11 +177,11 @@ export function findSpikes(
   const floor = errorFloor(series, settings.resolution);
   const baselines: (Baseline | null)[] = [];
   const { windowEpochs, minEpochs } = settings;
-  // Neighbours share almost their whole window: renew the baseline every thirtieth of it.
+  // Adjacent epochs share almost their whole window: renew the baseline every thirtieth of it.
   const stride = Math.max(1, Math.floor(windowEpochs / 30));
   let current: Baseline | null = null;
   let computedAt = Number.NEGATIVE_INFINITY;
-  // Known ones before this epoch.
+  // Number of known values before this epoch.
   let rank = 0;
   for (const [i, epoch] of series.entries()) {
     if (known.length >= minEpochs && (i - computedAt >= stride || current === null)) {
@@ -196,14 +196,14 @@ export function findSpikes(
   return { spikes: tracker.spikes, baselines };
 }
 
-/** Follows one series as it comes; the baseline of an epoch is taken from the window before it. */
+/** Follows one series as it arrives; the baseline of an epoch is taken from the window before it. */
 export class SpikeStream {
   readonly #settings: SpikeSettings;
   readonly #tracker: SpikeTracker;
   readonly #recent: EpochValue[] = [];
   #baseline: Baseline | null = null;
-  /** Epochs since it was taken. */
-  #since = 0;
+  /** The period in which it was computed. */
+  #computedIn = Number.NaN;
 
   constructor(settings: SpikeSettings) {
     this.#settings = settings;
@@ -219,26 +219,29 @@ export class SpikeStream {
     this.#tracker.forget(before);
   }
 
-  /** The baseline the epoch was judged by: null while there are too few epochs before it. */
+  /** Adds an epoch; returns the baseline by which it was judged: null while there are too few epochs before it. */
   push(epoch: EpochValue): Baseline | null {
     const { minEpochs, windowEpochs } = this.#settings;
-    // As for whole series: neighbours share almost their whole window.
-    if (this.#recent.length >= minEpochs && this.#since >= Math.floor(this.#recent.length / 30)) {
+    // As for whole series: adjacent epochs share almost their whole window. The periods are fixed in time, so that a stream that began later computes its baselines at the same epochs.
+    const period = periodOf(epoch, Math.floor(this.#recent.length / 30));
+    if (this.#recent.length >= minEpochs && (!this.#baseline || period !== this.#computedIn)) {
       const values = this.#recent.flatMap((e) => e.value ?? []);
       this.#baseline = baselineOf(values, errorFloor(this.#recent, this.#settings.resolution));
-      this.#since = 0;
+      this.#computedIn = period;
     }
     this.#tracker.push(epoch, this.#baseline);
-    if (epoch.value !== null) {
-      this.#recent.push(epoch);
-      this.#since++;
-    }
+    if (epoch.value !== null) this.#recent.push(epoch);
     if (this.#recent.length > windowEpochs) this.#recent.shift();
     return this.#baseline;
   }
 }
 
-/** The scale of a baseline does not go below the typical error of what it is made of, nor below the resolution. */
+/** Number of the period of about `epochs` epochs that contains an epoch's start. Periods are powers of two long, because epochs may differ a little in length. */
+function periodOf({ startNs, endNs }: EpochValue, epochs: number): number {
+  return Math.floor(startNs / 2 ** Math.round(Math.log2(Math.max(1, epochs) * (endNs - startNs))));
+}
+
+/** Lower limit of a baseline's scale: the typical error of its values, and the resolution. */
 function errorFloor(series: readonly EpochValue[], resolution: number): number {
   const errors = series
     .filter((e) => e.value !== null)

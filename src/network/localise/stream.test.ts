@@ -26,7 +26,7 @@ describe("a stream of estimates", () => {
     const held = { epochs: 0, spikes: 0 };
     const last = 10_000;
     for (let epoch = 0; epoch < last; epoch++) {
-      // A spike of five epochs in every fifty, now here, now there; 100 pass by in the end.
+      // A spike of five epochs in every fifty, on alternating segments; 100 occur in total.
       const slow = epoch % 50 >= 45 ? (Math.floor(epoch / 50) % 2 === 0 ? "A" : "B") : "";
       for (const [from, to] of [
         ["A", "B"],
@@ -37,7 +37,7 @@ describe("a stream of estimates", () => {
       if (epoch > 200) held.spikes = Math.max(held.spikes, stream.held.spikes);
     }
     expect(held.epochs).toBeLessThanOrEqual(3 * 100);
-    // Two of each hundred epochs in a segment and four in the path; and some of noise.
+    // Two of each hundred epochs in a segment and four in the path; and some from noise.
     expect(held.spikes).toBeLessThanOrEqual(12);
     const { spikes } = stream.verdicts(POINTS);
     const named = spikes.map((s) => [s.segment?.from, s.fromNs / EPOCH_NS]);

@@ -1,9 +1,9 @@
 /**
- * The localiser for estimates as they come, for days: the decomposition and the blame of every watched path are up to date after each estimate.
+ * The localiser for estimates as they arrive, for days: the decomposition and the blame of every watched path are up to date after each estimate.
  *
- * A segment shared by several paths is followed once. Estimates of one segment come in time order (late and repeated ones are counted and dropped);
- * segments may run ahead of each other: an epoch of a path is closed when every segment has reported it, or when one segment is `lateEpochs` epochs
- * ahead of it, then with holes. What is held: `historyEpochs` epochs for each segment and path, and the spikes that reach into them.
+ * A segment shared by several paths is followed once. Estimates of one segment come in time order (late and repeated ones are counted and dropped); segments
+ * may run ahead of each other: an epoch of a path is closed when every segment has reported it, or, with gaps, when one segment is `lateEpochs` epochs ahead of
+ * it. State: `historyEpochs` epochs for each segment and path, and the spikes that extend into them.
  */
 import { UsageError } from "../../base/errors.ts";
 import type { SegmentSeries } from "./blame.ts";
@@ -44,13 +44,13 @@ export interface StreamCounters {
   unwatched: number;
 }
 
-/** One quantity (delay or loss) as it comes: its values, what was ordinary then, its spikes. */
+/** One quantity (delay or loss) as it arrives: its values, the baseline at that time, its spikes. */
 class Followed {
   readonly #history: number;
   readonly #stream: SpikeStream;
   readonly values: EpochValue[] = [];
   readonly median: (number | null)[] = [];
-  /** How many epochs were dropped at the front: the first one left has this number in `spikes`. */
+  /** Number of epochs dropped at the front: the first remaining one has this number in `spikes`. */
   dropped = 0;
 
   constructor(settings: SpikeSettings, history: number) {
@@ -82,12 +82,12 @@ interface FollowedSegment {
 interface WatchedPath {
   readonly points: readonly string[];
   readonly segments: readonly FollowedSegment[];
-  /** By segment: the number of its first estimate that no closed epoch holds. */
+  /** By segment: the number of its first estimate that is in no closed epoch. */
   readonly next: number[];
   readonly rows: EpochRow[];
   readonly delay: Followed;
   readonly loss: Followed;
-  /** Start of the next epoch to close: everything before is done. */
+  /** Start of the next epoch to close: everything before is complete. */
   closedUntilNs: number;
 }
 
@@ -112,7 +112,7 @@ export class LocaliseStream {
     this.#lateEpochs = lateEpochs;
   }
 
-  /** Watch a path, given by its points in order. One that is watched already goes on as it is. */
+  /** Watches a path, given by its points in order. A path that is watched already continues as it is. */
   watch(points: readonly string[]): void {
     if (points.length < 2) throw new UsageError("bad-parameter", "a path needs two points or more");
     const key = JSON.stringify(points);
@@ -128,7 +128,7 @@ export class LocaliseStream {
     });
   }
 
-  /** Watch these paths and no others: those that stay, and segments that they share with new ones, keep their history. */
+  /** Watches exactly these paths: remaining ones, and segments shared with new ones, keep their history. */
   watchOnly(paths: Iterable<readonly string[]>): void {
     const wanted = new Map([...paths].map((points) => [JSON.stringify(points), points]));
     for (const key of [...this.#paths.keys()]) if (!wanted.has(key)) this.#paths.delete(key);
@@ -142,7 +142,7 @@ export class LocaliseStream {
     return [...this.#paths.values()].map((path) => path.points);
   }
 
-  /** What is held now: epochs of segments and paths, and spikes. Bounded by the options, however long the stream. */
+  /** The current state: epochs of segments and paths, and spikes. Bounded by the options, however long the stream. */
   get held(): { epochs: number; spikes: number } {
     const all = [...this.#segments.values(), ...this.#paths.values()];
     const count = (of: (one: { delay: Followed; loss: Followed }) => number) =>
@@ -153,7 +153,7 @@ export class LocaliseStream {
     };
   }
 
-  /** Answers the paths of which epochs were closed: what is known of them has changed. */
+  /** Adds an estimate; returns the paths with newly closed epochs. */
   add(estimate: LocaliseEstimate): (readonly string[])[] {
     checkEstimate(estimate);
     this.counters.estimates++;
@@ -180,7 +180,7 @@ export class LocaliseStream {
     return this.#advanceAll(() => true, true);
   }
 
-  /** What is known of a watched path now; null before its first closed epoch. */
+  /** Returns the current result for a watched path; null before its first closed epoch. */
   localisation(points: readonly string[]): Localisation | null {
     const path = this.#path(points);
     if (path.rows.length === 0) return null;
@@ -188,7 +188,7 @@ export class LocaliseStream {
     return describe(path.points, path.rows, delay, loss, { ...this.#blameOptions, notes: [] });
   }
 
-  /** The spikes of a watched path, of delay and of loss, without the rest of the decomposition. */
+  /** Returns the spikes of a watched path, of delay and of loss, without the rest of the decomposition. */
   verdicts(points: readonly string[]): { spikes: Spike[]; lossSpikes: LossSpike[] } {
     const path = this.#path(points);
     if (path.rows.length === 0) return { spikes: [], lossSpikes: [] };
@@ -196,7 +196,10 @@ export class LocaliseStream {
     return blame(path.rows, delay, loss, this.#blameOptions);
   }
 
-  /** Whether a spike of the path, or of one of its segments, that lasted so long reaches beyond a time: else verdicts on such are what they were. */
+  /**
+   * Returns whether a spike of the path, or of one of its segments, of at least this length extends beyond a time: otherwise verdicts on such spikes have not
+   * changed.
+   */
   isActiveAfter(points: readonly string[], ns: number, lastingNs = 0): boolean {
     const path = this.#path(points);
     const reaches = ({ delay, loss }: { delay: Followed; loss: Followed }) =>
@@ -206,13 +209,13 @@ export class LocaliseStream {
     return reaches(path) || path.segments.some(reaches);
   }
 
-  /** The last epoch of a watched path that is closed; null before the first. */
+  /** Returns the last closed epoch of a watched path; null before the first. */
   lastEpoch(points: readonly string[]): { startNs: number; endNs: number; row: EpochRow } | null {
     const row = this.#path(points).rows.at(-1);
     return row ? { ...spanOf(row), row } : null;
   }
 
-  /** Of the last so many, the last that every segment has an answer for; the last where there is none. */
+  /** Returns the last of the most recent epochs for which every segment has an answer; the last one if there is none. */
   lastWholeEpoch(
     points: readonly string[],
     most: number,
@@ -222,7 +225,7 @@ export class LocaliseStream {
     return row ? { ...spanOf(row), row } : null;
   }
 
-  /** The last so many of them. */
+  /** Returns the most recent closed epochs. */
   lastEpochs(points: readonly string[], most: number): EpochRow[] {
     return this.#path(points).rows.slice(-most);
   }
@@ -259,7 +262,7 @@ export class LocaliseStream {
     return moved;
   }
 
-  /** Closes the epochs of a path that are complete, or overdue; false: none is. */
+  /** Closes the epochs of a path that are complete, or overdue; returns false if there are none. */
   #advance(path: WatchedPath, all: boolean): boolean {
     for (let moved = false; ; moved = true) {
       const heads = path.segments.map((segment, j) => headOf(path, segment, j));
@@ -269,7 +272,7 @@ export class LocaliseStream {
       );
       if (!earliest) return moved;
       const row: EpochRow = heads.map((e) => (e && middleOf(e) < earliest.epochEndNs ? e : undefined));
-      // A head beyond this epoch proves its segment will not report it any more; no head at all may only be slow.
+      // A head beyond this epoch proves that its segment will not report it any more; a missing head may only be slow.
       const pending = heads.includes(undefined);
       const ahead = path.segments.some((segment, j) => waiting(path, segment, j) > this.#lateEpochs);
       if (pending && !ahead && !all) return moved;
@@ -288,12 +291,12 @@ export class LocaliseStream {
     if (path.rows.length > this.#history) path.rows.shift();
   }
 
-  /** The segments' own series, laid over the epochs of the path. */
+  /** The segments' own series, mapped to the epochs of the path. */
   #seriesOf(path: WatchedPath): { delay: PathSeries; loss: PathSeries } {
     const laid = pairsOf(path.points).map(([from, to], j) => {
       const segment = path.segments[j] as FollowedSegment;
       const place = new Map(segment.estimates.map((e, i) => [e, i]));
-      // By epoch of the path: where the segment's own series has it.
+      // By epoch of the path: its index in the segment's own series.
       const at = path.rows.map((row) => row[j] && place.get(row[j]));
       const rowOf = new Map(at.flatMap((i, row) => (i === undefined ? [] : [[i, row]])));
       const lay = (followed: Followed, value: (e: LocaliseEstimate) => EpochValue): SegmentSeries => ({
@@ -328,12 +331,12 @@ function wholeSeries({ points }: WatchedPath, { values, median, spikes, dropped 
   };
 }
 
-/** How many estimates of the segment no closed epoch of the path holds. */
+/** Returns how many estimates of the segment are in no closed epoch of the path. */
 function waiting(path: WatchedPath, { delay, estimates }: FollowedSegment, j: number): number {
   return delay.dropped + estimates.length - (path.next[j] ?? 0);
 }
 
-/** The first estimate of a segment that belongs to no closed epoch of the path. */
+/** Returns the first estimate of a segment that belongs to no closed epoch of the path. */
 function headOf(path: WatchedPath, segment: FollowedSegment, j: number): LocaliseEstimate | undefined {
   const { dropped } = segment.delay;
   let next = Math.max(path.next[j] ?? 0, dropped);
@@ -343,7 +346,7 @@ function headOf(path: WatchedPath, segment: FollowedSegment, j: number): Localis
   return head;
 }
 
-/** A spike of a segment in the epochs of the path; nothing where none of its epochs is left there. */
+/** Maps a spike of a segment to the epochs of the path; empty if none of its epochs is left there. */
 function placed(spike: SeriesSpike, dropped: number, rowOf: ReadonlyMap<number, number>): SeriesSpike[] {
   let [first, last] = [-1, -1];
   for (let i = Math.max(0, spike.first - dropped); i <= spike.last - dropped; i++) {

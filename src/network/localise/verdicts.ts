@@ -1,6 +1,6 @@
 /**
- * Blame in the units people read: spikes of delay in nanoseconds, spikes of loss as shares with their interval, and which of them are two
- * sides of one event (a queue that fills delays packets, and drops them when it is full).
+ * Blame in units for people: spikes of delay in nanoseconds, spikes of loss as shares with their interval, and which of them are two sides of one event (a
+ * queue that fills delays packets, and drops them when it is full).
  */
 import { entryAt, entryOf } from "../../base/lists.ts";
 import { tailChance } from "./baseline.ts";
@@ -15,7 +15,7 @@ import { burstyLossRate, countLoss, judgeStretches, type LossJudgement } from ".
 import type { LocaliseEstimate, LossRate } from "./segment-estimate.ts";
 import type { SeriesSpike } from "./spikes.ts";
 
-/** A stretch of loss that ordinary loss makes along a path less often than this is not ordinary for those judged after it. */
+/** A stretch of loss that ordinary loss makes along a path less often than this does not count as ordinary for those judged after it. */
 const RARE = 0.05;
 
 interface Verdict {
@@ -23,12 +23,12 @@ interface Verdict {
   readonly toNs: number;
   /** Null: undecided; `reason` says why. */
   readonly segment: { readonly from: string; readonly to: string } | null;
-  /** Of the segment's share in the rise of the whole path, where it is named. */
+  /** The named segment's share of the whole path's rise. */
   readonly share: number | null;
-  /** Probability that the segment named is to blame; without one, that of the likeliest candidate. */
+  /** Probability that the named segment is to blame; without one, that of the most likely candidate. */
   readonly confidence: number;
   readonly reason?: string;
-  /** Where nobody is named: who it may be. */
+  /** Without a named segment: the candidates. */
   readonly candidates?: readonly Candidate[];
   /** Still going on at the last epoch. */
   readonly open?: boolean;
@@ -36,7 +36,7 @@ interface Verdict {
 
 /** A spike of delay. */
 export interface Spike extends Verdict {
-  /** Of the segment where it is named, else of the whole path. */
+  /** Of the named segment, else of the whole path. */
   readonly baselineNs: number;
   readonly peakNs: number;
   /** The same segment is blamed for loss at the same time. */
@@ -45,10 +45,10 @@ export interface Spike extends Verdict {
 
 /** A spike of loss. */
 export interface LossSpike extends Verdict {
-  /** Share lost before and in the worst epoch: of the segment where it is named, else of the whole path. */
+  /** Share lost before and in the worst epoch: of the named segment, else of the whole path. */
   readonly baseline: number;
   readonly peak: number;
-  /** While it lasted, of the segment where it is named: sent, lost, and the share with its interval. */
+  /** During the spike, for the named segment: sent, lost, and the share with its interval. */
   readonly sent: number | null;
   readonly lost: number | null;
   readonly loss: LossRate | null;
@@ -56,7 +56,7 @@ export interface LossSpike extends Verdict {
   readonly alsoDelay?: boolean;
 }
 
-/** The series of a path: one per segment, and the path as a whole. */
+/** The series of a path: one per segment, and one of the whole path. */
 export interface PathSeries {
   readonly segments: readonly SegmentSeries[];
   readonly whole: SegmentSeries;
@@ -134,7 +134,7 @@ function judgeLoss(rows: readonly EpochRow[], { segments, whole }: PathSeries) {
   return { noise, phi };
 }
 
-/** An epoch of the path as if it were one segment, as far as loss goes. */
+/** An epoch of the path as if it were one segment, for loss only. */
 function wholePath(row: EpochRow): LocaliseEstimate | undefined {
   const known = row.filter((e) => e !== undefined);
   const [first] = known;

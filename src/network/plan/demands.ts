@@ -1,9 +1,9 @@
 /**
- * Traffic between routers, for choosing routers where packets are: read from Repetita's .demands or `from,to,volume`
- * lines, and spread evenly over the equal-cost paths of each pair.
+ * Traffic between routers, for choosing routers where packets are: read from Repetita's .demands or `from,to,volume` lines, and distributed evenly over the
+ * equal-cost paths of each pair.
  *
- * A path a→b of Algorithm 1's set is weighed by the traffic that runs along it in whole, as a part of its way or all
- * of it. (Weighing by the pair's own demand instead would leave the pieces of a long path without weight once cut.)
+ * A path a→b of Algorithm 1's set is weighted by the traffic that runs along it completely, as a part of its way or all of it. (Weighting by the pair's own
+ * demand instead would leave the pieces of a long path without weight once it is cut.)
  */
 import { FormatError } from "../../base/errors.ts";
 import { looksLikeRocketfuel, splitFields } from "../topology/line-formats.ts";
@@ -73,8 +73,8 @@ export function transit(graph: Graph, demands: DemandMatrix): Transit {
   });
   const fromStart = new Float64Array(size * size);
   const across = new Float64Array(size * size);
-  // Traffic to t that passes a, whoever sent it: shared out from each source's dag, one target at a time would be
-  // slow; instead per source, the share of paths s→t through a is (paths s→a)·(paths a→t)/(paths s→t).
+  // Traffic to t that passes a, whoever sent it: distributing it from each source's dag, one target at a time, would be slow; instead, per source, the share of
+  // paths s→t through a is (paths s→a)·(paths a→t)/(paths s→t).
   const toEnd = new Float64Array(size * size);
   const pathsBetween = new Float64Array(size * size);
   const costBetween = new Float64Array(size * size).fill(Number.POSITIVE_INFINITY);
@@ -127,7 +127,7 @@ function accumulate(
   out: Float64Array,
   size: number,
 ): void {
-  // Per path from the source to p: volume that goes on from there, so that shares multiply along the dag.
+  // Per path from the source to p: volume that continues from there, so that shares multiply along the dag.
   const perPath = new Float64Array(count.length);
   for (let p = count.length - 1; p > 0; p--) {
     let sum = volume[dag.source * size + dag.order[p]!]! / count[p]!;

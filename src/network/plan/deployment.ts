@@ -1,9 +1,9 @@
 /**
- * Who measures: m-routers and m-servers (MPLANE, section VI), and the segments a path falls into (section II, figure 1).
+ * Which nodes measure: m-routers and m-servers (MPLANE, section VI), and the segments into which a path is divided (section II, figure 1).
  *
- * A path is cut at the ports of every m-router it passes: a segment inside the router between ingress and egress port,
- * and a segment from its egress port to the next one that measures: a link, or a virtual link over routers that are not
- * upgraded. The ends of a path measure always (a host, an m-server, or an m-router itself).
+ * A path is cut at the ports of every m-router that it passes: a segment inside the router between ingress and egress port, and a segment from its egress port
+ * to the next node that measures: a link, or a virtual link over routers that are not upgraded. The ends of a path always measure (a host, an m-server, or an
+ * m-router itself).
  */
 import { UsageError } from "../../base/errors.ts";
 import { entryAt } from "../../base/lists.ts";
@@ -20,11 +20,11 @@ import { UncutPaths } from "./uncut-paths.ts";
 
 export interface Deployment {
   readonly mRouters: ReadonlySet<number>;
-  /** Routers with an m-server beside them. A server beside an m-router is removed (step one of section VI). */
+  /** Routers with an m-server. A server at an m-router is removed (step one of section VI). */
   readonly mServers: ReadonlySet<number>;
 }
 
-/** From names; without servers, one stands beside every router that is not upgraded. */
+/** From names; without servers, there is one at every router that is not upgraded. */
 export function deployment(
   topology: Topology,
   mRouters: readonly string[] = topology.mRouters.map((r) => entryAt(topology.routers, r).name),
@@ -40,12 +40,12 @@ export interface Segment {
   readonly kind: "router" | "link" | "virtual-link";
   readonly from: string;
   readonly to: string;
-  /** Names of the routers it runs over, ends included; a router segment has one. */
+  /** Names of the routers on it, ends included; a router segment has one. */
   readonly routers: readonly string[];
   readonly hops: number;
 }
 
-/** One stop of a way through the network: a host, an m-server or a router with the ports used. */
+/** One stop of a path through the network: a host, an m-server or a router with the ports used. */
 interface Stop {
   readonly name: string;
   readonly router: boolean;
@@ -55,8 +55,8 @@ interface Stop {
 }
 
 /**
- * The segments of a path. With hosts, the way begins and ends at them (section II, figure 1); without, at the m-server
- * beside the end router, or at the port of an end router that is upgraded.
+ * Returns the segments of a path. With hosts, the path begins and ends at them (section II, figure 1); without, at the m-server of the end router, or at the
+ * port of an upgraded end router.
  */
 export function segmentsOf(
   topology: Topology,
@@ -111,7 +111,7 @@ function portPoint(router: string, port: string): string {
   return `${router}[${port}]`;
 }
 
-/** Port names of a link: as the map gives them, else by the neighbour, numbered where links are parallel. */
+/** Port names of a link: from the map, else by neighbour, numbered if links are parallel. */
 export function portNames(topology: Topology, linkIndex: number): { fromPort: string; toPort: string } {
   const link = entryAt(topology.links, linkIndex);
   let rank = 1;
@@ -131,12 +131,12 @@ export function portNames(topology: Topology, linkIndex: number): { fromPort: st
 export interface MeasurementCost {
   /** Ingress-egress pairs inside m-routers: the sum of squared degrees. */
   readonly internal: number;
-  /** Links and virtual links to probe, equal-cost ones apart. */
+  /** Links and virtual links to probe, with equal-cost ones counted separately. */
   readonly segments: number;
   readonly probeHops: number;
 }
 
-/** What a deployment has to measure: uncut shortest paths between those that measure. */
+/** What a deployment has to measure: uncut shortest paths between measuring nodes. */
 export function measurementCost(topology: Topology, deployed: Deployment): MeasurementCost {
   requireAllPairs(topology);
   const graph = compileGraph(topology);

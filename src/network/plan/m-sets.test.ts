@@ -9,8 +9,8 @@ import { memberLabel, mSets } from "./m-sets.ts";
 import { equalCostPaths } from "./shortest-paths.ts";
 
 /**
- * The six routers of the paper's figures 7 and 8, C and F upgraded. The figures are not in the text that we have, so the
- * edges and costs are reconstructed: the smallest set that gives the m-sets it prints and two equal-cost paths from F to D.
+ * The six routers of the paper's figures 7 and 8, with C and F upgraded. The figures are not in the available text, so the edges and costs are reconstructed:
+ * the smallest set that gives the printed m-sets and two equal-cost paths from F to D.
  */
 const figure7 = () => parseTopology("A,B,2\nA,F,2\nB,F,3\nC,F,3\nC,D,2\nD,E,1\nE,F,4\n", "figure 7");
 const labels = (t: ReturnType<typeof figure7>, node: string, pairs: "once" | "twice" = "once") =>

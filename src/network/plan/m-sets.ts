@@ -1,13 +1,12 @@
 /**
- * m-sets: whom each m-router and m-server probes (MPLANE, section VI, figure 8).
+ * m-sets: which nodes each m-router and m-server probes (MPLANE, section VI, figure 8).
  *
- * From its own shortest-path tree, with all equal-cost branches, a node takes every path up to the first m-router on it;
- * an m-server is the end of a path, never a cut, because it stands beside its router and traffic does not pass it. Two
- * equal-cost paths to the same target are two members, distinguished by rank (the paper's D_2 is the second).
+ * From its own shortest-path tree, with all equal-cost branches, a node takes every path up to the first m-router on it; an m-server is the end of a path,
+ * never a cut, because traffic does not pass it. Two equal-cost paths to the same target are two members, distinguished by rank (the paper's D_2 is the
+ * second).
  *
- * A probe session between two m-routers measures both directions, so by default their (virtual) link is listed once, at
- * the end whose name comes first, as in figure 8, where C lists F and F does not list C. `pairs: "twice"` lists it at both.
- * A path whose way back is not a shortest path is always listed.
+ * A probe session between two m-routers measures both directions, so by default their (virtual) link is listed once, at the end whose name comes first, as in
+ * figure 8, where C lists F and F does not list C. `pairs: "twice"` lists it at both. A path whose reverse is not a shortest path is always listed.
  */
 import { UsageError } from "../../base/errors.ts";
 import { entryAt, entryOf } from "../../base/lists.ts";
@@ -25,7 +24,7 @@ import {
 export interface MSetMember {
   readonly target: string;
   readonly kind: "m-router" | "m-server";
-  /** 1 for the first of the equal-cost paths to the target in name order; `of` is how many there are. */
+  /** 1 for the first of the equal-cost paths to the target in name order; `of` is their number. */
   readonly rank: number;
   readonly of: number;
   /** Router names, ends included. */
@@ -42,7 +41,7 @@ export interface MSet {
 
 export interface MSetOptions {
   readonly pairs?: "once" | "twice";
-  /** Most members of one m-set: beyond it is a UsageError, because a node cannot run so many sessions. */
+  /** Maximum number of members of one m-set: more is a UsageError, because a node cannot run so many sessions. */
   readonly limit?: number;
 }
 
@@ -66,7 +65,7 @@ export function mSets(topology: Topology, deployed: Deployment, options: MSetOpt
           `${counts[p]} equal-cost paths from ${name(node)} to ${name(target)}, more than ${limit}`,
         );
       let rank = 0;
-      // All equals are walked, not only the uncut ones, so that a rank means the same before and after an upgrade.
+      // All equal-cost paths are walked, not only the uncut ones, so that a rank means the same before and after an upgrade.
       for (const path of pathsTo(dag, target)) {
         rank++;
         if (path.routers.slice(1, -1).some((r) => deployed.mRouters.has(r))) continue;
@@ -103,7 +102,7 @@ export function mSets(topology: Topology, deployed: Deployment, options: MSetOpt
   }));
 }
 
-/** "D" or, where there are equal-cost paths and it is not the first, "D_2": the paper's notation. */
+/** "D" or, for an equal-cost path that is not the first, "D_2": the paper's notation. */
 export function memberLabel(member: MSetMember): string {
   return member.rank > 1 ? `${member.target}_${member.rank}` : member.target;
 }

@@ -1,7 +1,7 @@
 /**
- * The best set of routers to upgrade, by exhaustive search with a bound: for small maps, and to know how far greedy is
- * from it. What an upgrade removes is a coverage function (see uncut-paths.ts), so the sum of the largest gains left is
- * an upper bound on what any further upgrades can remove. Exact or refused: past the search limit it throws.
+ * The best set of routers to upgrade, by exhaustive search with a bound: for small maps, and to show how far greedy is from it. What an upgrade removes is a
+ * coverage function (see uncut-paths.ts), so the sum of the largest remaining gains is an upper bound on what further upgrades can remove. Exact or refused:
+ * beyond the search limit it throws.
  */
 import { UsageError } from "../../base/errors.ts";
 import { entryAt } from "../../base/lists.ts";
@@ -13,7 +13,7 @@ const MAX_SEARCH_STEPS = 3_000_000;
 
 export class OptimalSearch {
   readonly #topology: Topology;
-  /** By group of paths with the same inner routers: those routers, and the hops of all the paths together. */
+  /** By group of paths with the same inner routers: those routers, and the total hops of the paths. */
   readonly #inner: number[][] = [];
   readonly #hops: number[] = [];
   readonly #groupsOf: number[][];
@@ -50,7 +50,7 @@ export class OptimalSearch {
     });
   }
 
-  /** The best `count` routers and the probe hops that stay; `start` is a good set to beat (greedy's). */
+  /** The best `count` routers and the remaining probe hops; `start`: a good set to beat (greedy's). */
   best(count: number, start: readonly number[]): { routers: number[]; probeHops: number } {
     let bestSet = [...start];
     let bestRemoved = this.#removedBy(start);

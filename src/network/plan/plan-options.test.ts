@@ -1,4 +1,4 @@
-/** Wrong options of a plan are named, with what was given and what is expected. */
+/** Invalid options of a plan are reported with what was given and what is expected. */
 import { expect, test } from "vitest";
 import { UsageError } from "../../base/errors.ts";
 import { parseTopology } from "../topology/topology-format.ts";

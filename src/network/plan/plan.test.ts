@@ -1,4 +1,7 @@
-/** Plans of upgrades: shortest paths, Algorithm 1 and other strategies, traffic, text and picture. Past 400 lines: its first quarter is what the cases share. */
+/**
+ * Plans of upgrades: shortest paths, Algorithm 1 and other strategies, traffic, text and picture. More than 400 lines: the first quarter is shared by all
+ * cases.
+ */
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import fc from "fast-check";
@@ -40,7 +43,7 @@ const smallMaps = fc
     return builder.finish("small");
   });
 
-/** All simple paths by brute force, the cheapest kept; costs in tenths so that they compare exactly. */
+/** All simple paths by brute force, with only the cheapest kept; costs in tenths so that they compare exactly. */
 function slowShortestPaths(t: Topology): { routers: number[]; links: number[] }[] {
   const found: { routers: number[]; links: number[] }[] = [];
   for (let s = 0; s < t.routers.length; s++) {
@@ -162,8 +165,8 @@ describe("Algorithm 1", () => {
   });
 
   it("counts anew in each round: a router does not win on paths that are cut already", () => {
-    // A line of seven routers. 4 is on 18 paths, 3 and 5 on 16, 2 and 6 on 10. Once 4 is upgraded each of the other four
-    // is on 4 uncut paths: first name wins. Without the reset 3 would be at 16 + 4 and win over 2 at 10 + 4.
+    // A line of seven routers. 4 is on 18 paths, 3 and 5 on 16, 2 and 6 on 10. Once 4 is upgraded each of the other four is on 4 uncut paths: the first name
+    // wins. Without the reset 3 would be at 16 + 4 and win over 2 at 10 + 4.
     const t = parseTopology("1,2\n2,3\n3,4\n4,5\n5,6\n6,7\n", "line");
     expect(planUpgrades(t, { upgrade: 3 }).steps.map((s) => s.router)).toEqual([null, "4", "2", "5"]);
   });
@@ -256,7 +259,7 @@ describe("other strategies", () => {
   });
 
   it("betweenness is the share of paths through a router, summed over pairs", () => {
-    // Centre of a star: on all 6 ordered pairs of leaves; leaves on none, so one step and no more.
+    // Centre of a star: on all 6 ordered pairs of leaves; leaves on none, so there is only one step.
     const plan = planUpgrades(parseTopology("C,1\nC,2\nC,3\n", "star"), {
       upgrade: 4,
       strategy: "betweenness",
@@ -286,7 +289,7 @@ describe("other strategies", () => {
 });
 
 describe("traffic", () => {
-  /** Every demand walked along every equal-cost path of its pair. */
+  /** Walks every demand along every equal-cost path of its pair. */
   function slowTransit(t: Topology, demands: DemandMatrix) {
     const n = t.routers.length;
     const across = new Float64Array(n * n);
@@ -359,7 +362,7 @@ describe("large maps", () => {
     const t = grownMap(1000, 10, 1);
     const start = process.cpuUsage();
     const plan = planUpgrades(t, { upgrade: 1000 });
-    // CPU time: what else the machine does must not count.
+    // CPU time: other load of the machine must not count.
     const seconds = process.cpuUsage(start).user / 1e6;
     expect(plan.steps.at(-1)!.segments.maxHops).toBe(1);
     expect(seconds).toBeLessThan(10);

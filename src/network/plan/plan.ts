@@ -1,16 +1,15 @@
 /**
- * Which routers to upgrade first: MPLANE's Algorithm 1 and its rivals (LDA/MPLANE paper, section VI).
+ * Which routers to upgrade first: MPLANE's Algorithm 1 and alternatives (LDA/MPLANE paper, section VI).
  *
- * Each step shows what a deployment costs in probes (probe hops: hops of all segments that must be probed) and what it
- * gives (segment lengths: how closely a fault is located). The paper's listing never resets count[]: without the reset
- * a router far from any long path can win on counts of rounds past; here each round counts anew. Ties go to the first
- * name, so the order of the lines in a map does not matter.
- *   greedy         the router on most paths of S, as in the listing (per unit of cost where costs are given)
- *   greedy-hops    the router whose upgrade removes most probe hops, which is what the paper's text asks for
+ * Each step shows what a deployment costs in probes (probe hops: hops of all segments that must be probed) and what it gives (segment lengths: how closely a
+ * fault is located). The paper's listing never resets count[]: without the reset a router far from any long path can win on counts of earlier rounds; here each
+ * round counts anew. Ties go to the first name, so the order of the lines in a map does not matter.
+ *   greedy         the router on most paths of S, as in the listing (per unit of cost if costs are given)
+ *   greedy-hops    the router whose upgrade removes most probe hops, as the paper's text asks for
  *   betweenness    by betweenness on the whole map, ranked once
  *   random         any router; seeded, repeated
  *   optimal-small  the best set of each size, by search; small maps only
- * Assumes a measurement server beside every router that is not upgraded, as the paper does.
+ * Assumes a measurement server at every router that is not upgraded, as the paper does.
  */
 import { checkChoice } from "../../base/checks.ts";
 import { invalidValue, UsageError } from "../../base/errors.ts";
@@ -30,9 +29,9 @@ export interface PlanOptions {
   /** Upgrade at most this many routers; a plan ends earlier once every segment is a single hop. */
   readonly upgrade: number;
   readonly strategy?: Strategy;
-  /** Traffic between routers: paths count by the traffic that runs along them. Greedy and greedy-hops. */
+  /** Traffic between routers: paths count by the traffic along them. Greedy and greedy-hops. */
   readonly demands?: DemandMatrix;
-  /** Cost of upgrading a router by name, 1 where it is not named. */
+  /** Cost of upgrading a router by name, 1 for others. */
   readonly costs?: ReadonlyMap<string, number>;
   /** Spend at most this much. */
   readonly budget?: number;
@@ -43,17 +42,17 @@ export interface PlanOptions {
 
 export interface PlanStep {
   readonly upgraded: number;
-  /** The router upgraded in this step; null in step 0, and where the best sets of n - 1 and n differ by more. */
+  /** The router upgraded in this step; null in step 0, and if the best sets of n - 1 and n differ by more. */
   readonly router: string | null;
   readonly probeHops: number;
   readonly segments: SegmentStatistics;
   /** Ingress-egress pairs inside upgraded routers: the sum of their squared degrees. */
   readonly internalMeasurements: number;
-  /** Money spent so far, where costs were given. */
+  /** Total cost so far, if costs were given. */
   readonly totalCost?: number;
-  /** Length of the segment that a fault on a random hop of a random packet would be blamed on, with demands; null where none of them has a path. */
+  /** Mean length of the segment that a fault on a random hop of a random packet would be located to, with demands; null if none of them has a path. */
   readonly trafficMeanHops?: number | null;
-  /** random: over all runs; the step itself is the first run. */
+  /** random: over all runs; the step itself is that of the first run. */
   readonly repeated?: {
     readonly runs: number;
     readonly meanProbeHops: number;
@@ -78,7 +77,7 @@ export interface Plan {
   /** Upgraded before the plan begins. */
   readonly already: readonly string[];
   readonly steps: readonly PlanStep[];
-  /** False where path counts passed 2^53 and are rounded. */
+  /** False if path counts exceeded 2^53 and are rounded. */
   readonly exact: boolean;
   readonly notes: readonly string[];
 }
@@ -149,7 +148,7 @@ function hopsOf(graph: Graph): Float64Array {
 }
 const pairHops = new WeakMap<Graph, Float64Array>();
 
-/** The allowed router of the highest score; the first name among equals; -1 when none changes anything. */
+/** Returns the allowed router with the highest score; the first name among equals; -1 if none changes anything. */
 function best(context: Context, gains: Float64Array, score: (router: number) => number): number {
   const { routers } = context.topology;
   let winner = -1;
@@ -165,7 +164,7 @@ function best(context: Context, gains: Float64Array, score: (router: number) => 
   return winner;
 }
 
-/** One plan: `choose` picks among routers with a gain that the budget allows (others have gain 0 there). */
+/** Makes one plan: `choose` picks among routers with a gain that the budget allows (others have gain 0). */
 function run(context: Context, value: PathValue, choose: (gains: Float64Array) => number): Outcome {
   const { topology, options, costs } = context;
   const paths = new UncutPaths(context.graph, value);
@@ -207,7 +206,7 @@ function stepOf(
   };
 }
 
-/** Demands between parts that are not connected travel nowhere, and weigh nothing. */
+/** Demands between parts that are not connected have no path, and no weight. */
 function withoutPath({ routers }: Topology, demands: DemandMatrix, { toEnd }: Transit): string[] {
   let lost = 0;
   let first = -1;
@@ -225,8 +224,8 @@ function withoutPath({ routers }: Topology, demands: DemandMatrix, { toEnd }: Tr
 }
 
 /**
- * Segments seen by traffic are the uncut pieces between its ends and the upgraded routers. Per hop of traffic the mean
- * length of the piece around it is (sum of length²)/(sum of length), weighed by traffic.
+ * Segments seen by traffic are the uncut pieces between its ends and the upgraded routers. Per hop of traffic the mean length of the piece around it is (sum of
+ * length²)/(sum of length), weighted by traffic.
  */
 function trafficMeanHops(graph: Graph, paths: UncutPaths, flows: Transit): number | null {
   const { size } = graph;
@@ -279,14 +278,14 @@ function randomRuns(context: Context): Outcome {
     const left = topology.routers.map((_, r) => r).filter((r) => !topology.mRouters.includes(r));
     outcomes.push(
       run(context, "paths", (gains) => {
-        // A random choice does not look at gains, but ends like the others when nothing is left to gain.
+        // A random choice ignores gains, but ends like the others when nothing is left to gain.
         if (!gains.some((g) => g > 0) || left.length === 0) return -1;
         return entryAt(left.splice(random.below(left.length), 1), 0);
       }),
     );
   }
   const steps = entryAt(outcomes, 0).steps.map((step, n) => {
-    // A run that ended earlier had nothing left to gain: its last step stands.
+    // A run that ended earlier had nothing left to gain: use its last step.
     const all = outcomes.map(({ steps }) => entryAt(steps, Math.min(n, steps.length - 1)));
     const hops = all.map((s) => s.probeHops);
     return {
@@ -296,7 +295,7 @@ function randomRuns(context: Context): Outcome {
         meanProbeHops: hops.reduce((a, b) => a + b, 0) / runs,
         minProbeHops: Math.min(...hops),
         maxProbeHops: Math.max(...hops),
-        // Whether there are paths does not depend on what is upgraded.
+        // Upgrades do not change whether there are paths.
         meanMeanHops:
           step.segments.meanHops === null
             ? null

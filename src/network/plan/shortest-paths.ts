@@ -1,10 +1,9 @@
 /**
- * Shortest paths with all their equals: one directed acyclic graph per source, path counts by dynamic programming, and
- * paths one by one on demand.
+ * Shortest paths with all equal-cost alternatives: one directed acyclic graph per source, path counts by dynamic programming, and single paths on demand.
  *
- * The number of equal-cost paths grows exponentially with a map's diameter, so nothing here lists paths unless asked,
- * and listing is lazy. Costs are compared as integers (weights scaled by a power of ten, six decimals at most), because
- * 0.1 + 0.2 is not 0.3 and an equal-cost path must not be missed for that. Counts are exact below 2^53.
+ * The number of equal-cost paths grows exponentially with a map's diameter, so nothing here lists paths unless asked, and listing is lazy. Costs are compared
+ * as integers (weights scaled by a power of ten, six decimals at most), because 0.1 + 0.2 is not 0.3 and an equal-cost path must not be missed for that. Counts
+ * are exact below 2^53.
  */
 
 import { UsageError } from "../../base/errors.ts";
@@ -21,14 +20,14 @@ export interface Graph {
   readonly link: Int32Array;
 }
 
-/** All shortest paths from one source. Everything is by position in `order`, which is by distance. */
+/** All shortest paths from one source. Everything is by position in `order`, which is sorted by distance. */
 export interface PathDag {
   readonly source: number;
   /** Reachable routers; the source is first. */
   readonly order: Int32Array;
   /** Scaled cost from the source, by position. */
   readonly distance: Float64Array;
-  /** Successors of position p: next[first[p] .. first[p + 1]), as positions; `link` beside it. */
+  /** Successors of position p: next[first[p] .. first[p + 1]), as positions; `link`: their links. */
   readonly first: Int32Array;
   readonly next: Int32Array;
   readonly link: Int32Array;
@@ -64,11 +63,11 @@ export function compileGraph(topology: Topology): Graph {
   };
 }
 
-/** Paths of all pairs take memory by the square of the routers and time by routers times links: a gigabyte and some minutes at these. */
+/** All-pairs paths need memory quadratic in the routers, and time of routers times links: a gigabyte and some minutes at these limits. */
 const MAX_ROUTERS = 5_000;
 const MAX_ROUTER_LINKS = 500_000_000;
 
-/** Refuses maps of which the paths of all pairs would fill the memory. */
+/** Refuses maps whose all-pairs paths would exceed the memory. */
 export function requireAllPairs(topology: Topology): void {
   const routers = topology.routers.length;
   const links = topology.links.length;
@@ -109,7 +108,7 @@ function costScale(topology: Topology): number {
   return scale;
 }
 
-/** Dijkstra with a binary heap; ties in distance are ordered by router index, which no result depends on. */
+/** Dijkstra with a binary heap; equal distances are ordered by router index, on which no result depends. */
 export function shortestPathDag(graph: Graph, source: number): PathDag {
   const { size, first, head, cost } = graph;
   const distance = new Float64Array(size).fill(Number.POSITIVE_INFINITY);
@@ -164,8 +163,8 @@ export function countPaths(dag: PathDag): Float64Array {
 }
 
 /**
- * Shortest paths from the dag's source to one router, in name order, one at a time. `through` marks the routers a
- * path may pass (ends excepted); none: all.
+ * Yields shortest paths from the dag's source to one router, in name order, one at a time. `through` marks the routers that a path may pass (ends excepted);
+ * undefined: all.
  */
 export function* pathsTo(
   dag: PathDag,
@@ -183,7 +182,7 @@ export function* pathsTo(
   if (!leads[0]) return;
   const routers = [dag.source];
   const links: number[] = [];
-  // Depth-first by hand: each level holds the edge to try next.
+  // Explicit depth-first search: each level has the edge to try next.
   const positions = [0];
   const edges = [dag.first[0]!];
   while (positions.length > 0) {
@@ -208,7 +207,7 @@ export function* pathsTo(
   }
 }
 
-/** All equal-cost paths of one ordered pair, at most `limit` of them: more is a UsageError that says how many. */
+/** All equal-cost paths of one ordered pair, at most `limit`: more is a UsageError that states their number. */
 export function equalCostPaths(topology: Topology, from: number, to: number, limit = 1000): Path[] {
   const dag = shortestPathDag(compileGraph(topology), from);
   const goal = dag.order.indexOf(to);
@@ -237,7 +236,7 @@ class DistanceHeap {
     }
   }
 
-  /** The nearest router, -1 when none is left. */
+  /** Removes and returns the nearest router, -1 if none is left. */
   pop(): number {
     if (this.#keys.length === 0) return -1;
     const top = this.#routers[0]!;

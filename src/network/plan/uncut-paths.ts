@@ -1,15 +1,14 @@
 /**
- * The set S of Algorithm 1 (MPLANE, section VI), kept as counts instead of paths.
+ * The set S of Algorithm 1 (MPLANE, section VI), stored as counts instead of paths.
  *
- * S begins as all shortest paths of all ordered pairs; upgrading a router splits every path that passes it. Each half is
- * itself a shortest path of its own ends, so it is in S already, and S is a set. Hence, for upgraded routers U,
+ * S begins as all shortest paths of all ordered pairs; upgrading a router splits every path that passes it. Each half is itself a shortest path of its own
+ * ends, so it is in S already, and S is a set. Hence, for upgraded routers U,
  *     S(U) = the shortest paths with no router of U strictly inside,
- * and what an upgrade takes away are the paths it newly hits: weighted coverage, monotone and submodular, so greedy is
- * within 1 - 1/e of the best for what it removes. For one source everything follows from two sweeps over its dag: paths
- * that reach a router uncut (forward), paths that go on from it uncut (backward). An upgrade touches only the sources
- * with an uncut path through that router, so the work shrinks as the plan grows.
+ * and an upgrade removes the paths that it newly hits: weighted coverage, monotone and submodular, so greedy is within 1 - 1/e of the best for what it removes.
+ * For one source everything follows from two sweeps over its dag: paths that reach a router uncut (forward), paths that continue from it uncut (backward). An
+ * upgrade affects only the sources with an uncut path through that router, so the work shrinks as the plan grows.
  *
- * Exact while counts stay below 2^53; rounded as doubles are beyond (`exact` tells).
+ * Exact while counts stay below 2^53; beyond that rounded as doubles (see `exact`).
  */
 import { entryAt } from "../../base/lists.ts";
 import { countPaths, type Graph, type PathDag, shortestPathDag } from "./shortest-paths.ts";
@@ -17,13 +16,13 @@ import { countPaths, type Graph, type PathDag, shortestPathDag } from "./shortes
 export interface SegmentStatistics {
   /** Paths in S: segments to measure. */
   readonly count: number;
-  /** Null where there is none. */
+  /** Null if there is none. */
   readonly minHops: number | null;
   readonly meanHops: number | null;
   readonly maxHops: number | null;
 }
 
-/** What a path counts for when a router is chosen: 1 (the paper), its hops, or a weight of its ordered pair. */
+/** The value of a path when a router is chosen: 1 (the paper), its hops, or a weight of its ordered pair. */
 export type PathValue = "paths" | "hops" | { readonly pairWeight: Float64Array };
 
 export class UncutPaths {
@@ -35,9 +34,9 @@ export class UncutPaths {
   readonly #upgraded: Uint8Array;
   /** Uncut paths through a router from a source: source * size + router. */
   readonly #through: Float64Array;
-  /** The same, by value; the same array where a path counts 1. */
+  /** The same, by value; the same array if a path counts 1. */
   readonly #worth: Float64Array;
-  /** Column sums of `worth`, kept up to date while they are integers that a double holds exactly. */
+  /** Column sums of `worth`, kept up to date while they are integers that a double represents exactly. */
   readonly #total: Float64Array;
   readonly #paths: Float64Array;
   readonly #hops: Float64Array;
@@ -86,9 +85,9 @@ export class UncutPaths {
     for (let s = 0; s < size; s++) if (this.#through[s * size + router]! > 0) this.#sweep(s);
   }
 
-  /** By router: the value of the paths in S that upgrading it would cut (0 where upgraded already). */
+  /** By router: the value of the paths in S that upgrading it would cut (0 if upgraded already). */
   gains(): Float64Array {
-    // Adding and taking away rounds nothing only among exact integers; else sum anew.
+    // Incremental sums are exact only for integers; otherwise sum again.
     if (typeof this.#value === "string" && this.#everExact) return this.#total.slice();
     const { size } = this.#graph;
     const total = new Float64Array(size);
@@ -193,7 +192,7 @@ export class UncutPaths {
     this.#hops[s] = hops;
     const value = this.#value;
     const share = this.#share[s];
-    // Backward: uncut ways to go on from p to anywhere; their hops, or what they are worth.
+    // Backward: uncut continuations from p to anywhere; their hops, or their value.
     for (let p = m - 1; p >= 0; p--) {
       let count = 0;
       let extra = 0;
@@ -221,7 +220,7 @@ export class UncutPaths {
   #longestAndShortest(s: number, dag: PathDag): void {
     const { sigma, on, onHops } = this.#scratch;
     const m = dag.order.length;
-    // `on` and `onHops` are free until the backward sweep: here the fewest and most hops to a position.
+    // `on` and `onHops` are free until the backward sweep: here the minimum and maximum hops to a position.
     on.fill(Number.POSITIVE_INFINITY, 0, m);
     onHops.fill(0, 0, m);
     on[0] = 0;

@@ -1,9 +1,9 @@
-/** Is a measurement state packet what its reporter may send? Names are checked against the map, before anything is kept. */
+/** Checks that a measurement state packet contains only what its reporter may report. Names are checked against the map before anything is stored. */
 import { portNames } from "../plan/deployment.ts";
 import type { Topology } from "../topology/topology.ts";
 import type { MeasurementStatePacket } from "./msp.ts";
 
-/** Points that a router may have: itself (the m-server beside it), and its ports. */
+/** Points that a router may have: itself (its m-server), and its ports. */
 export class KnownPoints {
   readonly #points = new Map<string, Set<string>>();
   readonly #routerOf = new Map<string, string>();
@@ -39,7 +39,7 @@ export class KnownPoints {
   }
 }
 
-/** Null, or what it claims that is not its to report. */
+/** Null, or a claim that its reporter may not make. */
 export function wrongClaim(packet: MeasurementStatePacket, points: KnownPoints): string | null {
   const { reporter, reporterKind, entries } = packet;
   for (const { kind, from, to } of entries) {

@@ -48,7 +48,7 @@ describe("the monitoring station", () => {
     expect(done.spikes).toHaveLength(1);
     expect(done.spikes[0]).toMatchObject({ fromNs: 30 * EPOCH_NS, toNs: 34 * EPOCH_NS });
     expect(done.spikes[0]!.open).toBeUndefined();
-    // The other path shares the first segment only, and has no complete epoch.
+    // The other path shares only the first segment, and has no complete epoch.
     feed(station, overE.slice(1), 42, () => 0);
     expect(station.spikes(overE)).toEqual([]);
   });

@@ -1,6 +1,6 @@
 /**
- * The monitoring station (MPLANE, sections II and VI): takes a map and a stream of segment estimates and keeps, for every path it watches, the
- * decomposition and the blame up to date. After a change of the map, paths asked for by their ends are cut anew; series of segments that stay are kept.
+ * The monitoring station (MPLANE, sections II and VI): takes a map and a stream of segment estimates and keeps the decomposition and the blame of every watched
+ * path up to date. After a change of the map, paths requested by their ends are cut again; remaining segments keep their series.
  */
 import type { Localisation } from "../localise/localise.ts";
 import type { LocaliseEstimate } from "../localise/segment-estimate.ts";
@@ -37,7 +37,7 @@ export class MonitoringStation {
     return this.#stream.counters;
   }
 
-  /** Watch all equal-cost paths between two routers; answers their points, one list per path. */
+  /** Watches all equal-cost paths between two routers; returns their points, one list per path. */
   watch(from: string, to: string): (readonly string[])[] {
     const chains = this.#chainsOf(from, to);
     this.#pairs.push({ from, to });
@@ -45,7 +45,7 @@ export class MonitoringStation {
     return chains;
   }
 
-  /** Watch a path given by its points, whatever the map says. */
+  /** Watches a path given by its points, whatever the map contains. */
   watchPoints(points: readonly string[]): void {
     this.#stream.watch(points);
     this.#chains.push(points);
@@ -56,7 +56,7 @@ export class MonitoringStation {
     return this.#stream.paths;
   }
 
-  /** A new map or deployment: pairs are cut anew, paths that stay keep their history. */
+  /** Sets a new map or deployment: pairs are cut again, remaining paths keep their history. */
   change(topology: Topology, deployed: Deployment): void {
     this.#topology = topology;
     this.#deployed = deployed;
@@ -66,7 +66,7 @@ export class MonitoringStation {
     ]);
   }
 
-  /** Answers the paths of which something new is known. */
+  /** Adds an estimate; returns the paths with new results. */
   add(estimate: LocaliseEstimate): (readonly string[])[] {
     return this.#stream.add(estimate);
   }
@@ -76,17 +76,17 @@ export class MonitoringStation {
     this.#stream.flush();
   }
 
-  /** What is known of a watched path now; null before its first closed epoch. */
+  /** Returns the current result for a watched path; null before its first closed epoch. */
   localisation(points: readonly string[]): Localisation | null {
     return this.#stream.localisation(points);
   }
 
-  /** The spikes of delay of a watched path, without the rest of the decomposition. */
+  /** Returns the spikes of delay of a watched path, without the rest of the decomposition. */
   spikes(points: readonly string[]): Spike[] {
     return this.#stream.verdicts(points).spikes;
   }
 
-  /** The spikes of loss of a watched path. */
+  /** Returns the spikes of loss of a watched path. */
   lossSpikes(points: readonly string[]): LossSpike[] {
     return this.#stream.verdicts(points).lossSpikes;
   }

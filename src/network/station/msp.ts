@@ -1,8 +1,8 @@
 /**
- * Measurement state packets (MPLANE, section VI): what an m-router or m-server reports to the monitoring station.
+ * Measurement state packets (MPLANE, section VI): reports of an m-router or m-server to the monitoring station.
  *
- * Plain data here, and bytes for the wire (page: docs/formats/msp.md). An m-router reports its inner segments and the
- * probed ones; an m-server only the probed ones. Little endian, lengths and text as in base/bytes.ts:
+ * Plain data here, and bytes for the wire (page: docs/formats/msp.md). An m-router reports its inner segments and the probed ones; an m-server only the probed
+ * ones. Little endian, lengths and text as in base/bytes.ts:
  *
  *   magic "HMSP" | u8 version = 1 | u8 reporter: 0 m-router, 1 m-server | u32 sequence
  *   i64 epoch start, ns since 1970 | i64 epoch end | utf8 reporter | varint entries
@@ -10,10 +10,10 @@
  *          utf8 from | utf8 to | varint packets | varint lost
  *          with 1: f64 mean, low, high (ns) | with 2: f64 standard deviation (ns)
  *   u32 CRC-32C of everything before
- *   version 2: 16 bytes HMAC-SHA-256 of everything before, cut
+ *   version 2: 16 bytes HMAC-SHA-256 of everything before, truncated
  *
- * Version 2 is version 1 for those who share a key: a checksum finds damage, not forgery.
- * A segment without an answer has no delay fields: absent, never zero. Fails with FormatError on any damage.
+ * Version 2 is version 1 for holders of a shared key: a checksum finds damage, not forgery. A segment without an answer has no delay fields: absent, never
+ * zero. Any damage is a FormatError.
  */
 import { createHmac, timingSafeEqual } from "node:crypto";
 import { ByteReader, ByteWriter, crc32c } from "../../base/bytes.ts";
@@ -48,7 +48,7 @@ export interface MeasurementStatePacket {
   readonly entries: readonly MspEntry[];
 }
 
-/** `key`: version 2, authenticated by it. */
+/** `key`: version 2, authenticated with it. */
 export function encodeMsp(packet: MeasurementStatePacket, key?: Uint8Array): Uint8Array {
   const out = new ByteWriter(64 + packet.entries.length * 80);
   for (const byte of MAGIC) out.u8(byte);
@@ -79,7 +79,7 @@ function signature(bytes: Uint8Array, key: Uint8Array): Uint8Array {
   return createHmac("sha256", key).update(bytes).digest().subarray(0, SIGNATURE_BYTES);
 }
 
-/** The packet without its signature, which is right. */
+/** Returns the packet without its verified signature. */
 function verified(bytes: Uint8Array, file: string, key: Uint8Array): Uint8Array {
   const end = bytes.length - SIGNATURE_BYTES;
   if (bytes[4] !== SIGNED_MSP_VERSION || end < 9)
@@ -89,7 +89,7 @@ function verified(bytes: Uint8Array, file: string, key: Uint8Array): Uint8Array 
   return bytes.subarray(0, end);
 }
 
-/** `key`: only packets that it authenticates are read. */
+/** `key`: only packets authenticated with it are read. */
 export function decodeMsp(
   datagram: Uint8Array,
   file = "measurement state packet",
@@ -124,7 +124,7 @@ export function decodeMsp(
   if (epochEndNs < epochStartNs) throw bad("the epoch ends before it begins");
   const reporter = body.utf8();
   const count = body.varint();
-  // Six bytes is the minimum size of an entry: a count beyond that is a lie, refused before memory is spent on it.
+  // An entry has at least six bytes: a larger count is false, and refused before memory is allocated for it.
   if (count > body.remaining / 6) throw bad(`${count} entries in ${body.remaining} bytes`);
   const entries: MspEntry[] = [];
   for (let i = 0; i < count; i++) {

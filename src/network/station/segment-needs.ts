@@ -1,9 +1,10 @@
 /**
- * What a deployment has to measure, and how (MPLANE, sections II and VI): the segments of the m-sets and of the ways between the networks behind the routers. Between ports of m-routers taps measure them; a
- * link or virtual link without an m-router at an end is to be probed.
+ * What a deployment has to measure, and how (MPLANE, sections II and VI): the segments of the m-sets and of the paths between the networks behind the routers.
+ * Taps measure between ports of m-routers; a link or virtual link without an m-router at an end must be probed.
  *
- * A tap must know which packets cross a segment: all that leave over a link, but only some of those that enter a router, or go on over routers that are not upgraded. Hosts of the map that are networks (`10.2.0.0/16`) tell: packets
- * between two of them take the one shortest path. Pairs with several equal-cost paths are left out, and counted. Without networks only whole links are measured by taps.
+ * A tap must know which packets cross a segment: all that leave over a link, but only some of those that enter a router, or continue over routers that are not
+ * upgraded. Hosts of the map that are networks (`10.2.0.0/16`) show it: packets between two of them take the only shortest path. Pairs with several equal-cost
+ * paths are left out, and counted. Without networks taps measure only whole links.
  */
 import { UsageError } from "../../base/errors.ts";
 import { entryAt } from "../../base/lists.ts";
@@ -18,7 +19,7 @@ export interface NeededSegment {
   from: string;
   to: string;
   routers: readonly string[];
-  /** How it is measured; `none`: why it is not. */
+  /** How it is measured; `none`: not measurable, for `reason`. */
   by: "taps" | "probes" | "none";
   /** Packets that cross it; null: all. */
   filter: string | null;
@@ -28,14 +29,14 @@ export interface NeededSegment {
 export interface Needs {
   mSets: readonly MSet[];
   segments: NeededSegment[];
-  /** Pairs of networks whose packets may take several ways. */
+  /** Pairs of networks whose packets may take several paths. */
   ambiguousPairs: number;
 }
 
-/** Ways between so many networks are looked at; so many members of m-sets, and pairs of ports, are listed. */
+/** Maximum number of networks whose paths are examined; and of listed members of m-sets, and pairs of ports. */
 const MAX_NETWORKS = 64;
 const MAX_MEMBERS = 20_000;
-/** Of a filter in a plan, and of a label. */
+/** Maximum length of a filter in a plan, and of a label. */
 export const MAX_FILTER = 4000;
 const MAX_LABEL_BYTES = 64;
 
@@ -94,7 +95,7 @@ function waysBetweenNetworks(topology: Topology, deployed: Deployment) {
       }
       const ends = { fromHost: source.name, toHost: target.name };
       for (const segment of segmentsOf(topology, deployed, path, ends)) {
-        // A host itself has no tap.
+        // A host has no tap.
         if (segment.from === source.name || segment.to === target.name) continue;
         const named = withHostPorts(topology, segment, [source, target]);
         const key = segmentKey(named);
@@ -106,7 +107,7 @@ function waysBetweenNetworks(topology: Topology, deployed: Deployment) {
   return { ways, ambiguousPairs, networks: networks.length };
 }
 
-/** The port that a network hangs on, where the map names it. */
+/** The port to which a network is connected, if the map names it. */
 function withHostPorts(topology: Topology, segment: Segment, hosts: readonly Host[]): Segment {
   let { from, to } = segment;
   for (const { name, router, port } of hosts) {
@@ -142,7 +143,7 @@ function measuredHow(
 }
 
 function filterOf(pairs: ReadonlyMap<string, readonly string[]>): string {
-  // Destinations that the same sources send to are put together.
+  // Destinations with the same sources are combined.
   const bySources = new Map<string, string[]>();
   for (const [target, sources] of pairs) {
     const key = [...sources].sort().join(" ");

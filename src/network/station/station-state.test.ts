@@ -9,7 +9,7 @@ const SECOND_NS = 1_000_000_000n;
 const HOLD_NS = 180n * SECOND_NS;
 const START_NS = 1_700_000_000n * SECOND_NS;
 
-/** A - B - C in a row, with a way round over D; networks behind A and C. */
+/** A - B - C in a row, with an alternative path over D; networks behind A and C. */
 const MAP = JSON.stringify({
   format: "hoptime.topology/1",
   name: "lab",
@@ -242,7 +242,7 @@ describe("what is made up is refused by name", () => {
     expect(received).toBe(10_000);
     expect(rest.malformed).toBeGreaterThan(5000);
     expect(station.problems.length).toBeLessThanOrEqual(20);
-    // Whatever was taken is of routers of the map.
+    // Everything accepted is from routers of the map.
     for (const { name } of station.routers) expect(["A", "B", "C", "D"]).toContain(name);
   });
 });
@@ -259,7 +259,7 @@ describe("a restart", () => {
     expect(after.plannedSegments()).toEqual(station.plannedSegments());
     pass(10_000);
     const late = again();
-    // The station before had let them go; one that was not running has not.
+    // The station before had removed them; one that was not running has not.
     expect(late.routers).toEqual(station.routers);
     expect(after.routers).toHaveLength(3);
     after.tick();

@@ -1,8 +1,11 @@
 /**
- * What the monitoring station knows (MPLANE, section VI): which routers measure, because they announce themselves by their measurement state packets; what has to be measured between them, from the map; and what they have reported.
+ * State of the monitoring station (MPLANE, section VI): which routers measure, as announced by their measurement state packets; what has to be measured between
+ * them, from the map; and what they have reported.
  *
- * A router counts from its first packet until it has been silent for the hold time. A segment that is no longer needed, because a router came or went or the map changed, is held as long beside the new ones, so that paths are covered before and
- * after. Packets may be lost, repeated, late, cut, or made up: each is counted, and none changes anything but what its own reporter may say. Plain data, on an injected clock: sockets and files are elsewhere (server/station.ts).
+ * A router counts from its first packet until it has been silent for the hold time. A segment that is no longer needed, because a router appeared or
+ * disappeared or the map changed, is held for the same time in addition to the new ones, so that paths are covered before and after. Packets may be lost,
+ * repeated, late, truncated, or forged: each is counted, and none changes anything but what its own reporter may report. Plain data, with an injected clock:
+ * sockets and files are elsewhere (server/station.ts).
  */
 import { FormatError } from "../../base/errors.ts";
 import { entryAt } from "../../base/lists.ts";
@@ -15,38 +18,38 @@ import { decodeMsp, type MeasurementStatePacket, type MspEntry } from "./msp.ts"
 import { type NeededSegment, type Needs, neededSegments, segmentKey } from "./segment-needs.ts";
 
 export interface StationStateOptions {
-  /** How long a silent router counts, and a segment that is not needed any more is held, ns. */
+  /** How long a silent router still counts, and a segment that is no longer needed is held, ns. */
   holdNs: bigint;
-  /** Packets must be authenticated by it. */
+  /** Packets must be authenticated with it. */
   key?: Uint8Array | undefined;
   now?: () => bigint;
-  /** Gets what routers have measured, each epoch of a segment once. */
+  /** Called with the routers' measurements, once per epoch of a segment. */
   onMeasured?: ((segment: { from: string; to: string }, measured: Measured) => void) | undefined;
 }
 
 export interface StationCounts {
   received: number;
   accepted: number;
-  /** Cut, damaged, or of another version. */
+  /** Truncated, damaged, or of another version. */
   malformed: number;
-  /** Without the right code, where a key is set. */
+  /** Without the correct code, if a key is set. */
   unauthenticated: number;
-  /** Of a router that is not on the map. */
+  /** From a router that is not on the map. */
   unknown: number;
-  /** About what is not their reporter's. */
+  /** About something that its reporter may not report. */
   forged: number;
-  /** Of a time that is more than an hour ahead. */
+  /** More than an hour ahead. */
   ahead: number;
   repeated: number;
   late: number;
-  /** By the gaps in sequence numbers. */
+  /** From the gaps in sequence numbers. */
   lost: number;
 }
 
 export interface ReportedRouter {
   name: string;
   kind: "m-router" | "m-server";
-  /** Where its last packet came from. */
+  /** Source of its last packet. */
   address: string;
   firstHeardNs: string;
   heardNs: string;
@@ -55,7 +58,7 @@ export interface ReportedRouter {
   lost: number;
   repeated: number;
   restarts: number;
-  /** As it has announced: what it measures. */
+  /** What it measures, as announced. */
   announced: { kind: MspEntry["kind"]; from: string; to: string }[];
 }
 
@@ -69,7 +72,7 @@ export interface Measured {
   stdevNs: number | null;
 }
 
-/** What is kept over a restart: format hoptime.station/1. */
+/** State kept over a restart: format hoptime.station/1. */
 export interface StationSnapshot {
   format: "hoptime.station/1";
   counts: StationCounts;
@@ -91,7 +94,7 @@ export class StationState {
   #deployed = "";
   readonly #held = new Map<string, { segment: NeededSegment; untilNs: bigint }>();
   readonly #measured = new Map<string, Measured>();
-  /** A router is silent from here on at the earliest: nobody was heard while nobody listened. */
+  /** Silence is counted from here at the earliest: while the station was not listening no router was heard. */
   #listeningNs: bigint;
   readonly counts: StationCounts = {
     ...{ received: 0, accepted: 0, malformed: 0, unauthenticated: 0, unknown: 0, forged: 0 },
@@ -109,7 +112,7 @@ export class StationState {
     this.tick();
   }
 
-  /** A datagram, as it came. True where it was accepted. */
+  /** Takes a datagram as received. Returns true if it was accepted. */
   take(bytes: Uint8Array, address: string): boolean {
     this.counts.received++;
     let packet: MeasurementStatePacket;
@@ -139,7 +142,7 @@ export class StationState {
     return true;
   }
 
-  /** New, again, or from before; what is missing between is counted. */
+  /** Classifies a packet as new, repeated, or late; missing ones in between are counted. */
   #order({ reporter, sequence, epochEndNs }: MeasurementStatePacket): "new" | "repeated" | "late" {
     const known = this.#routers.get(reporter);
     if (!known) return "new";
@@ -153,7 +156,7 @@ export class StationState {
       this.counts.lost += ahead - 1;
       return "new";
     }
-    // A router that begins to count anew goes on in time.
+    // A router that restarts its numbering continues in time.
     if (epochEndNs > BigInt(known.epochEndNs)) {
       known.restarts++;
       return "new";
@@ -203,7 +206,7 @@ export class StationState {
     return false;
   }
 
-  /** Another map. */
+  /** Sets another map. */
   change(topology: Topology): void {
     this.#topology = topology;
     this.#points = new KnownPoints(topology);
@@ -211,7 +214,7 @@ export class StationState {
     this.tick();
   }
 
-  /** Lets go what has expired, and finds what is needed now. */
+  /** Removes what has expired, and derives what is needed now. */
   tick(): void {
     const now = this.#now();
     for (const [name, router] of this.#routers)
@@ -260,12 +263,12 @@ export class StationState {
     return this.#needs?.ambiguousPairs ?? 0;
   }
 
-  /** The m-set of a node as the map gives it: "D", "D_2". */
+  /** The m-set of a node by the map: "D", "D_2". */
   mSet(node: string): string[] {
     return this.#needs?.mSets.find((s) => s.node === node)?.members.map(memberLabel) ?? [];
   }
 
-  /** Needed now, and held from before. */
+  /** Segments needed now, and those still held. */
   segments(): (NeededSegment & { untilNs: bigint | null; measured: Measured | null })[] {
     const measured = (s: NeededSegment) => this.#measured.get(segmentKey(s)) ?? null;
     return [
@@ -278,7 +281,7 @@ export class StationState {
     ];
   }
 
-  /** What the taps are asked for; with filters for all of them, or for none. */
+  /** The segments for the taps; with filters for all of them, or for none. */
   plannedSegments(): { from: string; to: string; filter?: string }[] {
     const own = this.segments().filter((s) => s.by === "taps");
     const filtered = own.some((s) => s.filter !== null);
@@ -300,7 +303,7 @@ export class StationState {
   #restore({ counts, routers, held, measured }: StationSnapshot): void {
     Object.assign(this.counts, counts);
     for (const router of routers) this.#routers.set(router.name, router);
-    // What was held goes on being held as long as it would have been.
+    // Held segments stay held for their remaining time.
     this.#derive(this.#now());
     for (const { segment, untilNs } of held) {
       const key = segmentKey(segment);

@@ -1,10 +1,9 @@
 /**
  * FRR's OSPF database as JSON: `show ip ospf database router json` and `show ip ospf mpls-te database json`.
  *
- * Router LSAs: a point-to-point link counts where both ends list it (OSPF's own two-way check); routers on one transit
- * network are joined pairwise at the cost of the sender's interface, which is what OSPF's zero cost out of a network
- * comes to. Stub networks are no links. A metric that is missing (trimmed output) counts as 1, with a note.
- * TE database: metric, delay in microseconds (RFC 7471), bandwidth in bytes per second (RFC 3630).
+ * Router LSAs: a point-to-point link counts if both ends list it (OSPF's own two-way check); routers on one transit network are joined pairwise at the cost of
+ * the sender's interface, which follows from OSPF's zero cost out of a network. Stub networks are not links. A missing metric (trimmed output) counts as 1,
+ * with a note. TE database: metric, delay in microseconds (RFC 7471), bandwidth in bytes per second (RFC 3630).
  */
 
 import { FormatError } from "../../base/errors.ts";
@@ -49,7 +48,7 @@ interface Interface {
   readonly port: string | undefined;
 }
 
-/** What the routers list of themselves, until all have been heard. */
+/** The routers' own lists, until all have been read. */
 class RouterDatabase {
   readonly #file: string;
   readonly #builder = new TopologyBuilder();
@@ -75,7 +74,7 @@ class RouterDatabase {
   #addLink(area: string, router: string, link: Json): void {
     const metric = link["tos0Metric"] ?? link["metric"];
     if (metric === undefined) this.#withoutMetric++;
-    // A metric of 0 is legal on the wire; a cost must be positive here so that paths do not turn in circles.
+    // A metric of 0 is legal on the wire; a cost must be positive here so that paths have no loops.
     const end = { router, weight: positive(metric) ?? 1, port: text(link["routerInterfaceAddress"]) };
     const neighbour = text(link["neighborRouterId"]);
     const network = text(link["designatedRouterAddress"]);

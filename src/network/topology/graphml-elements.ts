@@ -1,6 +1,6 @@
 /**
- * The nodes and edges of a GraphML document, as they are written. The XML is read by saxes: well-formed or refused with the place, no entity of a
- * DOCTYPE is ever expanded, nothing is fetched. Names keep no namespace prefix; what drawing programs add of their own is passed over.
+ * The nodes and edges of a GraphML document, as written. The XML is parsed by saxes: it is well-formed or refused with the position; entities of a DOCTYPE are
+ * never expanded, and nothing is fetched. Namespace prefixes are removed from names; additions of drawing programs are ignored.
  */
 import { SaxesParser, type SaxesTagPlain } from "saxes";
 import { FormatError } from "../../base/errors.ts";
@@ -8,7 +8,7 @@ import { byteOffset } from "./text-lines.ts";
 
 export interface Element {
   readonly id: string;
-  /** Where it begins, as an index into the text. */
+  /** Start of the element, as an index into the text. */
   readonly at: number;
   /** By the attribute's name in lower case, as the document's keys give it. */
   readonly data: Map<string, string>;
@@ -68,7 +68,7 @@ class ElementReader {
   constructor(refuse: Refuse) {
     this.#refuse = refuse;
     const parser = this.#parser;
-    // By then '<', the name and what follows it have been read.
+    // By then '<', the name and the character after it have been read.
     parser.on("opentagstart", ({ name }) => {
       this.#tagStart = parser.position - name.length - 2;
     });
@@ -88,9 +88,9 @@ class ElementReader {
 
   #problem(error: Error): void {
     const what = error.message.replace(/^[\d:]+\s*/, "").replace(/\.$/, "");
-    // Of a name that the document does not declare (&nbsp; and the like) the text stays as it is.
+    // For a name that the document does not declare (&nbsp; and the like) the text stays as it is.
     if (what.includes("undefined entity")) return;
-    // A file that was cut off would be a smaller network without a word.
+    // A truncated file must not pass for a smaller network.
     const why = this.#ending ? `the document ends too early (${what}): it was cut off` : what;
     this.#refuse(this.#parser.position, `XML: ${why}`);
   }
@@ -107,7 +107,7 @@ class ElementReader {
     else if (name === "node" || name === "edge" || name === "hyperedge") this.#open.pop();
   }
 
-  /** A nested element of a drawing program may add text of its own; the first text of a key stands. */
+  /** A nested element of a drawing program may add text of its own; the first text of a key counts. */
   #text(text: string): void {
     const owner = this.#open.at(-1);
     const value = text.trim();

@@ -1,9 +1,9 @@
 /**
- * GraphML, as the Internet Topology Zoo writes it (and networkx, yEd and others, for plain nodes and edges).
+ * GraphML, as written by the Internet Topology Zoo (and networkx, yEd and others, for plain nodes and edges).
  *
- * Names are labels where they are unique, else "label (id)". Weight: an edge attribute named weight, cost or metric,
- * else 1. Latency: an attribute latency or delay in milliseconds, else from coordinates, great circle at two thirds of
- * the speed of light. Capacity: LinkSpeedRaw (bit/s). Nested graphs are flattened; hyperedges are joined pairwise.
+ * Names are labels if they are unique, else "label (id)". Weight: an edge attribute named weight, cost or metric, else 1. Latency: an attribute latency or
+ * delay in milliseconds, else from coordinates, great circle at two thirds of the speed of light. Capacity: LinkSpeedRaw (bit/s). Nested graphs are flattened;
+ * hyperedges are joined pairwise.
  */
 
 import { FormatError } from "../../base/errors.ts";
@@ -14,7 +14,7 @@ import { definedOnly, type LinkAttributes, type Topology, TopologyBuilder } from
 
 /** Light in fibre covers about 200 km in a millisecond. */
 const FIBRE_KM_PER_MS = 299.792458 * (2 / 3);
-/** A hyperedge joins every pair of its ends: a shared medium of more routers than this is no map of a network. */
+/** A hyperedge joins every pair of its ends: a shared medium of more routers than this is not a network map. */
 const MAX_HYPEREDGE_ENDS = 500;
 
 export function parseGraphMl(text: string, file: string): Topology {
@@ -89,7 +89,7 @@ class MapOfGraph {
       }
   }
 
-  /** Where the edge does not have it, from the coordinates of its ends. */
+  /** From the coordinates of its ends, if the edge has no latency. */
   #latency(a: number, b: number, given: number | undefined): { latencyMs?: number } {
     const [from, to] = [this.#places.get(a), this.#places.get(b)];
     if (given !== undefined || !from || !to || a === b) return {};

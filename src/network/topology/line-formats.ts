@@ -1,8 +1,7 @@
 /**
- * Maps written one link per line: Rocketfuel weights (and latencies), edge lists in CSV, and Repetita's .graph.
+ * Maps with one link per line: Rocketfuel weights (and latencies), edge lists in CSV, and Repetita's .graph.
  *
- * Rocketfuel and CSV lines are one direction each where the file lists any link both ways; where it lists none both
- * ways, every line stands for both directions.
+ * Rocketfuel and CSV lines are one direction each if the file lists any link in both directions; otherwise every line stands for both.
  */
 
 import { FormatError } from "../../base/errors.ts";
@@ -15,7 +14,7 @@ interface NamedLink extends LinkAttributes {
   readonly to: string;
 }
 
-/** `name name weight` per line; names hold no spaces (they hold `+` and commas). */
+/** `name name weight` per line; names contain no spaces (they contain `+` and commas). */
 export function parseRocketfuel(
   text: string,
   file: string,
@@ -38,7 +37,7 @@ export function parseRocketfuel(
       else latencyOf.set(key, [latencyMs]);
     }
   }
-  // Parallel links take the latencies of their pair in the order of the file.
+  // Parallel links take the latencies of their pair in file order.
   const withLatency = links.map((link) =>
     definedOnly({ ...link, latencyMs: latencyOf.get(`${link.from} ${link.to}`)?.shift() }),
   );
@@ -58,7 +57,7 @@ function* rocketfuelLines(text: string, file: string, what: string) {
   }
 }
 
-/** Whether the first line looks like Rocketfuel's, whose names may hold commas too. */
+/** Whether the first line looks like Rocketfuel's, whose names may contain commas, too. */
 export function looksLikeRocketfuel(firstLine: string): boolean {
   const fields = firstLine.split(/\s+/);
   return (
@@ -85,7 +84,7 @@ export function parseEdgeList(text: string, file: string): Topology {
       throw lineError(file, text, line, "expected 'from,to[,weight[,latencyMs[,capacity]]]'");
     const optional = (name: string, value: string | undefined) =>
       value === undefined || value === "" ? undefined : positiveField(file, text, line, name, value);
-    // A latency of 0 is a measured one that rounds to nothing; a weight of 0 is not a weight.
+    // A latency of 0 is a measured one that was rounded to zero; a weight of 0 is invalid.
     const latencyMs = latency === "0" ? 0 : optional("latencyMs", latency);
     links.push(
       definedOnly({
@@ -100,7 +99,7 @@ export function parseEdgeList(text: string, file: string): Topology {
   return fromNamedLinks(links, file);
 }
 
-/** Fields of a CSV line; quotes hold separators, doubled quotes are one. */
+/** Splits a CSV line; quotes protect separators, doubled quotes are one. */
 export function splitFields(line: string, separator: string): string[] {
   const fields: string[] = [];
   let field = "";
@@ -205,6 +204,6 @@ function repetitaNode(builder: TopologyBuilder, fields: string[], line: TextLine
   while (builder.has(name)) name = `${name}'`;
   const x = Number(fields[1]);
   const y = Number(fields[2]);
-  // Maps without places write 0.0 0.0 for all: no place.
+  // Maps without coordinates write 0.0 0.0 for all routers.
   return builder.router(name, x === 0 && y === 0 ? {} : { x, y });
 }

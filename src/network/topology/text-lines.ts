@@ -12,7 +12,7 @@ export function byteOffset(text: string, at: number): number {
   return Buffer.byteLength(text.slice(0, at));
 }
 
-/** Lines that say something: no empty ones, no comments (#). */
+/** Yields lines with content: no empty ones, no comments (#). */
 export function* meaningfulLines(text: string): Generator<TextLine> {
   let at = 0;
   let number = 0;
@@ -30,7 +30,7 @@ export function lineError(file: string, text: string, line: TextLine, message: s
   return new FormatError("bad-record", file, byteOffset(text, line.at), `line ${line.number}: ${message}`);
 }
 
-/** A positive finite number, or a FormatError that says which field of which line is not. */
+/** A positive finite number, or a FormatError that names the field and the line. */
 export function positiveField(
   file: string,
   text: string,

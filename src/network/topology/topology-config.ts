@@ -1,8 +1,8 @@
 /**
- * Our own map, `hoptime.topology/1` (JSON; page: docs/formats/topology.md): read and written.
+ * hoptime's own map format, `hoptime.topology/1` (JSON; page: docs/formats/topology.md): read and written.
  *
- * A link stands for both directions unless `oneWay`. Every name that is used must be declared: a misspelt router is an
- * error with the place in the document, not a new router; a misspelt field is refused.
+ * A link stands for both directions unless `oneWay`. Every name used must be declared: a misspelt router is an error with the position in the document, not a
+ * new router; a misspelt field is refused.
  */
 import {
   Array as ArrayOf,

@@ -144,7 +144,7 @@ describe("GraphML", () => {
     expect(() => parseTopology(graph(`${nodes}<hyperedge>${ends}</hyperedge>`), "big.graphml")).toThrow(
       /^big\.graphml: at byte \d+: a hyperedge joins 20,000 nodes, more than the 500 allowed/,
     );
-    // Many that are allowed are too many together.
+    // Many that are allowed individually are too many together.
     const few = ids.slice(0, 500).map((id) => `<endpoint node="${id}"/>`);
     const many = `<hyperedge>${few.join("")}</hyperedge>`.repeat(10);
     expect(() => parseTopology(graph(`${nodes}${many}`), "big.graphml")).toThrow(/more than 2,000,000 links/);
@@ -378,7 +378,7 @@ describe("maps of real networks", () => {
         readFileSync(join(folder, "show_ip_ospf_database_router.trimmed.json")),
         "db",
       );
-      // Six routers share a transit network (30 directed links), two more hang on point-to-point links (4).
+      // Six routers share a transit network (30 directed links), two more have point-to-point links (4).
       expect([ospf.routers.length, ospf.links.length]).toEqual([8, 34]);
       expect(components(ospf)).toHaveLength(1);
     });

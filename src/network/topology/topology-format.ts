@@ -1,8 +1,8 @@
 /**
- * Any map file to a Topology. The format is detected from the content, never by the name.
+ * Reads any map file into a Topology. The format is detected from the content, never from the name.
  *
- * XML → GraphML. JSON → hoptime.topology/1 or one of FRR's two databases. `NODES n` → Repetita. Three fields with a
- * number last → Rocketfuel. Else an edge list. Gzip is unpacked. Errors are one line and name the file and the place.
+ * XML → GraphML. JSON → hoptime.topology/1 or one of FRR's two databases. `NODES n` → Repetita. Three fields with a number last → Rocketfuel. Else an edge
+ * list. Gzip is unpacked. Errors are one line with the file and the position.
  */
 import { readFileSync, statSync } from "node:fs";
 import { basename } from "node:path";
@@ -15,11 +15,11 @@ import { byteOffset, meaningfulLines } from "./text-lines.ts";
 import type { Topology } from "./topology.ts";
 import { isTopologyConfig, parseTopologyConfig } from "./topology-config.ts";
 
-/** Far above any map; a gzip bomb is refused here. */
+/** Far above any real map; a gzip bomb is refused here. */
 const MAX_MAP_BYTES = 256 * 1024 * 1024;
 
 export interface TopologyOptions {
-  /** Rocketfuel only: the file of latencies that goes with the weights. */
+  /** Rocketfuel only: the file of latencies that belongs to the weights. */
   readonly latencies?: { readonly content: Uint8Array | string; readonly file: string };
 }
 
@@ -34,7 +34,7 @@ export function parseTopology(
   const topology = dispatch(text, first[0], file, options);
   if (options.latencies && !topology.links.some((l) => l.latencyMs !== undefined))
     throw new UsageError("bad-topology", `${file}: a file of latencies applies to Rocketfuel weights only`);
-  // Errors name the whole path; a map that has no name of its own is called by its file name.
+  // Errors give the whole path; a map without a name is named after its file.
   return topology.name === file ? { ...topology, name: basename(file) } : topology;
 }
 
@@ -45,7 +45,7 @@ export function loadTopology(file: string, options: { latencies?: string } = {})
   });
 }
 
-/** `hint`: what would do in its place. */
+/** `hint`: what to give instead. */
 export function readMap(file: string, hint = "give the path of a map, such as network.graphml"): Uint8Array {
   try {
     const { size } = statSync(file);

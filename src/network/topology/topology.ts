@@ -1,9 +1,9 @@
 /**
  * A network map: routers, directed links, hosts, and which routers measure (LDA/MPLANE paper, sections II and VI).
  *
- * Links are directed; a cable is two of them. Parallel links between the same routers stay apart (each has its own
- * queue); a link from a router to itself carries no path and is dropped and counted. Weights are routing costs and must
- * be positive, so that a shortest path never turns in a circle. Nothing here knows a file format: see topology-format.ts.
+ * Links are directed; a cable is two of them. Parallel links between the same routers are kept separate (each has its own queue); a link from a router to
+ * itself carries no path and is dropped and counted. Weights are routing costs and must be positive, so that a shortest path has no loops. This file is
+ * independent of file formats: see topology-format.ts.
  */
 import { UsageError } from "../../base/errors.ts";
 import { entryAt } from "../../base/lists.ts";
@@ -12,7 +12,7 @@ export interface Router {
   readonly name: string;
   readonly latitude?: number;
   readonly longitude?: number;
-  /** Places on a drawing, without a unit. */
+  /** Position on a drawing, without a unit. */
   readonly x?: number;
   readonly y?: number;
   readonly ports?: readonly string[];
@@ -43,9 +43,9 @@ export interface Topology {
   readonly hosts: readonly Host[];
   /** Routers that measure already. */
   readonly mRouters: readonly number[];
-  /** Routers with an m-server beside them; `null` where the map does not say (then: every router that is not upgraded). */
+  /** Routers with an m-server; `null` if the map does not state them (then: every router that is not upgraded). */
   readonly mServers: readonly number[] | null;
-  /** What the reader of the file should know: dropped self loops, missing weights, one-way links. One line each. */
+  /** Notes for the user: dropped self loops, missing weights, one-way links. One line each. */
   readonly notes: readonly string[];
 }
 
@@ -63,7 +63,7 @@ const MAX_ROUTERS = 1_000_000;
 const MAX_LINKS = 2_000_000;
 const TOO_LARGE = "take a part of the network, or one router for each site";
 
-/** Collects routers and links by name; `finish` hands out the map. */
+/** Collects routers and links by name; `finish` returns the map. */
 export class TopologyBuilder {
   readonly #routers: Router[] = [];
   readonly #index = new Map<string, number>();
@@ -82,7 +82,7 @@ export class TopologyBuilder {
     return this.#index.has(name);
   }
 
-  /** The index of the router of that name, added when it is new. */
+  /** Returns the index of the router with this name, and adds it if it is new. */
   router(name: string, attributes: Omit<Router, "name"> = {}): number {
     const known = this.#index.get(name);
     if (known !== undefined) {
@@ -101,7 +101,7 @@ export class TopologyBuilder {
     return this.#routers.length - 1;
   }
 
-  /** One directed link. The caller has checked the weight, and says where in its file it was wrong. */
+  /** Adds one directed link. The caller has checked the weight, and reports errors with the position in its file. */
   link(from: number, to: number, attributes: LinkAttributes = {}): void {
     if (from === to) {
       this.#selfLoops++;
@@ -152,7 +152,7 @@ export class TopologyBuilder {
   }
 }
 
-/** The index of a router, or a UsageError that names the closest ones. */
+/** Returns the index of a router, or throws a UsageError with the closest names. */
 export function routerIndex(topology: Topology, name: string): number {
   const index = topology.routers.findIndex((router) => router.name === name);
   if (index >= 0) return index;
@@ -170,7 +170,7 @@ export function routerIndex(topology: Topology, name: string): number {
   );
 }
 
-/** Connected parts over the links that are up (direction ignored), largest first; each a sorted list of routers. */
+/** Returns the connected parts over the links that are up (direction ignored), largest first; each a sorted list of routers. */
 export function components(topology: Topology): number[][] {
   const parent = Int32Array.from(topology.routers, (_, i) => i);
   const find = (i: number): number => {

@@ -1,4 +1,4 @@
-/** A whole network to be simulated: a map in any format that `plan` reads, who sends how much to whom, and links that carry more than they can for a while. */
+/** A whole network for simulation: a map in any format that `plan` reads, who sends how much to whom, and links that are overloaded for a while. */
 import { readFileSync } from "node:fs";
 import { dirname, isAbsolute, join } from "node:path";
 import Type, { type Static } from "typebox";
@@ -15,7 +15,7 @@ const FILE = Type.Object(
   {
     format: Type.Literal("hoptime.network/1"),
     map: Type.String({ minLength: 1 }),
-    /** Packets per second of every link, where no demand says more. */
+    /** Packets per second of every link, unless demands give more. */
     linkPps: Type.Optional(Type.Number({ exclusiveMinimum: 0, maximum: 1e7 })),
     demands: Type.Optional(
       Type.Array(
@@ -34,7 +34,7 @@ const FILE = Type.Object(
             to: name,
             startS: Type.Number({ minimum: 0 }),
             durationS: Type.Number({ exclusiveMinimum: 0 }),
-            /** Of what the link can carry: 1.2 is a fifth too much, with what it has anyway. */
+            /** Load as a multiple of the link's capacity: 1.2 is a fifth too much, including its usual traffic. */
             load: Type.Number({ exclusiveMinimum: 0, maximum: 10 }),
           },
           closed,
@@ -51,12 +51,12 @@ type Incident = NonNullable<Static<typeof FILE>["incidents"]>[number];
 export interface NetworkLink {
   from: string;
   to: string;
-  /** One way, without queueing. */
+  /** One-way, without queueing. */
   propagationNs: number;
   ratePps: number;
-  /** What the link can carry. */
+  /** Capacity of the link. */
   capacityBps: number;
-  /** One after the other. */
+  /** Not overlapping, in time order. */
   incidents: { startS: number; durationS: number; load: number }[];
 }
 
@@ -70,9 +70,9 @@ export const MEAN_PACKET_BYTES = 735;
 const UTILISATION = 0.6;
 const DEFAULT_LATENCY_MS = 1;
 
-/** A file of this format, or a map alone: then every link carries `linkPps`. */
+/** A file of this format, or only a map: then every link carries `linkPps`. */
 export function readNetwork(file: string, linkPps: number): SimulatedNetwork {
-  // Whatever it is, it has to be there.
+  // The file must exist in either case.
   readMap(
     file,
     "give a network file (format hoptime.network/1, docs/simulate.md) or a map, such as network.graphml",
@@ -109,7 +109,7 @@ function besides(file: string, map: string): string {
   return isAbsolute(map) ? map : join(dirname(file), map);
 }
 
-/** Each link's in order of time. Traffic of two at once would be more than either says. */
+/** Groups incidents by link, in time order. They must not overlap: the traffic of two at once would exceed the load of either. */
 function incidentsByLink(incidents: readonly Incident[], file: string): Map<string, Incident[]> {
   const byLink = new Map<string, Incident[]>();
   for (const incident of [...incidents].sort((a, b) => a.startS - b.startS)) {
@@ -128,10 +128,10 @@ function incidentsByLink(incidents: readonly Incident[], file: string): Map<stri
 
 const linkKey = (from: string, to: string) => JSON.stringify([from, to]);
 
-/** Two of them and a colon are the name of a segment. */
+/** Two of them and a colon form the name of a segment. */
 const POINT_NAME_BYTES = 31;
 
-/** Names of routers as points can have them: without ':', no longer than two of them fit the name of a segment, each once. */
+/** Turns router names into point names: without ':', short enough that two of them fit the name of a segment, and unique. */
 function pointNames(routers: readonly string[]): string[] {
   const taken = new Set<string>();
   return routers.map((router) => {

@@ -91,6 +91,8 @@ function segmentLines(s: SegmentReport, prefix: string, c: Palette): string[] {
     s.head > 0 ? `${formatCount(s.head)} before a capture began` : "",
     s.tail > 0 ? `${formatCount(s.tail)} after a capture ended` : "",
     s.undecided > 0 ? `${formatCount(s.undecided)} undecided at the ends` : "",
+    s.linkLocal > 0 ? `${formatCount(s.linkLocal)} link-local` : "",
+    s.mirrored > 0 ? `${formatCount(s.mirrored)} mirrored` : "",
   ].filter((t) => t !== "");
   lines.push(
     `${prefix}${c.bold("packets")}  ${formatCount(s.sent)} sent, ${formatCount(s.received)} received, ${formatCount(s.matched)} matched, ${formatCount(s.lost)} lost (${formatPercent(s.lossRate)})${extras.length > 0 ? `, ${extras.join(", ")}` : ""}`,

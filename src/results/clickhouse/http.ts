@@ -147,6 +147,7 @@ export class ClickhouseHttp {
       return text;
     } catch (cause) {
       if (cause instanceof UsageError || !isOfNetwork(cause)) throw cause;
+      if (NOT_HTTP.test(cause.code ?? "")) throw notClickhouse(this.address, "no HTTP");
       throw away(this.address, cause);
     }
   }
@@ -160,6 +161,15 @@ function isOfNetwork(error: unknown): error is NodeJS.ErrnoException {
 const headerText = (text: string) => Buffer.from(text).toString("latin1");
 
 const UNTRUSTED = /CERT|SIGNATURE|ALTNAME/;
+/** Of Node's HTTP parser. An answer that ends too early is a server that dies. */
+const NOT_HTTP = /^HPE_(?!INVALID_EOF)/;
+const NOT_TLS = /wrong version number|packet length/i;
+
+/** Whether TLS fails, which does not pass by itself. */
+export function isTlsFault({ cause }: UsageError): boolean {
+  const { code = "", message = "" } = (cause ?? {}) as NodeJS.ErrnoException;
+  return UNTRUSTED.test(code) || (code === "EPROTO" && NOT_TLS.test(message));
+}
 
 function away({ origin }: ClickhouseAddress, cause: NodeJS.ErrnoException): UsageError {
   const { code = "" } = cause;
@@ -170,7 +180,7 @@ function away({ origin }: ClickhouseAddress, cause: NodeJS.ErrnoException): Usag
       `: its certificate is not trusted (${cause.message})`,
       "give the authority that signed it: ‘clickhouse-ca’",
     );
-  if (code === "EPROTO" && /wrong version number|packet length/i.test(cause.message))
+  if (code === "EPROTO" && NOT_TLS.test(cause.message))
     return line(" does not speak TLS", "write http://, or give its HTTPS port, usually 8443");
   const what =
     cause.code === "ECONNREFUSED"

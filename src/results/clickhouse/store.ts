@@ -23,7 +23,7 @@ import { FLOW_COLUMNS, SEGMENT_COLUMNS } from "../tables.ts";
 import { ClickhouseArrivals } from "./arrivals.ts";
 import { csvLines } from "./csv.ts";
 import { ClickhouseHappenings } from "./happenings.ts";
-import { type ClickhouseAddress, ClickhouseHttp } from "./http.ts";
+import { type ClickhouseAddress, ClickhouseHttp, isTlsFault } from "./http.ts";
 import { Marks } from "./marks.ts";
 import { flowColumns, segmentColumns, type WriteSettings, writeFlows, writeSegments } from "./row-writer.ts";
 import { type Cluster, PARTITION_HOURS, type Place, prepareSchema } from "./schema.ts";
@@ -75,7 +75,8 @@ export class ClickhouseStore extends ResultsStore {
       return new ClickhouseStore(http, place, options.leftS);
     } catch (error) {
       http.close();
-      throw error;
+      if (!(error instanceof UsageError) || !isTlsFault(error)) throw error;
+      throw new UsageError("bad-option", error.problem, error.hint, { cause: error });
     }
   }
 

@@ -32,6 +32,8 @@ const MAX_DELIVERIES = 4;
 /** Parts of a record still incomplete after this time are set aside. */
 const PARTS_MS = 600_000;
 const COPIES_AT_ONCE = 256;
+const RETRY_MS = 1000;
+const MAX_RETRY_MS = 8000;
 
 interface FencedRecord extends IncomingRecord {
   /** Fence of the lease under which the record arrived. */
@@ -42,6 +44,12 @@ interface Copy {
   subject: string;
   bytes: Uint8Array;
   id: string;
+}
+
+interface TakenRecord {
+  record: FencedRecord;
+  head: RecordHead;
+  copies: Copy[];
 }
 
 export interface RecordIntakeOptions {
@@ -57,8 +65,8 @@ export interface RecordIntakeOptions {
   receiversOf: (point: string) => readonly number[];
   /** Number of row writes so far. */
   tick: () => number;
-  /** Reports an error; null means the records were taken. */
-  say: (error: unknown) => void;
+  /** Reports an error; null means the records were taken, or copied. */
+  say: (error: unknown, what?: "copies") => void;
 }
 
 export class RecordIntake {
@@ -117,7 +125,7 @@ export class RecordIntake {
           // A disk or cluster error: retry as long as any of the messages is still this worker's.
           this.#options.say(error);
           if (!this.#options.parts() || !batch.some((m) => this.#fenceOf(m) !== null)) break;
-          await new Promise((resolve) => setTimeout(resolve, 1000));
+          await new Promise((resolve) => setTimeout(resolve, RETRY_MS));
         }
       }
     }
@@ -227,8 +235,7 @@ export class RecordIntake {
 
   async #taken(records: readonly FencedRecord[], { results, accepted }: Ingested): Promise<void> {
     const taken = accepted.values();
-    const copies: Copy[] = [];
-    const done: { record: FencedRecord; head: RecordHead }[] = [];
+    const done: TakenRecord[] = [];
     for (const [i, record] of records.entries()) {
       const { outcome = "refused", reason = "not stored" } = results[i] ?? {};
       const next = outcome === "refused" ? null : taken.next().value;
@@ -236,17 +243,47 @@ export class RecordIntake {
         await this.#setAside(record.messages, reason, record.bytes);
         continue;
       }
-      copies.push(...this.#copies(record, next.head));
-      done.push({ record, head: next.head });
+      done.push({ record, head: next.head, copies: this.#copies(record, next.head) });
     }
-    await this.#copy(copies);
-    for (const { record, head } of done) {
+    const isCopied = await this.#copyAll(done);
+    for (const { record, head, copies } of done) {
       const { partition, messages, id, fence } = record;
       // The lease was lost, or lost and gained again: the record will be delivered again.
       if (this.#options.fenceOf(partition) !== fence) continue;
       const name = identityText(recordIdentity(head));
       const orders = this.#options.parts()?.pairing.sent ?? Number.POSITIVE_INFINITY;
-      this.#options.unacknowledged.add(id, { partition, fence, messages, name, orders });
+      this.#options.unacknowledged.add(id, {
+        ...{ partition, fence, messages, name, orders },
+        isCopied: isCopied || copies.length === 0,
+      });
+    }
+    if (!isCopied) void this.#copyLater(done);
+  }
+
+  /** Whether all copies are in the stream, which may be full or unreachable. */
+  async #copyAll(records: readonly TakenRecord[]): Promise<boolean> {
+    const copies = records.flatMap((r) => r.copies);
+    if (copies.length === 0) return true;
+    try {
+      await this.#copy(copies);
+      this.#options.say(null, "copies");
+      return true;
+    } catch (error) {
+      this.#options.say(error, "copies");
+      return false;
+    }
+  }
+
+  /** The records are not acknowledged before that; other records do not wait for them. */
+  async #copyLater(records: readonly TakenRecord[]): Promise<void> {
+    const { parts, fenceOf, unacknowledged } = this.#options;
+    let pauseMs = RETRY_MS;
+    for (let left = records; left.length > 0 && parts(); pauseMs = Math.min(MAX_RETRY_MS, 2 * pauseMs)) {
+      await new Promise((resolve) => setTimeout(resolve, pauseMs).unref());
+      left = left.filter(({ record }) => fenceOf(record.partition) === record.fence);
+      if (!(await this.#copyAll(left))) continue;
+      for (const { record } of left) unacknowledged.copied(record.partition, record.id);
+      return;
     }
   }
 

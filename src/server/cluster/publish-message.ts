@@ -2,6 +2,7 @@
 import { FormatError } from "../../base/errors.ts";
 import { type RecordHead, verifyRecord } from "../../epoch/record.ts";
 import { splitBatch } from "../../transport/batch.ts";
+import { refusal } from "../../transport/nats/connection.ts";
 import { messageId, publishPieces } from "../../transport/nats/nats-sink.ts";
 import { homeOf, subjectOf } from "../../transport/nats/subjects.ts";
 import { notItsPoint } from "../access.ts";
@@ -15,16 +16,17 @@ export async function publishMessage(
   { points, tap }: { points: readonly string[] | null; tap: string | null },
 ): Promise<Ingested> {
   const { records, cut } = splitBatch(message, "message", INGEST_LIMITS.maxRecords);
-  const results = await Promise.all(
-    records.map(async ({ bytes, offset }): Promise<IngestResult> => {
-      const head = headOrReason(bytes, offset, points);
-      if (typeof head === "string") return { outcome: "refused", reason: head };
-      const partition = homeOf(head.point, head.segment, link.cluster.partitions);
-      const subject = subjectOf(partition, head.point, head.segment);
-      const fresh = await publishPieces(link, { subject, bytes, id: messageId(head, bytes), tap });
-      return { outcome: fresh ? "stored" : "unchanged" };
-    }),
-  );
+  const publish = async ({ bytes, offset }: (typeof records)[number]): Promise<IngestResult> => {
+    const head = headOrReason(bytes, offset, points);
+    if (typeof head === "string") return { outcome: "refused", reason: head };
+    const partition = homeOf(head.point, head.segment, link.cluster.partitions);
+    const subject = subjectOf(partition, head.point, head.segment);
+    const fresh = await publishPieces(link, { subject, bytes, id: messageId(head, bytes), tap });
+    return { outcome: fresh ? "stored" : "unchanged" };
+  };
+  const results = await Promise.all(records.map(publish)).catch((error: unknown) => {
+    throw refusal(link.url, error);
+  });
   return { results, accepted: [], refused: [], cut: cut?.message ?? null };
 }
 

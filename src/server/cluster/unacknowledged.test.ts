@@ -8,7 +8,7 @@ describe("records that are not acknowledged", () => {
     const acknowledged: number[] = [];
     for (const partition of [1, 2, 3])
       records.add(`r${partition}`, {
-        ...{ partition, fence: 7, name: `n${partition}`, orders: 1 },
+        ...{ partition, fence: 7, name: `n${partition}`, orders: 1, isCopied: true },
         messages: [{ ack: () => acknowledged.push(partition) } as unknown as JsMsg],
       });
     const late = new Set([2]);
@@ -34,7 +34,7 @@ describe("records that are not acknowledged", () => {
     const acknowledged: string[] = [];
     for (const name of ["rows", "end"])
       records.add(name, {
-        ...{ partition: 1, fence: 7, name, orders: 1 },
+        ...{ partition: 1, fence: 7, name, orders: 1, isCopied: true },
         messages: [{ ack: () => acknowledged.push(name) } as unknown as JsMsg],
       });
     const leases = { fenceOf: () => 7, holds: () => true };
@@ -61,7 +61,7 @@ describe("records that are not acknowledged", () => {
     const again: string[] = [];
     for (const [i, name] of ["rows", "end", "new"].entries())
       records.add(name, {
-        ...{ partition: 1, fence: 7, name, orders: i + 1 },
+        ...{ partition: 1, fence: 7, name, orders: i + 1, isCopied: true },
         messages: [{ nak: () => again.push(name) } as unknown as JsMsg],
       });
     expect(records.unfinished).toBe(3);
@@ -80,5 +80,19 @@ describe("records that are not acknowledged", () => {
     records.forget(1);
     expect(again).toEqual(["rows", "end", "new"]);
     expect(records.size).toBe(0);
+  });
+
+  it("waits for the copies of a record", () => {
+    const acknowledged: string[] = [];
+    const records = new UnacknowledgedRecords(30_000);
+    const message = { ack: () => acknowledged.push("it") } as unknown as JsMsg;
+    records.add("x", { partition: 1, fence: 7, name: "x", orders: 1, isCopied: false, messages: [message] });
+    const leases = { fenceOf: () => 7, holds: () => true };
+    const settle = () => records.settle(1, leases, { waitsFor: () => null, isUnwritten: () => false });
+    settle();
+    expect([acknowledged.length, records.unfinished]).toEqual([0, 1]);
+    records.copied(1, "x");
+    settle();
+    expect([acknowledged.length, records.unfinished]).toEqual([1, 0]);
   });
 });

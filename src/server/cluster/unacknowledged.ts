@@ -11,6 +11,8 @@ export interface Unacknowledged {
   messages: JsMsg[];
   /** Number of orders sent to the pairing up to and including this record. */
   orders: number;
+  /** Whether the stream has the record's copies for other partitions. */
+  isCopied: boolean;
   sinceMs: number;
   /** When it was last reported to the cluster as in progress. */
   reportedMs: number;
@@ -76,6 +78,12 @@ export class UnacknowledgedRecords {
     this.#unfinished++;
   }
 
+  /** Called when the stream has the record's copies. */
+  copied(partition: number, id: string): void {
+    const record = this.#records.get(`${partition} ${id}`);
+    if (record) record.isCopied = true;
+  }
+
   /**
    * Acknowledges the records that the pairing has processed (up to `orders`) and that wait for nothing. Records that came under a lost lease are
    * left to the next owner, because their rows may not have been written.
@@ -91,6 +99,7 @@ export class UnacknowledgedRecords {
       const what = waitsFor(record);
       const open =
         what === "rows" ||
+        !record.isCopied ||
         record.orders > orders ||
         isUnwritten(record) ||
         !leases.holds(record.partition) ||

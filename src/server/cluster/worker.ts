@@ -78,7 +78,7 @@ export class ClusterWorker implements ClusterPart {
           from === point ? [this.#partitionOf(to)] : [],
         ),
       tick: () => this.#tick,
-      say: (error) => this.#say("records", error),
+      say: (error, what) => this.#say(what ?? "records", error),
     });
     this.#leases = new Leases({
       ...{ bucket: link.leases, worker: link.worker, lifeMs: link.leaseMs },

@@ -9,7 +9,7 @@ import { deployment } from "../../network/plan/deployment.ts";
 import { pathsBetween } from "../../network/station/monitoring-station.ts";
 import type { Topology } from "../../network/topology/topology.ts";
 import { loadTopology } from "../../network/topology/topology-format.ts";
-import type { AlertSettings } from "../alerts/alerts.ts";
+import type { AlertSettings } from "../alerts/alert.ts";
 import { parseCondition, parseLimit } from "../alerts/condition.ts";
 import { RATE_LIMITS, type RateLimits } from "../limits.ts";
 import { DEFAULT_LISTEN } from "../listen.ts";

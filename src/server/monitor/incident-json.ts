@@ -12,9 +12,14 @@ export type IncidentJson = Omit<ReportedIncident, "startNs" | "endNs" | "closedN
   closedNs: string | null;
 };
 
-export function incidentJson({ startNs, endNs, closedNs, ...rest }: ReportedIncident): IncidentJson {
+/** Writes fields in a fixed order, so that an incident read from the results is written back unchanged. */
+export function incidentJson(incident: ReportedIncident): IncidentJson {
+  const { id, kind, state, segment, paths, now, clock, ended, confidence, share, reason, candidates } =
+    incident;
+  const { baseline, peak, also, loss, flows, flowCount, startNs, endNs, closedNs } = incident;
   return {
-    ...rest,
+    ...{ id, kind, state, segment, paths, now, clock, ended, confidence, share, reason, candidates },
+    ...{ baseline, peak, also, loss, flows, flowCount },
     startNs: `${startNs}`,
     endNs: `${endNs}`,
     closedNs: closedNs === null ? null : `${closedNs}`,

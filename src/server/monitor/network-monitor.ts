@@ -1,14 +1,20 @@
 /**
- * The collector's network: paths that are watched, which segment is to blame, incidents with their evidence. Rows come in as they are written; incidents are kept in the results and survive a restart, after which the last
- * epochs of every segment are read again, so that what is ordinary is known from the first row on.
+ * The collector's network: monitored paths, localisation, and incidents with their evidence. Incidents depend on the rows in the results, in the order of their
+ * epochs (shared-rows.ts), and are stored in the results. After a restart, or as a new owner, it reads the rows from before the oldest open incident and
+ * evaluates them again, so the evidence is the same as without an interruption.
+ *
+ * How it fails: a row that is written or improved after its epoch was evaluated is not evaluated again. If the first rows of an open incident have been
+ * deleted, the incident continues as it was last written.
  */
+
+import { earlier, later } from "../../base/time.ts";
 import {
   INCIDENT_SETTINGS,
   type Incident,
   type IncidentChange,
   type IncidentSettings,
 } from "../../network/incidents/incident.ts";
-import { PathWatch, type TimedEstimate } from "../../network/incidents/path-watch.ts";
+import { historyOf, PathWatch, type TimedEstimate } from "../../network/incidents/path-watch.ts";
 import { lossOf } from "../../network/localise/from-records.ts";
 import type { ResultsStore } from "../../results/results-store.ts";
 import { combineRows, type SegmentRow } from "../../results/rows.ts";
@@ -25,7 +31,7 @@ import {
 } from "./incident-json.ts";
 import { type NetworkPath, type PathState, pathState } from "./path-state.ts";
 import { SegmentChoice } from "./segment-choice.ts";
-import { SharedRows } from "./shared-rows.ts";
+import { gapMsOf, SharedRows } from "./shared-rows.ts";
 import { sufferedFlows } from "./suffered.ts";
 
 export interface NetworkSettings {
@@ -38,74 +44,95 @@ export interface NetworkMonitorOptions {
   events: Events;
   settings: NetworkSettings;
   onLog?: ((text: string) => void) | undefined;
-  /** Where several workers write to the results: rows are read from there, and one of the workers, by whom incidents are written and sent, owns the paths. */
+  /** How long an epoch waits for its other end, in ns (default 30 s). */
+  latenessNs?: bigint | undefined;
+  /** Set if several workers write to the results. Rows are then read from the results, and the worker that owns the paths writes and sends incidents. */
   shared?: SharedResults | undefined;
-  /** Every change, before it is sent. */
-  onChange?: ((change: IncidentChange["change"], incident: ReportedIncident) => Promise<void>) | undefined;
+  /** Called with every change before it is sent. */
+  onChange?: ((change: ReportedChange, incident: ReportedIncident) => Promise<void>) | undefined;
 }
+
+/** `again`: an incident that is already known, open or closed; the previous owner may have died before it reported the last change. */
+export type ReportedChange = IncidentChange["change"] | "again";
 
 export interface SharedResults {
   isOwner: () => boolean;
-  /** How long one segment waits for another, and how often the results are read, ms. */
+  /** How long one segment waits for another, and how often the results are read, in ms. */
   waitMs?: number;
   readMs?: number;
 }
 
 export const NO_NETWORK: NetworkSettings = { paths: [], incidents: INCIDENT_SETTINGS };
 
-/** An incident that goes on is written and sent again this often, ms. */
+/** How often an open incident is written and sent again, in ms. */
 const UPDATE_MS = 5000;
-/** Closed ones that are remembered at a start. */
+/** Number of closed incidents that are read at the start. */
 const REMEMBERED = 200;
-/** How often shared results are read, ms; by workers that only answer, less often. */
+/** Number of the last closed incidents that a new owner reports again. */
+const REPORTED_AGAIN = 20;
+/** How often shared results are read, in ms; less often by workers that only answer. */
 const READ_MS = { owner: 1000, other: 5000 };
 const MAX_SEEDED_NS = 86_400_000_000_000n;
+/** Incidents that closed this long before the newest row may lack the flows of their last epochs. */
+const FLOWS_LATE_NS = 600_000_000_000n;
+
+interface OpenIncident {
+  incident: ReportedIncident;
+  writtenMs: number;
+  /** It has changed since it was last written. */
+  isNewer: boolean;
+}
+
+/** A change to write and send. */
+interface Report {
+  change: ReportedChange;
+  incident: ReportedIncident;
+}
 
 export class NetworkMonitor implements RowFollower {
   readonly #options: NetworkMonitorOptions;
   #settings: NetworkSettings;
   #watch: PathWatch;
   #choice = new SegmentChoice();
-  /** Estimator that is asked for, by segment. */
+  /** Requested estimator by segment. */
   #only = new Map<string, string | null>();
-  readonly #open = new Map<string, { incident: ReportedIncident; writtenMs: number }>();
+  readonly #open = new Map<string, OpenIncident>();
+  /** Open incidents of the results that the evaluation of earlier rows has not reproduced yet. */
+  readonly #awaited = new Map<string, ReportedIncident>();
+  /** Changes that are not in the results yet. */
+  readonly #reports: Report[] = [];
   readonly #looks = new FlowLooks();
   #newestNs = 0n;
-  #shared: SharedRows | null = null;
+  #rows: SharedRows;
   #readMs = 0;
   #isOwner: boolean;
 
-  private constructor(options: NetworkMonitorOptions, known: readonly ReportedIncident[]) {
+  private constructor(options: NetworkMonitorOptions) {
     this.#options = options;
     this.#settings = options.settings;
     this.#isOwner = options.shared === undefined;
     this.#watch = new PathWatch(options.settings.incidents);
-    this.#remember(known);
+    this.#rows = this.#newRows();
   }
 
   static async open(options: NetworkMonitorOptions): Promise<NetworkMonitor> {
-    const monitor = new NetworkMonitor(options, await known(options.results));
-    monitor.#watchPaths();
-    await monitor.#seed();
+    const monitor = new NetworkMonitor(options);
+    await monitor.#begin();
     return monitor;
   }
 
-  /** Other paths or other limits: segments that stay keep what is known of them. */
+  /** Sets other paths or limits. */
   async reconfigure(settings: NetworkSettings): Promise<void> {
-    const same = JSON.stringify(settings.incidents) === JSON.stringify(this.#settings.incidents);
+    const same = JSON.stringify(settings) === JSON.stringify(this.#settings);
     this.#settings = settings;
-    if (!same) this.#watch = new PathWatch(settings.incidents, await known(this.#options.results));
-    const before = new Set(this.segments.map((s) => `${s.from}\n${s.to}`));
-    this.#watchPaths();
-    const fresh = this.segments.some((s) => !before.has(`${s.from}\n${s.to}`));
-    if (!same || fresh) await this.#seed();
+    if (!same) await this.#begin();
   }
 
   get paths(): readonly NetworkPath[] {
     return this.#settings.paths;
   }
 
-  /** Those of the paths: to be watched. */
+  /** Returns the segments of the paths, which are monitored. */
   get segments(): { from: string; to: string; label: string }[] {
     const all = new Map<string, { from: string; to: string; label: string }>();
     for (const { points } of this.#settings.paths)
@@ -120,8 +147,9 @@ export class NetworkMonitor implements RowFollower {
     return [...this.#open.values()].map((o) => o.incident);
   }
 
+  /** Returns the current state of the open incidents. Workers that do not own the paths return nothing; the owner's incidents are in the results. */
   openJson(): IncidentJson[] {
-    return this.open.map(incidentJson);
+    return this.#isOwner ? this.open.map(incidentJson) : [];
   }
 
   get counters() {
@@ -129,78 +157,37 @@ export class NetworkMonitor implements RowFollower {
   }
 
   async take(rows: readonly SegmentRow[]): Promise<void> {
-    if (!this.#options.shared) await this.#take(rows);
-  }
-
-  async #take(rows: readonly SegmentRow[]): Promise<void> {
-    if (this.#settings.paths.length === 0) return;
-    const { opened, changed } = this.#changesOf(rows);
-    for (const incident of opened.values()) await this.#tell("opened", incident);
-    for (const { change, incident } of changed.values())
-      await this.#tell(change, incident, opened.has(incident.id));
-  }
-
-  /** Many epochs may come at once: each incident that opened, as it was then, and what became of it by their end. */
-  #changesOf(rows: readonly SegmentRow[]) {
-    const opened = new Map<string, Incident>();
-    const changed = new Map<string, IncidentChange>();
-    for (const { change, incident } of this.#feed(rows))
-      if (change === "opened") opened.set(incident.id, structuredClone(incident));
-      else changed.set(incident.id, { change, incident });
-    return { opened, changed };
+    if (this.#options.shared || this.#settings.paths.length === 0) return;
+    this.#rows.hold(rows);
+    await this.#judge(this.#rows.release());
   }
 
   async tick(): Promise<void> {
-    const { shared, results } = this.#options;
+    const { shared } = this.#options;
     if (this.#settings.paths.length === 0) return;
-    await this.#lookForFlows();
-    if (!shared) return;
-    const isOwner = shared.isOwner();
-    if (isOwner && !this.#isOwner) {
-      // What the owner before has found goes on; what it did not get to is found again.
-      const incidents = await known(results);
-      this.#isOwner = true;
-      this.#remember(incidents);
-      this.#watchPaths();
-      await this.#seed();
-    }
+    const isOwner = shared?.isOwner() ?? true;
+    const isNew = isOwner && !this.#isOwner;
     this.#isOwner = isOwner;
-    const readMs = shared.readMs ?? READ_MS[isOwner ? "owner" : "other"];
-    if (performance.now() - this.#readMs < readMs) return;
-    this.#readMs = performance.now();
-    if (this.#shared) await this.#take(await this.#shared.next());
-  }
-
-  async #lookForFlows(): Promise<void> {
-    if (!this.#isOwner) return;
-    for (const last of this.#looks.due()) {
-      const open = this.#open.get(last.id);
-      const incident = open?.incident ?? last;
-      const suffered = await sufferedFlows(this.#options.results, incident);
-      const reported = { ...incident, ...suffered };
-      if (JSON.stringify(suffered.flows) !== JSON.stringify(incident.flows))
-        await (open ? this.#report("updated", reported) : this.#write(reported));
-      if (open && suffered.flowCount === 0) this.#looks.set(reported);
+    if (!isOwner) this.#reports.length = 0;
+    if (isNew) {
+      // Repeated with the next tick if the results cannot be read.
+      this.#isOwner = false;
+      await this.#begin(isOwner);
     }
+    await this.#lookForFlows();
+    const readMs = shared?.readMs ?? READ_MS[isOwner ? "owner" : "other"];
+    const isDue = shared !== undefined && performance.now() - this.#readMs >= readMs;
+    if (isDue) this.#readMs = performance.now();
+    await this.#judge(isDue ? await this.#rows.next() : this.#rows.release());
   }
 
   async close(): Promise<void> {
     if (!this.#isOwner) return;
+    await this.#send();
     for (const { incident } of this.#open.values()) await this.#write(incident);
   }
 
-  #remember(incidents: readonly ReportedIncident[]): void {
-    this.#watch = new PathWatch(this.#settings.incidents, incidents);
-    this.#open.clear();
-    this.#looks.clear();
-    for (const incident of incidents) {
-      if (incident.state !== "open") continue;
-      this.#open.set(incident.id, { incident, writtenMs: 0 });
-      this.#looks.set(incident);
-    }
-  }
-
-  /** Where the time of every path goes: its last epoch. */
+  /** Returns the state of every path in its last complete epoch. */
   describe(): PathState[] {
     return this.#settings.paths.map((path) => {
       const last = this.#watch.latest(path.points);
@@ -209,7 +196,8 @@ export class NetworkMonitor implements RowFollower {
     });
   }
 
-  #watchPaths(): void {
+  /** Evaluates the rows from before the oldest open incident again, as if there had been no interruption. */
+  async #begin(isOwner = this.#isOwner): Promise<void> {
     const { paths } = this.#settings;
     this.#only = new Map();
     for (const { points, estimator } of paths)
@@ -217,7 +205,93 @@ export class NetworkMonitor implements RowFollower {
         const key = `${points[i]}\n${to}`;
         if (this.#only.get(key) == null) this.#only.set(key, estimator);
       }
+    const incidents = await known(this.#options.results);
+    const open = incidents.filter((i) => i.state === "open");
+    const rows = await this.#rowsSince(open.map((i) => i.startNs).reduce(earlier, FAR_NS));
+    this.#isOwner = isOwner;
+    this.#newestNs = 0n;
+    this.#watch = new PathWatch(
+      this.#settings.incidents,
+      incidents.filter((i) => i.state === "closed"),
+    );
     this.#watch.watchOnly(paths);
+    this.#choice = new SegmentChoice();
+    this.#rows = this.#newRows();
+    this.#reports.length = 0;
+    this.#open.clear();
+    this.#awaited.clear();
+    for (const incident of open) {
+      this.#open.set(incident.id, { incident, writtenMs: performance.now(), isNewer: false });
+      this.#awaited.set(incident.id, incident);
+    }
+    const closed = isOwner ? incidents.filter((i) => i.state === "closed").slice(0, REPORTED_AGAIN) : [];
+    this.#reports.push(...closed.map((incident): Report => ({ change: "again", incident })));
+    this.#rows.hold(rows);
+    await this.#judge(this.#rows.release());
+    this.#looks.clear();
+    for (const incident of incidents)
+      if (incident.closedNs === null || incident.closedNs > this.#newestNs - FLOWS_LATE_NS)
+        this.#looks.set(incident);
+  }
+
+  #newRows(): SharedRows {
+    const { results, shared, latenessNs } = this.#options;
+    const gapMs = latenessNs === undefined ? undefined : gapMsOf(latenessNs);
+    const waitMs = shared?.waitMs;
+    return new SharedRows({ results, segments: this.segments, isWanted: this.#isWanted, waitMs, gapMs });
+  }
+
+  /** Selects segments of the paths, by the requested estimator, in both directions: the reverse direction shows whether a clock stepped. */
+  readonly #isWanted = (from: string, to: string, _label: string, estimator: string): boolean => {
+    const has = (point: string) => this.#settings.paths.some((path) => path.points.includes(point));
+    return (this.#only.get(`${from}\n${to}`) ?? estimator) === estimator && has(from) && has(to);
+  };
+
+  /** Returns the rows since a time, and as many earlier ones as their evaluation depends on. */
+  async #rowsSince(sinceNs: bigint): Promise<SegmentRow[]> {
+    const { results } = this.#options;
+    const rows: SegmentRow[] = [];
+    if (this.#settings.paths.length === 0) return rows;
+    const before = historyOf(this.#settings.incidents);
+    for (const { from, to, label, estimators, lastNs } of await results.segments())
+      for (const estimator of estimators) {
+        if (!this.#isWanted(from, to, label, estimator)) continue;
+        const which = { from, to, label, estimator };
+        const oldestNs = lastNs - MAX_SEEDED_NS;
+        const atNs = later(oldestNs, earlier(sinceNs, lastNs));
+        rows.push(...(await results.lastRows({ ...which, fromNs: oldestNs, toNs: atNs }, before)));
+        if (atNs < lastNs)
+          rows.push(...(await results.segmentRows({ ...which, fromNs: atNs, toNs: lastNs }, 0)));
+      }
+    return rows;
+  }
+
+  async #judge(rows: readonly SegmentRow[]): Promise<void> {
+    const { opened, changed } = this.#changesOf(rows);
+    for (const incident of opened.values()) this.#note("opened", incident);
+    for (const { change, incident } of changed.values())
+      this.#note(change, incident, opened.has(incident.id));
+    for (const [id, incident] of this.#awaited) {
+      // Newer rows did not reproduce this incident.
+      if (incident.endNs > this.#newestNs) continue;
+      this.#awaited.delete(id);
+      for (const other of this.#watch.adopt(incident))
+        this.#note("closed", { ...other, state: "closed", closedNs: other.endNs, ended: "ordinary" });
+    }
+    for (const known of this.#open.values())
+      if (this.#isOwner && known.isNewer && performance.now() - known.writtenMs >= UPDATE_MS)
+        this.#report("updated", known.incident);
+    await this.#send();
+  }
+
+  /** Returns the changes of possibly many epochs: each incident that opened, in its state at that time, and its last change. */
+  #changesOf(rows: readonly SegmentRow[]) {
+    const opened = new Map<string, Incident>();
+    const changed = new Map<string, IncidentChange>();
+    for (const { change, incident } of this.#feed(rows))
+      if (change === "opened") opened.set(incident.id, structuredClone(incident));
+      else changed.set(incident.id, { change, incident });
+    return { opened, changed };
   }
 
   *#feed(rows: readonly SegmentRow[]): Generator<IncidentChange> {
@@ -230,70 +304,72 @@ export class NetworkMonitor implements RowFollower {
     }
   }
 
-  /** The last epochs of every segment, once more: incidents that are known are not sent again. */
-  async #seed(): Promise<void> {
-    const { results } = this.#options;
-    const wanted = new Set(this.segments.map((s) => `${s.from}\n${s.to}`));
-    if (wanted.size === 0) return;
-    const rows: SegmentRow[] = [];
-    for (const { from, to, label, estimators, lastNs } of await results.segments()) {
-      if (!wanted.has(`${from}\n${to}`)) continue;
-      for (const estimator of estimators)
-        rows.push(
-          ...(await results.lastRows(
-            { from, to, label, estimator, fromNs: lastNs - MAX_SEEDED_NS, toNs: lastNs },
-            this.#settings.incidents.windowEpochs,
-          )),
-        );
-    }
-    this.#choice = new SegmentChoice();
-    const { opened, changed } = this.#changesOf(this.#startReading(rows));
-    for (const incident of opened.values()) await this.#tell("opened", incident);
-    for (const { change, incident } of changed.values())
-      if (change === "closed" || opened.has(incident.id)) await this.#tell(change, incident, true);
-  }
-
-  /** Where results are shared: from here on they are read. Rows of segments that are ahead of others wait. */
-  #startReading(rows: SegmentRow[]): SegmentRow[] {
-    const { shared, results } = this.#options;
-    if (!shared) return rows;
-    // Ways back as well: they say whether a clock stepped.
-    const points = new Set(this.#settings.paths.flatMap((path) => path.points));
-    const isWanted = (from: string, to: string) => points.has(from) && points.has(to);
-    this.#shared = new SharedRows({ results, isWanted, segments: this.segments, waitMs: shared.waitMs });
-    this.#shared.hold(rows);
-    return this.#shared.release();
-  }
-
-  /** `atOnce`: however short ago it was told before. */
-  async #tell(change: IncidentChange["change"], incident: Incident, atOnce = false): Promise<void> {
-    const known = this.#open.get(incident.id);
-    const isNew = change !== "updated" || !known || atOnce;
-    const due = this.#isOwner && (isNew || performance.now() - known.writtenMs >= UPDATE_MS);
-    const reported: ReportedIncident = {
-      ...incident,
-      ...{ flows: known?.incident.flows ?? [], flowCount: known?.incident.flowCount ?? 0 },
-    };
-    if (due && incident.kind !== "clock")
-      Object.assign(reported, await sufferedFlows(this.#options.results, incident));
-    if (change === "closed") this.#open.delete(incident.id);
+  /** `atOnce`: report even if it was written only a short time ago. */
+  #note(change: IncidentChange["change"], incident: Incident, atOnce = false): void {
+    const { id } = incident;
+    const known = this.#open.get(id);
+    const { flows = [], flowCount = 0 } = known?.incident ?? {};
+    const reported: ReportedIncident = { ...incident, flows, flowCount };
+    const isAwaited = this.#awaited.delete(id);
+    if (change === "closed") this.#open.delete(id);
     else
-      this.#open.set(incident.id, {
-        incident: reported,
-        writtenMs: due ? performance.now() : (known?.writtenMs ?? 0),
+      this.#open.set(id, {
+        ...{ incident: reported, isNewer: known !== undefined },
+        writtenMs: known?.writtenMs ?? performance.now(),
       });
-    if (this.#isOwner && (due || !this.#looks.has(incident.id))) this.#looks.set(reported);
-    if (due) await this.#report(change, reported);
+    if (!this.#isOwner) return;
+    if (change === "opened" && isAwaited) this.#reports.push({ change: "again", incident: reported });
+    else if (change !== "updated" || atOnce) this.#report(change, reported);
   }
 
-  async #report(change: IncidentChange["change"], reported: ReportedIncident): Promise<void> {
-    const open = this.#open.get(reported.id);
-    if (open) open.incident = reported;
-    await this.#write(reported);
-    await this.#options.onChange?.(change, reported);
-    const changed = { change, ...incidentJson(reported) };
-    this.#options.events.emit("incident", () => changed);
-    if (change !== "updated") this.#options.onLog?.(`incident ${change}: ${incidentLine(reported)}`);
+  #report(change: IncidentChange["change"], incident: ReportedIncident): void {
+    const known = this.#open.get(incident.id);
+    if (known) Object.assign(known, { isNewer: false, writtenMs: performance.now() });
+    this.#reports.push({ change, incident });
+  }
+
+  /** Writes and sends changes in order; what cannot be written is tried again next time. */
+  async #send(): Promise<void> {
+    const { events, results, onChange, onLog } = this.#options;
+    for (let next = this.#reports[0]; next; next = this.#reports[0]) {
+      const { change, incident } = next;
+      if (change !== "again") {
+        if (incident.kind !== "clock") Object.assign(incident, await sufferedFlows(results, incident));
+        const open = this.#open.get(incident.id);
+        if (open) Object.assign(open.incident, { flows: incident.flows, flowCount: incident.flowCount });
+        await this.#write(incident);
+        this.#looks.set(incident);
+      }
+      // The queue may have been replaced in the meantime.
+      if (this.#reports[0] === next) this.#reports.shift();
+      await onChange?.(change, incident);
+      if (change === "again") continue;
+      const changed = { change, ...incidentJson(incident) };
+      events.emit("incident", () => changed);
+      if (change !== "updated") onLog?.(`incident ${change}: ${incidentLine(incident)}`);
+    }
+  }
+
+  async #lookForFlows(): Promise<void> {
+    if (!this.#isOwner) return;
+    const due = this.#looks.due();
+    for (let last = due[0]; last; last = due[0]) {
+      try {
+        const open = this.#open.get(last.id);
+        const incident = open?.incident ?? last;
+        const suffered = await sufferedFlows(this.#options.results, incident);
+        const isSame = JSON.stringify(suffered.flows) === JSON.stringify(incident.flows);
+        Object.assign(incident, suffered);
+        if (!isSame && open) this.#report("updated", incident);
+        else if (!isSame) await this.#write(incident);
+        if (open && suffered.flowCount === 0) this.#looks.set(incident);
+        due.shift();
+      } catch (error) {
+        for (const left of due) this.#looks.set(left);
+        throw error;
+      }
+    }
+    await this.#send();
   }
 
   async #write(incident: ReportedIncident): Promise<void> {
@@ -305,6 +381,8 @@ export class NetworkMonitor implements RowFollower {
   }
 }
 
+const FAR_NS = 9_000_000_000_000_000_000n;
+
 async function known(results: ResultsStore): Promise<ReportedIncident[]> {
   const list = await results.incidents.list({ limit: REMEMBERED });
   const open = await results.incidents.list({ limit: REMEMBERED, open: true });
@@ -312,7 +390,7 @@ async function known(results: ResultsStore): Promise<ReportedIncident[]> {
   return [...bodies.values()].map((body) => readIncident(JSON.parse(body) as IncidentJson));
 }
 
-/** A row as the localiser takes it. What its clocks may be off by is the same in every epoch, and no part of a rise. */
+/** Converts a row for the localiser. Its clock error is the same in every epoch, so it does not affect a rise. */
 function estimateOf(row: SegmentRow): TimedEstimate {
   const { segment, startNs, endNs, state } = row;
   const made = combineRows([row], { step: 0, startNs, endNs });

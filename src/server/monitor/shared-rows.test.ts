@@ -1,14 +1,16 @@
-/** A path whose segments are worked by two workers that share a store of results: judged whole, reported once, whoever owns the paths. */
+/**
+ * A path whose segments are processed by two workers with a shared results store: it is evaluated as a whole and reported once, whichever worker owns the
+ * paths.
+ */
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, describe, expect, it } from "vitest";
-import { storeRows } from "../../../tests/support/store-rows.ts";
+import { PATH, pathRow, pathRows, SECOND_NS, SLOW, START_NS } from "../../../tests/support/path-rows.ts";
 import { later } from "../../base/time.ts";
-import { Combination } from "../../collect/combine.ts";
 import { INCIDENT_SETTINGS } from "../../network/incidents/incident.ts";
 import { DuckdbStore } from "../../results/duckdb-store.ts";
-import type { SegmentRow } from "../../results/rows.ts";
+import type { ResultsStore } from "../../results/results-store.ts";
 import { Events } from "../events.ts";
 import { NetworkMonitor } from "./network-monitor.ts";
 import { SharedRows } from "./shared-rows.ts";
@@ -16,28 +18,7 @@ import { SharedRows } from "./shared-rows.ts";
 const root = mkdtempSync(join(tmpdir(), "hoptime-shared-rows-"));
 afterAll(() => rmSync(root, { recursive: true, force: true }));
 
-const START_NS = 1_750_000_000_000_000_000n;
-const SECOND_NS = 1_000_000_000n;
-const [template] = storeRows(0, 1).segments;
-const PATH = { name: "north", points: ["A", "B", "C"], estimator: null };
-const SLOW = { first: 60, last: 75 };
-
-function row(from: string, to: string, epoch: number): SegmentRow {
-  const combination = new Combination();
-  const isSlow = from === "B" && epoch >= SLOW.first && epoch < SLOW.last;
-  const meanNs = 1e6 + 2e4 * Math.sin(epoch * (from === "A" ? 1.3 : 1.7)) + (isSlow ? 5e6 : 0);
-  const mean = { valueNs: meanNs, lowNs: meanNs - 1e4, highNs: meanNs + 1e4 };
-  combination.add({ mean, stdev: mean, packets: 500, lost: 0, used: 500 });
-  const startNs = START_NS + BigInt(epoch) * SECOND_NS;
-  return {
-    ...(template as SegmentRow),
-    ...{ segment: { from, to, label: "" }, startNs, endNs: startNs + SECOND_NS, edges: 0 },
-    ...{ sent: 500, received: 500, lost: 0, dropped: null, cutShift: null, state: combination.state() },
-  };
-}
-
-const rows = (from: string, to: string, first: number, last: number) =>
-  Array.from({ length: last - first }, (_, i) => row(from, to, first + i));
+const rows = pathRows;
 
 describe("paths of workers that share their results", () => {
   it("are judged by all segments, and an incident is reported once, with the owner dying in the middle", async () => {
@@ -60,7 +41,7 @@ describe("paths of workers that share their results", () => {
       for (const monitor of monitors) await monitor.take(rows("A", "B", 0, 1));
       await monitors[worker]?.tick();
     };
-    // The worker of the second segment has written nothing yet, then it is 25 epochs behind that of the first.
+    // The worker of the second segment has written nothing at first, and is then 25 epochs behind that of the first.
     await results.write(rows("A", "B", 0, 90), []);
     await read(0);
     await results.write(rows("B", "C", 0, 65), []);
@@ -72,7 +53,7 @@ describe("paths of workers that share their results", () => {
     expect(monitors[1]?.open.length).toBeLessThanOrEqual(1);
     await results.write([...rows("A", "B", 90, 130), ...rows("B", "C", 90, 130)], []);
     await read(1);
-    expect(said).toEqual(["0 opened B:C", "1 closed B:C"]);
+    expect(said).toEqual(["0 opened B:C", "1 again B:C", "1 closed B:C"]);
     const [incident, ...more] = await results.incidents.list({ limit: 10 });
     expect(more).toEqual([]);
     expect(JSON.parse(incident?.body ?? "")).toMatchObject({ state: "closed", paths: ["north"] });
@@ -93,7 +74,7 @@ describe("paths of workers that share their results", () => {
     await monitor.tick();
     await results.write([...rows("A", "B", 0, 130), ...rows("B", "C", 0, 130)], []);
     await monitor.tick();
-    // After three epochs of the rise; after the last.
+    // Opened after three epochs of the rise; closed after the last.
     expect(said).toEqual([
       ["opened", "open", SLOW.first + 3],
       ["closed", "closed", SLOW.last],
@@ -116,10 +97,10 @@ describe("paths of workers that share their results", () => {
     };
     const shared = new SharedRows(settings);
     const next = async () => (await shared.next()).map((r) => Number((r.startNs - START_NS) / SECOND_NS));
-    // Of long ago: 3 is missing.
+    // Old rows: epoch 3 is missing.
     await results.write([...rows("A", "B", 0, 3), ...rows("A", "B", 4, 70)], []);
     expect((await next()).length).toBe(69);
-    // A worker died with 71 open; the next one goes on with 72.
+    // A worker died while epoch 71 was open; the next one continues with 72.
     await results.write([...rows("A", "B", 70, 71), ...rows("A", "B", 72, 75)], []);
     expect(await next()).toEqual([70]);
     nowMs = 900;
@@ -127,7 +108,7 @@ describe("paths of workers that share their results", () => {
     expect(await next()).toEqual([]);
     await results.write(rows("A", "B", 71, 72), []);
     expect((await next()).sort()).toEqual([71, 72, 73, 74, 75]);
-    // 77 never comes; nor does 80, which nobody waits for then.
+    // Epoch 77 never comes, and neither does 80, which is not waited for then.
     await results.write([...rows("A", "B", 76, 77), ...rows("A", "B", 78, 80)], []);
     expect(await next()).toEqual([76]);
     nowMs = 1950;
@@ -149,18 +130,39 @@ describe("paths of workers that share their results", () => {
     await results.write(rows("A", "B", 0, 9), []);
     expect(await shared.next()).toEqual([]);
     await results.write(rows("B", "C", 0, 4), []);
-    expect((await shared.next()).map((r) => r.startNs).reduce(later)).toBe(row("A", "B", 3).startNs);
+    expect((await shared.next()).map((r) => r.startNs).reduce(later)).toBe(pathRow("A", "B", 3).startNs);
     nowMs = 999;
     expect(await shared.next()).toEqual([]);
     await results.write(rows("B", "C", 4, 6), []);
     expect(await shared.next()).toHaveLength(4);
     nowMs = 2000;
     expect((await shared.next()).map((r) => r.segment.from)).toEqual(["A", "A", "A"]);
-    // Not again for each: it is silent until it comes.
+    // Not again for each epoch: the segment counts as silent until its rows come.
     await results.write(rows("A", "B", 9, 10), []);
     expect(await shared.next()).toHaveLength(1);
     await results.write([...rows("A", "B", 10, 12), ...rows("B", "C", 6, 11)], []);
     expect(await shared.next()).toHaveLength(6);
     await results.close();
+  });
+
+  it("wait for a segment of longer epochs no longer than they take", () => {
+    const segments = [
+      { from: "A", to: "B" },
+      { from: "B", to: "C" },
+    ];
+    const shared = new SharedRows({ results: {} as ResultsStore, segments, isWanted: () => true });
+    const long = (epoch: number) => {
+      const row = pathRow("B", "C", epoch);
+      return { ...row, endNs: row.startNs + 10n * SECOND_NS };
+    };
+    const released = () =>
+      shared.release().map(({ segment, startNs }) => `${segment.from}${(startNs - START_NS) / SECOND_NS}`);
+    shared.hold(rows("A", "B", 0, 12));
+    shared.hold([long(0)]);
+    expect(released().sort()).toEqual([...Array.from({ length: 10 }, (_, i) => `A${i}`), "B0"].sort());
+    shared.hold(rows("A", "B", 12, 20));
+    expect(released()).toEqual([]);
+    shared.hold([long(10)]);
+    expect(released()).toHaveLength(11);
   });
 });

@@ -3,6 +3,7 @@ import Type, { type Static } from "typebox";
 import { invalidValue, UsageError } from "../../base/errors.ts";
 import { parseTime } from "../../base/time.ts";
 import type { HappeningPlace } from "../../results/happenings.ts";
+import type { Alert } from "../alerts/alert.ts";
 import { coverageOf } from "../coverage.ts";
 import type { IncidentJson } from "../monitor/incident-json.ts";
 import { LATENCY, NS, orNull } from "./answers.ts";
@@ -199,14 +200,9 @@ export function networkRoutes(parts: Parts): Route[] {
       response: INCIDENTS_ANSWER,
       handle: async ({ query }) => {
         const { list, next } = await happenings(service.results.incidents, query as Asked);
-        // For open incidents, the monitor's state is newer than what was last written, except for flows: only the worker that owns the paths knows
-        // them, and it writes them.
+        // For open incidents, the monitor's state is newer than what was last written.
         const now = new Map(network.openJson().map((i) => [i.id, i]));
-        const incidents = (list as IncidentJson[]).map((i) => {
-          const { flows, flowCount } = i;
-          return { ...(now.get(i.id) ?? i), flows, flowCount };
-        });
-        return { json: { incidents, next } };
+        return { json: { incidents: (list as IncidentJson[]).map((i) => now.get(i.id) ?? i), next } };
       },
     },
     {
@@ -236,15 +232,22 @@ export function networkRoutes(parts: Parts): Route[] {
         "rules, alerts (the latest first; `next` is the cursor of the next page), and how the webhooks do",
       response: ALERTS_ANSWER,
       handle: async ({ query }) => {
-        const { list, next } = await happenings(service.results.alerts, query as Asked);
+        const { incidents, alerts: table } = service.results;
+        const { list, next } = await happenings(table, query as Asked);
         const { active } = alerts;
+        // Alerts contain the current state of their incident, with all of its flows, not the state when they were sent.
+        const blamed = (list as Alert[]).filter((a) => (a.incident ?? null) !== null).map((a) => a.target);
+        const found = (await incidents.findAll(blamed)).map((h) => JSON.parse(h.body) as IncidentJson);
+        const now = new Map([...found, ...network.openJson()].map((i) => [i.id, i]));
         return {
           json: {
             rules: alerts.rules.map(({ name, when, segment, to }) => ({
               ...{ name, when, to: [...to], segment: segment ? `${segment.from}:${segment.to}` : null },
               active: active.filter((a) => a.name === name).length,
             })),
-            alerts: list,
+            alerts: (list as Alert[]).map((a) =>
+              (a.incident ?? null) === null ? a : { ...a, incident: now.get(a.target) ?? a.incident },
+            ),
             notify: alerts.webhooks.map(({ name, waiting, counts }) => ({ name, waiting, ...counts })),
             next,
           },

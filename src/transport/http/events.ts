@@ -1,4 +1,4 @@
-/** What is new at a collector, as it comes (Server-Sent Events). A connection that breaks is made again, and goes on behind the last event that was seen. */
+/** Events of a collector as they occur (Server-Sent Events). A lost connection is restored, and continues after the last event seen. */
 import type { IncomingMessage } from "node:http";
 import { setTimeout as sleep } from "node:timers/promises";
 import { UsageError } from "../../base/errors.ts";
@@ -13,16 +13,16 @@ export interface CollectorEvent {
 
 export interface ListenOptions {
   signal: AbortSignal;
-  /** The connection was lost, and is there again: in a sentence. */
+  /** Called with a sentence when the connection is lost, and when it is restored. */
   onState?: (text: string) => void;
 }
 
 const RETRY_MS = 2000;
 const MAX_ERROR_BYTES = 4096;
-/** No event comes near. */
+/** No event is nearly as long. */
 const MAX_EVENT_CHARACTERS = 1 << 20;
 
-/** Ends with the signal. UsageError where the collector refuses, or is not there at the first attempt. */
+/** Ends with the signal. Throws a UsageError if the collector refuses, or cannot be reached at the first attempt. */
 export async function* listenEvents(
   endpoint: Endpoint,
   { signal, onState }: ListenOptions,
@@ -68,7 +68,7 @@ async function open(client: HttpClient, last: string | null, signal: AbortSignal
     text += part.toString();
     if (text.length > MAX_ERROR_BYTES) break;
   }
-  // Busy or being restarted: a client waits for that.
+  // Busy or restarting: the client waits.
   if (statusCode >= 500) throw new Error(`answer ${statusCode}`);
   throw new UsageError("not-supported", `${client.url}: refused (${statusCode}): ${text.slice(0, 200)}`);
 }
@@ -77,7 +77,7 @@ interface ReadEvent extends CollectorEvent {
   id: string | null;
 }
 
-/** Events end with an empty line; lines that begin with a colon are heartbeats. What is no JSON is left out. */
+/** Events end with an empty line; lines that begin with a colon are heartbeats. Invalid JSON is ignored. */
 export async function* readEvents(pieces: AsyncIterable<Uint8Array>): AsyncGenerator<ReadEvent> {
   const decoder = new TextDecoder();
   let rest = "";

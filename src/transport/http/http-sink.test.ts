@@ -1,4 +1,4 @@
-/** The sink against a collector that misbehaves: away, slow, refusing, forgetful. */
+/** The sink with a collector that misbehaves: unreachable, slow, refusing, forgetful. */
 import {
   appendFileSync,
   existsSync,
@@ -35,7 +35,7 @@ const fresh = () => join(root, `spool-${number++}`);
 
 type Answer = (request: IncomingMessage, response: ServerResponse, numbers: number[]) => void;
 
-/** Numbers of the records of each message, as they came. */
+/** Numbers of the records of each message, as received. */
 async function collector(answer: Answer = accept, port = 0) {
   const messages: number[][] = [];
   const headers: IncomingMessage["headers"][] = [];
@@ -154,7 +154,7 @@ describe("a sink over HTTP", () => {
     const gone = await collector();
     for (const server of servers.splice(0)) server.close();
     const spoolDirectory = fresh();
-    // One attempt: what is being sent cannot make room.
+    // One attempt: files being sent are not dropped.
     const once = { retryMs: [60_000, 60_000] as const };
     const sink = await open(gone.url, { spoolDirectory, maxSpoolBytes: 5000, stopMs: 20, ...once });
     for (let n = 0; n < 100; n++) await putAll(sink, 1, n);
@@ -169,7 +169,7 @@ describe("a sink over HTTP", () => {
     const sent = back.messages.flat();
     expect(sent).toEqual([...sent].sort((a, b) => a - b));
     expect(sent).toHaveLength(waiting);
-    // Those that were being sent could not make room, however many they were; all others are the newest.
+    // Those being sent were not dropped, however many they were; all others are the newest.
     expect(sent.at(-1)).toBe(99);
     const gaps = sent.filter((n, i) => i > 0 && n !== (sent[i - 1] ?? 0) + 1);
     expect(gaps.length).toBeLessThanOrEqual(1);
@@ -186,7 +186,7 @@ describe("a sink over HTTP", () => {
     const said: string[] = [];
     const sink = await open(url, { onState: (text) => said.push(text) });
     await putAll(sink, 6);
-    // A tap that goes on for days must not keep this to itself until its end.
+    // A tap that runs for days must not report this only at its end.
     await expect.poll(() => said).toHaveLength(2);
     await sink.close();
     expect(sink.counts).toMatchObject({ sent: 3, unchanged: 3, refused: 3, waiting: 0 });
@@ -238,7 +238,7 @@ describe("a sink over HTTP", () => {
     const { url } = await collector(() => {});
     const sink = await open(url, { stopMs: 200 });
     await putAll(sink, 5);
-    // Without a limit it would not end, and the test would.
+    // Without a limit neither close nor the test would end.
     await sink.close();
     expect(sink.counts.waiting).toBe(5);
   });
@@ -247,7 +247,7 @@ describe("a sink over HTTP", () => {
     const { url } = await collector();
     const spoolDirectory = fresh();
     const sink = await open(url, { spoolDirectory });
-    // The folder is gone: every write fails, whoever one is.
+    // The folder is gone: every write fails, even as root.
     rmSync(spoolDirectory, { recursive: true });
     const outcomes = await putAll(sink, 4);
     expect(outcomes.every((o) => o.outcome === "refused")).toBe(true);

@@ -1,4 +1,4 @@
-/** Records to a collector over HTTP, through a spool (spooled-sink.ts): POST /v1/records, packed where that pays. */
+/** Sends records to a collector over HTTP, through a spool (spooled-sink.ts): POST /v1/records, compressed if that pays off. */
 import { promisify } from "node:util";
 import { gzip } from "node:zlib";
 import type { StoreOutcome } from "../../archive/writer.ts";
@@ -27,7 +27,7 @@ export class HttpSink extends SpooledSink {
     super(options, new HttpDelivery(options));
   }
 
-  /** The spool is made where it is missing; what an earlier run left in it is sent first. */
+  /** Creates the spool if needed; sends what an earlier run left in it first. */
   static async open(options: HttpSinkOptions): Promise<HttpSink> {
     const sink = new HttpSink(options);
     await sink.start();
@@ -37,7 +37,7 @@ export class HttpSink extends SpooledSink {
 
 class HttpDelivery implements Delivery {
   readonly #client: HttpClient;
-  /** Batches until packing is tried again, where it did not pay. */
+  /** Batches until compression is tried again, after it did not pay off. */
   #unpacked = 0;
 
   constructor(endpoint: Endpoint) {
@@ -56,7 +56,7 @@ class HttpDelivery implements Delivery {
     let sent = body;
     if (this.#unpacked > 0) this.#unpacked--;
     else {
-      // Most payloads are packed already: where packing gains little it is left for a while.
+      // Most payloads are compressed already: if compression gains little it is skipped for a while.
       const packed = await compress(body, { level: 1 });
       if (packed.length < 0.9 * body.length) {
         headers["content-encoding"] = "gzip";
@@ -77,7 +77,7 @@ class HttpDelivery implements Delivery {
   }
 }
 
-/** As POST /v1/records answers. */
+/** The answer to POST /v1/records. */
 export interface IngestReply {
   results: { outcome: StoreOutcome["outcome"]; reason?: string }[];
 }
@@ -89,7 +89,7 @@ function deliveredOf({ status, headers, body }: Reply): Delivered {
   return { kind: "later", reason, afterMs: retryAfterMs(String(headers["retry-after"] ?? "0")) };
 }
 
-/** Seconds, or a date; bounded, whatever stands in front of the collector asks for. */
+/** Seconds, or a date; limited, whatever a proxy before the collector asks for. */
 function retryAfterMs(text: string): number {
   const ms = /^\d+$/.test(text) ? 1000 * Number(text) : Date.parse(text) - Date.now();
   return Number.isFinite(ms) ? Math.max(0, Math.min(60_000, ms)) : 0;

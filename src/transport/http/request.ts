@@ -1,16 +1,16 @@
-/** One HTTP exchange with a collector: bounded in time and in what it reads, over a connection that is kept. */
+/** An HTTP exchange with a collector: with limits of time and size, over a kept connection. */
 import { Agent, type IncomingMessage, request as plainRequest } from "node:http";
 import { Agent as SecureAgent, request as secureRequest } from "node:https";
 import { type Endpoint, parseCollectorUrl } from "./collector-url.ts";
 
 export interface Exchange {
   method: "GET" | "POST" | "PUT" | "DELETE";
-  /** Below the endpoint: /v1/records. */
+  /** Relative to the endpoint: /v1/records. */
   path: string;
   headers?: Record<string, string>;
   body?: Uint8Array | string | undefined;
   timeoutMs?: number;
-  /** Of the answer. */
+  /** Maximum size of the answer. */
   maxBytes?: number;
   signal?: AbortSignal | undefined;
 }
@@ -48,7 +48,7 @@ export class HttpClient {
     return this.#base.href.replace(/\/$/, "");
   }
 
-  /** Rejects where there is no whole answer: no connection, too slow, too long. */
+  /** Rejects if there is no complete answer: no connection, too slow, too long. */
   send(exchange: Exchange): Promise<Reply> {
     const { method, path, body, timeoutMs = DEFAULT_TIMEOUT_MS, maxBytes = DEFAULT_MAX_BYTES } = exchange;
     const bytes = typeof body === "string" ? Buffer.from(body) : body;
@@ -85,7 +85,7 @@ export class HttpClient {
     });
   }
 
-  /** An answer that goes on, piece by piece, until the signal. Rejects where it does not begin. */
+  /** Returns a continuous answer, piece by piece, until the signal. Rejects if it does not begin. */
   stream(path: string, headers: Record<string, string>, signal: AbortSignal): Promise<IncomingMessage> {
     const start = this.#base.protocol === "https:" ? secureRequest : plainRequest;
     const { token } = this.#endpoint;

@@ -1,7 +1,7 @@
-/** Why there was no exchange with a collector, in words for people. */
+/** Reasons for a failed exchange with a collector, for people. */
 import { UsageError } from "../../base/errors.ts";
 
-/** Of Node and OpenSSL, for a certificate that nobody vouches for. */
+/** Codes of Node and OpenSSL for a certificate that no known authority has signed. */
 const UNKNOWN_AUTHORITY = new Set([
   "DEPTH_ZERO_SELF_SIGNED_CERT",
   "SELF_SIGNED_CERT_IN_CHAIN",
@@ -10,7 +10,7 @@ const UNKNOWN_AUTHORITY = new Set([
   "UNABLE_TO_GET_ISSUER_CERT_LOCALLY",
 ]);
 
-/** What is wrong between the two, with what to do; null where the collector may just not be there. */
+/** Returns a configuration mismatch between the two, with what to do; null if the collector may just be unreachable. */
 function mismatch(url: string, cause: unknown): string | null {
   const { code = "", message } = cause as NodeJS.ErrnoException;
   if (UNKNOWN_AUTHORITY.has(code))
@@ -20,7 +20,7 @@ function mismatch(url: string, cause: unknown): string | null {
     return `its certificate is of another host (${(cause as { reason?: string }).reason ?? message})`;
   if (/certificate required|bad certificate/.test(message))
     return "it asks for a certificate of the client: give ‘cert FILE’ and ‘cert-key FILE’";
-  // What a TLS client makes of an answer in plain text, by version of OpenSSL.
+  // What a TLS client reports for an answer in plain text, depending on the OpenSSL version.
   if (code === "EPROTO" || code.startsWith("ERR_SSL_WRONG_VERSION") || code.startsWith("ERR_SSL_PACKET"))
     return "it does not speak TLS: http:// in place of https://?";
   if (code === "ECONNRESET" && url.startsWith("http:"))

@@ -1,10 +1,11 @@
 /**
- * What hoptime keeps in a cluster, made by whoever comes first (docs/cluster.md): the stream HOPTIME of records, and the bucket `hoptime` with what taps and workers must agree on:
+ * What hoptime keeps in a cluster, created by the first client (docs/cluster.md): the stream HOPTIME of records, and the bucket `hoptime` with settings that
+ * taps and workers must share:
  *
  *   cluster   {"format":"hoptime.cluster/1","partitions":16}    set once: both ends of a segment meet by it
  *   plan      format hoptime.tap-plan/1: what the taps are to keep
  *
- * Settings of a stream that is there are checked, never changed: limits are its owner's.
+ * Settings of an existing stream are checked, but never changed: its limits belong to its owner.
  */
 import type { StreamConfig, StreamInfo } from "@nats-io/jetstream";
 import type { KV } from "@nats-io/kv";
@@ -21,16 +22,19 @@ const MAX_PARTITIONS = 1024;
 const DAY_NS = 86_400e9;
 /** How long records stay in the stream. */
 const MAX_AGE_NS = 3 * DAY_NS;
-/** Message ids are remembered this long: a tap that comes back later than this is known by its records. */
+/** Message ids are remembered this long: duplicates of a tap that returns later are recognised by its records. */
 const DUPLICATE_NS = 600e9;
-/** At most so much, GB, or the next that the servers' storage grants: beyond it the oldest records go. Without a limit the servers take no more records when their storage is full. */
+/**
+ * Limit of the stream in GB, or the next smaller one that the servers' storage permits: beyond it the oldest records are removed. Without a limit the servers
+ * accept no more records when their storage is full.
+ */
 const MAX_GB = [100, 50, 25, 10, 5, 2, 1];
 const STREAM_NAME_IN_USE = 10058;
-/** Codes of servers that have not the storage: of the account, of the server, of the nodes together. */
+/** Error codes for insufficient storage: of the account, of the server, of the nodes together. */
 const NO_STORAGE = new Set([10005, 10023, 10028, 10047]);
 
 export interface ClusterSettings {
-  /** Where the cluster has none yet (default 16). */
+  /** Used if the cluster has none yet (default 16). */
   partitions?: number | undefined;
   /** Copies of each record (default: 3 in a cluster, 1 on a single server). */
   replicas?: number | undefined;
@@ -39,10 +43,10 @@ export interface ClusterSettings {
 export interface Cluster {
   partitions: number;
   replicas: number;
-  /** Bytes of one message. */
+  /** Maximum size of a message in bytes. */
   maxPayload: number;
   bucket: KV;
-  /** What is not as hoptime would have made it. */
+  /** Settings that differ from what hoptime would create. */
   notes: string[];
 }
 
@@ -86,12 +90,12 @@ async function openStream(link: NatsLink, replicas: number): Promise<StreamConfi
     };
     return await addLimited(link, shape);
   } catch (error) {
-    // Another one was faster, with settings of its own.
+    // Another client was faster, with its own settings.
     if ((error as { code?: number }).code === STREAM_NAME_IN_USE) {
       const other = await findStream(link);
       if (other) return checked(other.config, link.url);
     }
-    throw streamRefused(link.url, replicas, error as Error);
+    throw streamRefused(link, replicas, error as Error);
   }
 }
 
@@ -151,10 +155,12 @@ function notesOf(config: StreamConfig, replicas: number): string[] {
   ];
 }
 
-function streamRefused(url: string, replicas: number, cause: Error): UsageError {
+function streamRefused({ url, connection }: NatsLink, replicas: number, cause: Error): UsageError {
   const short = /no suitable peers|insufficient resources|replicas/i.test(cause.message);
+  // Nodes of a cluster may still start; a single server stays one.
+  const isAway = short && connection.info?.cluster !== undefined;
   return new UsageError(
-    "no-records",
+    isAway ? "store-away" : "no-records",
     `${url}: the stream ${STREAM} cannot be made (${cause.message})`,
     short && replicas > 1
       ? `${replicas} copies need ${replicas} nodes with JetStream that are up and know each other; ‘nats-replicas 1’ for fewer`
@@ -163,7 +169,7 @@ function streamRefused(url: string, replicas: number, cause: Error): UsageError 
   );
 }
 
-/** The first number that was set counts for all. */
+/** The first number set applies to all. */
 async function agreePartitions(bucket: KV, partitions: number, url: string): Promise<number> {
   const mine = JSON.stringify({ format: "hoptime.cluster/1", partitions });
   let entry = await bucket.get(CLUSTER_KEY);
@@ -182,7 +188,7 @@ async function agreePartitions(bucket: KV, partitions: number, url: string): Pro
     )
       return agreed;
   } catch {
-    // Named below.
+    // Reported below.
   }
   throw new UsageError(
     "mismatch",

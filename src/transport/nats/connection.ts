@@ -1,4 +1,7 @@
-/** A connection to a NATS cluster. The client's packages need not be there: they are loaded when an address is given, and not before. What goes wrong is one line that says what to do. */
+/**
+ * A connection to a NATS cluster. The client's packages are optional: they are loaded when an address is given, and not before. Errors are one line with what
+ * to do.
+ */
 import type { JetStreamClient, JetStreamManager } from "@nats-io/jetstream";
 import type { KV, KvOptions } from "@nats-io/kv";
 import type { Authenticator, NatsConnection } from "@nats-io/transport-node";
@@ -20,14 +23,14 @@ export interface NatsLink {
 export type NatsPackages = Awaited<ReturnType<typeof loadNats>>;
 
 export interface ConnectSettings {
-  /** As the servers list it. */
+  /** Client name in the servers' lists. */
   name: string;
-  /** Of one attempt to connect. */
+  /** Timeout of one attempt to connect. */
   timeoutMs?: number;
 }
 
 const CONNECT_MS = 5000;
-/** How long servers that can be reached may take to agree who leads. */
+/** How long reachable servers may take to elect a leader. */
 const ELECTION_MS = 30_000;
 
 async function loadNats() {
@@ -48,7 +51,7 @@ async function loadNats() {
   }
 }
 
-/** UsageError where no server answers, or none lets this client in, or none has JetStream. Once it stands, the client reconnects by itself. */
+/** Throws a UsageError if no server answers, none accepts this client, or none has JetStream. Once connected, the client reconnects by itself. */
 export async function connectNats(endpoint: NatsEndpoint, settings: ConnectSettings): Promise<NatsLink> {
   const address = parseNatsUrl(endpoint.url);
   const packages = await loadNats();
@@ -90,6 +93,9 @@ export async function connectNats(endpoint: NatsEndpoint, settings: ConnectSetti
   }
   try {
     const options = { timeout: 10_000 };
+    // A node of a cluster may leave JetStream to others.
+    const { cluster, jetstream: hasJetStream = false } = connection.info ?? {};
+    if (cluster === undefined && !hasJetStream) throw new Error("JetStream not enabled");
     const streams = await jetstream.jetstreamManager(connection, { ...options, checkAPI: false });
     await patiently(connection, () => streams.getAccountInfo());
     const stream = jetstream.jetstream(connection, options);
@@ -105,7 +111,7 @@ export async function connectNats(endpoint: NatsEndpoint, settings: ConnectSetti
   }
 }
 
-/** Tried again while the servers of a cluster elect a leader: one was just killed, or all have just started. */
+/** Retries while the servers of a cluster elect a leader: one was just killed, or all have just started. */
 export async function patiently<T>(
   connection: NatsConnection,
   work: () => Promise<T>,
@@ -152,13 +158,15 @@ function fromFile(text: string, core: NatsPackages["core"]): Authenticator {
   );
 }
 
-/** What a client's error means, in one line. */
+/** Translates a client error into one line. The code is `store-away` if it may pass by itself. */
 export function refusal(url: string, cause: unknown): UsageError {
   if (cause instanceof UsageError) return cause;
   const error = cause as Error & { code?: unknown };
   const text = [error.message, (error.cause as Error | undefined)?.message ?? ""].join(" ");
   const line = (problem: string, hint?: string) =>
     new UsageError("no-records", `${url}: ${problem}`, hint, { cause });
+  const away = (problem: string, hint?: string) =>
+    new UsageError("store-away", `${url}: ${problem}`, hint, { cause });
   if (/authorization violation|authentication/i.test(text))
     return line(
       "the cluster does not let this client in",
@@ -166,10 +174,14 @@ export function refusal(url: string, cause: unknown): UsageError {
     );
   if (/permissions? violation/i.test(text))
     return line(`not permitted (${error.message})`, "the user needs the subjects that docs/cluster.md lists");
-  if (/jetstream.*not enabled|no responders|503/i.test(text) || error.name === "NoRespondersError")
-    return line(
-      "JetStream does not answer",
-      "start the servers with JetStream (-js); a cluster needs more than half of its nodes",
+  const hint = "start the servers with JetStream (-js); a cluster needs more than half of its nodes";
+  if (/jetstream.*not enabled/i.test(text)) return line("JetStream does not answer", hint);
+  if (/no responders|temporarily unavailable|503/i.test(text) || error.name === "NoRespondersError")
+    return away("JetStream does not answer", hint);
+  if (/maximum (bytes|messages)[^,]* exceeded|insufficient (storage|resources)|no space left/i.test(text))
+    return away(
+      `the stream HOPTIME is full (${firstLine(error.message)})`,
+      "give it more room: nats stream edit HOPTIME --max-bytes SIZE",
     );
   if (/certificate|tls|ssl|self.signed/i.test(text))
     return line(
@@ -177,7 +189,7 @@ export function refusal(url: string, cause: unknown): UsageError {
       "give the certificate authority that signed the servers' certificates",
     );
   if (/refused|enotfound|eai_again|etimedout|timeout|ehostunreach|econnreset|connection/i.test(text))
-    return line(`no server answers (${firstLine(error.message)})`);
+    return away(`no server answers (${firstLine(error.message)})`);
   return line(firstLine(error.message));
 }
 

@@ -1,9 +1,9 @@
 /**
- * Records to a NATS cluster, through a spool (spooled-sink.ts). Each is a message of the stream HOPTIME (subjects.ts); larger ones are several (parts.ts). A record leaves the spool when the stream has
- * acknowledged it, which a stream of three copies does when two have it on disk.
+ * Sends records to a NATS cluster, through a spool (spooled-sink.ts). Each is a message of the stream HOPTIME (subjects.ts); larger ones are split (parts.ts).
+ * A record leaves the spool when the stream has acknowledged it; with three copies that means that two have it on disk.
  *
- * The message id is the record's identity and a checksum of its bytes: what is sent twice is stored once. Not the identity alone: a tap that was started again within an epoch sends another part of it,
- * which is to be put together with the first.
+ * The message id is the record's identity and a checksum of its bytes: what is sent twice is stored once. The identity alone would not do: a tap that is
+ * restarted within an epoch sends another part of it, which is to be merged with the first.
  */
 import { createHash } from "node:crypto";
 import { VERSION } from "../../base/version.ts";
@@ -19,7 +19,7 @@ import type { NatsSinkOptions } from "./sink-options.ts";
 import { homeOf, subjectOf } from "./subjects.ts";
 
 export const TAP_HEADER = "Hoptime-Tap";
-/** Messages on their way at a time. */
+/** Maximum number of unacknowledged messages. */
 const IN_FLIGHT = 256;
 const PUBLISH_MS = 10_000;
 
@@ -28,7 +28,7 @@ export class NatsSink extends SpooledSink {
     super(options, new NatsDelivery(options));
   }
 
-  /** The spool is made where it is missing; what an earlier run left in it is sent first. The cluster may be away. */
+  /** Creates the spool if needed; sends what an earlier run left in it first. The cluster may be unreachable. */
   static async open(options: NatsSinkOptions): Promise<NatsSink> {
     parseNatsUrl(options.url);
     const sink = new NatsSink(options);
@@ -44,7 +44,7 @@ class NatsDelivery implements Delivery {
   readonly url: string;
   readonly #options: NatsSinkOptions;
   #link: Promise<Link> | null = null;
-  /** What the cluster has to have may be gone: it is looked for before more is sent. */
+  /** Stream and bucket may be gone: they are checked before more is sent. */
   #isDoubtful = false;
 
   constructor(options: NatsSinkOptions) {
@@ -78,7 +78,7 @@ class NatsDelivery implements Delivery {
     await (await this.#link?.catch(() => null))?.close();
   }
 
-  /** One that failed is tried again with the next message. */
+  /** A failed connection is retried with the next message. */
   #connected(): Promise<Link> {
     if (!this.#link) {
       const link = this.#open();
@@ -103,7 +103,7 @@ class NatsDelivery implements Delivery {
   }
 }
 
-/** As the stream and the workers know it. */
+/** The id as the stream and the workers know it. */
 export function messageId(head: RecordHead, bytes: Uint8Array): string {
   const sum = createHash("sha1").update(bytes).digest("hex").slice(0, 16);
   return `${identityText(recordIdentity(head))}/${sum}`;
@@ -125,13 +125,13 @@ async function publishRecord(link: Link, bytes: Uint8Array, tap: string): Promis
 export interface Published {
   subject: string;
   bytes: Uint8Array;
-  /** Message id of the whole. */
+  /** Message id of the whole record. */
   id: string;
-  /** What the tap says of itself. */
+  /** The tap's report about itself. */
   tap: string | null;
 }
 
-/** False where the stream had it already. Rejects where it is not acknowledged. */
+/** Returns false if the stream had it already. Rejects if it is not acknowledged. */
 export async function publishPieces(
   link: NatsLink & { cluster: Pick<Cluster, "maxPayload"> },
   { subject, bytes, id, tap }: Published,

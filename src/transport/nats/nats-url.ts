@@ -1,15 +1,15 @@
-/** The address of a NATS cluster. On its own, so that commands which need none load no client. */
+/** The address of a NATS cluster. In its own file, so that commands that do not need it load no client. */
 import { UsageError } from "../../base/errors.ts";
 
 export interface NatsEndpoint {
-  /** nats://HOST:PORT[,HOST:PORT…], tls:// with TLS; USER:PASSWORD@ or TOKEN@ in front of a host counts for all. */
+  /** nats://HOST:PORT[,HOST:PORT…], tls:// with TLS; USER:PASSWORD@ or TOKEN@ before one host applies to all. */
   url: string;
   token?: string | undefined;
-  /** What a credentials file holds: a .creds file, the seed of an nkey, or USER:PASSWORD. */
+  /** Content of a credentials file: a .creds file, the seed of an nkey, or USER:PASSWORD. */
   credentials?: string | undefined;
-  /** PEM of the authority that the servers' certificates are checked by, where the system does not know it. */
+  /** PEM of the authority that signed the servers' certificates, if the system does not know it. */
   ca?: string | undefined;
-  /** PEM of a client certificate and its key, for servers that ask for one. */
+  /** PEM of a client certificate and its key, for servers that require one. */
   certificate?: string | undefined;
   key?: string | undefined;
 }
@@ -44,7 +44,7 @@ export function parseNatsUrl(text: string): NatsAddress {
   return out;
 }
 
-/** `http:` would take its own port away. */
+/** With `http:` the URL class would remove that scheme's default port. */
 function urlOf(rest: string): URL | null {
   if (rest === "") return null;
   try {

@@ -1,13 +1,13 @@
 /**
- * Records that are larger than a message may be (max_payload of the servers, 1 MB by default) travel as several messages of one subject, one after the other, each with
+ * Records larger than a message may be (max_payload of the servers, 1 MB by default) are sent as several consecutive messages of one subject, each with
  *
- *   Hoptime-Part: NUMBER/OF/RECORD      NUMBER from 1; RECORD: message id of the whole
+ *   Hoptime-Part: NUMBER/OF/RECORD      NUMBER from 1; RECORD: message id of the whole record
  *
  * The parts of one record may be mixed with messages of others, come twice, and come in any order.
  */
 
 export const PART_HEADER = "Hoptime-Part";
-/** For the subject, the headers and the protocol beside the record. */
+/** Reserved for the subject, the headers and the protocol. */
 const ROOM = 4096;
 /** No record of 256 MB has more. */
 const MAX_PARTS = 4096;
@@ -18,7 +18,7 @@ export interface PartName {
   record: string;
 }
 
-/** The pieces of a record, one where it fits. */
+/** Splits a record into pieces; a single one if it fits. */
 export function piecesOf(record: Uint8Array, maxPayload: number): Uint8Array[] {
   const most = Math.max(1024, maxPayload - ROOM);
   const pieces: Uint8Array[] = [];
@@ -30,7 +30,7 @@ export function partText({ number, of, record }: PartName): string {
   return `${number}/${of}/${record}`;
 }
 
-/** Null where it is not one. */
+/** Null if it is not one. */
 export function parsePart(text: string): PartName | null {
   const match = /^(\d{1,4})\/(\d{1,4})\/(.+)$/.exec(text);
   const [number, of] = [Number(match?.[1]), Number(match?.[2])];
@@ -38,7 +38,7 @@ export function parsePart(text: string): PartName | null {
   return { number, of, record: match[3] };
 }
 
-/** Parts that wait for the rest of their record. `T`: what each part came in. Bounded: the oldest record makes room. */
+/** Parts that wait for the rest of their record. `T`: what each part came in. Bounded: the oldest record is dropped. */
 export class PartAssembly<T> {
   readonly #maxBytes: number;
   readonly #open = new Map<string, { parts: Map<number, { bytes: Uint8Array; from: T }>; of: number }>();
@@ -52,7 +52,7 @@ export class PartAssembly<T> {
     return this.#open.size;
   }
 
-  /** The whole record, when this was its last part. `replaced`: the same part came before, in this. `given up`: parts that made room. */
+  /** Adds a part; returns the whole record if this was its last part. `replaced`: what the same part came in before. */
   add(
     { number, of, record }: PartName,
     bytes: Uint8Array,
@@ -79,7 +79,7 @@ export class PartAssembly<T> {
     return { whole, replaced: before?.from ?? null };
   }
 
-  /** Records whose parts all came at or before what `isOld` says, and what they came in. */
+  /** Returns records all of whose parts are old by `isOld`, and what they came in. */
   takeOld(isOld: (from: T) => boolean): { record: string; from: T[]; have: number; of: number }[] {
     const old = [...this.#open].filter(([, { parts }]) => [...parts.values()].every((p) => isOld(p.from)));
     return old.map(([record, { parts, of }]) => {
@@ -88,7 +88,7 @@ export class PartAssembly<T> {
     });
   }
 
-  /** Parts that came in something that `gone` knows are not to be had any more. */
+  /** Drops records with parts that came in something that is `gone`. */
   drop(gone: (from: T) => boolean): void {
     for (const [record, { parts }] of this.#open)
       if ([...parts.values()].some((p) => gone(p.from))) this.#forget(record);

@@ -1,4 +1,4 @@
-/** What a tap asks a cluster before it begins: the plan, and which labels other points use. */
+/** What a tap asks a cluster before it starts: the plan, and the labels that other points use. */
 import { UsageError } from "../../base/errors.ts";
 import { openCluster, PLAN_KEY, STREAM } from "./cluster.ts";
 import { connectNats, type NatsLink, refusal } from "./connection.ts";
@@ -13,7 +13,7 @@ export class PlanReader {
     this.#endpoint = endpoint;
   }
 
-  /** The plan's text; null where none was set. UsageError (no-records) where the cluster is away. */
+  /** Returns the plan's text; null if none was set. Throws a UsageError (no-records) if the cluster is unreachable. */
   async read(): Promise<string | null> {
     return await this.#with(async (link) => {
       const { bucket } = await openCluster(link);
@@ -22,7 +22,7 @@ export class PlanReader {
     });
   }
 
-  /** By point. */
+  /** Labels by point. */
   async labels(): Promise<Map<string, string[]>> {
     return await this.#with((link) => labelsIn(link));
   }
@@ -45,12 +45,12 @@ export class PlanReader {
   }
 }
 
-/** Points that the stream has records of, and their labels. */
+/** Returns the points with records in the stream, and their labels. */
 export async function labelsIn(link: NatsLink): Promise<Map<string, string[]>> {
   return (await streamNow(link)).labels;
 }
 
-/** The same, and when the stream was made. */
+/** The same, and when the stream was created. */
 export async function streamNow({
   streams,
 }: NatsLink): Promise<{ created: string; labels: Map<string, string[]> }> {

@@ -1,4 +1,4 @@
-/** Apart from the sink: whoever only names them needs no types of the packages that it uses, which need not be there. */
+/** In its own file: code that only names the options needs no types of the sink's optional packages. */
 import type { SpooledSinkOptions } from "../spooled-sink.ts";
 import type { NatsEndpoint } from "./nats-url.ts";
 

@@ -1,19 +1,20 @@
 /**
- * Where a record is in the stream (docs/cluster.md):
+ * Subject of a record in the stream (docs/cluster.md):
  *
  *   hoptime.records.PARTITION.POINT.LABEL      names as below; '-' for no label
  *
- * A segment is worked at the partition of its receiver, so that both of its ends meet there, and with them all that is asked about it. A label A:B names the receiver, B: both ends publish to its
- * partition. Other records (no label, a class, a direction) are published to the partition of their own point; the worker there copies them to the partitions of those that the point is a sender to.
+ * A segment is processed at the partition of its receiver, so that both of its ends meet there, and all queries about it. A label A:B names the receiver, B:
+ * both ends publish to its partition. Other records (no label, a class, a direction) are published to the partition of their own point; the worker there copies
+ * them to the partitions of the points that it is a sender to.
  */
 
 import { remembered } from "../../base/remembered.ts";
 
 export const SUBJECT_ROOT = "hoptime.records";
-/** Points, and subjects: the same come with every epoch. */
+/** Maximum number of cached points and subjects: the same come with every epoch. */
 const MAX_REMEMBERED = 50_000;
 
-/** Which segment a label A:B is of; null where it names none, or the point is neither of the two. */
+/** Returns the segment of a label A:B; null if it names none, or the point is neither of the two. */
 export function endsOfLabel(label: string, point: string): { from: string; to: string } | null {
   const [from, to, ...more] = label.split(":");
   if (!from || !to || more.length > 0 || (point !== from && point !== to)) return null;
@@ -51,7 +52,7 @@ export interface SubjectParts {
   label: string;
 }
 
-/** Null where it is no subject of records. */
+/** Null if it is not a subject of records. */
 export const parseSubject = remembered(MAX_REMEMBERED, (subject): SubjectParts | null => {
   const [root, records, partition = "", point = "", label = "", ...more] = subject.split(".");
   if (`${root}.${records}` !== SUBJECT_ROOT || more.length > 0) return null;
@@ -63,7 +64,7 @@ export const parseSubject = remembered(MAX_REMEMBERED, (subject): SubjectParts |
   }
 });
 
-/** Names may hold anything, dots too. */
+/** Names may contain anything, including dots. */
 function nameToken(name: string): string {
   if (name === "") return "-";
   if (name === "-") return "%2D";

@@ -1,6 +1,6 @@
 /**
- * Why a NATS server that speaks TLS does not answer. A server that does not like a client's certificate, or misses one, ends the connection after the handshake; the client only sees that no answer
- * comes. So the handshake is done once more, for the alert that ends it.
+ * Why a NATS server with TLS does not answer. A server that rejects a client's certificate, or misses one, ends the connection after the handshake; the client
+ * only sees that no answer comes. So the handshake is repeated to get the alert that ends it.
  */
 import { connect } from "node:net";
 import { connect as connectTls } from "node:tls";
@@ -8,7 +8,7 @@ import { type NatsEndpoint, parseNatsUrl } from "./nats-url.ts";
 
 const LIMIT_MS = 3000;
 
-/** Null where it is not for TLS. */
+/** Null if TLS is not the cause. */
 export async function tlsRefusal(endpoint: NatsEndpoint): Promise<string | null> {
   const [server = ""] = parseNatsUrl(endpoint.url).servers;
   const at = server.lastIndexOf(":");

@@ -1,4 +1,4 @@
-/** Delays of the packets of a capture: it is read in a worker of this browser (web/compare), and only digests, times and sizes go to the collector. */
+/** Delays of the packets of a capture. The capture is read in a worker of this browser (web/compare); only digests, times and sizes go to the collector. */
 
 import { withFlags } from "../../../src/cli/flags.ts";
 import type { Answer, AskedCapture, Order } from "../../compare/messages.ts";

@@ -1,4 +1,4 @@
-/** Asking the collector. What it refuses comes as a Refusal, with the words it was refused in. */
+/** Requests to the collector. An error response becomes a Refusal with the collector's message. */
 import { withFlags } from "../../../src/cli/flags.ts";
 import { noteDate } from "../state/clock.ts";
 import { token } from "../state/settings.ts";
@@ -15,7 +15,7 @@ export class Refusal extends Error {
   }
 }
 
-/** The first question of the overview, which was asked before this program was there (early.ts): taken once. */
+/** Returns, once, the first request of the overview, which early.ts sent before this program was loaded. */
 function takeEarly(path: string): Promise<Response> | null {
   const early = window.hoptimeEarly;
   if (early?.path !== path) return null;
@@ -23,7 +23,7 @@ function takeEarly(path: string): Promise<Response> | null {
   return early.token === token.value ? early.response : null;
 }
 
-/** URLs are relative: the page may be served below a prefix. */
+/** URLs are relative, because the page may be served below a prefix. */
 export async function request(path: string, init: RequestInit = {}): Promise<Response> {
   const headers = new Headers(init.headers);
   if (token.value !== "") headers.set("authorization", `Bearer ${token.value}`);
@@ -75,7 +75,7 @@ export async function post<T>(path: string, body: unknown, signal?: AbortSignal)
   return (await response.json()) as T;
 }
 
-/** Routes that this collector has: screens hide what it cannot answer. */
+/** Routes of this collector; screens hide what it cannot answer. */
 let routes: Promise<ReadonlySet<string>> | null = null;
 export function hasRoute(path: string): Promise<boolean> {
   routes ??= get<{ paths: Record<string, unknown> }>("/docs/openapi.json").then(

@@ -1,4 +1,7 @@
-/** What is new, as it comes: Server-Sent Events, read through fetch because EventSource sends no token. Comes back by itself, from where it was. */
+/**
+ * Live results by Server-Sent Events. They are read with fetch, because EventSource sends no token. After a disconnect it reconnects and continues with the
+ * last event.
+ */
 import { effect, signal } from "@preact/signals";
 import { token } from "../state/settings.ts";
 import { heardOf, msOf } from "../state/time-range.ts";
@@ -8,14 +11,14 @@ import type { EpochEvent } from "./types.ts";
 export type LiveState = "connecting" | "live" | "broken" | "refused";
 export const liveState = signal<LiveState>("connecting");
 export const liveReason = signal("");
-/** A token is needed, or the one given is not accepted. */
+/** Reason if a token is needed or the given one is not accepted. */
 export const tokenNeeded = signal<string | null>(null);
 
 type Listener = (events: readonly EpochEvent[]) => void;
 const listeners = new Set<Listener>();
 const otherListeners = new Set<(type: string, data: unknown) => void>();
 const LONGEST_WAIT_MS = 15_000;
-/** Events come in bursts: listeners hear of them this often. */
+/** Events come in bursts, so listeners are called at most this often. */
 const GATHER_MS = 200;
 
 export function onEpochs(listener: Listener): () => void {
@@ -23,7 +26,7 @@ export function onEpochs(listener: Listener): () => void {
   return () => listeners.delete(listener);
 }
 
-/** Of other kinds: incidents, alerts, plan. */
+/** Other kinds of events: incidents, alerts, plan. */
 export function onOtherEvent(listener: (type: string, data: unknown) => void): () => void {
   otherListeners.add(listener);
   return () => otherListeners.delete(listener);
@@ -76,7 +79,7 @@ async function listen(signal: AbortSignal): Promise<void> {
   }
 }
 
-/** Listens until the page is left; anew with another token. */
+/** Listens until the page is closed; restarts with a new token. */
 export function startLive(): void {
   let gone = new AbortController();
   effect(() => {

@@ -1,4 +1,6 @@
-/** What a collector that knows its network answers: paths, incidents, coverage, alerts (src/server/routes/network.ts). Older ones have no such routes. */
+/**
+ * Answers of a collector that knows its network: paths, incidents, coverage, alerts (src/server/routes/network.ts). Older collectors do not have these routes.
+ */
 import { useEffect, useState } from "preact/hooks";
 import { hasRoute } from "./client.ts";
 import type { MeanLatency } from "./types.ts";
@@ -11,7 +13,7 @@ interface Ends {
 export interface Incident {
   id: string;
   kind: "delay" | "loss" | "clock";
-  /** Whose clock was set, and by how much. */
+  /** Points whose clock was stepped, and by how much. */
   clock?: { points: string[]; stepNs: number } | null;
   state: "open" | "closed";
   /** Null: undecided. */
@@ -21,7 +23,7 @@ export interface Incident {
   endNs: string;
   closedNs: string | null;
   ended: "ordinary" | "new-normal" | null;
-  /** ns, or a share of packets lost. */
+  /** In ns, or a share of packets lost. */
   baseline: number;
   peak: number;
   now: number | null;
@@ -29,7 +31,7 @@ export interface Incident {
   share: number | null;
   reason: string | null;
   candidates: (Ends & { confidence: number })[];
-  /** Those that suffered most, of so many; older collectors do not count them. */
+  /** The flows most affected, out of `flowCount`; older collectors do not count them. */
   flowCount?: number;
   flows: {
     flow: string;
@@ -40,7 +42,7 @@ export interface Incident {
   }[];
 }
 
-/** Older collectors give no interval of a path. */
+/** Older collectors give no interval for paths. */
 export interface PathLatency {
   meanNs: number;
   lowNs?: number | null;
@@ -79,7 +81,7 @@ export interface Alert {
   endedNs: string | null;
   worst: number | null;
   summary: string;
-  /** Where it is about one, as it was then. */
+  /** The incident that the alert is about, with its state at that time. */
   incident?: Incident | null;
 }
 
@@ -97,7 +99,7 @@ export interface Alerts {
   notify: { name: string; waiting: number; sent: number; failed: number; dropped: number }[];
 }
 
-/** Whether the collector has a route; null before that is known. */
+/** Returns whether the collector has a route; null until this is known. */
 export function useRoute(path: string): boolean | null {
   const [has, setHas] = useState<boolean | null>(null);
   useEffect(() => {

@@ -1,4 +1,4 @@
-/** What the collector answers: delays in ns, instants as texts of ns. */
+/** Types of the collector's answers: delays in ns, points in time as strings of ns. */
 import type { FlowSummary, SeriesPoint } from "../../../src/results/series.ts";
 
 export type { Normal } from "../../../src/results/normals.ts";
@@ -15,13 +15,13 @@ export interface SegmentName {
 
 export interface KnownSegment extends SegmentName {
   estimators: string[];
-  /** Questions about its packets have answers. Missing in answers of older collectors. */
+  /** Questions about its packets can be answered. Missing in answers of older collectors. */
   packets?: boolean;
   firstNs: string | null;
   lastNs: string | null;
 }
 
-/** A row as it comes. */
+/** A row of the live events. */
 export type EpochEvent = SegmentName & SeriesPoint & { estimator: string };
 
 export type FlowPoint = Omit<FlowSummary, "flow"> & { startNs: string };

@@ -1,4 +1,4 @@
-/** An answer of the collector in a component: asked again when its key changes, the one before shown until the next has come. */
+/** An answer of the collector for a component. The request is repeated when its key changes; the old answer stays until the new one arrives. */
 
 import { type Signal, signal } from "@preact/signals";
 import { useEffect, useRef, useState } from "preact/hooks";
@@ -8,14 +8,16 @@ import { Refusal } from "./client.ts";
 export interface Asked<T> {
   data: T | null;
   error: Refusal | null;
-  /** For long enough that it should be said. */
+  /** The request takes long enough to show that it is loading. */
   slow: boolean;
   again(): void;
 }
 
 const SLOW_MS = 300;
 
-/** `refresh`: asked again when it changes, but for a question that is still being answered: a slow collector is not asked faster than it answers. */
+/**
+ * The request is also repeated when `refresh` changes, unless the previous one is still pending: a slow collector does not get requests faster than it answers.
+ */
 export function useAnswer<T>(
   key: string | null,
   ask: (signal: AbortSignal) => Promise<T>,
@@ -60,7 +62,7 @@ export function useAnswer<T>(
   return { ...state, again: () => setRound((n) => n + 1) };
 }
 
-/** Rises every so often while a component is shown: for what no event tells. */
+/** Counts up regularly while a component is shown, for data without events. */
 export function useTicks(ms: number): number {
   const [count, setCount] = useState(0);
   useEffect(() => {
@@ -75,7 +77,7 @@ export function useTicks(ms: number): number {
 const SOON_MS = 5000;
 const LATER_ROUNDS = 12;
 
-/** Rises every few seconds until there is something to show, then every minute. */
+/** Counts up every few seconds until there is something to show, then every minute. */
 export function useTicksUntil(there: boolean): number {
   const ticks = useTicks(SOON_MS);
   const counted = useRef(0);

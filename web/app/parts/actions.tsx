@@ -1,4 +1,4 @@
-/** What can be taken along: the command that gives the same, CSV, PNG, paper. */
+/** Actions of a card: copy the command for the same result, CSV, PNG, print. */
 import { useState } from "preact/hooks";
 import { download } from "./download.ts";
 
@@ -22,7 +22,7 @@ export function Actions({
       await navigator.clipboard.writeText(command ?? "");
       setCopied(true);
     } catch {
-      // Not allowed here: the text stands below, to be marked by hand.
+      // The clipboard is not allowed here: the text is shown, to be copied by hand.
       setCopied(false);
     }
   };
@@ -64,7 +64,7 @@ export function Actions({
   );
 }
 
-/** Quoted where it must be, and never a formula in a spreadsheet. */
+/** Quotes a cell if necessary, and prevents spreadsheets from reading it as a formula. */
 export function csvOf(rows: readonly (readonly (string | number | null)[])[]): string {
   const cell = (value: string | number | null) => {
     if (value === null) return "";

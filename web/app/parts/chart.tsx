@@ -1,6 +1,6 @@
 /**
- * A chart over time (uPlot): follows its width, the colours and the time range; drag to zoom in, double-click to zoom out; all charts of a screen share their cursor. Worked by keyboard: arrows move the
- * read-out. Where there is no data the ground is hatched, and the read-out says why.
+ * A chart over time (uPlot). It follows the width of the page, the colours and the time range; drag to zoom in, double-click to zoom out; all charts of a
+ * screen share the cursor. With the keyboard, arrows move the read-out. Gaps in the data are hatched, and the read-out gives the reason.
  */
 import { useEffect, useRef } from "preact/hooks";
 import uPlot from "uplot";
@@ -14,13 +14,13 @@ export interface ChartLine {
   /** Name of a colour of the style sheet. */
   colour: string;
   values: (number | null)[];
-  /** Of its interval, drawn as shade (`band`) or as whiskers. */
+  /** Limits of the interval, drawn as a band or as whiskers. */
   low?: (number | null)[];
   high?: (number | null)[];
   interval?: "band" | "whiskers";
   kind?: "line" | "bars";
   dash?: boolean;
-  /** The value at a point in words. */
+  /** Returns the value at a point as text. */
   text(index: number): string;
 }
 
@@ -39,17 +39,17 @@ export interface ChartProps {
   times: number[];
   lines: ChartLine[];
   gaps?: Gap[];
-  /** Delays begin at the lowest value (a tick says which), counts and shares at zero. */
+  /** "lowest": the axis of delays begins at the lowest value, with a tick there; "zero": for counts and shares. */
   base: "lowest" | "zero";
-  /** Where all values are zero: how far an axis from zero goes. */
+  /** Height of an axis from zero if all values are zero. */
   reach?: number;
   tick?(value: number): string;
-  /** Only the lowest chart of several names the times. */
+  /** Only the lowest of several charts shows the time labels. */
   hideTimes?: boolean;
 }
 
 export const AXIS_PX = 70;
-/** Room for the names of lines at their ends. */
+/** Space for the names at the ends of the lines. */
 export const END_PX = 44;
 const FONT = '12px system-ui, -apple-system, "Segoe UI", Roboto, sans-serif';
 
@@ -176,7 +176,7 @@ function optionsOf(latest: Latest, root: HTMLElement): uPlot.Options {
   };
 }
 
-/** Ticks fall on whole hours of the zone shown. */
+/** Ticks are on whole hours of the selected time zone. */
 function zoneNs(): bigint {
   return utc.value ? 0n : BigInt(-new Date().getTimezoneOffset()) * 60_000_000_000n;
 }
@@ -189,7 +189,7 @@ function yRange({ base, reach = 1 }: ChartProps, low: number | null, high: numbe
 
 const TICK_PX = 44;
 const LEAST_PX = 16;
-/** The lowest value, where the axis begins, and round ones that have room above it. */
+/** The lowest value, where the axis begins, and the round values above it that have enough space. */
 function delayTicks(base: ChartProps["base"], u: uPlot, min: number, max: number): number[] {
   const ticks = linearTicks(min, max, Math.max(2, u.height / TICK_PX));
   if (base === "zero") return ticks;
@@ -238,7 +238,7 @@ function whiskers(u: uPlot, { times, lines }: ChartProps): void {
       if (x < u.bbox.left || x > u.bbox.left + u.bbox.width) continue;
       const y = (v: number) =>
         Math.max(u.bbox.top, Math.min(u.bbox.top + u.bbox.height, u.valToPos(v, "y", true)));
-      // A value between two gaps has no line: it is a point with its interval.
+      // A value between two gaps has no line, so it is drawn as a point with its interval.
       if (alone(i) && interval) ctx.fillRect(x - 2 * ratio, y(value) - 2 * ratio, 4 * ratio, 4 * ratio);
       const drawn = alone(i) ? interval !== undefined : interval === "whiskers" && i % every === 0;
       if (!drawn || l === null || l === undefined || h === null || h === undefined) continue;
@@ -250,7 +250,7 @@ function whiskers(u: uPlot, { times, lines }: ChartProps): void {
   }
 }
 
-/** The name of each line at its last value, clear of each other: several lines are told apart without a key. */
+/** Draws the name of each line at its last value, without overlap, so that several lines need no legend. */
 function endNames(u: uPlot, { times, lines }: ChartProps): void {
   const named = lines.filter((l) => l.kind !== "bars");
   if (named.length < 2) return;

@@ -1,13 +1,15 @@
-/** What is shown, as the command that gives the same. */
+/** The command line for the results that are shown. */
 
-/** For a shell: quoted where it is not plain. */
+/** Quotes a text for a shell if necessary. */
 export const shellWord = (text: string): string =>
   /^[\w@%+=:,./-]+$/.test(text) ? text : `'${text.replaceAll("'", "'\\''")}'`;
 
-/** The collector as the command line names it. */
+/** The address of the collector for the command line. */
 const collectorUrl = (): string => new URL(".", location.href.replace(/#.*/, "")).href.replace(/\/$/, "");
 
-/** `hoptime query URL …`; flags without a value are left out with it. A value that begins with a dash would be read as a flag. */
+/**
+ * Returns `hoptime query URL …`; flags without a value are left out. A value that begins with a dash is attached with =, otherwise it would be read as a flag.
+ */
 export function queryCommand(
   ...parts: readonly (readonly [flag: string, ...values: (string | null)[]])[]
 ): string {
@@ -19,7 +21,7 @@ export function queryCommand(
   return ["hoptime", "query", collectorUrl(), ...words].map(shellWord).join(" ");
 }
 
-/** ISO 8601 where that is exact, else nanoseconds. */
+/** Returns ISO 8601 if it is exact, otherwise ns. */
 export const timeWord = (ms: number): string =>
   Number.isInteger(ms) ? new Date(ms).toISOString() : `${BigInt(Math.round(ms * 1000)) * 1000n}`;
 

@@ -1,4 +1,4 @@
-/** Delays of packets over time: quantiles as bands, and how packets lie between them as a heat map, where the receiver keeps records of packets. */
+/** Delays of packets over time: quantiles as bands, and their distribution as a heat map, if the receiver keeps records of packets. */
 import { scaleLog } from "d3-scale";
 import { useRef } from "preact/hooks";
 import { segmentText } from "../../../src/present/text/segment-name.ts";
@@ -17,7 +17,7 @@ import { savePng } from "./picture.ts";
 import { Answered, Empty } from "./states.tsx";
 import { countText, delayText, tickText, timeText } from "./text.ts";
 
-/** Longer times are read when they are asked for: each epoch's record is looked at. */
+/** For longer ranges this is loaded only on request, because it reads the records of every epoch. */
 const SHORT_MS = 15 * 60_000;
 
 export function DelayDistribution({ segment }: { segment: KnownSegment }) {
@@ -89,7 +89,7 @@ const QUANTILES = [
   ["p99Ns", "p99"],
   ["maxNs", "max"],
 ] as const;
-/** Shares of packets between them. */
+/** Shares of packets between two quantiles. */
 const SHARES = [0.5, 0.4, 0.09, 0.01];
 
 function Bands({ data, label }: { data: Distribution; label: string }) {
@@ -156,7 +156,7 @@ function HeatMap({ data, gaps, label }: { data: Distribution; gaps: readonly Gap
   const densest = Math.max(...slices.map((s) => s.density));
   const sparsest = Math.min(...slices.map((s) => s.density));
   const shade = scaleLog([sparsest, Math.max(densest, sparsest * 1.01)], [0.05, 1]).clamp(true);
-  // On a logarithmic axis the ticks of a decade crowd towards its end: those that have no room are left out.
+  // On a logarithmic axis, the ticks of a decade get closer towards its end; ticks without enough space are left out.
   const ticks: number[] = [];
   for (const t of y.ticks(4)) {
     const below = ticks.at(-1);

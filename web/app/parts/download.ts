@@ -1,4 +1,4 @@
-/** Gives the viewer a file. */
+/** Downloads a file in the browser. */
 export function download(name: string, blob: Blob): void {
   const link = document.createElement("a");
   link.href = URL.createObjectURL(blob);

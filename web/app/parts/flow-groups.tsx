@@ -1,4 +1,4 @@
-/** Flows put together by host, network or port: asked of the records, by the same question as hoptime query --group. */
+/** Flows grouped by host, network or port, from the records; the same question as `hoptime query --group`. */
 import type { FlowFilter } from "../../../src/capture/filter/flow-filter.ts";
 import { segmentText } from "../../../src/present/text/segment-name.ts";
 import { post } from "../api/client.ts";

@@ -1,4 +1,4 @@
-/** Which segment of its path gave a flow its delay: the flow in each segment that has it, in the time shown. */
+/** Which segment of its path delayed a flow: the flow in each segment that has it, in the selected time range. */
 
 import { segmentText } from "../../../src/present/text/segment-name.ts";
 import { get } from "../api/client.ts";
@@ -69,7 +69,7 @@ export function FlowPath({ segment, flow }: { segment: SegmentName; flow: string
   );
 }
 
-/** In the order of the path; of others that have the flow nothing is known to be on its way. */
+/** Returns the segments in path order; others that have the flow are left out, because they are not known to be on its path. */
 function alongPath(segments: readonly { from: string; to: string }[], known: readonly Part[]): Part[] {
   return segments.flatMap(({ from, to }) => known.find((k) => k.from === from && k.to === to) ?? []);
 }

@@ -1,4 +1,4 @@
-/** Who suffers: the largest flows of a segment in the time shown, by whatever column. */
+/** The largest flows of a segment in the selected time range, sortable by any column. */
 import type { FlowFilter } from "../../../src/capture/filter/flow-filter.ts";
 import { segmentText } from "../../../src/present/text/segment-name.ts";
 import { get } from "../api/client.ts";
@@ -40,7 +40,7 @@ interface Flows {
   flows: FlowSummary[];
 }
 
-/** Flows of which packets are asked: those with the most. */
+/** Number of flows whose packets are looked up: the largest ones. */
 const TAILS = 500;
 const NO_TAILS: Tails = new Map();
 
@@ -49,7 +49,7 @@ function tailTitle(tail: FlowTail | undefined): string {
   return `of ${countText(tail.packets)} packets in the records of maple; max ${delayText(tail.maxNs)}`;
 }
 
-/** Loss of a flow, or what it is at least: where a sketch's cell has lost packets, they may be of any of its flows. */
+/** Loss of a flow, or its lower bound: packets lost in a sketch's cell may belong to any of its flows. */
 export function FlowLoss({ flow }: { flow: Pick<FlowSummary, "packets" | "lost" | "lostLow"> }) {
   const { lost, lostLow, packets } = flow;
   const known = lost ?? (lostLow || null);
@@ -95,12 +95,12 @@ export function FlowTable({
       ),
     range.refresh,
   );
-  // It reads records: only where it is asked for, and not again while time moves on.
+  // This reads records, so it is requested only when wanted, and not again as time moves on.
   const wanted = param("p99") !== null || param("sort") === "p99";
   const tails = useAnswer(segment.packets && wanted ? `p99 ${to} ${label} ${range.key}` : null, (signal) =>
     askTails(segment, range, TAILS, signal),
   );
-  // No estimator that answers by flow is no fault.
+  // If no estimator answers for flows, this is no error.
   if (asked.error?.code === "no-records")
     return <Empty title={`No flows of ${segmentText(segment)}`}>{<p>{asked.error.message}</p>}</Empty>;
   return (
@@ -139,7 +139,7 @@ function FlowRows({
 }) {
   const sort = param("sort") ?? "packets";
   const down = (param("order") ?? (sort === "flow" ? "up" : "down")) === "down";
-  // Only where packets are kept is there more than the mean.
+  // Quantiles are known only if packets are kept.
   const columns = COLUMNS.filter(([name]) => name !== "p99" || tails.size > 0);
   const value = VALUES[sort] ?? VALUES["packets"];
   const flows = data.flows.filter((f) => filter?.fits(f.flow) ?? true);

@@ -1,4 +1,4 @@
-/** One flow over time, beside its segment. */
+/** One flow over time, with its segment for comparison. */
 import { useRef } from "preact/hooks";
 import { segmentText } from "../../../src/present/text/segment-name.ts";
 import { get } from "../api/client.ts";

@@ -1,4 +1,4 @@
-/** The head of a table whose columns do not sort (those that do: sort-head.tsx): titles, with the class of each. */
+/** The head of a table without sorting (with sorting: sort-head.tsx): titles with the class of each. */
 export function Heads({ of }: { of: readonly (readonly [title: string, kind?: string])[] }) {
   return (
     <thead>

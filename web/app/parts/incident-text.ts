@@ -1,4 +1,4 @@
-/** An incident as one sentence, in the page's way of writing numbers and times. */
+/** An incident as one sentence, with the page's formats of numbers and times. */
 import { incidentSentence } from "../../../src/present/text/incident-sentence.ts";
 import type { Incident } from "../api/network.ts";
 import { msOf } from "../state/time-range.ts";

@@ -1,4 +1,4 @@
-/** Incidents in words, where the collector watches paths: the open ones, and those of the time shown. */
+/** Incidents as sentences, if the collector monitors paths: the open ones, and those of the selected time range. */
 import { useEffect } from "preact/hooks";
 import { get } from "../api/client.ts";
 import { onOtherEvent } from "../api/live.ts";
@@ -61,7 +61,7 @@ export function Incidents() {
   );
 }
 
-/** Those of the time shown, and all that are open: as a command, as a table. */
+/** Actions for these incidents and the open ones: command and table. */
 export function IncidentActions({ incidents }: { incidents: readonly Incident[] }) {
   return (
     <Actions

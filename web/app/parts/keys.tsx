@@ -1,4 +1,4 @@
-/** The page by keyboard. */
+/** Keyboard shortcuts of the page. */
 import { signal } from "@preact/signals";
 import { go, hrefTo, place, screenName, setParams } from "../state/location.ts";
 import { move, pausedAtMs, timeRange, zoom } from "../state/time-range.ts";
@@ -17,7 +17,7 @@ const KEYS: readonly (readonly [string, string])[] = [
   ["?", "this list"],
 ];
 
-/** Rows that j and k walk over are links or buttons with this class. */
+/** The keys j and k move through links and buttons of this class. */
 const ROW = ".row-link";
 
 function walk(by: number): void {
@@ -54,7 +54,7 @@ const ACTIONS: Readonly<Record<string, () => void>> = {
 export function watchKeys(): () => void {
   const onKey = (event: KeyboardEvent) => {
     const { key } = event;
-    // What is inside a shadow tree (Compare) is seen from here only so.
+    // For targets inside a shadow tree (Compare), only composedPath shows the real one.
     const [target] = event.composedPath();
     const typing = target instanceof HTMLElement && target.matches("input, select, textarea");
     if (event.ctrlKey || event.metaKey || event.altKey || typing) return;

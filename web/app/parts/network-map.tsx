@@ -1,4 +1,4 @@
-/** Points and segments as a picture; each segment is a link, with its delay and how many times its normal that is written on it. */
+/** The map of points and segments. Each segment is a link, labelled with its delay and with the ratio to its normal delay. */
 import { scaleLinear, scaleLog } from "d3-scale";
 import { useEffect, useRef, useState } from "preact/hooks";
 import { currentTheme, heatColour } from "../../design/theme.ts";
@@ -12,26 +12,26 @@ import { delayText, shareText } from "./text.ts";
 export interface Link {
   from: string;
   to: string;
-  /** Null: nothing measures it. */
+  /** Null: no measurement. */
   segment: Segment | null;
-  /** Which step is shown, and how long it is. */
+  /** The step that is shown, and its length. */
   step: number;
   stepMs: number;
   incident: boolean;
   faded: boolean;
-  /** A link of the network's map, not a segment. */
+  /** A link of the network's map that is not a segment. */
   plain?: boolean;
 }
 
-/** What a point is in the plan: it measures, or is one of the next. */
+/** The role of a point in the plan: it measures, or is one of the next upgrades. */
 export interface NodeMark {
   kind: "measures" | "next";
   text?: string;
 }
 
-/** From normal to sixteen times normal. */
+/** Ratio to the normal delay, from 1 to 16. */
 const heat = scaleLog([1, 16], [0.12, 1]).clamp(true);
-/** What the colours of links mean. */
+/** Legend of the link colours. */
 export function MapLegend() {
   void coloursChanged.value;
   const theme = currentTheme();
@@ -60,7 +60,7 @@ interface Shown {
 function shown({ segment, step }: Link): Shown {
   if (!segment) return { meanNs: null, times: null, lossRate: null, perSecond: 0 };
   const last = step >= segment.meanNs.length - 1;
-  // The last step may have just begun: the newest epoch stands for it.
+  // The last step may have just begun, so the newest epoch is shown instead.
   const meanNs = segment.meanNs[step] ?? (last ? (segment.latest?.latency?.meanNs ?? null) : null);
   const normal = segment.normal?.valueNs ?? null;
   const { latest } = segment;
@@ -87,10 +87,10 @@ export function NetworkMap({
   const { widthPx, heightPx } = useSize(svg);
   void coloursChanged.value;
   const xs = [...nodes.values()].map((n) => n.x);
-  // Not nearer than this: a map of two points is no poster.
+  // Minimum width: a map of two points is not enlarged to the full width.
   const width = Math.max(Math.min(640, widthPx || 640), Math.max(...xs) - Math.min(...xs) + 180);
   const shrunk = Math.max(1, width / Math.max(1, widthPx));
-  // A narrow screen is high: points move apart where there is room.
+  // A narrow screen is tall, so points are moved apart vertically.
   const stretch = stretchOf(nodes.values(), shrunk, heightPx);
   const all = [...nodes.values()].map((n) => ({ ...n, y: n.y * stretch, own: n }));
   const ys = all.map((n) => n.y);
@@ -127,7 +127,7 @@ export function NetworkMap({
       ref={svg}
       class="map"
       viewBox={`${left} ${top} ${width} ${height}`}
-      // Texts and points have their size on the screen, however far the map is shrunk to fit.
+      // Keeps texts and points at their size on the screen when the map is scaled down.
       style={{ "--shrunk": shrunk.toFixed(2) }}
       role="group"
       aria-label="Points and segments"
@@ -165,7 +165,7 @@ function shortened(name: string): string {
 }
 
 const MOST_STRETCH = 3;
-/** Shrunk so far, texts say no more than they must. */
+/** Scale from which texts are shortened. */
 const BRIEF = 1.2;
 
 function stretchOf(nodes: Iterable<Node>, shrunk: number, heightPx: number): number {
@@ -205,7 +205,7 @@ function drawnLink(
   const both = links.some((l) => l.from === link.to && l.to === link.from);
   const [dx, dy] = [b.x - a.x, b.y - a.y];
   const length = Math.hypot(dx, dy) || 1;
-  // To the right of its direction, so that two ways lie side by side.
+  // Bends to the right of its direction, so that the two directions lie side by side.
   const bend = both ? scaleLinear([0, 400], [10, 34])(length) : 0;
   const [x, y] = [(a.x + b.x) / 2 - (dy / length) * bend, (a.y + b.y) / 2 + (dx / length) * bend];
   const path = `M${a.x} ${a.y}Q${2 * x - (a.x + b.x) / 2} ${2 * y - (a.y + b.y) / 2} ${b.x} ${b.y}`;
@@ -222,7 +222,7 @@ function drawnLink(
   };
 }
 
-/** Near its normal: not worth the room where there is little. */
+/** Ratio to normal below which it is omitted in shortened texts. */
 const UNUSUAL = 1.5;
 
 function valueText({ meanNs, times }: Shown, brief = false): string {

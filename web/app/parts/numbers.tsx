@@ -1,4 +1,4 @@
-/** Numbers that say on hovering what they rest on. */
+/** Numbers whose tooltip shows what they are based on. */
 import type { MeanLatency, SeriesPoint } from "../api/types.ts";
 import {
   countText,
@@ -52,7 +52,7 @@ export function Loss({
   );
 }
 
-/** What is not certain, because it may be in flight where epochs are cut. */
+/** Returns the uncertainty of the loss: packets may be in flight at an epoch boundary. */
 function boundsText({ lostLow, lostHigh }: { lostLow?: number | null; lostHigh?: number | null }): string {
   if (lostLow === undefined || lostHigh === undefined || lostLow === null || lostHigh === null) return "";
   return lostLow === lostHigh
@@ -60,7 +60,7 @@ function boundsText({ lostLow, lostHigh }: { lostLow?: number | null; lostHigh?:
     : `, between ${countText(Math.round(lostLow))} and ${countText(Math.round(lostHigh))}: the others may be in flight`;
 }
 
-/** What a delay may be off by because of the clocks of both ends. */
+/** Shows the error of a delay due to the clocks of both ends. */
 export function Clocks({ clockNs }: { clockNs: number | null | undefined }) {
   if (clockNs === null || clockNs === undefined)
     return (

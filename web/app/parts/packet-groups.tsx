@@ -1,4 +1,4 @@
-/** Packets by group: their distribution as a bar from min to max with p50, p90 and p99, the slowest of them in a table. */
+/** Packets by group: the distribution as a bar from min to max with p50, p90 and p99, and a table of the slowest packets. */
 import { scaleLog } from "d3-scale";
 import { msOf } from "../state/time-range.ts";
 import { Heads } from "./heads.tsx";
@@ -28,7 +28,7 @@ interface PacketGroup {
   worst: { packet: string; timeNs: string; delayNs: number; lowNs: number; highNs: number; guess: boolean }[];
 }
 
-/** Format hoptime.packet-answer/1, as far as the page reads it. */
+/** Format hoptime.packet-answer/1, as far as the page uses it. */
 export interface PacketAnswer {
   points: { name: string }[];
   epochs: { refused: { file: string; reason: string }[] };

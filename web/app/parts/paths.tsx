@@ -1,4 +1,4 @@
-/** Paths from end to end: delay over time and now, and a line of points, each part as thick as its share of the delay, which is written on it. */
+/** End-to-end paths: the delay now and over time, and a line of points in which the width of each part is its share of the delay. */
 import { get } from "../api/client.ts";
 import { type NetworkPath, type PathLatency, useRoute } from "../api/network.ts";
 import { useAnswer, useTicks } from "../api/use-answer.ts";
@@ -23,7 +23,7 @@ export function usePaths(): readonly NetworkPath[] {
 }
 const NO_PATHS: readonly NetworkPath[] = [];
 
-/** `segments`: those of the overview, whose delays over time are the path's, added up. */
+/** `segments`: the segments of the overview; their delays over time are added up along the path. */
 export function Paths({ segments }: { segments: readonly Segment[] }) {
   const query = (param("q") ?? "").toLowerCase();
   const paths = usePaths().filter((p) => `${p.name} ${p.points.join(" ")}`.toLowerCase().includes(query));
@@ -59,7 +59,7 @@ const latencyText = (latency: PathLatency): string => {
   return lowNs === null || highNs === null ? delayText(meanNs) : intervalText({ meanNs, lowNs, highNs });
 };
 
-/** Of all its segments, step by step: delays add up, and what comes through is multiplied. Null where one of them has no answer. */
+/** Returns the path's values step by step: delays are added, delivery rates are multiplied. Null if a segment has no answer. */
 export function alongPath(path: Pick<NetworkPath, "points">, segments: readonly Segment[]) {
   const parts = path.points
     .slice(1)

@@ -1,8 +1,8 @@
-/** The charts below an element, one under the other on the ground of the card, as one picture: what is drawn on a canvas, and what is drawn as SVG. */
+/** Combines the charts below an element, one below the other, into one picture: canvas and SVG charts. */
 import { download } from "./download.ts";
 
 const CHARTS = ".chart, .heat, svg.map";
-/** What style sheets give to SVG, which a picture of its own has not. */
+/** Styles that SVG charts get from style sheets; a separate picture needs them as attributes. */
 const STYLES = [
   ...["fill", "stroke", "stroke-width", "stroke-dasharray", "opacity", "paint-order"],
   ...["font-size", "font-family", "font-weight", "text-anchor"],
@@ -69,7 +69,7 @@ async function partOf(chart: Element): Promise<Part | null> {
   };
 }
 
-/** With its styles in attributes: as a picture it is a document of its own. */
+/** Copies the styles into attributes, because an SVG image is a separate document. */
 async function imageOf(svg: SVGSVGElement): Promise<HTMLImageElement> {
   const copy = svg.cloneNode(true) as SVGSVGElement;
   const own = [svg, ...svg.querySelectorAll("*")];

@@ -1,4 +1,4 @@
-/** The plan as a layer of the map (MPLANE): routers that measure, and which to upgrade next for the shortest segments. */
+/** The plan as a layer of the map (MPLANE): routers that measure, and the next upgrades for the shortest segments. */
 import { useMemo, useRef } from "preact/hooks";
 import { get, hasRoute } from "../api/client.ts";
 import { useAnswer, useTicks } from "../api/use-answer.ts";
@@ -27,7 +27,7 @@ export interface StationPlan {
 
 const AGAIN_MS = 15_000;
 
-/** Null where the collector is no monitoring station. */
+/** Null if the collector is no monitoring station. */
 export function useStationPlan() {
   const ticks = useTicks(AGAIN_MS);
   return useAnswer(

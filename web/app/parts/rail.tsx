@@ -11,7 +11,7 @@ const ITEMS: readonly (readonly [string, string, string])[] = [
   ["alerts", "Alerts", "M6 16V11a6 6 0 0 1 12 0v5l1.5 2h-15zM10 21h4"],
 ];
 
-/** Left; at the bottom on a phone. */
+/** Navigation at the left; on a phone at the bottom. */
 export function Rail() {
   const here = screenName.value;
   return (

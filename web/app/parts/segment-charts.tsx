@@ -1,4 +1,4 @@
-/** Delay, loss and packets of a segment, one under the other with one time axis. */
+/** Delay, loss and packets of a segment, one below the other with one time axis. */
 
 import { surelyLost } from "../../../src/results/health.ts";
 import type { SeriesPoint } from "../api/types.ts";
@@ -7,7 +7,7 @@ import type { TimeRange } from "../state/time-range.ts";
 import { Chart, type ChartLine } from "./chart.tsx";
 import { countText, delayText, intervalText, reasonText, shareText, shortCount } from "./text.ts";
 
-/** Colours of estimators, told apart by colour-blind eyes; the first has the shade. */
+/** Colours of estimators, distinguishable with colour blindness; the first one has the band. */
 export const LINE_COLOURS = ["p50", "other-1", "other-2", "other-3"] as const;
 
 export interface NamedColumn {
@@ -16,7 +16,7 @@ export interface NamedColumn {
 }
 
 type Field = (p: SeriesPoint) => number | null | undefined;
-/** Null: a gap. Undefined (as uPlot has it): this line has no point here, and goes on. */
+/** Null: a gap. Undefined (as in uPlot): the line has no point here and continues. */
 const pick = (column: NamedColumn["column"], field: Field) =>
   column.map((p) => (p === undefined ? undefined : p === null ? null : (field(p) ?? null))) as (
     | number
@@ -141,7 +141,7 @@ export function SegmentCharts({
   );
 }
 
-/** Where the axis of delays begins, in words. */
+/** Says where the axis of delays begins. */
 function beginsAt(named: readonly NamedColumn[]): string {
   let low = Number.POSITIVE_INFINITY;
   for (const { column } of named)

@@ -1,4 +1,4 @@
-/** Screens about one segment: which of those with results, by the path of the URL (`#/flows/A/B/label`), else the first. */
+/** For screens about one segment: the one in the path of the URL (`#/flows/A/B/label`), or the first with results. */
 import type { ComponentChildren } from "preact";
 import { segmentText } from "../../../src/present/text/segment-name.ts";
 import { get } from "../api/client.ts";
@@ -47,7 +47,7 @@ export function WithSegment({
   );
 }
 
-/** Another segment on the same screen, with the same parameters. */
+/** Selects another segment for the same screen, with the same parameters. */
 export function SegmentSelect({
   own,
   all,

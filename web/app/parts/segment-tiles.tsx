@@ -4,7 +4,7 @@ import { healthText } from "../state/segments.ts";
 import { msOf, newestMs, timeRange } from "../state/time-range.ts";
 import { countText, delayText, intervalText, intervalTitle, reasonText, shareText } from "./text.ts";
 
-/** The half width is the smaller part. */
+/** Shows half the width of the interval in smaller type. */
 function WithInterval({ text }: { text: string }) {
   const [value, half] = text.split(" ±");
   return (
@@ -14,7 +14,7 @@ function WithInterval({ text }: { text: string }) {
   );
 }
 
-/** The newest epoch and the time shown, in five numbers. */
+/** Five numbers about the newest epoch and the selected time range. */
 export function SegmentTiles({
   points,
   estimator,

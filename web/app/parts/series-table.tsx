@@ -1,4 +1,4 @@
-/** The table behind the charts: made when it is opened, the newest first. */
+/** The values of the charts as a table: built when it is opened, newest first. */
 import { useState } from "preact/hooks";
 import type { SeriesPoint } from "../api/types.ts";
 import { msOf } from "../state/time-range.ts";

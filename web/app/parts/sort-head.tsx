@@ -1,6 +1,6 @@
 import { setParams } from "../state/location.ts";
 
-/** A column's head; one that has a name sorts. */
+/** A column head; it sorts if it has a name. */
 export function SortHead({
   name,
   title,

@@ -1,4 +1,4 @@
-/** Delay of a segment in 120 × 28 px: its mean as a line, the interval as shade, loss as ticks below; a gap is a gap. */
+/** The delay of a segment in 120 × 28 px: the mean as a line, the interval as a band, loss as ticks below; gaps stay gaps. */
 import type { SegmentOverview } from "../api/types.ts";
 import { delayText } from "./text.ts";
 
@@ -8,7 +8,7 @@ const PLOT = 23;
 
 type Line = Pick<SegmentOverview, "meanNs" | "lowNs" | "highNs" | "lossRate">;
 
-/** Runs of steps that have an answer. */
+/** Returns runs of consecutive steps with an answer. */
 function runsOf(values: readonly (number | null)[]): number[][] {
   const runs: number[][] = [];
   let run: number[] = [];
@@ -25,12 +25,12 @@ function runsOf(values: readonly (number | null)[]): number[][] {
 
 export function Sparkline({ line, label }: { line: Line; label: string }) {
   const { meanNs, lowNs, highNs, lossRate } = line;
-  // Asked for after what is newest.
+  // Older values are requested after the newest ones.
   if (meanNs.length === 0) return <span class="spark-none" />;
   const known = meanNs.filter((v) => v !== null);
   if (known.length === 0) return <span class="muted spark-none">no data</span>;
   const low = Math.min(...known);
-  // The shade may be far wider than the line moves: it is cut rather than flattening the line.
+  // An interval may be far wider than the variation of the line, so the band is cut instead of flattening the line.
   const high = Math.max(...known, low * 1.1);
   const room = (high - low) * 0.25;
   const x = (i: number) => ((i + 0.5) / meanNs.length) * WIDTH;

@@ -1,4 +1,4 @@
-/** What stands where data will stand: loading, nothing, refused. Each says what to do. */
+/** States instead of data: loading, empty, refused. Each says what to do. */
 import type { ComponentChildren } from "preact";
 import type { Asked } from "../api/use-answer.ts";
 
@@ -24,7 +24,7 @@ function Failed({ asked }: { asked: Pick<Asked<unknown>, "error" | "again"> }) {
   );
 }
 
-/** The content where there is an answer; else what became of the question. */
+/** Shows the content if there is an answer, otherwise the state of the request. */
 export function Answered<T>({
   asked,
   what,

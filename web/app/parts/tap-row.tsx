@@ -57,7 +57,7 @@ export function TapRow(props: Props) {
   );
 }
 
-/** What the kernel of the tap says of its clock, when its newest epoch was sealed. */
+/** State of the tap's clock according to its kernel, at the end of its newest epoch. */
 function Clock({ clock }: { clock: TapState["clock"] }) {
   if (!clock) return <span title="unknown: only live taps report it">–</span>;
   const { synchronised, discipline, estimatedErrorNs, maximumErrorNs } = clock;

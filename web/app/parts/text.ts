@@ -1,4 +1,4 @@
-/** Numbers and times as the page writes them: `18.6 ms ±0.1`, three significant digits, the viewer's zone or UTC. */
+/** Formats of numbers and times on the page: `18.6 ms ±0.1`, three significant digits, the viewer's time zone or UTC. */
 import { formatCount, formatShare, significant, THIN_SPACE } from "../../../src/base/quantity.ts";
 import { formatLasting } from "../../../src/base/time.ts";
 import type { MeanLatency } from "../api/types.ts";
@@ -16,13 +16,13 @@ export function delayText(ns: number, digits = 3): string {
   return `${padded(ns / size, digits)}${THIN_SPACE}${unit}`;
 }
 
-/** On an axis: 10 ms, not 10.0 ms. */
+/** For an axis: 10 ms instead of 10.0 ms. */
 export function tickText(ns: number): string {
   const [unit, size] = unitOf(ns);
   return ns === 0 ? "0" : `${significant(ns / size, 3)}${THIN_SPACE}${unit}`;
 }
 
-/** So many significant digits, also where they are zeros: 1.20, not 1.2. */
+/** Keeps trailing zeros up to this number of significant digits: 1.20 instead of 1.2. */
 function padded(value: number, digits: number): string {
   const rounded = Number(value.toPrecision(digits));
   const whole = rounded === 0 ? 0 : Math.floor(Math.log10(Math.abs(rounded)));
@@ -34,10 +34,10 @@ function unitOf(ns: number): readonly [string, number] {
   return UNITS.find(([, size]) => magnitude >= size) ?? ["ns", 1];
 }
 
-/** An interval narrower than this share of the value is none to the eye: every packet was used, and clocks count in nanoseconds. */
+/** Intervals narrower than this share of the value are not shown: all packets were used, and clocks count in ns. */
 const NARROW = 1e-5;
 
-/** `18.6 ms ±0.1`: the half width in the unit of the value, one digit where it is narrow. */
+/** E.g. `18.6 ms ±0.1`: half the interval's width in the unit of the value, with one digit if it is narrow. */
 export function intervalText({
   meanNs,
   lowNs,
@@ -49,7 +49,7 @@ export function intervalText({
   return `${padded(meanNs / size, 3)}${THIN_SPACE}${unit} ±${significant(half, half < 1 ? 1 : 2)}`;
 }
 
-/** The same in full, for hovering. */
+/** The long form, for tooltips. */
 export function intervalTitle({ meanNs, lowNs, highNs, stdevNs }: MeanLatency): string {
   const stdev = stdevNs === null ? "" : `, standard deviation ${delayText(stdevNs)}`;
   return `mean ${delayText(meanNs, 4)}, between ${delayText(lowNs, 4)} and ${delayText(highNs, 4)} at 95 % confidence${stdev}`;
@@ -58,7 +58,7 @@ export function intervalTitle({ meanNs, lowNs, highNs, stdevNs }: MeanLatency): 
 export const shareText = (share: number | null): string => (share === null ? "–" : formatShare(share));
 export const countText = (n: number | null): string => (n === null ? "–" : formatCount(n));
 
-/** 12,345 → 12.3 k: for axes and narrow columns. */
+/** 12,345 → 12.3 k, for axes and narrow columns. */
 export function shortCount(n: number): string {
   const units: readonly (readonly [string, number])[] = [
     ["G", 1e9],
@@ -98,14 +98,14 @@ export function timeText(ms: number, precise = false): string {
   return `${day === today ? "" : `${day} `}${time}${precise ? `.${thousandths}` : ""}`;
 }
 
-/** Both zones, for hovering. */
+/** The time in both time zones, for tooltips. */
 export function timeTitle(ms: number): string {
   const there = partsOf(ms, true);
   const here = partsOf(ms, false);
   return `${there.day} ${there.time}.${there.ms} UTC (local ${here.day} ${here.time})`;
 }
 
-/** 14:03, or 14:03:20 where the range is short, with the day where it is long. */
+/** 14:03, with seconds (14:03:20) for a short range, with the day for a long one. */
 export function spanText(fromMs: number, toMs: number): string {
   const from = partsOf(fromMs, utc.value);
   const to = partsOf(toMs, utc.value);
@@ -121,5 +121,5 @@ export function agoText(ms: number, nowMs = Date.now()): string {
   return behind < 2000 ? "now" : `${durationText(behind)} ago`;
 }
 
-/** `code: sentence` as the sentence. */
+/** Removes the code from `code: sentence`. */
 export { plainReason as reasonText } from "../../../src/present/text/reason.ts";

@@ -1,7 +1,7 @@
 import { useState } from "preact/hooks";
 import { token } from "../state/settings.ts";
 
-/** Where the collector has tokens. */
+/** The form for a token, if the collector requires one. */
 export function TokenForm({ reason }: { reason: string }) {
   const [text, setText] = useState("");
   return (

@@ -1,4 +1,4 @@
-/** Time range, search, live or paused, zone and colours. */
+/** Time range, search, live or paused, time zone and colours. */
 import { liveReason, liveState } from "../api/live.ts";
 import { collectorNowMs } from "../state/clock.ts";
 import { go, hrefTo, param, screenName, setParams } from "../state/location.ts";
@@ -7,7 +7,7 @@ import { chosenLast, LASTS, newestMs, pausedAtMs, showLast, timeRange } from "..
 import { helpShown } from "./keys.tsx";
 import { agoText, spanText, timeTitle } from "./text.ts";
 
-/** Screens with a list that the search narrows; elsewhere Enter searches the overview. */
+/** Screens with a list that the search filters; elsewhere Enter searches the overview. */
 const SEARCHED = new Set(["overview", "flows", "taps", "map"]);
 
 export function TopBar() {

@@ -1,10 +1,10 @@
-/** The rows of a long table that are near the screen; the rest is room. The page scrolls, not the table. */
+/** Renders only the rows of a long table near the visible area; the rest is empty space. The page scrolls, not the table. */
 import type { ComponentChildren } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
 
 const ROW_PX = 40;
 const BEYOND = 12;
-/** Shown at once; the rest of the screen follows when its height is known. */
+/** Number of rows rendered at once; more follow when the height of the screen is known. */
 const FIRST = 20;
 
 export function VirtualRows<T>({

@@ -1,4 +1,4 @@
-/** Rules, what is active, what was; incidents of the time shown. */
+/** Alert rules, active and past alerts, and incidents of the selected time range. */
 import { get } from "../api/client.ts";
 import { type Alert, type AlertRule, type Alerts, useRoute } from "../api/network.ts";
 import { useAnswer, useTicks } from "../api/use-answer.ts";
@@ -97,7 +97,7 @@ function AlertTable({ alerts }: { alerts: readonly Alert[] }) {
   );
 }
 
-/** An incident reads as it does elsewhere on the page: times in the viewer's zone, numbers as everywhere. */
+/** Uses the page's sentence for an incident: times in the viewer's time zone, and the usual number format. */
 const whatText = ({ incident, summary }: Alert): string => (incident ? incidentText(incident) : summary);
 
 function alertRows(alerts: readonly Alert[]): (string | number | null)[][] {
@@ -107,7 +107,7 @@ function alertRows(alerts: readonly Alert[]): (string | number | null)[][] {
   ];
 }
 
-/** Whom it is about: a segment, or an incident, which names its kind and its segment. */
+/** The target is a segment, or an incident whose name contains kind and segment. */
 const INCIDENT = /^\d+-(?:delay|loss|clock)-/;
 
 function AlertLink({ alert }: { alert: Alert }) {

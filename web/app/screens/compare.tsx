@@ -1,4 +1,7 @@
-/** Two captures against each other, in this browser: the page of `hoptime page` (web/compare) inside this one. Its parts come from the collector when it is opened for the first time; it has a style of its own, so it stands in a shadow tree. */
+/**
+ * Compares two captures in this browser: the page of `hoptime page` (web/compare) inside this one. Its parts are loaded from the collector when it is first
+ * opened. It has its own style, so it is in a shadow tree.
+ */
 import { useEffect, useRef } from "preact/hooks";
 import type { Place } from "../../compare/page.ts";
 import { Refusal } from "../api/client.ts";
@@ -11,7 +14,7 @@ declare global {
   }
 }
 
-/** Stays as it is when the viewer looks at something else meanwhile. */
+/** Kept while the viewer looks at other screens. */
 let made: Promise<HTMLElement> | null = null;
 
 function loaded(node: HTMLLinkElement | HTMLScriptElement, into: Node): Promise<void> {
@@ -28,7 +31,7 @@ function loaded(node: HTMLLinkElement | HTMLScriptElement, into: Node): Promise<
 async function make(): Promise<HTMLElement> {
   const host = document.createElement("div");
   host.className = "compare";
-  // Style sheets load in the document only.
+  // Style sheets load only in the document itself.
   document.body.append(host);
   const shadow = host.attachShadow({ mode: "open" });
   const page = document.createElement("div");

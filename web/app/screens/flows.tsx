@@ -1,4 +1,4 @@
-/** Who suffers: the flows of a segment, filtered and sorted; one flow over time beside its segment. */
+/** The flows of a segment, filtered and sorted; or one flow over time with its segment. */
 import { useMemo } from "preact/hooks";
 import { flowFilter } from "../../../src/capture/filter/flow-filter.ts";
 import { segmentText } from "../../../src/present/text/segment-name.ts";

@@ -1,4 +1,4 @@
-/** Where: the network as points and segments, coloured by how far each is above its own normal, at any instant of the time shown. */
+/** The network as points and segments, coloured by the ratio of each delay to its normal, at any time in the selected range. */
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import { MAP_STEPS } from "../../../src/results/segment-list.ts";
 import type { NetworkPath } from "../api/network.ts";
@@ -63,7 +63,7 @@ export function MapScreen() {
   );
 }
 
-/** Segments by their ends (labels together: the first), and parts of paths that nothing measures. */
+/** Returns segments by their ends (of several labels the first), and path parts without measurement. */
 function linksOf(list: SegmentList, paths: readonly NetworkPath[]): Pick<Link, "from" | "to" | "segment">[] {
   const links = new Map<string, Pick<Link, "from" | "to" | "segment">>();
   for (const segment of list.segments) {
@@ -182,7 +182,7 @@ function MapView({ list, paths }: { list: SegmentList; paths: readonly NetworkPa
   );
 }
 
-/** What is drawn, as a table. */
+/** The map as a table. */
 function mapRows(links: readonly Link[], startMs: number): (string | number | null)[][] {
   return [
     ["from", "to", "start_ns", "mean_ns", "normal_ns", "loss_rate", "incident"],

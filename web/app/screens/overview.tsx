@@ -1,4 +1,4 @@
-/** Is something wrong, and where: incidents in words, then one row per segment. */
+/** Shows whether and where something is wrong: incidents as sentences, then one row per segment. */
 import { useMemo } from "preact/hooks";
 import { HEALTH_WORDS, HEALTHS, type Health, healthOf } from "../../../src/results/health.ts";
 import {
@@ -70,7 +70,7 @@ function Table({ list }: { list: SegmentList }) {
   const only = HEALTHS.find((h) => h === state) ?? null;
   const range = timeRange.value;
   const nowMs = range.live ? newestMs.value : range.toMs;
-  // Rows keep their places while values come in; they are put in order when all are asked for again.
+  // Rows keep their positions while values arrive; they are sorted again when all are requested again.
   const order = useMemo(
     () => orderSegments(list.segments, { sort, down, nowMs: (range.live && newestMs.peek()) || list.toMs }),
     [list, sort, down],

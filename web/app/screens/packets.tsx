@@ -1,4 +1,4 @@
-/** Show me the packets: a flow and a time, or the packets of a capture, are asked of the records of MAPLE; distribution, slowest packets, CSV. */
+/** Packets from the records of MAPLE, by flow and time or by a capture: distribution, slowest packets, CSV. */
 import { signal } from "@preact/signals";
 import { useEffect, useState } from "preact/hooks";
 import { askCapture } from "../api/capture-packets.ts";
@@ -15,12 +15,12 @@ import { param, setParams } from "../state/location.ts";
 import { useCalmRange } from "../state/series.ts";
 import { nsText } from "../state/time-range.ts";
 
-/** Packets that no flow is named for are put together by this. */
+/** Group key for packets that no flow was given for. */
 const LISTED_GROUP = "host";
 const WORST = 20;
 const TOP = 50;
 
-/** The capture that was dropped or chosen: a URL cannot hold it. */
+/** The capture that was dropped or selected; a URL cannot contain it. */
 const capture = signal<{ file: File; filter: string } | null>(null);
 
 interface Form {
@@ -111,7 +111,7 @@ function Question({ own, all }: { own: KnownSegment; all: readonly KnownSegment[
   );
 }
 
-/** Captures are dropped anywhere on the screen. */
+/** Captures can be dropped anywhere on the screen. */
 function watchDrops(): () => void {
   const over = (event: DragEvent) => {
     if (event.dataTransfer?.types.includes("Files")) event.preventDefault();
@@ -243,7 +243,7 @@ function commandOf(
 
 function Answer({ form, segment }: { form: Form; segment: SegmentName }) {
   const range = useCalmRange();
-  // What was asked is answered once: it reads records, and is not asked again while time moves on.
+  // A question is answered once: it reads records, so it is not repeated as time moves on.
   const [span, setSpan] = useState(range);
   const asked = useAnswer(`${JSON.stringify(form)} ${span.key}`, (signal) =>
     post<PacketAnswer>(

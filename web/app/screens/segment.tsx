@@ -1,4 +1,4 @@
-/** Since when, and how much: one segment's delay, loss and packets over time, by each estimator that has answers. */
+/** Delay, loss and packets of one segment over time, by each estimator with answers. */
 import { useMemo, useRef } from "preact/hooks";
 import { segmentText } from "../../../src/present/text/segment-name.ts";
 import { isDownUsual, orderSegments } from "../../../src/results/segment-list.ts";
@@ -29,7 +29,7 @@ export function SegmentScreen() {
     const { segments } = await get<{ segments: KnownSegment[] }>("/v1/segments", {}, signal);
     for (const { lastNs } of segments) if (lastNs !== null) heardOf(msOf(lastNs));
     if (from === "") {
-      // None was named: the one that is worst.
+      // No segment was given: use the one in the worst state.
       const all = (await get<Overview>("/v1/overview", { steps: 0 }, signal)).segments;
       const [worst] = orderSegments(all, {
         sort: "state",
@@ -173,7 +173,7 @@ function NothingThen({ lastNs, lengthMs }: { lastNs: string | null; lengthMs: nu
   );
 }
 
-/** One estimator carries the charts; others are laid over it. */
+/** One estimator is the basis of the charts; others are drawn over it. */
 function EstimatorChoice({
   estimators,
   main,

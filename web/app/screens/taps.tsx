@@ -1,4 +1,4 @@
-/** Are the taps well: what each point sent and when, what it dropped, what waits on its disk, what of it was expected and did not come. */
+/** State of the taps: what each point sent and when, what it dropped, what waits on its disk, and which expected records are missing. */
 
 import { formatBytes } from "../../../src/base/quantity.ts";
 import { newestProgram } from "../../../src/present/tap-trouble.ts";

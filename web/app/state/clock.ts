@@ -1,4 +1,7 @@
-/** What time it is at the collector: the viewer's own clock may be wrong, and taps and answers are of the collector's time. Known from the date of its answers, to a second. */
+/**
+ * The collector's time. The viewer's clock may be wrong, and taps and answers use the collector's time. It is known to a second from the Date header of its
+ * answers.
+ */
 let aheadMs: number | null = null;
 
 export function noteDate(date: string | null): void {
@@ -8,8 +11,8 @@ export function noteDate(date: string | null): void {
 
 export const collectorNowMs = (): number => Date.now() + (aheadMs ?? 0);
 
-/** Clocks of taps may be ahead by so much; what is further in the future is not what is newest. */
+/** Clocks of taps may be ahead by this much; later times do not count as the newest data. */
 const AHEAD_MS = 60_000;
 
-/** Before an answer has come, everything may be. */
+/** Before the first answer, any time is accepted. */
 export const mayBeNow = (ms: number): boolean => aheadMs === null || ms <= collectorNowMs() + AHEAD_MS;

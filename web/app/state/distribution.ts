@@ -1,4 +1,4 @@
-/** Quantiles of a segment's delays over time, from the records of packets (maple) at its receiver: one question per step, answered together. */
+/** Quantiles of a segment's delays over time, from packet records (maple) at its receiver: one question per step, sent as one request. */
 import { post, request } from "../api/client.ts";
 import type { SegmentName } from "../api/types.ts";
 import type { PacketAnswer, PacketLatency } from "../parts/packet-groups.tsx";
@@ -17,7 +17,7 @@ export interface Distribution {
 }
 
 const MOST_STEPS = 60;
-/** Epochs are asked whole: steps are multiples of the usual lengths. */
+/** Questions cover whole epochs, so steps are multiples of common epoch lengths. */
 const STEPS_S = [1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 1800, 3600, 7200, 21_600, 86_400];
 
 function distributionStep({ fromMs, toMs }: { fromMs: number; toMs: number }): number {
@@ -50,7 +50,7 @@ export async function askDistribution(
   return { stepMs, steps };
 }
 
-/** An answer, or why there is none. */
+/** Returns an answer, or the reason why there is none. */
 function stepOf(startMs: number, answer: Partial<PacketAnswer> & { message?: string }): DistributionStep {
   const [all] = answer.groups ?? [];
   return {
@@ -67,7 +67,7 @@ export interface FlowTail {
   packets: number;
 }
 
-/** The p99 of flows, by their names. */
+/** Returns the p99 of flows, by name. */
 export async function askTails(
   { to, label }: SegmentName,
   range: TimeRange,

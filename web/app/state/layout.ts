@@ -1,4 +1,7 @@
-/** Where points stand on the map: by forces, from places that their names give, so that the same network looks the same; kept in this browser, and moved by hand. */
+/**
+ * Positions of points on the map, computed by forces from start positions that depend on the names, so that the same network looks the same. They are stored in
+ * this browser and can be moved by hand.
+ */
 import { forceCollide, forceLink, forceManyBody, forceSimulation, forceX, forceY } from "d3-force";
 
 export interface Node {
@@ -9,7 +12,7 @@ export interface Node {
 
 const STORED = "hoptime.map";
 const TICKS = 300;
-/** Of a link, at rest. */
+/** Length of a link at rest. */
 const LENGTH = 130;
 
 function stored(): Record<string, [number, number]> {
@@ -26,7 +29,7 @@ export function keepPlaces(nodes: Iterable<Node>): void {
   try {
     localStorage.setItem(STORED, JSON.stringify(all));
   } catch {
-    // Not kept.
+    // Storage is not available.
   }
 }
 
@@ -34,18 +37,18 @@ export function forgetPlaces(): void {
   try {
     localStorage.removeItem(STORED);
   } catch {
-    // Nothing was kept.
+    // Storage is not available.
   }
 }
 
-/** FNV-1a. */
+/** Hash function FNV-1a. */
 function hash(text: string): number {
   let h = 0x811c9dc5;
   for (let i = 0; i < text.length; i++) h = Math.imul(h ^ text.charCodeAt(i), 0x01000193);
   return h >>> 0;
 }
 
-/** Starts that are tried for a small network, of which the one with the fewest crossings is shown. */
+/** Number of start positions tried for a small network; the layout with the fewest crossings is used. */
 const STARTS = 12;
 const SMALL = 60;
 
@@ -55,7 +58,7 @@ interface Placed extends Node {
 }
 type Ends = readonly { from: string; to: string }[];
 
-/** Points that have a place keep it; others find theirs. */
+/** Points with a stored position keep it; the others get one. */
 export function layOut(names: readonly string[], links: Ends): Map<string, Node> {
   const places = stored();
   const known = names.filter((name) => places[name]).length;
@@ -74,7 +77,7 @@ export function layOut(names: readonly string[], links: Ends): Map<string, Node>
     if (!best || crossings < best.crossings) best = { nodes, crossings };
   }
   const nodes = best?.nodes ?? [];
-  // As they are kept: the same after a reload.
+  // Rounded as they are stored, so that a reload shows the same.
   for (const node of nodes) [node.x, node.y] = [Math.round(node.x), Math.round(node.y)];
   keepPlaces(nodes);
   return new Map(nodes.map((n) => [n.name, n]));
@@ -87,7 +90,7 @@ function settled(
   start: number,
 ): Placed[] {
   const along = start === 0 ? columnsOf(names, links) : null;
-  // One path is one line.
+  // A single path is drawn as a line.
   const straight = along !== null && new Set(along.values()).size === names.length;
   const nodes = names.map((name): Placed => {
     const seed = hash(start === 0 ? name : `${start} ${name}`);
@@ -116,7 +119,10 @@ function settled(
   return nodes;
 }
 
-/** So many links from the end of the network where traffic comes in (where it goes both ways everywhere: from a point at its edge): read from left to right, as paths are written. */
+/**
+ * Returns the distance in links of each point from where traffic enters the network (if all links are bidirectional: from a point at the edge). The map then
+ * reads from left to right, like a path.
+ */
 function columnsOf(names: readonly string[], links: Ends): Map<string, number> {
   const entered = new Set(links.map((l) => l.to));
   const sources = names.filter((name) => !entered.has(name) && links.some((l) => l.from === name));
@@ -126,7 +132,7 @@ function columnsOf(names: readonly string[], links: Ends): Map<string, number> {
   return stepsFrom(sources.length > 0 ? sources : [edge], links);
 }
 
-/** How many links away from the nearest of these each point is, the nearest first. */
+/** Returns the distance in links from the nearest start, nearest first. */
 function stepsFrom(starts: readonly string[], links: Ends): Map<string, number> {
   const beside = new Map<string, string[]>();
   const note = (a: string, b: string) => beside.set(a, [...(beside.get(a) ?? []), b]);
@@ -140,7 +146,7 @@ function stepsFrom(starts: readonly string[], links: Ends): Map<string, number> 
   return steps;
 }
 
-/** Pairs of links that cross, and points that lie on a link of others. */
+/** Counts pairs of crossing links, and points that lie on other links. */
 function crossingsOf(nodes: readonly Node[], links: Ends): number {
   const byName = new Map(nodes.map((n) => [n.name, n]));
   const lines = links.flatMap(({ from, to }) => {
@@ -159,7 +165,7 @@ function crossingsOf(nodes: readonly Node[], links: Ends): number {
   return count;
 }
 
-/** Of a point from the line between two others. */
+/** Returns the distance of a point from the line between two others. */
 function distance(p: Node, a: Node, b: Node): number {
   const [dx, dy] = [b.x - a.x, b.y - a.y];
   const share = ((p.x - a.x) * dx + (p.y - a.y) * dy) / (dx * dx + dy * dy || 1);

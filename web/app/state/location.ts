@@ -1,4 +1,4 @@
-/** Where the viewer is. The URL holds the whole view, behind `#` so that any server and any prefix will do: `#/segment/A/B?last=1h&estimator=lda`. */
+/** The route. The URL contains the whole view after `#`, so it works with any server and any prefix: `#/segment/A/B?last=1h&estimator=lda`. */
 import { computed, signal } from "@preact/signals";
 
 export interface Place {
@@ -6,7 +6,7 @@ export interface Place {
   params: URLSearchParams;
 }
 
-/** Parameters that links to other screens carry along. */
+/** Parameters that links to other screens keep. */
 const GLOBAL = ["last", "since", "until"];
 
 const current = signal<Place>(parse(location.hash));
@@ -35,7 +35,7 @@ export function param(name: string): string | null {
   return current.value.params.get(name);
 }
 
-/** A link to a screen with the global parameters of now and its own. */
+/** Returns a link to a screen with the current global parameters and its own. */
 export function hrefTo(path: readonly string[], own: Record<string, string | null | undefined> = {}): string {
   const params = new URLSearchParams();
   for (const name of GLOBAL) {
@@ -49,7 +49,7 @@ export function hrefTo(path: readonly string[], own: Record<string, string | nul
 }
 
 function hashOf(path: readonly string[], params: URLSearchParams): string {
-  // Empty parts (a segment without a label) would vanish between two slashes: they are left out at the end only.
+  // Empty parts (a segment without a label) are dropped only at the end, so that the others keep their positions.
   const text = [...path];
   while (text.at(-1) === "") text.pop();
   const query = params.toString();
@@ -60,13 +60,13 @@ export function go(href: string): void {
   location.hash = href;
 }
 
-/** The same, where going back should not stop here. */
+/** Like going to a link, but without an entry in the history. */
 export function goInstead(href: string): void {
   history.replaceState(history.state, "", href);
   current.value = parse(href);
 }
 
-/** Changes parameters of this screen; `replace` where going back should not stop here (typing). */
+/** Changes parameters of this screen; with `replace` there is no entry in the history (while typing). */
 export function setParams(changes: Record<string, string | null>, replace = false): void {
   const params = new URLSearchParams(current.value.params);
   for (const [name, value] of Object.entries(changes))

@@ -1,4 +1,4 @@
-/** Where the texts of links stand on the map: near the middle of their link, clear of points, names and each other where there is room. */
+/** Positions of link labels on the map: near the middle of the link and, if there is room, without covering points, names and each other. */
 import type { Node } from "./layout.ts";
 
 export interface LabelledLink {
@@ -19,22 +19,22 @@ interface Box {
   bottom: number;
 }
 
-/** Beyond so many, all stand in the middle: nobody reads them, and it would take too long. */
+/** With more links, all labels are placed in the middle: they are unreadable anyway, and placing them would take too long. */
 const MOST = 200;
 const LETTER_PX = 6.4;
 const LINE_PX = 14;
 const NODE_PX = 12;
-/** Along the link from its middle, as a share of its length. */
+/** Offsets from the middle along the link, as a share of its length. */
 const ALONG = [0, -0.12, 0.12, -0.24, 0.24];
 const ARROW_PX = 6;
-/** Of the base line above the link, and of the text's edge beside a steep one. */
+/** Offsets of the base line above the link, and of the text's edge beside a steep one. */
 const ABOVE_PX = -9;
 const BESIDE_PX = 9;
-/** For each part of a link that runs through a text. */
+/** Cost of each part of a link that crosses a text. */
 const STRUCK = 60;
 const PARTS = 12;
 
-/** Of a point's name below it. */
+/** Vertical offset of a point's name. */
 export const nameOffset = (shrunk: number): number => 10 + 16 * shrunk;
 
 function textBox(x: number, y: number, text: string, shrunk: number): Box {
@@ -53,7 +53,7 @@ function shared(a: Box, b: Box): number {
   return width > 0 && height > 0 ? width * height : 0;
 }
 
-/** Above, below, right and left of a point on the link. */
+/** Returns the positions above, below, right and left of a point on the link. */
 function around(x: number, y: number, text: string, shrunk: number): { x: number; y: number }[] {
   const beside = (text.length * LETTER_PX * shrunk) / 2 + BESIDE_PX;
   const level = y + 0.3 * LINE_PX * shrunk;
@@ -66,7 +66,7 @@ function around(x: number, y: number, text: string, shrunk: number): { x: number
   ];
 }
 
-/** By link: where its text is centred, and its base line. */
+/** Returns, for each link, the centre and base line of its text. */
 export function placeLabels(
   links: readonly LabelledLink[],
   nodes: Iterable<Node>,

@@ -1,4 +1,4 @@
-/** All segments, asked for as a whole now and then, and kept up with what comes in between. */
+/** All segments: the whole list is requested from time to time, and updated with live events in between. */
 import { signal } from "@preact/signals";
 import { useEffect, useMemo } from "preact/hooks";
 import { get } from "../api/client.ts";
@@ -18,10 +18,10 @@ export interface SegmentList {
 }
 
 const AGAIN_MS = 10_000;
-/** Counts what came live: who shows it reads this. */
+/** Counts live updates; components that show them read it. */
 export const liveRound = signal(0);
 
-/** What is asked for: nothing but its length while it moves along, so that it is not asked for again with each epoch. */
+/** For a range that moves with time, the key contains only its length, so that it is not requested again with each epoch. */
 function useRangeQuery(): { key: string; refresh: number; span: Record<string, string>; fixed: boolean } {
   const ticks = useTicks(AGAIN_MS);
   const fixed = param("since") !== null || pausedAtMs.value !== null;
@@ -44,7 +44,7 @@ async function askOverview(
   return answer;
 }
 
-/** `quickly`: the newest answers first, which take the collector a fraction of the time, and what was before when those are shown. */
+/** With `quickly`, the newest answers are requested first, which takes the collector a fraction of the time, and the older ones after these are shown. */
 export function useSegments(steps = 60, quickly = false): Asked<SegmentList> {
   const { key, refresh, span, fixed } = useRangeQuery();
   const first = useAnswer<Overview>(quickly ? "first" : null, (signal) => askOverview(span, 0, signal));

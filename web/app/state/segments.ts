@@ -1,4 +1,4 @@
-/** How a segment is, judged by its own normal (src/results/normals.ts). */
+/** The state of a segment, relative to its own normal (src/results/normals.ts). */
 import { healthOf } from "../../../src/results/health.ts";
 import type { EpochEvent, SegmentName, SegmentOverview } from "../api/types.ts";
 import { delayText, durationText, reasonText, shareText } from "../parts/text.ts";
@@ -18,7 +18,7 @@ export function median(values: readonly number[]): number {
   return (low + high) / 2;
 }
 
-/** One sentence, as it would be said in a call. */
+/** Returns the state as one sentence. */
 export function healthText(
   segment: Pick<Segment, "latest" | "normal"> & { lastNs?: string },
   nowMs: number,
@@ -38,7 +38,7 @@ export function healthText(
   return "normal";
 }
 
-/** A row that came: the newest of its segment, and part of the last step. */
+/** Applies a live row: it becomes the newest of its segment and part of the last step. */
 export function applyEvent(segment: Segment, event: EpochEvent): void {
   if (event.estimator !== segment.estimator) return;
   if (segment.latest && BigInt(event.startNs) < BigInt(segment.latest.startNs)) return;

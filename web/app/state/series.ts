@@ -1,4 +1,4 @@
-/** A segment over time: asked for in steps that suit the range, kept up with what comes. */
+/** A segment over time: requested in steps that fit the range, and updated with live events. */
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import { get } from "../api/client.ts";
 import { onEpochs } from "../api/live.ts";
@@ -16,7 +16,7 @@ export interface EstimatorSeries {
 
 const PAGE = 5000;
 const MAX_PAGES = 4;
-/** Epochs that came lately, of all estimators. */
+/** Number of recent epochs kept, of all estimators. */
 const RECENT = 500;
 
 export async function askSeries(
@@ -46,7 +46,7 @@ export async function askSeries(
   return { estimator, points };
 }
 
-/** The same range until it has moved by a part of its length: what moves along is asked for again now and then, not with each epoch. */
+/** Keeps a moving range constant until it has moved by part of its length, so that it is requested again only from time to time and not with each epoch. */
 export function useCalmRange(): TimeRange & { key: string; refresh: number } {
   const range = timeRange.value;
   const lengthMs = range.toMs - range.fromMs;
@@ -69,7 +69,7 @@ export function useSeries(
     range.refresh,
   );
   const [round, setRound] = useState(0);
-  // What came while the answer was on its way is not in it: it is kept, and added when the answer is there.
+  // Events that arrive while the request is pending are not in its answer, so they are kept and added afterwards.
   const recent = useRef<EpochEvent[]>([]);
   const follows = range.live && stepFor(range) === null;
   const add = (events: readonly EpochEvent[]) => {
@@ -103,7 +103,7 @@ function append({ points }: EstimatorSeries, event: EpochEvent): void {
     points.push(event);
 }
 
-/** Times of all estimators together, and for each the point at each time: null where there is none, undefined where it has other times. */
+/** Times of all estimators together, with each estimator's point at each time: null if it has none, undefined if its epochs have other times. */
 export interface Aligned {
   times: number[];
   stepMs: number;

@@ -1,4 +1,4 @@
-/** What a viewer chose, kept in this browser: colours, time zone. The token is kept until the tab closes. */
+/** The viewer's settings, stored in this browser: colours and time zone. The token is stored until the tab is closed. */
 import { effect, signal } from "@preact/signals";
 import { COLOURS_CHOSEN } from "../../design/theme.ts";
 
@@ -9,7 +9,7 @@ function stored<T extends string>(name: string, allowed: readonly T[], otherwise
   return value !== null && allowed.includes(value) ? value : otherwise;
 }
 
-/** Storage may be forbidden: then choices last as long as the page. */
+/** Storage may be forbidden; then settings last as long as the page. */
 function read(storage: Storage, name: string): string | null {
   try {
     return storage.getItem(`hoptime.${name}`);
@@ -22,14 +22,14 @@ function write(storage: Storage, name: string, value: string): void {
   try {
     storage.setItem(`hoptime.${name}`, value);
   } catch {
-    // Not kept.
+    // Storage is not available.
   }
 }
 
 export const theme = signal<ThemeName>(stored("theme", ["system", "light", "dark"], "system"));
 export const utc = signal(stored("zone", ["local", "utc"], "local") === "utc");
 export const token = signal(read(sessionStorage, "token") ?? "");
-/** Counts changes of the colours, so that what is drawn on a canvas is drawn again. */
+/** Counts colour changes, so that canvases are redrawn. */
 export const coloursChanged = signal(0);
 
 const MEDIA: Record<ThemeName, string> = {

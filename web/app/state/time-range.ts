@@ -1,4 +1,4 @@
-/** The time that all screens show: the last so long before the newest data, or from one instant to another. It lives in the URL. Times are ms since 1970. */
+/** The time range of all screens: a length before the newest data, or from one time to another. It is part of the URL. Times are in ms since 1970. */
 import { computed, signal } from "@preact/signals";
 import { collectorNowMs, mayBeNow } from "./clock.ts";
 import { param, setParams } from "./location.ts";
@@ -6,7 +6,7 @@ import { param, setParams } from "./location.ts";
 export interface TimeRange {
   fromMs: number;
   toMs: number;
-  /** Ends with the newest data, and moves along. */
+  /** Ends at the newest data and moves with it. */
   live: boolean;
 }
 
@@ -23,11 +23,11 @@ export const LASTS: readonly (readonly [string, number])[] = [
 const DEFAULT_LAST = "1h";
 const SHORTEST_MS = 10;
 
-/** End of the newest data that was heard of; 0 before the first answer. */
+/** End of the newest data so far; 0 before the first answer. */
 export const newestMs = signal(0);
-/** The collector was asked what its newest is; before, nothing that ends with it can be asked for. */
+/** Whether the collector has been asked for its newest data; before that, no live range can be requested. */
 export const newestAsked = signal(false);
-/** Stands still at this instant while the viewer pauses. */
+/** The end of the range while paused. */
 export const pausedAtMs = signal<number | null>(null);
 
 export const chosenLast = computed(() => {
@@ -46,7 +46,7 @@ export const timeRange = computed<TimeRange>(() => {
   return { fromMs: toMs - length, toMs, live: pausedAtMs.value === null };
 });
 
-/** Times in the future are of a clock that is wrong: they would move everything else out of sight. */
+/** Times in the future come from wrong clocks and are ignored; they would move all other data out of the range. */
 export function heardOf(ms: number): void {
   if (ms > newestMs.value && mayBeNow(ms)) newestMs.value = ms;
 }
@@ -61,7 +61,7 @@ export function showSpan(fromMs: number, toMs: number): void {
   setParams({ since: new Date(fromMs).toISOString(), until: new Date(toMs).toISOString() });
 }
 
-/** Nearer (below 1) or farther, around the middle. */
+/** Zooms in (factor below 1) or out, around the middle. */
 export function zoom(factor: number): void {
   const { fromMs, toMs } = timeRange.value;
   const middle = (fromMs + toMs) / 2;
@@ -76,14 +76,14 @@ export function move(share: number): void {
 }
 
 const NICE_S = [1, 2, 5, 10, 30, 60, 120, 300, 600, 1800, 3600, 7200, 21_600, 86_400];
-/** The step to ask for, so that a range has a few hundred points; null: as the epochs are. */
+/** Returns the step for a few hundred points in the range; null: one point per epoch. */
 export function stepFor({ fromMs, toMs }: TimeRange): number | null {
   const rough = (toMs - fromMs) / 1000 / 600;
   if (rough <= 1) return null;
   return NICE_S.find((s) => s >= rough) ?? 86_400;
 }
 
-/** As the API takes it: nanoseconds. */
+/** Converts to ns as the API takes them. */
 export const nsText = (ms: number): string => `${BigInt(Math.round(ms * 1000)) * 1000n}`;
-/** From the API's nanoseconds. */
+/** Converts from the API's ns. */
 export const msOf = (ns: string): number => Number(BigInt(ns) / 1000n) / 1000;

@@ -1,4 +1,4 @@
-/** What the code that runs in the page uses of Node's Buffer. */
+/** The parts of Node's Buffer that the code in the page uses. */
 class Bytes extends Uint8Array {
   writeUInt16BE(value: number, at: number): void {
     new DataView(this.buffer, this.byteOffset).setUint16(at, value);
@@ -9,13 +9,13 @@ class Bytes extends Uint8Array {
   }
 
   override toString(encoding?: string): string {
-    // Texts of the kernels are ASCII, which is the same in both.
+    // Texts of the kernels are ASCII, so latin1 is correct.
     const text = new TextDecoder("latin1").decode(this);
     return encoding === "base64" ? btoa(String.fromCharCode(...this)) : text;
   }
 }
 
-/** A view of bytes, or a copy of them, as Node does it. */
+/** Returns a view of bytes, or a copy, as in Node. */
 function from(bytes: ArrayBuffer | ArrayLike<number>, offset?: number, length?: number): Bytes {
   return bytes instanceof ArrayBuffer ? new Bytes(bytes, offset, length) : new Bytes(bytes);
 }

@@ -1,14 +1,14 @@
 /**
- * Twin of src/capture/source/byte-source.ts: bytes of a File. The next piece is on its way while the one at hand is decoded, so memory is two pieces per capture
- * however large it is. Packed ones go through the browser's own decompressor.
+ * Replaces src/capture/source/byte-source.ts: reads bytes of a File. The next piece is read while the current one is decoded, so memory is two pieces per
+ * capture, however large it is. Compressed files go through the browser's own decompressor.
  */
 import { UsageError } from "../../../src/base/errors.ts";
 import type { ByteSource, openByteSource as original } from "../../../src/capture/source/byte-source.ts";
 import { fileOf } from "./files.ts";
 
-/** Each request to the browser costs about a millisecond. */
+/** Each read request takes about a millisecond. */
 const PIECE_BYTES = 1 << 22;
-/** Of packed bytes: what a damaged piece would have yielded is lost. */
+/** Piece of compressed bytes. If a piece is damaged, its whole content is lost, so pieces are small. */
 const PACKED_BYTES = 1 << 16;
 
 type NextPiece = () => Promise<Uint8Array | null>;
@@ -39,7 +39,7 @@ function plain(file: File, place: { position: number }): NextPiece {
   const ask = () => {
     const from = asked;
     asked = Math.min(file.size, from + PIECE_BYTES);
-    // A failure is that of the read that comes to it.
+    // An error is reported when this piece is read.
     const piece = asked > from ? bytesOf(file, from, asked - from) : null;
     piece?.catch(() => {});
     return piece;
@@ -58,7 +58,7 @@ function unpacked(file: File, place: { position: number }): { next: NextPiece; c
   const writer = stream.writable.getWriter();
   const reader = stream.readable.getReader();
   let ended = false;
-  // A failure of either end is seen by who reads.
+  // Errors of either end are reported to the reader.
   const feed = async () => {
     for (let from = 0; from < file.size && !ended; from += PACKED_BYTES) {
       await writer.write((await bytesOf(file, from, PACKED_BYTES)) as Uint8Array<ArrayBuffer>);
@@ -83,7 +83,7 @@ function unpacked(file: File, place: { position: number }): { next: NextPiece; c
   };
 }
 
-/** What a browser says of gzip that it cannot unpack, in words that are of use. */
+/** Replaces a browser's gzip error by a useful message. */
 function gzipTrouble(why: string): string {
   if (/junk|additional|trailing/i.test(why))
     return "the gzip file has several parts, of which browsers read the first: unpack it first";

@@ -1,4 +1,4 @@
-/** Twin of src/capture/source/capture-path.ts: the files are those that the page was given, and none is standard input. */
+/** Replaces src/capture/source/capture-path.ts: the files are those given to the page, and there is no standard input. */
 import type * as original from "../../../src/capture/source/capture-path.ts";
 import { fileOf } from "./files.ts";
 

@@ -1,4 +1,4 @@
-/** Twin of src/match/feed-thread.ts: pages opened from disk may not share memory between threads, so one reads and matches. */
+/** Replaces src/match/feed-thread.ts: pages opened from disk cannot share memory between threads, so one thread reads and matches. */
 import type * as original from "../../../src/match/feed-thread.ts";
 
 export type { ReadingThread } from "../../../src/match/feed-thread.ts";

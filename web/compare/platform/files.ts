@@ -1,7 +1,7 @@
-/** The captures that were given to the page, by the names that the rest knows them by. */
+/** The captures given to the page, by name. */
 const files = new Map<string, File>();
 
-/** Names them; of two with the same name the second is told apart. */
+/** Assigns names; a second file of the same name gets a number. */
 export function nameFiles(given: readonly File[]): string[] {
   files.clear();
   return given.map((file) => {

@@ -1,4 +1,4 @@
-/** Twin of node:fs, of which the one file that there is can be read: the kernels. */
+/** Replaces node:fs. The only file is the kernels. */
 import kernels from "../../../dist/kernels.wasm";
 
 export function readFileSync(path: string): Uint8Array {
