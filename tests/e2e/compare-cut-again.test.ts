@@ -254,3 +254,25 @@ describe("segments merged at one point that the other has cut", () => {
     expect(lossDoubt(report)).toMatch(/offload|NAT/);
   });
 });
+
+test("merged segments are examined, too, if they could lie outside the other capture: both captures have all packets twice, and a clock is set", async () => {
+  const [before, after]: [Frame[], Frame[]] = [[], []];
+  const set = (us: number) => us + (us > 150_000 ? 2_000_000 : 0);
+  const twice = (frames: Frame[], us: number, frame: Uint8Array) =>
+    frames.push({ us, frame }, { us: us + 1, frame });
+  for (let i = 0; i < 300; i++) {
+    const frame = p.stack(
+      [p.ethernet(0x0800), p.ipv4({ proto: 17, id: i }), p.udp({ sport: 6000, dport: 9 })],
+      data(i * 7, 80),
+    );
+    twice(before, i * 900, frame);
+    twice(after, set(i * 900 + 300), frame);
+  }
+  for (let b = 0; b < 50; b++) {
+    const us = 1000 + b * 5000;
+    for (let i = 0; i < 4; i++) twice(before, us + 10 * i, segment((4 * b + i) * MSS, MSS, 4 * b + i));
+    twice(after, set(us + 400), segment(4 * b * MSS, 4 * MSS, 4 * b));
+  }
+  const { segment: counts } = await compare(before, after);
+  expect(counts).toMatchObject({ matched: 500, lost: 0, appeared: 0, mirrored: 500 });
+});
