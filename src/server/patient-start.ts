@@ -1,4 +1,4 @@
-/** Starts a collector, and waits while NATS or ClickHouse cannot be reached. Settings that can never work (credentials refused, wrong database) are errors at once. */
+/** Starts a collector, and waits while NATS or ClickHouse is unreachable. Settings that cannot work (credentials refused, wrong database) cause an error at once. */
 import { setTimeout as sleep } from "node:timers/promises";
 import { UsageError } from "../base/errors.ts";
 import { untilAborted } from "../base/until-aborted.ts";
@@ -20,7 +20,7 @@ export async function startPatiently(
   const log = options.onLog ?? (() => {});
   const logged = new Set<string>();
   let isStarting = true;
-  // Each attempt has the same notes.
+  // Each attempt gives the same notes, so they are printed once.
   const onLog = (line: string) => {
     if (isStarting && logged.has(line)) return;
     if (isStarting) logged.add(line);
@@ -40,7 +40,7 @@ export async function startPatiently(
         log(`waiting: ${error.problem}${error.hint === undefined ? "" : `; ${error.hint}`}`);
       last = error.problem;
     }
-    // Workers that were started together come back one after the other.
+    // Random pauses, so that workers started together do not retry at the same time.
     await untilAborted(sleep(pauseMs * (0.75 + 0.5 * Math.random())), signal);
   }
   return null;

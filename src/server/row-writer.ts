@@ -34,7 +34,7 @@ export class RowWriter {
   readonly #onError: (text: string) => void;
   readonly #latest = new LatestRows();
   readonly #followers: RowFollower[] = [];
-  /** How each that fails did the last time. */
+  /** The last error of each failing follower. */
   readonly #failed = new Map<RowFollower, string>();
   readonly #gate: RowGate;
   #unwritten = new Map<string, Unwritten>();

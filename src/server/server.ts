@@ -72,7 +72,7 @@ async function openParts(
   const network = await NetworkMonitor.open({
     ...{ results, events, onLog, latenessNs, settings: options.network ?? NO_NETWORK },
     shared: isShared ? { isOwner: ownsPaths } : undefined,
-    onChange: (change, incident) => alerts.incident(change, incident),
+    onChange: (_, incident) => alerts.incident(incident),
   });
   if (cluster && !isShared && network.paths.length > 0)
     onLog?.(

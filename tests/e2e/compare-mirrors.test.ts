@@ -1,4 +1,4 @@
-/** Captures of mirror ports: each packet twice, or a share of them, beside itself, at one point or at both; the truth is how the captures were written. */
+/** Captures of mirror ports: all or some packets twice, at one point or at both; the expected result follows from how the captures were written. */
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -21,9 +21,9 @@ interface Mirrors {
   answers?: boolean;
   hops?: number;
   offsetNs?: number;
-  /** Share of packets that the mirror gave once only. */
+  /** Share of packets that the mirror copied only once. */
   once?: number;
-  /** What packets take at least. */
+  /** Minimum delay of the packets. */
   delayNs?: number;
   flows?: number;
   /** Share of packets that others overtake. */
@@ -108,7 +108,7 @@ describe.each([
       const matched = way.sent - way.lost;
       expect(found?.lost).toBe(way.lost);
       expect(found?.matched).toBeGreaterThanOrEqual(matched);
-      // Of a packet that is twice at both points, the copies may find each other.
+      // If a packet occurs twice at both points, its copies may be matched.
       expect(found?.matched).toBeLessThanOrEqual(at.length === 2 ? 1.1 * matched : matched);
       const offNs = sign * (("offsetNs" in mirrors ? mirrors.offsetNs : 0) ?? 0);
       const meanNs = ("delayNs" in mirrors ? mirrors.delayNs : MS) + 0.1 * MS;

@@ -1,6 +1,6 @@
 /**
- * The rows that alert rules judge, each segment in the order of its epochs (monitor/shared-rows.ts). For a segment that is new to this process, the
- * rows since its alerts began are read from the results, or as many as a rule may wait for: the rules then have the state of a process that never
+ * The rows for alert rules, each segment in the order of its epochs (monitor/shared-rows.ts). For a segment that is new to this process, it reads from the
+ * results the rows since the start of the segment's active alerts, or as many as a rule may need. The rules then have the same state as in a process that never
  * stopped.
  */
 import { later } from "../../base/time.ts";
@@ -12,19 +12,19 @@ import type { SegmentRow } from "../../results/rows.ts";
 import { gapMsOf, SharedRows } from "../monitor/shared-rows.ts";
 import type { AlertRule } from "./alert.ts";
 
-/** Added to the longest time that a rule waits. */
+/** Added to the longest hold time of the rules. */
 const FRESH_NS = 30_000_000_000n;
-/** Longest time of rows that are read for an active alert. */
+/** Maximum time span of rows read for an active alert. */
 const MAX_SINCE_NS = 86_400_000_000_000n;
 const FAR_NS = 9_000_000_000_000_000_000n;
 
 export interface AlertRowsOptions {
   results: ResultsStore;
   latenessNs: bigint | undefined;
-  /** Whether this process judges the segments that end at a point. */
+  /** Returns whether this process evaluates the segments that end at a point. */
   owns: (point: string) => boolean;
   rules: () => readonly AlertRule[];
-  /** When the oldest active alert of a segment began; null if there is none. */
+  /** Returns when the oldest active alert of a segment began; null without one. */
   activeSince: (segment: CollectedSegment) => bigint | null;
 }
 
@@ -53,17 +53,17 @@ export class AlertRows {
     this.#rows.hold(rows);
   }
 
-  /** Returns the rows that may be judged. */
+  /** Returns the rows that are ready to be evaluated. */
   release(): SegmentRow[] {
     return this.#rows.release();
   }
 
-  /** Reads new rows from the results; returns those that may be judged. */
+  /** Reads new rows from the results; returns those that are ready to be evaluated. */
   next(): Promise<SegmentRow[]> {
     return this.#rows.next();
   }
 
-  /** Forgets the segments that another worker judges now. */
+  /** Forgets the segments that another worker evaluates now. */
   giveUp(): void {
     const { owns } = this.#options;
     this.#rows.forget((_, to) => !owns(to));
@@ -73,7 +73,7 @@ export class AlertRows {
     }
   }
 
-  /** Reads the past of segments that are new here. `begin` is called first if there are any. */
+  /** Reads earlier rows of segments that are new here. `begin` is called first if there are any. */
   async readFresh(begin: () => Promise<void>): Promise<void> {
     const { results, rules, activeSince } = this.#options;
     const fresh = (await results.segments()).flatMap(({ from, to, label, estimators, lastNs }) =>

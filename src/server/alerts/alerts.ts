@@ -1,9 +1,10 @@
 /**
- * The collector's alerts: rules over result rows, points and incidents. The start and the end of an alert go to the log, to event listeners, to
- * webhooks and to /metrics, and are stored in the results.
+ * The collector's alerts: rules over result rows, points and incidents. The start and the end of an alert go to the log, to event listeners, to webhooks and to
+ * /metrics, and are stored in the results.
  *
- * Rows are judged in the order of their epochs, each segment for itself (alert-rows.ts). In a cluster a worker judges the segments and points whose partitions it has. When it gets one, it begins with the alerts
- * in the results and the rows since, and comes to the state that the worker before it had.
+ * Rows are evaluated in the order of their epochs, each segment separately (alert-rows.ts). In a cluster, a worker evaluates the segments and points of its
+ * partitions. When it gets a new partition, it starts with the alerts in the results and the rows since then, and so reaches the state that the previous worker
+ * had.
  */
 import { earlier, formatDuration } from "../../base/time.ts";
 import type { CollectedSegment } from "../../collect/collector.ts";
@@ -13,7 +14,6 @@ import type { SegmentRow } from "../../results/rows.ts";
 import type { Events } from "../events.ts";
 import type { RowFollower } from "../monitor/follower.ts";
 import { incidentJson, incidentLine, type ReportedIncident } from "../monitor/incident-json.ts";
-import type { ReportedChange } from "../monitor/network-monitor.ts";
 import { SegmentChoice } from "../monitor/segment-choice.ts";
 import { type Alert, type AlertRule, type AlertSettings, NO_ALERTS } from "./alert.ts";
 import { AlertRows, isAbout } from "./alert-rows.ts";
@@ -29,19 +29,19 @@ export interface AlertsOptions {
   /** When each point was last heard from, in ms since 1970. */
   heard: () => ReadonlyMap<string, number>;
   nowNs: () => bigint;
-  /** How long an epoch waits for its other end, ns (default 30 s). */
+  /** How long an epoch waits for its other end, in ns (default 30 s). */
   latenessNs?: bigint | undefined;
-  /** Where several workers write to the results: rows are read from there. */
+  /** Set if several workers write to the results; rows are then read from the results. */
   shared?: SharedAlerts | undefined;
   onLog?: ((text: string) => void) | undefined;
 }
 
 export interface SharedAlerts {
-  /** Whether this worker has the partition of a point. */
+  /** Returns whether this worker has the partition of a point. */
   owns: (point: string) => boolean;
-  /** Whether this worker reports the incidents. */
+  /** Returns whether this worker reports the incidents. */
   ownsPaths: () => boolean;
-  /** How often the results are read, ms (default 1000). */
+  /** How often the results are read, in ms (default 1000). */
   readMs?: number;
 }
 
@@ -65,7 +65,7 @@ export class Alerts implements RowFollower {
   readonly #rows: AlertRows;
   /** The last alert of each rule and target, from the results. */
   #stored = new Map<string, Alert>();
-  /** To be written to the results. */
+  /** Alerts that have to be written to the results. */
   readonly #unwritten = new Map<string, Alert>();
   #readMs = 0;
   /** Alerts that have begun and not ended, by id. */
@@ -160,7 +160,7 @@ export class Alerts implements RowFollower {
     await this.#judge(await this.#rows.next());
   }
 
-  /** When the oldest alert of a segment began that goes on; null: there is none. */
+  /** Returns when the oldest active alert of a segment began; null without one. */
   #activeSince({ from, to, label }: CollectedSegment): bigint | null {
     const target = targetOf({ from, to, label });
     const began = [...this.#stored.values()].flatMap((alert) =>
@@ -169,7 +169,7 @@ export class Alerts implements RowFollower {
     return began.length === 0 ? null : began.reduce(earlier);
   }
 
-  /** Alerts as the results have them, the newest of each rule and target. */
+  /** Reads the alerts from the results: the newest of each rule and target. */
   async #readStored(): Promise<void> {
     const { alerts } = this.#options.results;
     const ended = await alerts.list({ open: false, limit: REMEMBERED });
@@ -185,7 +185,7 @@ export class Alerts implements RowFollower {
       this.#stored.set(JSON.stringify([alert.name, alert.target]), alert);
   }
 
-  /** Drops what belongs to partitions that another worker has now. */
+  /** Removes the state of partitions that another worker has now. */
   #giveUp({ owns, ownsPaths }: SharedAlerts): void {
     const gone = new Set<string>();
     for (const [key, { owner, alert }] of this.#targets) {
@@ -221,14 +221,14 @@ export class Alerts implements RowFollower {
     await this.#write();
   }
 
-  /** Handles an incident that opened, changed or closed. */
-  async incident(change: ReportedChange, incident: ReportedIncident): Promise<void> {
+  /** Handles an incident that opened, changed or closed, or is reported again. */
+  async incident(incident: ReportedIncident): Promise<void> {
     for (const rule of this.#settings.rules) {
       if (rule.condition.kind !== "incident" || (rule.segment && !isOf(rule.segment, incident))) continue;
       const id = `${rule.name}/${incident.id}`;
       const known = await this.#incidentAlert(id);
       if (known?.state === "ended") continue;
-      if (change === "closed") {
+      if (incident.state === "closed") {
         if (known)
           this.#end({ ...known, incident: incidentJson(incident) }, incident.closedNs ?? incident.endNs);
       } else if (!known)
@@ -240,7 +240,7 @@ export class Alerts implements RowFollower {
     await this.#write();
   }
 
-  /** Another worker may have begun it, or ended it. */
+  /** Returns an alert that this worker, or another one, has begun or ended. */
   async #incidentAlert(id: string): Promise<Alert | null> {
     const own = this.#unwritten.get(id) ?? this.#active.get(id);
     if (own) return own;
@@ -272,7 +272,10 @@ export class Alerts implements RowFollower {
     return this.#settings.rules.find((r) => r.name === name && r.when === when);
   }
 
-  /** A target that is judged for the first time goes on from its last alert: one that has ended must not begin a second time. */
+  /**
+   * Makes the state of a target that is evaluated for the first time. It continues from the target's last alert, so that an ended alert does not begin a second
+   * time.
+   */
   #newTarget(rule: AlertRule, settings: RuleSettings, target: string, owner: string): Target {
     const last = this.#stored.get(JSON.stringify([rule.name, target]));
     if (!last || !this.#ruleOf(last)) return { state: new RuleState(settings), alert: null, owner };
@@ -343,7 +346,7 @@ export class Alerts implements RowFollower {
     this.#unwritten.set(alert.id, alert);
   }
 
-  /** What cannot be written waits for the next time. */
+  /** Writes alerts to the results; what cannot be written is tried again next time. */
   async #write(): Promise<void> {
     for (const [id, alert] of this.#unwritten) {
       const { sinceNs, endedNs } = alert;

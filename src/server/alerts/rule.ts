@@ -29,15 +29,15 @@ export interface RuleChange {
 
 export class RuleState {
   readonly #settings: RuleSettings;
-  /** Since when the condition holds, or the value has recovered. Null: it does not or has not. */
+  /** Start of the time for which the condition holds, or for which the value has recovered; null if it does not or has not. */
   #holdingNs: bigint | null = null;
   #backNs: bigint | null = null;
-  /** End of the last interval judged: late epochs and epochs estimated again change nothing. */
+  /** End of the last interval evaluated: late epochs, and epochs estimated again, change nothing. */
   #judgedNs = 0n;
   active = false;
   worst: number;
 
-  /** `judgedNs`: another process has judged everything up to here; `active`: the alert it left open. */
+  /** `judgedNs`: end of the intervals that another process has evaluated; `active`: its active alert. */
   constructor(settings: RuleSettings, judgedNs = 0n, active?: { sinceNs: bigint; worst: number }) {
     this.#settings = settings;
     this.#judgedNs = judgedNs;
@@ -48,7 +48,7 @@ export class RuleState {
     this.worst = active.worst;
   }
 
-  /** Judges the value of the interval from `startNs` to `endNs`. */
+  /** Evaluates the value of the interval from `startNs` to `endNs`. */
   push(measured: Measured | null, startNs: bigint, endNs: bigint): RuleChange | null {
     if (measured === null || endNs <= this.#judgedNs) return null;
     this.#judgedNs = endNs;

@@ -260,7 +260,7 @@ export class RecordIntake {
     if (!isCopied) void this.#copyLater(done);
   }
 
-  /** Whether all copies are in the stream. It may be full, or away. */
+  /** Whether all copies are in the stream, which may be full or unreachable. */
   async #copyAll(records: readonly TakenRecord[]): Promise<boolean> {
     const copies = records.flatMap((r) => r.copies);
     if (copies.length === 0) return true;
@@ -274,7 +274,7 @@ export class RecordIntake {
     }
   }
 
-  /** Until then the records are not acknowledged; others do not wait for them. */
+  /** The records are not acknowledged before that; other records do not wait for them. */
   async #copyLater(records: readonly TakenRecord[]): Promise<void> {
     const { parts, fenceOf, unacknowledged } = this.#options;
     let pauseMs = RETRY_MS;

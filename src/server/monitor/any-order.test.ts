@@ -1,6 +1,6 @@
 /**
- * Incidents and alerts of workers that die and take over, with rows written in any order, are those of one process that got the rows in order: byte for byte as the results have them. The one process is
- * the oracle for the cluster; what it finds is checked against the scene.
+ * Incidents and alerts of workers that die and take over, with rows written in any order, must equal those of one process that got the rows in order: byte for
+ * byte, as stored in the results. The single process is the oracle for the cluster; its own results are checked against the scene.
  */
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -51,7 +51,7 @@ interface Worker {
   alerts: Alerts;
 }
 
-/** `owns`: whether this worker has all partitions. Left out: one process. */
+/** `owns`: returns whether this worker has all partitions; without it, there is one process. */
 async function start(results: ResultsStore, owns?: () => boolean): Promise<Worker> {
   const common = { results, events: new Events() };
   const alerts = await Alerts.open({
@@ -61,7 +61,7 @@ async function start(results: ResultsStore, owns?: () => boolean): Promise<Worke
   const monitor = await NetworkMonitor.open({
     ...{ ...common, settings: SETTINGS },
     shared: owns && { isOwner: owns, readMs: 0 },
-    onChange: (change, incident) => alerts.incident(change, incident),
+    onChange: (_, incident) => alerts.incident(incident),
   });
   return { monitor, alerts };
 }
@@ -69,7 +69,7 @@ async function start(results: ResultsStore, owns?: () => boolean): Promise<Worke
 async function found(results: ResultsStore) {
   const bodies = async (table: ResultsStore["incidents"]) =>
     (await table.list({ limit: 100 })).map((h) => h.body);
-  // The incident as it was when the alert was sent may lack flows; answers have it as it is now.
+  // The incident in a sent alert may lack flows; answers contain its current state.
   const alerts = (await bodies(results.alerts)).map((body) =>
     JSON.stringify({ ...(JSON.parse(body) as Alert), incident: null }),
   );
@@ -94,12 +94,12 @@ async function ofOneProcess() {
   return all;
 }
 
-/** Each epoch's rows, some of them up to six epochs late. */
+/** Returns each epoch's rows, some of them up to six epochs late. */
 function disordered(random: Random): SegmentRow[][] {
   const steps: SegmentRow[][] = Array.from({ length: EPOCHS + 6 }, () => []);
   for (let e = 0; e < EPOCHS; e++)
     for (const [from, to] of SEGMENTS) {
-      // The first of each segment say where its series begins.
+      // The first rows of each segment are in order: they show where its series begins.
       const late = e > 3 && random.float() < 0.2 ? Math.floor(random.float() * 6) : 0;
       steps[e + late]?.push(pathRow(from, to, e));
     }
@@ -133,7 +133,7 @@ describe("incidents and alerts", () => {
       for (const rows of disordered(random)) {
         await results.write(rows, []);
         if (random.float() < 0.1) {
-          // It is gone as it stands; the other one has its partitions, and a new one joins.
+          // The worker stops without any clean-up; the other one gets its partitions, and a new one joins.
           [first, second] = [second, await begin()];
           owner = started - 2;
         }
@@ -190,6 +190,42 @@ describe("incidents and alerts", () => {
     const { incidents, alerts: sent } = await found(results);
     expect(incidents.map((body) => (JSON.parse(body) as IncidentJson).state)).toEqual(["closed"]);
     expect(sent.map((body) => (JSON.parse(body) as Alert).state)).toEqual(["ended", "ended"]);
+    await results.close();
+  });
+
+  it("end together, also where a process died between the two", async () => {
+    const results = await DuckdbStore.open(join(root, "between.duckdb"));
+    const { incidents } = await oneProcess;
+    const incident = JSON.parse(incidents[0] ?? "") as IncidentJson;
+    const { id, startNs, endNs, closedNs } = incident;
+    await results.incidents.write({
+      ...{ id, startNs: BigInt(startNs), closedNs: BigInt(closedNs ?? 0) },
+      body: JSON.stringify(incident),
+    });
+    const alert: Alert = {
+      ...{ format: "hoptime.alert/1", name: "blame", when: "incident", state: "active", endedNs: null },
+      ...{
+        id: `blame/${id}`,
+        target: id,
+        sinceNs: startNs,
+        beganNs: endNs,
+        worst: null,
+        summary: "",
+        incident,
+      },
+    };
+    await results.alerts.write({
+      id: alert.id,
+      startNs: BigInt(startNs),
+      closedNs: null,
+      body: JSON.stringify(alert),
+    });
+    const { monitor, alerts } = await start(results);
+    const [stored] = await results.alerts.list({ limit: 10 });
+    expect(stored?.closedNs).toBe(BigInt(closedNs ?? 0));
+    expect(alerts.active).toEqual([]);
+    await monitor.close();
+    await alerts.close();
     await results.close();
   });
 });

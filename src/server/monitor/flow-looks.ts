@@ -1,8 +1,11 @@
-/** Incidents whose flows are looked for once more: soon while none is known, and when those of its last epochs are there. Flows are estimated later than delay and loss. */
+/**
+ * Incidents whose flows are searched again: soon while no flow is known, and when the flows of the last epochs should be there. Flows are estimated later than
+ * delay and loss.
+ */
 import type { ReportedIncident } from "./incident-json.ts";
 
 const SOON_MS = 1000;
-/** Longer than an incident that goes on is left without being written. */
+/** Longer than the interval in which an open incident is written. */
 const LAST_MS = 10_000;
 
 export class FlowLooks {
@@ -12,7 +15,7 @@ export class FlowLooks {
     return this.#at.has(id);
   }
 
-  /** In place of what was to be looked for of the same incident. */
+  /** Schedules the search for an incident, replacing an earlier one. */
   set(incident: ReportedIncident): void {
     const { id, kind, segment, state, flowCount } = incident;
     if (kind === "clock" || !segment) return;
@@ -20,7 +23,7 @@ export class FlowLooks {
     this.#at.set(id, { incident, atMs: performance.now() + (soon ? SOON_MS : LAST_MS) });
   }
 
-  /** What is to be looked for now; not again by itself. */
+  /** Returns and removes the incidents whose search is due. */
   due(): ReportedIncident[] {
     const due = [...this.#at.values()].filter(({ atMs }) => atMs <= performance.now());
     for (const { incident } of due) this.#at.delete(incident.id);

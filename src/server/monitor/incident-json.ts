@@ -12,7 +12,7 @@ export type IncidentJson = Omit<ReportedIncident, "startNs" | "endNs" | "closedN
   closedNs: string | null;
 };
 
-/** The order of the fields is always the same: an incident that was read from the results is written as it was. */
+/** Writes fields in a fixed order, so that an incident read from the results is written back unchanged. */
 export function incidentJson(incident: ReportedIncident): IncidentJson {
   const { id, kind, state, segment, paths, now, clock, ended, confidence, share, reason, candidates } =
     incident;

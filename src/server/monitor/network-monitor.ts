@@ -1,8 +1,10 @@
 /**
- * The collector's network: paths that are watched, which segment is to blame, incidents with their evidence. Incidents are made of the rows in the results, in the order of their epochs (shared-rows.ts), and are kept in the
- * results. Whoever begins (after a restart, or as the next owner) reads the rows from before the oldest open incident again and judges them again: the evidence is then that of one that never stopped.
+ * The collector's network: monitored paths, localisation, and incidents with their evidence. Incidents depend on the rows in the results, in the order of their
+ * epochs (shared-rows.ts), and are stored in the results. After a restart, or as a new owner, it reads the rows from before the oldest open incident and
+ * evaluates them again, so the evidence is the same as without an interruption.
  *
- * How it fails: a row that is written or improved after its epoch was judged is not judged any more. Where the rows of an open incident's beginning are not kept any more, the incident goes on as it was written last.
+ * How it fails: a row that is written or improved after its epoch was evaluated is not evaluated again. If the first rows of an open incident have been
+ * deleted, the incident continues as it was last written.
  */
 
 import { earlier, later } from "../../base/time.ts";
@@ -42,31 +44,33 @@ export interface NetworkMonitorOptions {
   events: Events;
   settings: NetworkSettings;
   onLog?: ((text: string) => void) | undefined;
-  /** How long an epoch waits for its other end, ns (default 30 s). */
+  /** How long an epoch waits for its other end, in ns (default 30 s). */
   latenessNs?: bigint | undefined;
-  /** Where several workers write to the results: rows are read from there, and one of the workers, by whom incidents are written and sent, owns the paths. */
+  /** Set if several workers write to the results. Rows are then read from the results, and the worker that owns the paths writes and sends incidents. */
   shared?: SharedResults | undefined;
-  /** Every change, before it is sent. */
+  /** Called with every change before it is sent. */
   onChange?: ((change: ReportedChange, incident: ReportedIncident) => Promise<void>) | undefined;
 }
 
-/** `again`: an incident that is known opened once more, when its rows were judged again. */
+/** `again`: an incident that is already known, open or closed; the previous owner may have died before it reported the last change. */
 export type ReportedChange = IncidentChange["change"] | "again";
 
 export interface SharedResults {
   isOwner: () => boolean;
-  /** How long one segment waits for another, and how often the results are read, ms. */
+  /** How long one segment waits for another, and how often the results are read, in ms. */
   waitMs?: number;
   readMs?: number;
 }
 
 export const NO_NETWORK: NetworkSettings = { paths: [], incidents: INCIDENT_SETTINGS };
 
-/** An incident that goes on is written and sent again this often, ms. */
+/** How often an open incident is written and sent again, in ms. */
 const UPDATE_MS = 5000;
-/** Closed ones that are remembered at a start. */
+/** Number of closed incidents that are read at the start. */
 const REMEMBERED = 200;
-/** How often shared results are read, ms; by workers that only answer, less often. */
+/** Number of the last closed incidents that a new owner reports again. */
+const REPORTED_AGAIN = 20;
+/** How often shared results are read, in ms; less often by workers that only answer. */
 const READ_MS = { owner: 1000, other: 5000 };
 const MAX_SEEDED_NS = 86_400_000_000_000n;
 /** Incidents that closed this long before the newest row may lack the flows of their last epochs. */
@@ -75,11 +79,11 @@ const FLOWS_LATE_NS = 600_000_000_000n;
 interface OpenIncident {
   incident: ReportedIncident;
   writtenMs: number;
-  /** It has changed since it was written. */
+  /** It has changed since it was last written. */
   isNewer: boolean;
 }
 
-/** What is to be written and sent. */
+/** A change to write and send. */
 interface Report {
   change: ReportedChange;
   incident: ReportedIncident;
@@ -90,12 +94,12 @@ export class NetworkMonitor implements RowFollower {
   #settings: NetworkSettings;
   #watch: PathWatch;
   #choice = new SegmentChoice();
-  /** Estimator that is asked for, by segment. */
+  /** Requested estimator by segment. */
   #only = new Map<string, string | null>();
   readonly #open = new Map<string, OpenIncident>();
-  /** Open ones of the results that the rows read again have not given yet. */
+  /** Open incidents of the results that the evaluation of earlier rows has not reproduced yet. */
   readonly #awaited = new Map<string, ReportedIncident>();
-  /** Until the results have them. */
+  /** Changes that are not in the results yet. */
   readonly #reports: Report[] = [];
   readonly #looks = new FlowLooks();
   #newestNs = 0n;
@@ -117,7 +121,7 @@ export class NetworkMonitor implements RowFollower {
     return monitor;
   }
 
-  /** Other paths or other limits. */
+  /** Sets other paths or limits. */
   async reconfigure(settings: NetworkSettings): Promise<void> {
     const same = JSON.stringify(settings) === JSON.stringify(this.#settings);
     this.#settings = settings;
@@ -128,7 +132,7 @@ export class NetworkMonitor implements RowFollower {
     return this.#settings.paths;
   }
 
-  /** Those of the paths: to be watched. */
+  /** Returns the segments of the paths, which are monitored. */
   get segments(): { from: string; to: string; label: string }[] {
     const all = new Map<string, { from: string; to: string; label: string }>();
     for (const { points } of this.#settings.paths)
@@ -143,7 +147,7 @@ export class NetworkMonitor implements RowFollower {
     return [...this.#open.values()].map((o) => o.incident);
   }
 
-  /** Open incidents as they are now. Workers that do not own the paths answer with what the owner has written. */
+  /** Returns the current state of the open incidents. Workers that do not own the paths return nothing; the owner's incidents are in the results. */
   openJson(): IncidentJson[] {
     return this.#isOwner ? this.open.map(incidentJson) : [];
   }
@@ -166,7 +170,7 @@ export class NetworkMonitor implements RowFollower {
     this.#isOwner = isOwner;
     if (!isOwner) this.#reports.length = 0;
     if (isNew) {
-      // Once more with the next tick if the results cannot be read.
+      // Repeated with the next tick if the results cannot be read.
       this.#isOwner = false;
       await this.#begin(isOwner);
     }
@@ -183,7 +187,7 @@ export class NetworkMonitor implements RowFollower {
     for (const { incident } of this.#open.values()) await this.#write(incident);
   }
 
-  /** Where the time of every path goes: its last epoch. */
+  /** Returns the state of every path in its last complete epoch. */
   describe(): PathState[] {
     return this.#settings.paths.map((path) => {
       const last = this.#watch.latest(path.points);
@@ -192,7 +196,7 @@ export class NetworkMonitor implements RowFollower {
     });
   }
 
-  /** Judges the rows from before the oldest open incident again: it goes on as if there had been no break. */
+  /** Evaluates the rows from before the oldest open incident again, as if there had been no interruption. */
   async #begin(isOwner = this.#isOwner): Promise<void> {
     const { paths } = this.#settings;
     this.#only = new Map();
@@ -220,6 +224,8 @@ export class NetworkMonitor implements RowFollower {
       this.#open.set(incident.id, { incident, writtenMs: performance.now(), isNewer: false });
       this.#awaited.set(incident.id, incident);
     }
+    const closed = isOwner ? incidents.filter((i) => i.state === "closed").slice(0, REPORTED_AGAIN) : [];
+    this.#reports.push(...closed.map((incident): Report => ({ change: "again", incident })));
     this.#rows.hold(rows);
     await this.#judge(this.#rows.release());
     this.#looks.clear();
@@ -235,13 +241,13 @@ export class NetworkMonitor implements RowFollower {
     return new SharedRows({ results, segments: this.segments, isWanted: this.#isWanted, waitMs, gapMs });
   }
 
-  /** Of the paths, by the estimator that is asked for; ways back as well: they say whether a clock stepped. */
+  /** Selects segments of the paths, by the requested estimator, in both directions: the reverse direction shows whether a clock stepped. */
   readonly #isWanted = (from: string, to: string, _label: string, estimator: string): boolean => {
     const has = (point: string) => this.#settings.paths.some((path) => path.points.includes(point));
     return (this.#only.get(`${from}\n${to}`) ?? estimator) === estimator && has(from) && has(to);
   };
 
-  /** Rows from a time on, and as many before it as have a part in what is judged there. */
+  /** Returns the rows since a time, and as many earlier ones as their evaluation depends on. */
   async #rowsSince(sinceNs: bigint): Promise<SegmentRow[]> {
     const { results } = this.#options;
     const rows: SegmentRow[] = [];
@@ -266,7 +272,7 @@ export class NetworkMonitor implements RowFollower {
     for (const { change, incident } of changed.values())
       this.#note(change, incident, opened.has(incident.id));
     for (const [id, incident] of this.#awaited) {
-      // Rows that reach beyond it did not give it again.
+      // Newer rows did not reproduce this incident.
       if (incident.endNs > this.#newestNs) continue;
       this.#awaited.delete(id);
       for (const other of this.#watch.adopt(incident))
@@ -278,7 +284,7 @@ export class NetworkMonitor implements RowFollower {
     await this.#send();
   }
 
-  /** Many epochs may come at once: each incident that opened, as it was then, and what became of it by their end. */
+  /** Returns the changes of possibly many epochs: each incident that opened, in its state at that time, and its last change. */
   #changesOf(rows: readonly SegmentRow[]) {
     const opened = new Map<string, Incident>();
     const changed = new Map<string, IncidentChange>();
@@ -298,7 +304,7 @@ export class NetworkMonitor implements RowFollower {
     }
   }
 
-  /** `atOnce`: however short ago it was written before. */
+  /** `atOnce`: report even if it was written only a short time ago. */
   #note(change: IncidentChange["change"], incident: Incident, atOnce = false): void {
     const { id } = incident;
     const known = this.#open.get(id);
@@ -322,7 +328,7 @@ export class NetworkMonitor implements RowFollower {
     this.#reports.push({ change, incident });
   }
 
-  /** In order; what cannot be written waits for the next time. */
+  /** Writes and sends changes in order; what cannot be written is tried again next time. */
   async #send(): Promise<void> {
     const { events, results, onChange, onLog } = this.#options;
     for (let next = this.#reports[0]; next; next = this.#reports[0]) {
@@ -334,7 +340,7 @@ export class NetworkMonitor implements RowFollower {
         await this.#write(incident);
         this.#looks.set(incident);
       }
-      // Another one may have begun meanwhile.
+      // The queue may have been replaced in the meantime.
       if (this.#reports[0] === next) this.#reports.shift();
       await onChange?.(change, incident);
       if (change === "again") continue;
@@ -384,7 +390,7 @@ async function known(results: ResultsStore): Promise<ReportedIncident[]> {
   return [...bodies.values()].map((body) => readIncident(JSON.parse(body) as IncidentJson));
 }
 
-/** A row as the localiser takes it. What its clocks may be off by is the same in every epoch, and no part of a rise. */
+/** Converts a row for the localiser. Its clock error is the same in every epoch, so it does not affect a rise. */
 function estimateOf(row: SegmentRow): TimedEstimate {
   const { segment, startNs, endNs, state } = row;
   const made = combineRows([row], { step: 0, startNs, endNs });

@@ -1,9 +1,9 @@
-/** The state of a watched path: its last complete epoch. */
+/** The state of a monitored path in its last complete epoch. */
 import type { PathWatch, WatchedPath } from "../../network/incidents/path-watch.ts";
 import type { LocaliseEstimate } from "../../network/localise/segment-estimate.ts";
 
 export interface NetworkPath extends WatchedPath {
-  /** The estimator whose answers count; null: the first that has any. */
+  /** The estimator whose answers count; null: the first with an answer. */
   estimator: string | null;
 }
 

@@ -1,9 +1,9 @@
-/** Chooses which rows of a segment count when several estimators or labels answer for it: one at a time, so that a series is of one kind. */
+/** Chooses which rows of a segment count if several estimators or labels answer for it: one at a time, so that a series has a single source. */
 import { isWhole } from "../../epoch/direction-label.ts";
 import { ESTIMATORS } from "../../estimators/table.ts";
 import type { SegmentRow } from "../../results/rows.ts";
 
-/** After this many epochs without a row, the next best takes over. */
+/** Number of epochs without a row after which the next best takes over. */
 const PATIENCE = 20n;
 
 interface Chosen {
@@ -15,7 +15,7 @@ interface Chosen {
 export class SegmentChoice {
   readonly #chosen = new Map<string, Chosen>();
 
-  /** Whether the row counts. `only`: the requested estimator. `classes`: traffic classes count beside the whole, each on its own. */
+  /** Returns whether the row counts. `only`: the requested estimator. `classes`: traffic classes count separately, in addition to the whole. */
   accepts(row: SegmentRow, only?: string | undefined, classes = false): boolean {
     const { segment, estimator, startNs, endNs } = row;
     if (only !== undefined && estimator !== only) return false;
@@ -36,8 +36,8 @@ export class SegmentChoice {
   }
 
   /**
-   * Sorts rows by start, best first: labels A:B, then direction labels, then no label, then other labels; within a label, in the order of the
-   * estimator table; equal ones by name, so that the order does not depend on which was written first.
+   * Sorts rows by start, best first: labels A:B, then direction labels, then no label, then other labels; within a label, in the order of the estimator table;
+   * equal ones by name, so that the order does not depend on which was written first.
    */
   static sort(rows: readonly SegmentRow[]): SegmentRow[] {
     const ranked = rows.map((row) => ({ row, rank: rankOf(row) }));

@@ -1,4 +1,7 @@
-/** A path whose segments are worked by two workers that share a store of results: judged whole, reported once, whoever owns the paths. */
+/**
+ * A path whose segments are processed by two workers with a shared results store: it is evaluated as a whole and reported once, whichever worker owns the
+ * paths.
+ */
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -7,6 +10,7 @@ import { PATH, pathRow, pathRows, SECOND_NS, SLOW, START_NS } from "../../../tes
 import { later } from "../../base/time.ts";
 import { INCIDENT_SETTINGS } from "../../network/incidents/incident.ts";
 import { DuckdbStore } from "../../results/duckdb-store.ts";
+import type { ResultsStore } from "../../results/results-store.ts";
 import { Events } from "../events.ts";
 import { NetworkMonitor } from "./network-monitor.ts";
 import { SharedRows } from "./shared-rows.ts";
@@ -37,7 +41,7 @@ describe("paths of workers that share their results", () => {
       for (const monitor of monitors) await monitor.take(rows("A", "B", 0, 1));
       await monitors[worker]?.tick();
     };
-    // The worker of the second segment has written nothing yet, then it is 25 epochs behind that of the first.
+    // The worker of the second segment has written nothing at first, and is then 25 epochs behind that of the first.
     await results.write(rows("A", "B", 0, 90), []);
     await read(0);
     await results.write(rows("B", "C", 0, 65), []);
@@ -70,7 +74,7 @@ describe("paths of workers that share their results", () => {
     await monitor.tick();
     await results.write([...rows("A", "B", 0, 130), ...rows("B", "C", 0, 130)], []);
     await monitor.tick();
-    // After three epochs of the rise; after the last.
+    // Opened after three epochs of the rise; closed after the last.
     expect(said).toEqual([
       ["opened", "open", SLOW.first + 3],
       ["closed", "closed", SLOW.last],
@@ -93,10 +97,10 @@ describe("paths of workers that share their results", () => {
     };
     const shared = new SharedRows(settings);
     const next = async () => (await shared.next()).map((r) => Number((r.startNs - START_NS) / SECOND_NS));
-    // Of long ago: 3 is missing.
+    // Old rows: epoch 3 is missing.
     await results.write([...rows("A", "B", 0, 3), ...rows("A", "B", 4, 70)], []);
     expect((await next()).length).toBe(69);
-    // A worker died with 71 open; the next one goes on with 72.
+    // A worker died while epoch 71 was open; the next one continues with 72.
     await results.write([...rows("A", "B", 70, 71), ...rows("A", "B", 72, 75)], []);
     expect(await next()).toEqual([70]);
     nowMs = 900;
@@ -104,7 +108,7 @@ describe("paths of workers that share their results", () => {
     expect(await next()).toEqual([]);
     await results.write(rows("A", "B", 71, 72), []);
     expect((await next()).sort()).toEqual([71, 72, 73, 74, 75]);
-    // 77 never comes; nor does 80, which nobody waits for then.
+    // Epoch 77 never comes, and neither does 80, which is not waited for then.
     await results.write([...rows("A", "B", 76, 77), ...rows("A", "B", 78, 80)], []);
     expect(await next()).toEqual([76]);
     nowMs = 1950;
@@ -133,11 +137,32 @@ describe("paths of workers that share their results", () => {
     expect(await shared.next()).toHaveLength(4);
     nowMs = 2000;
     expect((await shared.next()).map((r) => r.segment.from)).toEqual(["A", "A", "A"]);
-    // Not again for each: it is silent until it comes.
+    // Not again for each epoch: the segment counts as silent until its rows come.
     await results.write(rows("A", "B", 9, 10), []);
     expect(await shared.next()).toHaveLength(1);
     await results.write([...rows("A", "B", 10, 12), ...rows("B", "C", 6, 11)], []);
     expect(await shared.next()).toHaveLength(6);
     await results.close();
+  });
+
+  it("wait for a segment of longer epochs no longer than they take", () => {
+    const segments = [
+      { from: "A", to: "B" },
+      { from: "B", to: "C" },
+    ];
+    const shared = new SharedRows({ results: {} as ResultsStore, segments, isWanted: () => true });
+    const long = (epoch: number) => {
+      const row = pathRow("B", "C", epoch);
+      return { ...row, endNs: row.startNs + 10n * SECOND_NS };
+    };
+    const released = () =>
+      shared.release().map(({ segment, startNs }) => `${segment.from}${(startNs - START_NS) / SECOND_NS}`);
+    shared.hold(rows("A", "B", 0, 12));
+    shared.hold([long(0)]);
+    expect(released().sort()).toEqual([...Array.from({ length: 10 }, (_, i) => `A${i}`), "B0"].sort());
+    shared.hold(rows("A", "B", 12, 20));
+    expect(released()).toEqual([]);
+    shared.hold([long(10)]);
+    expect(released()).toHaveLength(11);
   });
 });

@@ -1,56 +1,59 @@
 /**
- * Rows in the order of their epochs, for paths and alerts: what is judged must not depend on which row was written first (docs/decisions/0035). A late end completes an epoch after newer ones; after a
- * worker died, the next one writes later epochs before it has made those that were open. Segments of a path may be worked by different workers, one of them behind: rows are given out only as far as
- * every segment has come, so that an epoch of a path is judged with all of its segments. A segment that stays away, or an epoch that is left out, is waited for a while, and then missing.
+ * Returns rows in the order of their epochs, for paths and alerts, so that the result does not depend on which row was written first (docs/decisions/0035). A
+ * late end completes an epoch after newer ones; after a worker has died, the next one writes later epochs before it has completed the open ones. Workers may
+ * process the segments of a path at different speed, so rows are returned only up to the time that every segment has reached, and an epoch of a path is
+ * evaluated with all of its segments. A silent segment or a missing epoch is waited for during a limited time.
  */
 import { earlier, later } from "../../base/time.ts";
 import type { ResultsStore } from "../../results/results-store.ts";
 import type { RowsFrom } from "../../results/row-selection.ts";
 import type { SegmentRow } from "../../results/rows.ts";
 
-/** How long one segment waits for another, ms. */
+/** How long one segment waits for another, in ms. */
 const WAIT_MS = 60_000;
-/** How long an epoch that is left out is waited for: longer than a lease and taking over, and longer than it waits for its other end. */
+/** How long a missing epoch is waited for: longer than a lease plus a takeover, and longer than an epoch waits for its other end. */
 const GAP_MS = 30_000;
 const MAX_GAP_MS = 90_000;
-/** After one that never came, those of its series are not waited for: taps that pause often would hold up all paths. */
+/**
+ * After an epoch that never came, missing epochs of the same series are not waited for during this time; otherwise taps that pause often would delay all paths.
+ */
 const PAUSE_MS = 600_000;
-/** Of what was there before it was read, one that is older than this is not waited for. */
+/** Missing epochs before the first read are not waited for if they are older than this. */
 const RECENT_NS = 60_000_000_000n;
-/** What comes later than this after newer rows is not looked for, and a segment that is silent for so long is not waited for. */
+/** Rows that come later than this after newer ones are not read, and a segment that is silent for this long is not waited for. */
 const LOOK_NS = 600_000_000_000n;
 const FAR_NS = 9_000_000_000_000_000_000n;
 
 export interface SharedRowsOptions {
   results: ResultsStore;
-  /** The paths' segments: an epoch waits for all of them, whether they have rows yet or not. Null: no segment waits for another. */
+  /** The segments of the paths: an epoch waits for all of them, even if they have no rows yet. Null: no segment waits for another. */
   segments: readonly { from: string; to: string }[] | null;
-  /** Is it one of those, or beside them? */
+  /** Returns whether rows are read: those of these segments, and others that are needed in addition. */
   isWanted: (from: string, to: string, label: string, estimator: string) => boolean;
-  /** How much of a segment that is new here is read, ns. */
+  /** How much of a segment that is new here is read, in ns. */
   freshNs?: bigint | undefined;
   waitMs?: number | undefined;
   gapMs?: number | undefined;
   nowMs?: (() => number) | undefined;
 }
 
-/** How long to wait for an epoch that is left out where epochs wait so long for their other end. */
+/** Returns how long to wait for a missing epoch, given how long epochs wait for their other end. */
 export function gapMsOf(latenessNs: bigint): number {
   return Math.min(MAX_GAP_MS, Math.max(GAP_MS, Number(latenessNs / 1_000_000n) + 15_000));
 }
 
-/** How far the rows of a segment, label and estimator are read. */
+/** How far the rows of a segment, label and estimator have been read. */
 interface Series {
-  /** Start and end of the last one before which none is missing. */
+  /** Start and end of the last epoch before the first gap. */
   startNs: bigint;
   endNs: bigint;
-  /** Those behind a gap, by their start. */
+  /** Epochs behind a gap: end by start. */
   ahead: Map<bigint, bigint>;
-  /** When the gap was first seen; null: there is none. */
+  /** When the gap was first seen; null without a gap. */
   gapMs: number | null;
-  /** Until then no gap is waited for. */
+  /** Until this time, gaps are not waited for. */
   hastyMs: number;
-  /** Nothing was given out of it yet. */
+  /** No row of it has been returned yet. */
   isFresh: boolean;
 }
 
@@ -58,9 +61,9 @@ export class SharedRows {
   readonly #options: SharedRowsOptions;
   /** By segment, label and estimator. */
   readonly #read = new Map<string, Series>();
-  /** The same by segment: how far each is. */
+  /** By segment: end of the last row before the first gap. */
   readonly #newest = new Map<string, bigint>();
-  /** They were waited for; until they come. */
+  /** Segments that were waited for in vain, until they have new rows. */
   readonly #silent = new Set<string>();
   #held: SegmentRow[] = [];
   #movedMs: number;
@@ -70,7 +73,7 @@ export class SharedRows {
     this.#movedMs = this.#nowMs();
   }
 
-  /** What has come since, as far as it may be judged; in no order. */
+  /** Reads new rows from the results; returns those that are ready to be evaluated, unsorted. */
   async next(): Promise<SegmentRow[]> {
     const { results, isWanted, freshNs = LOOK_NS } = this.#options;
     const spans: RowsFrom[] = [];
@@ -93,7 +96,7 @@ export class SharedRows {
     return this.release();
   }
 
-  /** Drops what is known of segments: what they have is read anew. */
+  /** Forgets segments, so that their rows are read again. */
   forget(isGone: (from: string, to: string) => boolean): void {
     for (const name of this.#read.keys()) {
       const [from = "", to = ""] = JSON.parse(name) as string[];
@@ -104,7 +107,7 @@ export class SharedRows {
     this.#held = this.#held.filter(({ segment }) => !isGone(segment.from, segment.to));
   }
 
-  /** Rows that were read otherwise. */
+  /** Adds rows that were read elsewhere. */
   hold(rows: readonly SegmentRow[]): void {
     for (const row of [...rows].sort((a, b) => (a.startNs < b.startNs ? -1 : 1))) {
       const { segment, estimator, startNs, endNs } = row;
@@ -119,7 +122,7 @@ export class SharedRows {
     }
   }
 
-  /** What may be judged by now; in no order. */
+  /** Returns the rows that are ready to be evaluated, unsorted. */
   release(): SegmentRow[] {
     for (const series of this.#read.values()) this.#join(series);
     if (this.#options.segments === null)
@@ -131,7 +134,7 @@ export class SharedRows {
     if (this.#held.length === 0) this.#movedMs = this.#nowMs();
     else if (this.#nowMs() - this.#movedMs >= (this.#options.waitMs ?? WAIT_MS)) this.#giveUp();
     const untilNs = this.#frontier();
-    const out = this.#take((row) => row.startNs <= untilNs);
+    const out = this.#take((row) => row.startNs < untilNs);
     if (out.length > 0) this.#movedMs = this.#nowMs();
     return out;
   }
@@ -142,27 +145,27 @@ export class SharedRows {
     return out;
   }
 
-  /** How far each segment is. */
+  /** Finds how far each segment has got. */
   #look(): void {
     this.#newest.clear();
     const gaps = new Map<string, bigint>();
-    for (const [name, { startNs, gapMs }] of this.#read) {
+    for (const [name, { endNs, gapMs }] of this.#read) {
       const key = keyOfName(name);
-      if (gapMs !== null) gaps.set(key, earlier(startNs, gaps.get(key) ?? startNs));
-      this.#newest.set(key, later(startNs, this.#newest.get(key) ?? 0n));
+      if (gapMs !== null) gaps.set(key, earlier(endNs, gaps.get(key) ?? endNs));
+      this.#newest.set(key, later(endNs, this.#newest.get(key) ?? 0n));
     }
-    // Other estimators of the segment do not go on without it.
-    for (const [key, startNs] of gaps) this.#newest.set(key, startNs);
+    // Other estimators of the segment wait for the gap too.
+    for (const [key, endNs] of gaps) this.#newest.set(key, endNs);
   }
 
-  /** As far as no epoch is left out, or is waited for no longer. */
+  /** Advances a series to its next gap, or beyond a gap that is no longer waited for. */
   #join(series: Series): void {
     if (series.ahead.size === 0) return;
     const nowMs = this.#nowMs();
     const recentNs = series.isFresh ? [...series.ahead.keys()].reduce(later, 0n) - RECENT_NS : 0n;
     series.isFresh = false;
     for (const [startNs, endNs] of [...series.ahead].sort(([a], [b]) => (a < b ? -1 : 1))) {
-      // Taps that are started again begin in the middle of an epoch.
+      // A restarted tap begins in the middle of an epoch.
       const isLeftOut = 2n * (startNs - series.endNs) > endNs - startNs && startNs > recentNs;
       if (isLeftOut && nowMs >= series.hastyMs) {
         series.gapMs ??= nowMs;
@@ -175,19 +178,19 @@ export class SharedRows {
     }
   }
 
-  /** By segment: how far it is; 0 before its first row. */
+  /** Returns, by segment, how far it has got; 0 before its first row. */
   #reached(): [string, bigint][] {
     const keys = new Set([...(this.#options.segments ?? []).map(keyOf), ...this.#newest.keys()]);
     return [...keys].map((key) => [key, this.#newest.get(key) ?? 0n]);
   }
 
-  /** Those that are behind are not waited for any longer. */
+  /** Stops waiting for the segments that are behind. */
   #giveUp(): void {
     const lastNs = this.#held.map((row) => row.startNs).reduce(later, 0n);
-    for (const [key, ns] of this.#reached()) if (ns < lastNs) this.#silent.add(key);
+    for (const [key, ns] of this.#reached()) if (ns <= lastNs) this.#silent.add(key);
   }
 
-  /** Every segment that is waited for has come so far. */
+  /** Returns the time that every segment has reached, without those that are not waited for. */
   #frontier(): bigint {
     const reached = this.#reached();
     const lastNs = reached.map(([, ns]) => ns).reduce(later, 0n);

@@ -1,4 +1,7 @@
-/** Which flows suffered from an incident: those whose delay (or loss) while it lasted is beyond what it was before, intervals included. Of the flows that are kept, the largest of each epoch. */
+/**
+ * Finds the flows affected by an incident: those whose delay (or loss) during it exceeds that before it, intervals included. Only stored flows are considered,
+ * the largest of each epoch.
+ */
 
 import { ESTIMATORS } from "../../estimators/table.ts";
 import type { Incident } from "../../network/incidents/incident.ts";
@@ -9,19 +12,19 @@ export interface SufferedFlow {
   flow: string;
   packets: number | null;
   lost: number | null;
-  /** While it lasted, and before; null where the flow was not there, or not among the largest. */
+  /** During the incident, and before it; null if the flow was not there, or not among the largest. */
   latency: FlowSummary["latency"];
   before: FlowSummary["latency"];
 }
 
-/** Of the incident, the last so many ns; before it, as many. */
+/** Maximum time span evaluated: the last part of the incident, and as much before it. */
 const LOOK_NS = 120_000_000_000n;
 const MOST = 10;
 
 export interface Suffered {
-  /** Those that suffered most. */
+  /** The most affected flows. */
   flows: SufferedFlow[];
-  /** All of them. */
+  /** Number of all affected flows. */
   flowCount: number;
 }
 
@@ -61,18 +64,18 @@ function worst(
   return { flows: found.slice(0, MOST).map((f) => f.summary), flowCount: found.length };
 }
 
-/** Delay added to all of its packets, ns; 0 where its intervals do not show any. */
+/** Returns the delay added to all packets of the flow, in ns; 0 if the intervals show none. */
 function slower({ baseline, peak }: Incident, now: FlowSummary, before: FlowSummary | null): number {
   if (!now.latency) return 0;
   const packets = now.packets ?? 0;
   const was = before?.latency;
   if (was) return now.latency.lowNs > was.highNs ? packets * (now.latency.meanNs - was.meanNs) : 0;
-  // Not seen before: beyond the middle of the segment's rise.
+  // Not seen before: it counts if its delay is above the middle of the segment's rise.
   const middle = (baseline + peak) / 2;
   return now.latency.lowNs > middle ? packets * (now.latency.meanNs - baseline) : 0;
 }
 
-/** What it has lost at least, where not all of it is known. */
+/** Returns the packets lost in addition to the usual loss; a lower bound if not all losses are known. */
 function lostMore(now: FlowSummary, before: FlowSummary | null): number {
   if (!now.packets) return 0;
   const lost = now.lost ?? now.lostLow;

@@ -235,7 +235,7 @@ export function networkRoutes(parts: Parts): Route[] {
         const { incidents, alerts: table } = service.results;
         const { list, next } = await happenings(table, query as Asked);
         const { active } = alerts;
-        // Alerts have their incident as it is now, with all of its flows, not as it was when they were sent.
+        // Alerts contain the current state of their incident, with all of its flows, not the state when they were sent.
         const blamed = (list as Alert[]).filter((a) => (a.incident ?? null) !== null).map((a) => a.target);
         const found = (await incidents.findAll(blamed)).map((h) => JSON.parse(h.body) as IncidentJson);
         const now = new Map([...found, ...network.openJson()].map((i) => [i.id, i]));
