@@ -375,7 +375,7 @@ static __always_inline int is_keyed(void)
 	return config.hashes || config.steps || config.keep_last;
 }
 
-/* Returns the number of bytes of the frame to copy; the caller passes at least 1, otherwise the helper fails. */
+/* Returns the number of bytes of the frame to copy. Callers check for 0, for which the helper fails. */
 static __always_inline __u32 copied(__u32 length)
 {
 	return length < config.copy ? length : config.copy;

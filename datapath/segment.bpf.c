@@ -417,7 +417,7 @@ SEC("tp_btf/kfree_skb") int BPF_PROG(segment_lost, struct sk_buff *s, void *loca
 	struct drop d = { .reason = reason < MAX_REASONS ? reason : 0, .place = !(stamp & QUEUED) };
 	int way = way_of(in, out);
 	if (d.place == 1 && way < 0) {
-		/* It was dropped while it belonged to the input interface; on its way to another output it does not belong to a path. */
+		/* Its interface must still be the input's: a packet on its way to another output belongs to no path. */
 		if (!(ways_from(out) & ways)) return 0;
 		way = ways & 1 ? 0 : ways & 2 ? 1 : ways & 4 ? 2 : 3;
 	}

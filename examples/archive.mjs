@@ -1,4 +1,4 @@
-// An archive is a directory of plain files: it is listed without opening one, read record by record, put together by copying, and kept small by age or size.
+// An archive is a directory of plain files: it is listed without opening any, read record by record, merged by copying, and limited by age or size.
 import { cpSync, mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -11,7 +11,7 @@ const estimators = ["lda"];
 await observePoint({ files: ["demo/router-in.pcap.gz"], point: "in", directory: site1, estimators, cut });
 await observePoint({ files: ["demo/router-out.pcap.gz"], point: "out", directory: site2, estimators, cut });
 
-// Records of two sites in one directory: names do not collide, and nothing has to be rebuilt.
+// Records of two sites in one directory: names do not collide, and no index has to be rebuilt.
 cpSync(site2, site1, { recursive: true });
 const archive = RecordArchive.open(site1);
 for (const point of archive.points()) {
@@ -21,7 +21,7 @@ for (const point of archive.points()) {
     try {
       packets += archive.readHead(entry).head.counters.packets;
     } catch (error) {
-      // A damaged record is its own failure: file, byte and reason.
+      // A damaged record has its own error: file, offset and reason.
       if (!(error instanceof FormatError)) throw error;
       console.log(`${error.file}: byte ${error.offset}: ${error.code}`);
     }

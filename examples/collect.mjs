@@ -1,4 +1,5 @@
-// Records of two points as they come: paired, estimated once, and what has no partner named. Here from a directory; any stream of records will do.
+// Records of two points as they arrive: paired, estimated once; records without a partner are listed. They come from a directory here, but any stream of
+// records works.
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -16,7 +17,7 @@ const observe = (point, file) =>
   });
 await observe("in", "demo/router-in.pcap.gz");
 
-// The directory is followed until the signal; the other point's records come while it is.
+// The directory is followed until the signal; the other point's records arrive in the meantime.
 const control = new AbortController();
 const { signal } = control;
 const archive = RecordArchive.open(directory);

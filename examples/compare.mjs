@@ -1,4 +1,4 @@
-// Two captures of the same packets, before and after a router: delay, loss, and the flows that were delayed most.
+// Two captures of the same packets, before and after a router: delay, loss, and the most delayed flows.
 import { fileURLToPath } from "node:url";
 import { compareCaptures } from "hoptime";
 
@@ -13,7 +13,7 @@ const report = await compareCaptures({
 const { segment } = report;
 const ms = (ns) => `${(ns / 1e6).toFixed(1)} ms`;
 console.log(`${segment.sent} packets sent, ${segment.lost} lost (${(100 * segment.lossRate).toFixed(1)} %)`);
-// A latency is null where no packet matched.
+// A latency is null if no packet matched.
 if (segment.latency) console.log(`mean ${ms(segment.latency.meanNs)}, p99 ${ms(segment.latency.p99Ns)}`);
 for (const { key, matched, latency } of report.flows)
   if (latency) console.log(`${key.src} > ${key.dst}: ${matched} packets, mean ${ms(latency.meanNs)}`);

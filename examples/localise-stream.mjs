@@ -1,11 +1,11 @@
-// The localiser fed epoch by epoch, as a live collector does: it says which paths have news, and which segment is to blame.
+// Runs the localiser epoch by epoch, as a live collector does: it returns the paths with changes, and the segment to blame.
 import { LocaliseStream } from "hoptime";
 
 const path = ["edge", "core", "server"];
 const stream = new LocaliseStream({ historyEpochs: 600 });
 stream.watch(path);
 
-// What a collector would estimate each second; between core and server 3 ms are added from second 40 to 44.
+// What a collector would estimate each second; between core and server, 3 ms are added in seconds 40 to 44.
 const second = 1e9;
 const estimate = (fromPoint, toPoint, t, meanNs) => ({
   fromPoint,

@@ -1,10 +1,10 @@
-// Captures at four points of a path: how much of the delay and the loss each segment makes.
+// Captures at four points of a path: the share of each segment in delay and loss.
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { exportSimulation, Kernels, localiseCaptures } from "hoptime";
 
-// Two queues and a long link between them; bursts of loss behind the second point.
+// Two queues with a long link between them, and bursts of loss behind the second point.
 const folder = mkdtempSync(join(tmpdir(), "hoptime-example-"));
 await exportSimulation(
   new Kernels(),

@@ -1,5 +1,5 @@
-// A point is observed as a stream: a source of packets, a tap per estimator, a sink for the records of every epoch. Here the source are captures and the sink is a directory; a program of
-// your own brings its own sink (put, flush, close), and ends observation with an AbortSignal.
+// A point is observed as a stream: a source of packets, a tap per estimator, a sink for the records of every epoch. Here the source is captures and the sink is
+// a directory; your own program can use its own sink (put, flush, close), and stop the observation with an AbortSignal.
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -23,7 +23,7 @@ for (const [point, file] of [
   ["B", "demo/router-out.pcap.gz"],
 ]) {
   const kernels = new Kernels();
-  // Both points alike: what packets are known by, how flows are keyed, where epochs are cut.
+  // Must be the same at both points: cover of the digest, flow key, and epochs.
   const alike = { cover: 64, seed: 1n };
   const source = openCaptures(kernels, [file], { capture: alike, signal: ending.signal });
   const sink = new DirectorySink({ directory, point });

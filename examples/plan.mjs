@@ -1,7 +1,7 @@
 // A network map: which routers to upgrade first, so that a fault is located to few hops with few probes.
 import { parseTopology, planUpgrades } from "hoptime";
 
-// from,to,weight,latencyMs; maps may also be GraphML, Rocketfuel, Repetita, FRR's OSPF database or JSON (loadTopology reads files).
+// from,to,weight,latencyMs; maps can also be GraphML, Rocketfuel, Repetita, FRR's OSPF database or JSON (loadTopology reads files).
 const topology = parseTopology(
   `edge-a,r1,1,1
 r1,r2,1,2

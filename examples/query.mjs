@@ -1,4 +1,4 @@
-// Two points observed on their own, then asked together: records on disk are all that is needed.
+// Two points observed separately, then queried together; only the records on disk are needed.
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";

@@ -1,4 +1,4 @@
-// A simulated link with the truth attached: what each packet met, and captures of both ends to try a tool on.
+// A simulated link with known true delays, per packet, and captures of both ends to test a tool.
 import { mkdtempSync, readdirSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -14,7 +14,7 @@ const scenario = {
 };
 const kernels = new Kernels();
 
-// The truth, packet by packet, in memory.
+// The true delays, packet by packet, in memory.
 let sent = 0;
 let lost = 0;
 for await (const packet of simulate(kernels, scenario).packets()) {

@@ -26,6 +26,8 @@ const TIMES_LOSS: f64 = 3;
 const SURELY_ONCE: f64 = 0.95;
 /** Minimum lateness of retransmitted packets, in standard errors. */
 const ERRORS: f64 = 4;
+/** Number of packets from which their lateness is known. */
+const FEWEST_LATE: f64 = 8;
 /** Fewer packets do not show the loss. */
 const FEW: f64 = 64;
 /** Stored as partner: a mirror's copy, which is neither paired nor judged. */
@@ -93,7 +95,7 @@ function countOnce(m: Match, source: u32): void {
 /** Returns whether the second copy is the one that arrived, as far as their number shows it. */
 function areSentAgain(source: u32): bool {
   const n = once[source];
-  if (n == 0) return false;
+  if (n < FEWEST_LATE) return false;
   const mean = late[source] / n;
   const half = gaps[source] / n / 2;
   const error = Math.sqrt(max<f64>(0, lateSquares[source] / n - mean * mean) / n);

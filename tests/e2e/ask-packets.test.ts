@@ -1,4 +1,4 @@
-/** Packets asked for later, from captures to answers: observe with the sender's capture, then every kind of question. */
+/** Queries for packets, from captures to answers: observe with the sender's capture, then every kind of question. */
 
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -29,7 +29,7 @@ interface Sent extends SmallPacket {
 }
 
 const random = new Random("ask packets");
-/** 4 s, six flows of 500 packets in turn; IPIDs count up per flow; one packet in 25 is lost. */
+/** 4 s, six flows of 500 packets in turn; IPIDs increase per flow; one packet in 25 is lost. */
 const sent: Sent[] = Array.from({ length: 3000 }, (_, n) => {
   const flow = n % 6;
   const src = `10.${flow % 2}.0.${flow + 1}`;
@@ -95,7 +95,7 @@ describe("questions about packets", () => {
   it("finds packets of the sender's capture that arrive whole epochs later, as late as records say", async () => {
     const directory = join(root, "late");
     const few = arrived.slice(0, 600);
-    // A queue that grows to 0.6 s, in epochs of a quarter.
+    // A queue that grows to 0.6 s, in epochs of 0.25 s.
     const late = few.map((p, n) => ({ ...p, queuedNs: 1_000_000 + n * 1_000_000 }));
     const [queued, behind] = [join(root, "queued.pcap"), join(root, "behind.pcap")];
     writePcap(queued, late);
@@ -110,7 +110,7 @@ describe("questions about packets", () => {
         cut: { mode: "aligned", lengthNs: 250_000_000n },
       });
     expect((await observe("B", 1e9)).notes.join()).not.toMatch(/longer .window/);
-    // The queue is longer than what is looked for: the slow packets are the ones without a delay.
+    // The queue is longer than the search window, so the slow packets have no delay.
     const short = await observe("short", 0.5e9);
     expect(short.notes.join()).toMatch(
       /delays reach 500 ms, and none beyond 500 ms is found.* use a longer .window/,
@@ -129,7 +129,7 @@ describe("questions about packets", () => {
 
   it("all packets as one: quantiles without a list of flows, and the part that has no delay is counted", async () => {
     const plain = join(root, "plain");
-    // A capacity that is too small: the rest of an epoch is a sample.
+    // The capacity is too small, so the rest of an epoch is sampled.
     for (const [point, parameters] of [
       ["B", ""],
       ["small", "capacity=256"],
@@ -161,7 +161,7 @@ describe("questions about packets", () => {
         [0.99, "p99Ns"],
       ] as const) {
         const ratio = group!.latency![name] / sorted[Math.floor(share * sorted.length)]!;
-        // 64 groups of delays: each a few percent wide.
+        // 64 groups of delays, each a few percent wide.
         expect(Math.abs(ratio - 1)).toBeLessThan(0.08);
       }
     }
@@ -180,7 +180,7 @@ describe("questions about packets", () => {
     expect(answer.packets).toBe(100);
     const lost = chosen.filter((n) => sent[n]!.lost).length;
     expect(lost).toBeGreaterThan(0);
-    // Five epochs, each of which takes a stranger with probability 2^-10.
+    // Five epochs; each accepts a foreign packet with probability 2^-10.
     expect(answer.missing).toBeGreaterThanOrEqual(lost - 1);
     expect(answer.matched + answer.multi).toBeGreaterThanOrEqual(100 - lost);
     const byDigest = new Map(answer.groups.map((g) => [g.text, g]));
@@ -210,7 +210,7 @@ describe("questions about packets", () => {
       expect(moved.notes.join()).toMatch(
         offsetNs < 0n ? /clock is about .* behind/ : /clock is about .* ahead of/,
       );
-      // Somewhere within the epoch's length; what matters is which epochs are asked.
+      // Somewhere within the epoch; it only matters which epochs are asked.
       expect(Math.abs(moved.epochs.offsetNs + Number(offsetNs))).toBeLessThan(1e8);
       expect(right.matched + right.multi).toBeGreaterThanOrEqual(arrived.length);
       expect(moved.matched + moved.multi).toBeGreaterThanOrEqual(arrived.length);
@@ -252,7 +252,7 @@ describe("questions about packets", () => {
     const slowest = [...mine].sort((a, b) => b.delayNs - a.delayNs)[0]!;
     expect(group!.worst[0]!.lowNs).toBeLessThanOrEqual(slowest.delayNs);
     expect(group!.worst[0]!.highNs).toBeGreaterThanOrEqual(slowest.delayNs);
-    // Lost packets leave gaps, each a range of its own; still far fewer bytes than digests.
+    // Lost packets split the IPID ranges; still far fewer bytes than digests.
     expect(answer.bytes.question).toBeLessThan((8 * mine.length) / 15);
   });
 
@@ -282,7 +282,7 @@ describe("questions about packets", () => {
     ] as const) {
       const answer = await ask({ packets, group });
       expect(answer.packets).toBe(mine.length);
-      // Strangers: the lost ones, and those near an edge in the wrong epoch.
+      // Foreign packets: the lost ones, and those near an edge in the wrong epoch.
       expect(answer.matched + answer.multi - got.length).toBeGreaterThanOrEqual(0);
       expect(answer.matched + answer.multi - got.length).toBeLessThan(4);
       expect(answer.multi).toBeLessThan(4);
@@ -299,7 +299,7 @@ describe("questions about packets", () => {
     const p90 = got.map((p) => p.delayNs).sort((a, b) => a - b)[Math.floor(0.9 * got.length)]!;
     expect(prefix!.latency!.p90Ns / p90).toBeGreaterThan(0.95);
     expect(prefix!.latency!.p90Ns / p90).toBeLessThan(1.05);
-    // Times of the slowest packets are those of the capture.
+    // Times of the slowest packets come from the capture.
     const [worst] = (await ask({ packets, group: "all" })).groups[0]!.worst;
     expect(mine.some((p) => p.timeNs.toString() === worst!.timeNs)).toBe(true);
   });
@@ -444,7 +444,7 @@ describe("the commands", () => {
       for (const [i, { text, p99 }] of truth.entries()) {
         const at = groups.findIndex((g: { text: string }) => g.text === text);
         expect(p99s[at].share).toBe(0.99);
-        // 64 groups of delays: each a few percent wide.
+        // 64 groups of delays, each a few percent wide.
         expect(Math.abs(p99s[at].valueNs / p99 - 1), `${text}, ${i}`).toBeLessThan(0.25);
       }
       const values = p99s.map((q: { valueNs: number }) => q.valueNs);

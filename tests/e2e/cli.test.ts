@@ -1,4 +1,4 @@
-/** The built command line, run as a process: answers on stdout, one line of trouble on stderr, exit codes. */
+/** The built command line, run as a process: answers on stdout, one line per error on stderr, exit codes. */
 import { spawn, spawnSync } from "node:child_process";
 import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -35,7 +35,7 @@ describe("the command line", () => {
     const { status, out } = hoptime([name, "--help"]);
     expect(status).toBe(0);
     expect(out).toContain("Examples:");
-    // What it prints is a program for a shell.
+    // The output is a program for a shell.
     if (name !== "completion") expect(out).toContain("--json");
   });
 
@@ -148,7 +148,7 @@ describe("the command line", () => {
   test.skipIf(process.platform === "win32")(
     "files that may not grow give one line that names the place, and nothing is left in part",
     () => {
-      // 1 KiB: enough for a marker, not for a record or a capture.
+      // 1 KiB: enough for a marker, but not for a record or a capture.
       const limited = (args: string[]) => {
         const shell = ["-c", 'ulimit -f 1 && exec "$0" "$@"', process.execPath, CLI, ...args];
         const run = spawnSync("bash", shell, { cwd: scratch, encoding: "utf8" });

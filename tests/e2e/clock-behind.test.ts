@@ -1,4 +1,4 @@
-/** observe --sender where the receiver's clock is behind or drifts: records say what compare says. */
+/** observe --sender with the receiver's clock behind or drifting: records give the same results as compare. */
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";

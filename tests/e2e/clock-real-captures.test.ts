@@ -1,7 +1,6 @@
 /**
- * Real pairs of captures whose two points share one clock: no offset, skew or clock step may be claimed. The
- * same pairs with an offset or a skew put in must show exactly that. Skipped where the captures are not there
- * (HOPTIME_SHARED or ../shared).
+ * Real pairs of captures whose two points share one clock: no offset, skew or clock step may be reported. The same pairs with an added offset or skew must show
+ * exactly that. Skipped if the captures are missing (HOPTIME_SHARED or ../shared).
  */
 import { existsSync, readFileSync } from "node:fs";
 import { dirname, join } from "node:path";
@@ -24,10 +23,7 @@ interface Packet {
   source: string;
 }
 
-/**
- * Little-endian classic pcap over Ethernet: IP packets, keyed by all captured bytes but TTL and header
- * checksum.
- */
+/** Little-endian classic pcap over Ethernet: IP packets, keyed by all captured bytes except TTL and header checksum. */
 function readPcap(name: string): Packet[] {
   const raw = readFileSync(join(folder, name));
   const bytes = name.endsWith(".gz") ? gunzipSync(raw) : Buffer.from(raw);
@@ -56,7 +52,7 @@ function readCsv(name: string): Packet[] {
   return lines.map((line) => ({ timeNs: BigInt(line.split(",")[0]!), key: line.split(",")[1]!, source: "" }));
 }
 
-/** Equal packets are matched first in, first out; `clock` is put into AFTER's stamps. */
+/** Equal packets are matched first in, first out; `clock` is added to AFTER's timestamps. */
 function judge(
   before: Packet[],
   after: Packet[],

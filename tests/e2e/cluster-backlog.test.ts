@@ -1,6 +1,7 @@
 /**
- * A backlog that takes longer than a record waits for its other end (ten minutes): what a worker has not estimated by then is not acknowledged. The worker's clock is set ahead by a quarter of an hour
- * while it works, and it is killed soon after; another one finds everything that was left, and every row is there once.
+ * A backlog that takes longer than a record waits for its other end (ten minutes): records that a worker has not estimated by then are not acknowledged. The
+ * worker's clock is set ahead by a quarter of an hour while it works, and it is killed soon after. Another worker finds all remaining records, and every row
+ * exists once.
  */
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -87,7 +88,7 @@ describe.skipIf(why)("a backlog of more than ten minutes", () => {
     for (let e = 0; e < EPOCHS; e++) await Promise.all(load.epoch(e).map((r) => sink.put(r)));
     await sink.close();
     expect(sink.counts).toMatchObject({ waiting: 0, refused: 0, dropped: 0 });
-    // The worker's clock is set ahead when this file is there.
+    // The worker's clock is set ahead when this file exists.
     const clock = join(root, "clock.mjs");
     writeFileSync(
       clock,
@@ -102,15 +103,15 @@ Date.now = () => now() + aheadMs;\n`,
     delete process.env["NODE_OPTIONS"];
     while ((await health(first)).cluster.unacknowledged < 1000) await sleep(20);
     writeFileSync(AHEAD, "");
-    // It has settled records with the clock ahead, and is far from done.
+    // It has completed records with the clock ahead, and is far from done.
     while ((await health(first)).cluster.acknowledged === 0) await sleep(20);
     await sleep(300);
     const { cluster, records } = await health(first);
     await first.stop("kill");
     console.log(`killed with ${cluster.acknowledged} records acknowledged, ${records.rows} of ${ROWS} rows`);
-    // It was killed at work: otherwise this says nothing.
+    // It was killed while working; otherwise the test shows nothing.
     expect(records.rows).toBeLessThan(ROWS);
-    // At the moment the clock jumps, a record may be without its other end, which is a few messages behind in the stream: it has waited for ten minutes then.
+    // When the clock jumps, a record may lack its other end, which is a few messages behind in the stream; it has then waited for ten minutes.
     const alone = SEGMENTS.length * ESTIMATORS.length;
     const rows = await asked("SELECT count() FROM segments FINAL WHERE step_s = 0");
     expect(cluster.acknowledged).toBeLessThanOrEqual(2 * rows + alone);

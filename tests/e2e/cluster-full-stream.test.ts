@@ -1,6 +1,7 @@
 /**
- * A stream that is full and takes nothing new (discard new): taps keep their records in the spool and say why, a worker goes on with what the stream has, and when there is room everything arrives once.
- * Records of points without a label need copies in the stream: the worker makes them when there is room. A consumer that somebody deletes is made again.
+ * A stream that is full and rejects new messages (discard new): taps keep their records in the spool and report why, a worker continues with the messages in
+ * the stream, and when there is space everything arrives once. Records of points without a label need copies in the stream; the worker makes them when there is
+ * space. A deleted consumer is created again.
  */
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -19,7 +20,7 @@ if (NO_NATS) console.log(`skipped: a full stream: ${NO_NATS}`);
 const root = mkdtempSync(join(tmpdir(), "hoptime-full-stream-"));
 const PARTITIONS = 4;
 const LABELLED = { from: "D", to: "E", label: "D:E" };
-/** Its sender's partition is not that of its receiver: each of its records is copied. */
+/** The partitions of its sender and receiver differ, so each of its records is copied. */
 const PLAIN = { from: "A", to: "C", label: "" };
 const EPOCHS = 20;
 
@@ -54,7 +55,7 @@ describe.skipIf(NO_NATS)("a stream that is full", () => {
     await openCluster(link, { partitions: PARTITIONS });
     const edit = (max_msgs: number) =>
       link.streams.streams.update(STREAM, { max_msgs, discard: DiscardPolicy.New });
-    // The records of both segments, in this order; room for all of the first and for one copy of the second.
+    // The records of both segments, in this order; there is space for all of the first and for one copy of the second.
     const load = await clusterLoad([LABELLED, PLAIN], ["lda"], 1_750_000_000_000_000_000n);
     const all = Array.from({ length: EPOCHS }, (_, e) => load.epoch(e)).flat();
     const plain = all.filter((r) => r.segment === "");
@@ -74,7 +75,7 @@ describe.skipIf(NO_NATS)("a stream that is full", () => {
     const nats = { url: servers.url, group: "full", lease: "3s", partitions: PARTITIONS };
     writeFileSync(file, JSON.stringify({ nats, segments: ["A:C"] }));
     worker = await startCollect(join(root, "worker"), ["--config", file]);
-    // What it has of the labelled segment is worked, though copies of the other cannot be made.
+    // The records of the labelled segment are processed, although copies of the other cannot be made.
     await until(async () => (await rows(LABELLED)) >= 4);
     expect(sink.counts).toMatchObject({ dropped: 0, refused: 0 });
     const acknowledged = async () =>
@@ -87,7 +88,7 @@ describe.skipIf(NO_NATS)("a stream that is full", () => {
     const answer = await fetch(`${worker.url}/v1/records`, { method: "POST", headers, body });
     expect([answer.status, await answer.text()]).toEqual([503, expect.stringContaining("is full")]);
     await edit(1_000_000);
-    // Somebody deletes a consumer, too.
+    // A consumer is deleted as well.
     await link.streams.consumers.delete(STREAM, `full-${partitionOf("C", PARTITIONS)}`);
     await until(async () => (await rows(LABELLED)) === EPOCHS && (await rows(PLAIN)) === EPOCHS);
     await sink.close();

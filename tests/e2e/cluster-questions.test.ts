@@ -1,6 +1,7 @@
 /**
- * Every kind of question, asked of two workers with ClickHouse and an object store and of one collector with neither: the same answers, byte for byte but for the addresses. The two segments of a path are
- * in different partitions, and the second grows slow; packets are asked for by digest, flow and capture, also when no worker has their records on disk any more.
+ * Every kind of question, asked of two workers with ClickHouse and an object store, and of one collector with neither: the answers are the same byte for byte,
+ * except for addresses. The two segments of a path are in different partitions, and the second one becomes slow. Packets are queried by digest, flow and
+ * capture, also when no worker has their records on disk any more.
  */
 import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -39,7 +40,7 @@ let objects: ObjectServer;
 let alone: CollectProcess;
 const workers: CollectProcess[] = [];
 
-/** Of both segments, with one minute of simulated traffic each; the second grows slow. */
+/** Records of both segments, with one minute of simulated traffic each; the second one becomes slow. */
 async function ofPath(): Promise<EpochRecord[]> {
   const estimators = ["lda", "lds:rows=2,columns=256", "flows"];
   const [normal, slow] = await Promise.all(
@@ -68,7 +69,7 @@ async function ofPath(): Promise<EpochRecord[]> {
   ].sort((a, b) => Number(a.epoch.endNs - b.epoch.endNs));
 }
 
-/** Of packets between P and Q: their delays are told from digests. */
+/** Packets between P and Q; their delays depend on their digests. */
 async function ofPackets(): Promise<EpochRecord[]> {
   const sent = Array.from({ length: 2000 }, (_, n) => ({
     timeNs: BEGIN_NS + 200_000_000n + BigInt(n) * 1_250_000n,
@@ -98,7 +99,7 @@ async function ofPackets(): Promise<EpochRecord[]> {
   return records;
 }
 
-/** As taps send it: parts of records about packets are read where they lie. */
+/** As a tap sends them: parts of packet records can be read in place. */
 const encoded = (record: EpochRecord) => encodeRecord(record, { raw: record.estimator === "maple" });
 
 async function start(name: string, more: object, args: readonly string[] = []): Promise<CollectProcess> {
@@ -153,7 +154,7 @@ describe.skipIf(why)("a cluster", () => {
 
   const plain = (text: string) => [...workers, alone].reduce((t, { url }) => t.replaceAll(url, "URL"), text);
 
-  /** The answer of one collector, when both workers give it too; which minutes are made yet is a matter of time. */
+  /** Returns one collector's answer when both workers give it too; which minutes exist yet depends on timing. */
   async function same(ask: (url: string) => Promise<string>, name: string): Promise<string> {
     for (let i = 0; ; i++) {
       const [expected = "", ...others] = await Promise.all(

@@ -1,7 +1,7 @@
 /**
- * Three brokers, two workers, and ClickHouse where it is installed: kill -9 of a worker, of brokers (the stream's leader among them) and of ClickHouse at random moments under load; a worker that is
- * stopped past its lease and goes on, one that is cut off from the brokers. Nothing that was acknowledged is lost, nothing counts twice, answers are those of one collector. HOPTIME_CLUSTER_ROUNDS
- * sets the number of rounds (30 in the long form).
+ * Three brokers, two workers, and ClickHouse if it is installed: kill -9 of a worker, of brokers (including the stream's leader) and of ClickHouse at random
+ * times under load; a worker that is stopped beyond its lease and continues; one that is cut off from the brokers. No acknowledged record is lost or counted
+ * twice, and answers are those of one collector. HOPTIME_CLUSTER_ROUNDS sets the number of rounds (30 in the long form).
  */
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -30,7 +30,7 @@ const SEGMENTS = [
   { from: "D", to: "E", label: "D:E" },
   { from: "F", to: "G", label: "F:G" },
 ];
-/** With a label they are found by themselves. */
+/** Records with a label need no copies. */
 const WATCHED = ["A:B", "B:C"];
 
 let servers: NatsServers;
@@ -120,7 +120,7 @@ const VICTIMS = [
   ["broker", "clickhouse"],
 ];
 
-/** One or two are killed, or stopped, while records come; they come back. */
+/** Kills or stops one or two of them while records arrive; they come back. */
 async function disturb(round: number, random: Random): Promise<void> {
   const victims = VICTIMS[round % VICTIMS.length] ?? [];
   await Promise.all(victims.map((victim) => killOne(victim, random)));
@@ -158,7 +158,7 @@ async function killOne(victim: string, random: Random): Promise<void> {
 
 type Pause = [begin: () => void, end: () => void];
 
-/** As when its host stands still: it knows of nothing, and goes on where it was. */
+/** As if its host was suspended: the worker continues without noticing. */
 function stopping(i: number): Pause {
   const pid = workers[i]?.pid ?? 0;
   return [() => process.kill(pid, "SIGSTOP"), () => process.kill(pid, "SIGCONT")];
@@ -168,7 +168,7 @@ function cutting(i: number): Pause {
   return [() => lines[i]?.cut(), () => lines[i]?.mend()];
 }
 
-/** The two ends of a segment by two taps, as they come; every record is acknowledged when this resolves. */
+/** Sends the two ends of a segment by two taps; resolves when every record is acknowledged. */
 async function publish(round: number): Promise<void> {
   const sinks = await Promise.all(
     ["near", "far"].map((name) =>
@@ -188,7 +188,7 @@ async function publish(round: number): Promise<void> {
   }
 }
 
-/** Everything is read and acknowledged. */
+/** Waits until everything is read and acknowledged. */
 async function settled(limitMs = 60_000 + 10_000 * ROUNDS): Promise<void> {
   const link = await servers.connect();
   const untilMs = Date.now() + limitMs;
@@ -209,7 +209,7 @@ async function settled(limitMs = 60_000 + 10_000 * ROUNDS): Promise<void> {
   }
 }
 
-/** The results as a file, of epochs: which minutes are made yet is a matter of time. */
+/** The results as a file, only epochs: which minutes exist yet depends on timing. */
 async function exported(name: string, from: readonly string[]): Promise<string[]> {
   const file = join(root, `${name}.csv`);
   await runHoptime(["export", ...from, "--csv", file]);
@@ -218,7 +218,7 @@ async function exported(name: string, from: readonly string[]): Promise<string[]
   return [header, ...rows.filter((row) => row.split(",")[step] === "0")];
 }
 
-/** They were all good. */
+/** All answers were successful. */
 async function noneSetAside(): Promise<void> {
   const link = await servers.connect();
   const { state } = await link.streams.streams.info("HOPTIME_ASIDE");
@@ -239,7 +239,10 @@ interface Rows {
   points: { startNs: string; latency: unknown }[];
 }
 
-/** Every worker answers from the results of all where they share them. Where each has a store of its own, both together have the rows of one collector, and a row of both is the same. */
+/**
+ * With a shared store, every worker answers from the results of all. With separate stores, both together have the rows of one collector, and rows in both are
+ * equal.
+ */
 async function sameRows(alone: string): Promise<void> {
   for (const { from, to, label } of SEGMENTS) {
     const query = `from=${from}&to=${to}&label=${encodeURIComponent(label)}&estimator=lda&limit=10000`;

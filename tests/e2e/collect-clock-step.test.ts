@@ -1,6 +1,6 @@
 /**
- * The clock of a tap is set, by a second forward or back, while it observes: every packet is in one record, every record is at the collector once, what is answered is what the same records answer in a directory, and what was
- * before the step is as without it.
+ * The clock of a tap is stepped by a second forward or back while it observes: every packet is in one record, every record is at the collector once, the
+ * collector's answer equals that from the same records in a directory, and results before the step are unaffected.
  */
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -23,11 +23,11 @@ afterAll(() => rmSync(root, { recursive: true, force: true }));
 const START = 1_700_000_000_000_000_000n;
 const PACKETS = 2400;
 const EVERY_NS = 2_000_000n;
-/** After this the clock is another one. */
+/** Time of the clock step. */
 const STEP_AT = START + 2_500_000_000n;
 const EPOCH = 200_000_000n;
 
-/** What a tap at A and one at B see of the packets; a step of 0: an undisturbed run. */
+/** Records of a tap at A and one at B; a step of 0 is an undisturbed run. */
 function captures(dir: string, steps: { A: bigint; B: bigint }): { A: string; B: string } {
   const files = { A: join(dir, "a.pcap"), B: join(dir, "b.pcap") };
   const shifted = (timeNs: bigint, stepNs: bigint) => (timeNs >= STEP_AT ? timeNs + stepNs : timeNs);
@@ -102,7 +102,7 @@ it.each([
   await observed(files, plain);
   collector = await startCollect(join(dir, "data"), ["--segment", "A:B"]);
   const args = ["--estimators", "lda", "--epoch", "200ms", "--to", collector.url];
-  // Twice, as after a restart: nothing is there twice.
+  // Twice, as after a restart: no record is stored twice.
   for (const point of ["A", "B", "A"] as const)
     await runHoptime([
       ...["observe", files[point], "--point", point, ...args, "--spool", join(dir, `spool-${point}`)],
@@ -120,7 +120,8 @@ it.each([
   const early = (text: string) =>
     lda(text).series.filter((e) => BigInt(e.startNs) + EPOCH < STEP_AT - SECOND);
   expect(early(answer).length).toBeGreaterThanOrEqual(6);
-  // What may have been in flight at a cut goes by the highest rate of the question: an epoch that holds two seconds' packets, behind a clock that was set back, widens that bound.
+  // The bound for packets in flight at a cut uses the highest rate of the question; an epoch that contains two seconds of packets, after the clock was set
+  // back, widens this bound.
   const others = (text: string) => early(text).map(({ lostHigh: _, ...other }) => other);
   expect(others(answer)).toEqual(others(before));
   const most = (text: string) => early(text).map((e) => e.lostHigh);

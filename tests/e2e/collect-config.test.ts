@@ -48,7 +48,7 @@ it("is read again on SIGHUP: what can change does, what cannot is named, and a m
   };
   try {
     await logged("collecting at");
-    // The option comes first.
+    // The option has priority.
     const [, url = ""] = /collecting at (http:\S+),/.exec(log) ?? [];
     const paths = async () => {
       const { paths: all } = (await (await fetch(`${url}/v1/paths`)).json()) as { paths: { name: string }[] };

@@ -1,6 +1,6 @@
 /**
- * kill -9 of observers and of the collector at random moments: every record that was acknowledged is there, once, and what is answered in the end is what is answered about the same
- * captures observed without disturbance, byte by byte.
+ * kill -9 of observers and of the collector at random times: every acknowledged record exists once, and the final answer equals, byte by byte, the answer about
+ * the same captures observed without disturbance.
  */
 import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
@@ -16,7 +16,7 @@ import { CLI, freePort, outputOf } from "../support/cli.ts";
 import { rounds } from "../support/rounds.ts";
 import { type SmallPacket, writePcap } from "../support/small-pcap.ts";
 
-// Multiples of three: in turn a tap, the collector, the other tap is killed.
+// Multiples of three: a tap, the collector and the other tap are killed in turn.
 const ROUNDS = rounds(6, 30);
 const root = mkdtempSync(join(tmpdir(), "hoptime-collect-crash-"));
 const children = new Set<ChildProcess>();
@@ -28,7 +28,7 @@ afterAll(() => {
 const START = 1_700_000_000_000_000_000n;
 const MINUTE = 60_000_000_000n;
 
-/** Two captures of a round: its own minute, so that its records are its own. */
+/** Two captures of a round; each round has its own minute, and so its own records. */
 function captures(round: number): { a: string; b: string } {
   const [a, b] = [join(root, `a-${round}.pcap`), join(root, `b-${round}.pcap`)];
   const packets: SmallPacket[] = Array.from({ length: 1500 }, (_, n) => ({
@@ -69,7 +69,7 @@ interface Series {
   points: { latency: object | null }[];
 }
 
-/** Everything that rows say of the epochs; null before there are any. */
+/** Everything that rows contain about the epochs; null before there are any. */
 async function latency(url: string): Promise<Series | null> {
   const until = START + BigInt(ROUNDS + 1) * MINUTE;
   const path = `/v1/latency?from=A&to=B&estimator=lda&since=${START}&until=${until}&limit=10000`;
@@ -77,7 +77,7 @@ async function latency(url: string): Promise<Series | null> {
   return response.ok ? ((await response.json()) as Series) : null;
 }
 
-/** Are there times to be estimated again, or rows to be written? */
+/** Returns whether there are times to be estimated again, or rows to be written. */
 async function isBusy(url: string): Promise<boolean> {
   const health = await (await fetch(`${url}/v1/health`)).json();
   const { pairing } = health as { pairing: { behind: number; unwritten: number } };
@@ -85,7 +85,7 @@ async function isBusy(url: string): Promise<boolean> {
   return pairing.behind + pairing.unwritten > 0;
 }
 
-/** What rows say, once what came is in them, and nothing changes any more. */
+/** Returns the content of the rows when all records are in them and nothing changes any more. */
 async function settledLatency(url: string): Promise<Series> {
   let before: Series | null = null;
   for (let n = 0; n < 100; n++) {
@@ -105,7 +105,7 @@ interface Report {
   collector: { sent: number; waiting: number; dropped: number; refused: number };
 }
 
-/** How many records of a point are in the archive. */
+/** Number of records of a point in the archive. */
 function recordsOf(directory: string, point: string): number {
   if (!existsSync(join(directory, point))) return 0;
   const archive = RecordArchive.open(directory);
@@ -114,7 +114,7 @@ function recordsOf(directory: string, point: string): number {
   return entries.length;
 }
 
-/** Names of all, each read whole. */
+/** Names of all records, each of them read completely. */
 function namesOf(directory: string): string[] {
   const archive = RecordArchive.open(directory);
   const names = archive.list().entries.map((e) => identityText(recordIdentity(archive.readRecord(e))));
@@ -148,7 +148,7 @@ it(`loses nothing and counts nothing twice in ${ROUNDS} rounds of kill -9`, {
     ]);
   const acknowledged = { A: 0, B: 0 };
   const hits = { observer: 0, collector: 0 };
-  // How long a tap takes that nothing disturbs, as the last one showed: kills come while it is at work, on a fast machine too.
+  // The time of an undisturbed tap, from the last one: kills then happen while it works, on a fast machine too.
   let lifeMs = 400;
   for (let round = 0; round < ROUNDS; round++) {
     const files = captures(round);
@@ -168,14 +168,14 @@ it(`loses nothing and counts nothing twice in ${ROUNDS} rounds of kill -9`, {
     for (const point of ["A", "B"] as const) {
       let { status, signal, out, err } = await ends[point];
       if (signal === "SIGKILL") hits.observer++;
-      // As a supervisor would: again, from the start; also where the collector was away for longer than a clean stop waits.
+      // Started again from the beginning, as by a supervisor; also if the collector was away for longer than a clean stop waits.
       for (let attempt = 0; status !== 0 && attempt < 3; attempt++)
         ({ status, out, err } = await outputOf(observe(point, point === "A" ? files.a : files.b)));
       expect(status, err).toBe(0);
       const { collector: sums } = JSON.parse(out) as Report;
       expect(sums).toMatchObject({ waiting: 0, dropped: 0, refused: 0 });
       const now = recordsOf(join(data, "records"), point);
-      // All of this round's are there, and all of those before.
+      // All records of this round and of the previous ones exist.
       expect(now).toBeGreaterThanOrEqual(acknowledged[point] + 1);
       acknowledged[point] = now;
     }
@@ -198,7 +198,7 @@ it(`loses nothing and counts nothing twice in ${ROUNDS} rounds of kill -9`, {
   expect(disturbed.status, disturbed.err).toBe(0);
   expect(disturbed.out).toBe(undisturbed.out);
   expect(JSON.parse(disturbed.out).epochs.used).toBeGreaterThanOrEqual(ROUNDS * 30);
-  // The results, too: as if they had been made in one go from the records.
+  // The results too, as if made from the records in one run.
   const kept = await settledLatency(url);
   expect(kept.points.filter((p) => p.latency !== null).length).toBeGreaterThanOrEqual(ROUNDS * 25);
   collector.kill("SIGTERM");

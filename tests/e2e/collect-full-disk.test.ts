@@ -1,4 +1,4 @@
-/** A disk that is full, or may only be read: nothing is acknowledged that is not there, and all goes on when there is room again. */
+/** A disk that is full or read-only: only stored records are acknowledged, and everything continues when there is space again. */
 import { execFileSync } from "node:child_process";
 import { mkdirSync, mkdtempSync, rmSync, statSync, truncateSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -24,7 +24,7 @@ const disk = join(root, "disk");
 let server: RunningServer | null = null;
 const mounted = mount();
 
-/** A disk of 8 MB; only root may make one. */
+/** A disk of 8 MB; only root can create one. */
 function mount(): boolean {
   mkdirSync(disk);
   try {
@@ -64,11 +64,11 @@ it.skipIf(!mounted)(
     try {
       writeFileSync(hog, Buffer.alloc(8 << 20));
     } catch {
-      // As full as it gets.
+      // As full as possible.
     }
     const refused = await post(message(records.slice(10)));
     expect(refused.status).toBe(503);
-    // Still answers, and has what it said it has.
+    // It still answers, and has all records that it acknowledged.
     expect((await fetch(`${server.url}/v1/points`)).status).toBe(200);
     const names = () => {
       const archive = RecordArchive.open(join(disk, "data", "records"));
@@ -89,7 +89,7 @@ it.skipIf(!mounted)(
     const { records } = await observedRecords(["lda"], { seconds: 3 });
     const data = join(disk, "other");
     server = await startServer({ data, listen: "127.0.0.1:0", tickMs: 1e9 });
-    // Over itself, read-only: works while files are open, as a failing disk does.
+    // Mounted over itself, read-only: this works while files are open, as with a failing disk.
     const archive = join(data, "records");
     execFileSync("mount", ["--bind", archive, archive]);
     try {
@@ -113,7 +113,7 @@ it.skipIf(!mounted)(
     try {
       writeFileSync(hog, Buffer.alloc(8 << 20));
     } catch {
-      // As full as it gets; then a little room.
+      // As full as possible; then a little space.
     }
     truncateSync(hog, statSync(hog).size - (512 << 10));
     server = await startServer({ data: join(root, "collector"), listen: "127.0.0.1:0", tickMs: 1e9 });
@@ -164,7 +164,7 @@ it.skipIf(!mounted || NO_NATS !== null || CLICKHOUSE_SERVER === null)(
       try {
         writeFileSync(hog, Buffer.alloc(8 << 20));
       } catch {
-        // As full as it gets.
+        // As full as possible.
       }
       const sink = await NatsSink.open({ url: servers.url, spoolDirectory: join(root, "cluster-spool") });
       for (let e = 0; e < 20; e++) for (const record of load.epoch(e)) await sink.put(record);

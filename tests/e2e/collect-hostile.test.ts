@@ -1,4 +1,4 @@
-/** A collector among enemies: whatever is sent is refused by name or counted, others are served meanwhile, memory stays bounded. */
+/** A collector with hostile clients: invalid input is refused by name or counted, other clients are served in the meantime, memory stays bounded. */
 import { mkdtempSync, rmSync } from "node:fs";
 import { connect, type Socket } from "node:net";
 import { tmpdir } from "node:os";
@@ -38,7 +38,7 @@ const send = (body: Uint8Array) =>
     body: new Uint8Array(body),
   });
 
-/** With checksums that are right again: what is wrong must be found by what it says. */
+/** With corrected checksums, so that the error must be found in the content. */
 function reseal(record: Uint8Array): void {
   try {
     const end = headLength(record) - 4;
@@ -47,7 +47,7 @@ function reseal(record: Uint8Array): void {
     view.setUint32(end, crc32c(record.subarray(0, end)), true);
     view.setUint32(record.length - 4, crc32c(record.subarray(0, record.length - 4)), true);
   } catch {
-    // No head that could be sealed.
+    // A head that could not have been sealed.
   }
 }
 
@@ -68,7 +68,7 @@ it(`survives ${BODIES} bodies that were made wrong, and stores nothing that cann
       return own;
     });
     const body = Buffer.concat(parts.flatMap(frameRecord));
-    // Some are cut, some have a byte of their frame changed.
+    // Some are truncated, some have a changed byte in their frame.
     if (pick(10) === 0) body[pick(4)] = pick(256);
     const sent = pick(10) === 0 ? body.subarray(0, pick(body.length)) : body;
     const response = await send(sent);
@@ -83,7 +83,7 @@ it(`survives ${BODIES} bodies that were made wrong, and stores nothing that cann
   expect(foreign).toEqual([]);
   for (const entry of entries) archive.readHead(entry);
   expect(entries.length).toBeGreaterThan(0);
-  // The good ones are still taken, and asked.
+  // The valid ones are still accepted and can be queried.
   expect((await send(message(records))).status).toBe(200);
   const answer = await fetch(`${server.url}/v1/query`, {
     method: "POST",
@@ -110,7 +110,7 @@ async function exchange(text: string): Promise<string> {
     });
     socket.on("close", () => resolve(out));
     socket.on("error", () => resolve(out));
-    // Connections that stay open are closed some time after the answer.
+    // Open connections are closed some time after the answer.
     socket.once("data", () => setTimeout(() => socket.destroy(), 500));
     socket.write(text);
   });
@@ -127,7 +127,7 @@ it("serves others while slow clients hold their connections", async () => {
   for (let n = 0; n < 20; n++) {
     expect((await fetch(`${server.url}/v1/points`)).status).toBe(200);
   }
-  // They still hold them.
+  // They are still open.
   expect(slow.filter((socket) => socket.destroyed || socket.readableEnded)).toEqual([]);
   for (const socket of slow) socket.destroy();
 });

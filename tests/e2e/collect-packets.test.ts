@@ -1,4 +1,4 @@
-/** Questions about packets over the network: a real collector, the built program, and the same JSON as from the directory of its records. */
+/** Packet queries over the network: a real collector, the built program, and the same JSON as from the directory of its records. */
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";

@@ -1,4 +1,4 @@
-/** A worker that starts before NATS and ClickHouse waits for them, and ends at once when it is asked to; what can never work ends it with exit code 2. */
+/** A worker that starts before NATS and ClickHouse waits for them, and ends at once when asked to; settings that cannot work end it with exit code 2. */
 import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
 import { mkdtempSync, rmSync } from "node:fs";
@@ -100,7 +100,7 @@ describe.skipIf(why)("a worker that starts before the others", () => {
       1,
       "authorization { user: u, password: p }\njetstream { store_dir: DIR }",
     );
-    // It keeps the connection open: a reset instead of an answer says nothing.
+    // It keeps the connection open, because a reset instead of an answer shows nothing.
     const page = createServer((socket) =>
       socket.on("error", () => undefined).write("HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello"),
     );

@@ -1,4 +1,7 @@
-/** The collector's page in a real browser, with a real collector behind it that takes records of a simulated network. Skipped, with the reason printed, where Chromium is missing. */
+/**
+ * The collector's page in a real browser, with a real collector that receives records of a simulated network. Skipped, with the reason printed, without
+ * Chromium.
+ */
 import { execFile, execFileSync } from "node:child_process";
 import { readdirSync, readFileSync } from "node:fs";
 import { dirname, join } from "node:path";
@@ -19,7 +22,7 @@ import { dropFiles } from "../support/drop-files.ts";
 import { type SimulatedCollector, simulatedCollector } from "../support/simulated-collector.ts";
 
 const root = dirname(dirname(dirname(fileURLToPath(import.meta.url))));
-/** The collector answers in this process meanwhile. */
+/** The collector answers in this process in the meantime. */
 const execute = promisify(execFile);
 const SLOW = { from: "r2", to: "r3" };
 const SEGMENTS = [{ from: "r1", to: "r2" }, SLOW, { from: "r3", to: "r4" }];
@@ -65,7 +68,7 @@ describe.skipIf(!hasBrowser)("the page in a browser", () => {
       path: ["r1", "r2", "r3", "r4"],
       beforeS: BEFORE_S,
     });
-    // As taps send: a little of each at a time.
+    // Like taps: small amounts at a time.
     for (let s = 0; s < BEFORE_S; s += 5) {
       const slow = s >= BEFORE_S - SLOW_S;
       for (const segment of SEGMENTS) await collector.send(segment, 5, slow && segment === SLOW);
@@ -93,7 +96,7 @@ describe.skipIf(!hasBrowser)("the page in a browser", () => {
 
   const texts = (page: Page, selector: string) =>
     page.$$eval(selector, (nodes) => nodes.map((n) => n.textContent ?? ""));
-  /** Waits until the charts of a screen have drawn something other than the ground. */
+  /** Waits until the charts of a screen have drawn data. */
   const painted = (page: Page) =>
     page.waitForFunction(() => {
       const canvases = [...document.querySelectorAll<HTMLCanvasElement>(".chart canvas")];
@@ -113,7 +116,7 @@ describe.skipIf(!hasBrowser)("the page in a browser", () => {
     expect(names).toEqual(["r2 → r3", "r1 → r2", "r3 → r4"]);
     const state = (await texts(page, "tr.row.slow .badge .wide-only"))[0];
     expect(state).toMatch(/^slow: 5\.\d+\u202fms, normally \d+\u202fµs$/);
-    // Lines over time come after what is newest.
+    // Lines over time come after the newest values.
     await page.waitForSelector("tr.row .spark");
     expect(await texts(page, "tr.row .spark title")).toHaveLength(3);
     await page.fill("#search", "r3 → r4");
@@ -164,7 +167,7 @@ describe.skipIf(!hasBrowser)("the page in a browser", () => {
     expect(said).toBe((Math.min(...lows) / 1e3).toPrecision(3));
     await page.selectOption("main select", { label: "r1 → r2" });
     await page.waitForFunction(() => document.querySelector("h1")?.textContent === "r1 → r2");
-    // Back over what was chosen, not over what the page chose itself.
+    // Back over the user's selections, not over the page's own.
     await page.goBack();
     await page.goBack();
     await page.waitForFunction(() => location.hash.startsWith("#/overview"));
@@ -198,7 +201,7 @@ describe.skipIf(!hasBrowser)("the page in a browser", () => {
       points: { name: string; tap: { packetsPerSecond: number } }[];
     };
     const rates = new Map(points.map((p) => [p.name, p.tap.packetsPerSecond]));
-    // One end of one segment, and of two.
+    // One end of one segment, and of two segments.
     expect(rates.get("r1")).toBeGreaterThan(100);
     expect(rates.get("r1")).toBeLessThan(300);
     expect(rates.get("r2")).toBeLessThan(600);
@@ -229,7 +232,7 @@ describe.skipIf(!hasBrowser)("the page in a browser", () => {
     expect(problems).toEqual([]);
   });
 
-  /** What a card's command answers, as JSON. */
+  /** The JSON output of a card's command. */
   async function commandOf(page: Page, card: string) {
     await page.click(`${card} >> text=Copy as command`);
     const command = (await page.textContent(`${card} .command code`)) ?? "";
@@ -356,7 +359,7 @@ describe.skipIf(!hasBrowser)("the page in a browser", () => {
         page.$$eval(".map .node", (n) => n.map((e) => e.getAttribute("transform"))),
       );
     const before = await places();
-    // Back to where it was well.
+    // Back to a time without problems.
     await page.locator(".slider input").evaluate((input: HTMLInputElement) => {
       input.value = String(Number(input.max) - 10);
       input.dispatchEvent(new Event("input", { bubbles: true }));
@@ -425,7 +428,8 @@ describe.skipIf(!hasBrowser)("the page in a browser", () => {
       await page.waitForFunction((h) => location.hash === h, hash);
       await page.waitForSelector(hash === "#/compare" ? ".captures" : "main h1");
       await page.waitForFunction(() => document.querySelector("main .loading") === null);
-      // Colours are judged in light and dark; on a phone it is what stands where. Compare is judged below: in a shadow tree axe needs a style that the policy forbids.
+      // Colours are checked in light and dark mode; on a phone, the layout is checked. Compare is checked below: in a shadow tree, axe needs a style that the
+      // policy forbids.
       const judged =
         hash !== "#/compare" && !("viewport" in options) && (!("colorScheme" in options) || DARK.has(hash));
       if (judged) expect(await accessibilityFindings(page), hash).toEqual([]);

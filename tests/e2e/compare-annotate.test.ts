@@ -1,6 +1,7 @@
 /**
  * `compare --annotate` and `--annotate-after`, and the rows of `--packets`, on captures whose packets were merged, fragmented, repeated, went both ways or
- * never arrived. The truth is how the captures were written; what was annotated is read by a reader of its own, and by tshark where there is one.
+ * never arrived. The expected result follows from how the captures were written; the annotated file is read by an independent reader, and by tshark if it is
+ * installed.
  */
 import { execFileSync } from "node:child_process";
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
@@ -19,7 +20,7 @@ afterAll(() => rmSync(scratch, { recursive: true, force: true }));
 interface Frame {
   us: number;
   frame: Uint8Array;
-  /** What its comment must be. */
+  /** The expected comment. */
   comment: RegExp;
 }
 const START = 1_700_000_000_000_000_000n;
@@ -41,7 +42,7 @@ function hoptime(...args: string[]): string {
   return out;
 }
 
-/** One comment per frame, as our reader and tshark read them. */
+/** One comment per frame, as read by our reader and by tshark. */
 function comments(path: string): string[] {
   const frames = pcapngFrames(path);
   const found = frames.map((f) => f.comments.join(" | "));
@@ -162,7 +163,7 @@ test("lost packets, such as appear, copies and what never leaves its link", () =
     });
   }
   const found = check(before, after);
-  // The frame numbers lead to each other.
+  // The frame numbers refer to each other.
   for (const [i, text] of found.before.entries()) {
     const n = Number(/frame (\d+) in AFTER/.exec(text)?.[1] ?? 0);
     if (n > 0) expect(found.after[n - 1]).toContain(`frame ${i + 1} in BEFORE`);
@@ -247,7 +248,7 @@ test("segments that were merged at the receiver, all pieces of a burst at the sa
     });
   }
   const found = check(before, after);
-  // Each piece is a frame of its own.
+  // Each piece is a separate frame.
   const merged = before.flatMap((f, i) => (f.frame.length > 1000 ? [found.before[i] ?? ""] : []));
   expect(merged.filter((text) => text !== "").length).toBe(80);
 });
@@ -301,7 +302,7 @@ test("fragments: the last one ends the packet's delay, a packet of which one is 
   check(before, after);
 });
 
-/** Both points in one file, with all kinds of packet blocks between them, in a section of each byte order. */
+/** Both points in one file, with all kinds of packet blocks between them, in one section per byte order. */
 function bothPoints(): { path: string; frames: { comment: RegExp; block: number }[] } {
   const w = new PcapngWriter();
   const frames: { comment: RegExp; block: number }[] = [];

@@ -1,4 +1,4 @@
-/** What `compare` says of clocks that are off, drift, step or wander, and what it must not say: the clocks are known from the scene (tests/support/scenario.ts). */
+/** The statements of `compare` about clocks with offset, drift, steps or wander; the true clocks are known from the scene (tests/support/scenario.ts). */
 
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -49,14 +49,14 @@ describe("clocks apart by more than the window", () => {
         expect(wanted.length).toBeGreaterThan(key === "proto" ? 5 : 12);
         let compared = 0;
         for (const [i, [latency, sign]] of pairs(far).entries()) {
-          // Intervals begin with the first packet of either capture: where it is one of the other, they hold others.
+          // Intervals begin with the first packet of either capture; if this differs, they contain other packets.
           if (Math.abs((latency?.meanNs ?? 0) - sign * offsetNs - (wanted[i]?.[0]?.meanNs ?? 0)) > 1000)
             continue;
           compared++;
           for (const name of ["p50Ns", "p90Ns", "p99Ns", "p999Ns"] as const) {
             const value = (latency?.[name] ?? 0) - sign * offsetNs;
             const without = wanted[i]?.[0]?.[name] ?? 0;
-            // Buckets about another value: as wide as what the alignment leaves in.
+            // Buckets around another value: as wide as the part that the alignment leaves.
             expect(Math.abs(value - without), `${key} ${i} ${name}: ${value} for ${without}`).toBeLessThan(
               0.3 * MS,
             );
@@ -79,7 +79,7 @@ describe("clocks apart by more than the window", () => {
         lost: truth.forward.lost,
         reordered: truth.forward.reordered,
       });
-      // At 1.6e18 ns a double steps by 256 ns.
+      // At 1.6e18 ns, doubles are 256 ns apart.
       expect(
         Math.abs((report.segment.latency?.jitterNs ?? 0) - (together.latency?.jitterNs ?? 0)),
       ).toBeLessThan(300);
@@ -207,7 +207,7 @@ describe("clocks that wander against each other, both directions captured", () =
             const trueNs = mode === "relative" ? way.delaysNs.map((ns) => ns - lowest) : way.delaysNs;
             const middle = mean(trueNs);
             const deviation = Math.sqrt(mean(trueNs.map((ns) => (ns - middle) ** 2)));
-            // Both ways take equally long at their fastest: the middle of the bounds is right where it is removed (where 0 is not among them).
+            // Both directions have the same minimum delay, so the middle of the bounds is right if it is removed (if 0 is not among them).
             if (mode === "relative" || offsetNs !== 0)
               expect(Math.abs((found?.meanNs ?? 0) - middle)).toBeLessThan(0.25 * MS);
             expect(Math.abs((found?.stdevNs ?? 0) - deviation)).toBeLessThan(0.1 * MS);
@@ -237,7 +237,7 @@ describe("clocks that wander against each other, both directions captured", () =
       });
       if (verdict.drift.wanderNs !== null) claimed.push(seed);
     }
-    // At 0.001 each, more than two of a hundred have a probability of 2e-4; a load that rises one way only is none either.
+    // At 0.001 each, more than two in a hundred have a probability of 2e-4; a load that rises in one direction only is not a step either.
     expect(claimed.length).toBeLessThanOrEqual(2);
   });
 });
@@ -277,7 +277,7 @@ describe("a clock that was set, corrected piece by piece", () => {
       const pieces = report.clock["pieces"] as ReportedPiece[];
       expect(pieces).toHaveLength(steps.length + 1);
       const { uncertainty } = report.clock as unknown as { uncertainty: { totalNs: number } };
-      // A round trip and what queues leave unclear, not the steps.
+      // A round trip plus the uncertainty from queues, without the steps.
       expect(uncertainty.totalNs).toBeLessThan(10 * MS);
       for (const [way, found] of [
         [truth.forward, report.segment],
@@ -287,7 +287,7 @@ describe("a clock that was set, corrected piece by piece", () => {
         expect(Math.abs((found?.latency?.meanNs ?? 0) - mean(way.delaysNs))).toBeLessThan(
           uncertainty.totalNs,
         );
-        // No packet is put to the wrong side of a step.
+        // No packet is assigned to the wrong side of a step.
         expect(found?.latency?.maxNs).toBeLessThan(Math.max(...way.delaysNs) + uncertainty.totalNs);
         expect(found?.latency?.minNs).toBeGreaterThan(Math.min(...way.delaysNs) - uncertainty.totalNs);
       }

@@ -1,4 +1,4 @@
-/** Several things that the way does to packets at once: translated and merged, translated and fragmented, merged and mirrored; and what all of that leaves of the sums over time. */
+/** Several changes of packets at once: translated and merged, translated and fragmented, merged and mirrored; and their effect on sums over time. */
 import { expect, test } from "vitest";
 import { compareCaptures } from "../../src/compare/compare.ts";
 import type { CompareReport } from "../../src/compare/report.ts";
@@ -24,7 +24,7 @@ const segment = ({ src, sport }: Name, at: number, length: number, id: number) =
     data(at, length),
   );
 
-/** Packets of another flow, by which delays and translations are known. */
+/** Packets of another flow, which show delays and translations. */
 function ordinary(before: Frame[], after: Frame[], names: readonly [Name, Name]): void {
   for (let i = 0; i < 300; i++) {
     const frame = ({ src, sport }: Name) =>
@@ -37,7 +37,7 @@ function ordinary(before: Frame[], after: Frame[], names: readonly [Name, Name])
   }
 }
 
-/** Sums over intervals are those of the segment. */
+/** Sums over intervals equal those of the segment. */
 function expectSums({ intervals, segment }: CompareReport): void {
   const sum = (pick: (i: CompareReport["intervals"][number]) => number) =>
     intervals.reduce((n, i) => n + pick(i), 0);
@@ -56,7 +56,7 @@ test.each([false, true])(
       const us = 1000 + b * 5000;
       for (let i = 0; i < 10; i++)
         before.push({ us: us + i, frame: segment(INSIDE, (10 * b + i) * 100, 100, 10 * b + i) });
-      // The first is lost; the others arrive as one, or one alone and eight.
+      // The first is lost; the others arrive as one, or as one and eight.
       const from = known ? 2 : 1;
       if (known) after.push({ us: us + 310, frame: segment(OUTSIDE, (10 * b + 1) * 100, 100, 10 * b + 1) });
       after.push({
@@ -80,7 +80,7 @@ test.each([false, true])(
     ordinary(before, after, [INSIDE, OUTSIDE]);
     for (let i = 0; i < 50; i++) {
       const us = 500 + i * 3000;
-      // To the translated host where they come back.
+      // To the translated host in the reverse direction.
       const server = Uint8Array.of(198, 51, 100, 1);
       const packet = (name: Name, sum: number) => {
         const [src, dst] = back ? [server, name.src] : [name.src, server];
@@ -160,7 +160,7 @@ test("packets that all look alike are matched without delays, and the intervals 
   const [before, after]: [Frame[], Frame[]] = [[], []];
   for (let i = 0; i < 400; i++) {
     before.push({ us: 2_000_000 + i * 10_000, frame });
-    // AFTER is behind; what arrives first is later than it was sent.
+    // AFTER's clock is behind; packets that arrive first arrive later than they were sent.
     if (i > 3) after.push({ us: 1_900_000 + i * 10_000, frame });
   }
   const report = await compare(before, after);
@@ -231,9 +231,9 @@ test("captures of which one is cut before the ports of IPv6 packets count flows 
     const [src, dst] = back ? [host(2, 1 + (i % 5)), host(1, 9)] : [host(1, 9), host(2, 1 + (i % 5))];
     const ports = back ? { sport: 443, dport: 5000 + i } : { sport: 5000 + i, dport: 443 };
     const packet = [p.ipv6({ next: 17, src, dst }), p.udp(ports)];
-    // Lengths tell the packets apart that are alike in what both captures contain.
+    // Lengths distinguish packets whose common captured bytes are equal.
     const plain = p.stack([p.ethernet(0x86dd), ...packet], data(i, 20 + (i % 200)));
-    // 64 bytes, 22 of them of Ethernet and two tags.
+    // 64 bytes, including 22 of Ethernet and two tags.
     const tagged = p.stack(
       [p.ethernet(0x88a8), p.vlan(5, 0x8100), p.vlan(9, 0x86dd), ...packet],
       data(i, 20 + (i % 200)),

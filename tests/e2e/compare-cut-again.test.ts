@@ -1,4 +1,4 @@
-/** Packets that neither point has as they were on the wire: merged at a point and cut, fragmented or merged again on the way; and copies of all of these. */
+/** Packets that neither point has as on the wire: merged at a point and cut, fragmented or merged again on the path; and copies of all of these. */
 import { describe, expect, test } from "vitest";
 import { compareCaptures } from "../../src/compare/compare.ts";
 import { lossDoubt } from "../../src/compare/loss-doubt.ts";
@@ -33,7 +33,7 @@ function cut(body: Uint8Array, proto: number, id: number, step: number): Uint8Ar
   return parts;
 }
 
-/** Packets of another flow, by which delays are known. */
+/** Packets of another flow, which show the delays. */
 function ordinary(before: Frame[], after: Frame[]): void {
   for (let i = 0; i < 300; i++) {
     const frame = p.stack(
@@ -59,7 +59,7 @@ test("segments that a card cuts and a router fragments behind it are counted as 
     before.push({ us, frame: segment(b * 5 * MSS, 5 * MSS, 100 + 5 * b) });
     for (let i = 0; i < 5; i++) {
       const n = 5 * b + i;
-      // All of it, the first fragment or the second.
+      // All of it, the first fragment, or the second.
       const missing = n % 20 === 7 ? [0, 1] : n % 20 === 11 ? [0] : n % 20 === 16 ? [1] : [];
       if (missing.length > 0) lost++;
       for (const [k, frame] of cut(transport(n * MSS, MSS), 6, 100 + n, 1256).entries())
@@ -98,7 +98,7 @@ test("merged segments that both points have alike count as many as those of whic
     const us = 1000 + b * 5000;
     before.push({ us, frame: segment(b * 6 * MSS, 6 * MSS, 6 * b) });
     if (b % 4 !== 1) after.push({ us: us + 400, frame: segment(b * 6 * MSS, 6 * MSS, 6 * b) });
-    // The third of six is lost, what is before and behind it is merged.
+    // The third of six is lost; the packets before and after it are merged.
     else
       for (const [from, to] of [
         [0, 2],
@@ -109,7 +109,7 @@ test("merged segments that both points have alike count as many as those of whic
           frame: segment((6 * b + from) * MSS, (to - from) * MSS, 6 * b + from),
         });
   }
-  // Shows how long packets are on the wire.
+  // Shows the length of packets on the wire.
   before.push({ us: 250_000, frame: segment(240 * MSS, 2 * MSS, 240) });
   for (let i = 0; i < 2; i++) after.push({ us: 250_400 + i, frame: segment((240 + i) * MSS, MSS, 240 + i) });
   const { report, flow } = await tcpFlow(before, after);
@@ -146,7 +146,7 @@ describe("packets that are fragmented on the way", () => {
     let lost = 0;
     for (let i = 0; i < 120; i++) {
       const us = 500 + i * 2000;
-      // Some are lost altogether, and some lose a fragment.
+      // Some are lost completely, and some lose a fragment.
       const missing = i % 20 === 5 ? [0, 1] : i % 20 === 12 ? [0] : i % 20 === 15 ? [1] : [];
       if (missing.length > 0) lost++;
       const add = (frames: Frame[], at: number, frame: Uint8Array, copied: boolean) => {
@@ -195,7 +195,7 @@ test("pieces of datagrams that overtake each other belong to the datagram whose 
         lost++;
         continue;
       }
-      // Of every other datagram the second piece comes last, and of some behind those of the next one.
+      // For every other datagram the second piece comes last, for some after the pieces of the next one.
       const later = i === 1 ? (b % 10 === 3 ? 4100 : b % 2 === 0 ? 100 : 0) : 0;
       after.push({
         us: us + 500 + 10 * i + later,
@@ -216,7 +216,7 @@ test("where both points merge, segments that begin inside others show how long p
   for (let b = 0; b < 40; b++) {
     const us = 1000 + b * 5000;
     before.push({ us, frame: segment(b * burst, burst, 7 * b) });
-    // Two and four of them together, or three and three, and the short one alone; of some the first ones are lost.
+    // Two and four of them merged, or three and three, and the short one alone; for some, the first ones are lost.
     const half = 2 + (b % 2);
     if (b % 8 !== 3) after.push({ us: us + 400, frame: segment(b * burst, half * MSS, 7 * b) });
     after.push({ us: us + 401, frame: segment(b * burst + half * MSS, (6 - half) * MSS, 7 * b + half) });
@@ -253,4 +253,26 @@ describe("segments merged at one point that the other has cut", () => {
     expect(report.segment.appeared).toBeGreaterThan(100);
     expect(lossDoubt(report)).toMatch(/offload|NAT/);
   });
+});
+
+test("merged segments are examined, too, if they could lie outside the other capture: both captures have all packets twice, and a clock is set", async () => {
+  const [before, after]: [Frame[], Frame[]] = [[], []];
+  const set = (us: number) => us + (us > 150_000 ? 2_000_000 : 0);
+  const twice = (frames: Frame[], us: number, frame: Uint8Array) =>
+    frames.push({ us, frame }, { us: us + 1, frame });
+  for (let i = 0; i < 300; i++) {
+    const frame = p.stack(
+      [p.ethernet(0x0800), p.ipv4({ proto: 17, id: i }), p.udp({ sport: 6000, dport: 9 })],
+      data(i * 7, 80),
+    );
+    twice(before, i * 900, frame);
+    twice(after, set(i * 900 + 300), frame);
+  }
+  for (let b = 0; b < 50; b++) {
+    const us = 1000 + b * 5000;
+    for (let i = 0; i < 4; i++) twice(before, us + 10 * i, segment((4 * b + i) * MSS, MSS, 4 * b + i));
+    twice(after, set(us + 400), segment(4 * b * MSS, 4 * MSS, 4 * b));
+  }
+  const { segment: counts } = await compare(before, after);
+  expect(counts).toMatchObject({ matched: 500, lost: 0, appeared: 0, mirrored: 500 });
 });

@@ -1,4 +1,4 @@
-/** What is lost, and what passed before a capture began or after it ended, is a matter of the captures: intervals are cut for display only. */
+/** The loss, and the packets before a capture began or after it ended, depend on the captures only: intervals are only for display. */
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -110,7 +110,7 @@ describe("a capture that was cut", () => {
       decided += segment.lost + segment.head + segment.tail;
       undecided += segment.undecided;
     }
-    // It is no excuse: only what lies within the delays of an end is.
+    // Only packets within the delays of an end may be uncertain.
     expect(undecided).toBeLessThan(0.1 * decided);
   });
 
@@ -139,14 +139,14 @@ describe("a capture that was cut", () => {
 
 describe("two classes of packets, 1 ms and 2 s, both captures of the same 12 s", () => {
   const [SPAN_NS, SLOW_NS] = [12e9, 2e9];
-  /** Every `slowEvery`th packet is of the slow class and is overtaken by all others; every `lostEvery`th is lost. */
+  /** Every `slowEvery`th packet belongs to the slow class and is overtaken by all others; every `lostEvery`th is lost. */
   function captures(slowEvery: number, lostEvery: number, apart = false) {
     const packets = Array.from({ length: 6000 }, (_, n): LinkPacket & { dueNs: number } => {
       const atNs = n * 2 * MS;
       const slow = n % slowEvery === 0;
       const delayNs = (slow ? SLOW_NS : MS) + (n % 7) * 1000;
       const lost = n % lostEvery === 3;
-      // With `apart` each class has flows of its own, or nearly so; otherwise they share all of them.
+      // With `apart` each class has (almost) its own flows; otherwise they share all of them.
       return {
         flow: 1 + ((apart ? n : Math.floor(n / 10)) % 5),
         atNs,
@@ -187,7 +187,7 @@ describe("two classes of packets, 1 ms and 2 s, both captures of the same 12 s",
       expect(segment).toMatchObject({ matched, appeared: 0, head: 0 });
       expect(Math.abs(segment.lost - lostInside)).toBeLessThanOrEqual(segment.undecided);
       expect(segment.lost + segment.tail).toBe(6000 - matched);
-      // That something is undecided is no excuse: of what is due after the end, and of the few that were lost there, no more.
+      // Undecided packets are limited to those due after the end, and the few lost there.
       if (lost === 0) expect(segment.lost).toBe(0);
       expect(segment.undecided).toBeLessThanOrEqual(slowAtTheEnd + (lost - lostInside) + 0.2 * lost);
     },

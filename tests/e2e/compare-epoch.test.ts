@@ -1,4 +1,4 @@
-/** The length of intervals follows the length of the capture, in `compare` as in `localise`. */
+/** The length of intervals depends on the length of the capture, in `compare` as in `localise`. */
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";

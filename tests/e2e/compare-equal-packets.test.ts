@@ -1,4 +1,4 @@
-/** Packets that are equal byte for byte, all within the matching window: they cost about as much each as distinct ones, and delays are those that the distinct ones show. */
+/** Packets that are equal byte for byte, all within the matching window, take about as much time each as distinct ones, and get the delays that distinct ones show. */
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -11,7 +11,7 @@ const scratch = mkdtempSync(join(tmpdir(), "hoptime-equal-"));
 afterAll(() => rmSync(scratch, { recursive: true, force: true }));
 const PACKETS = 40_000;
 
-/** 40,000 packets in 2 s, of a window of 10 s. */
+/** 40,000 packets in 2 s, with a window of 10 s. */
 function captures(kind: string, packet: (n: number) => Partial<LinkPacket>) {
   const files = { before: join(scratch, `${kind}-before.pcap`), after: join(scratch, `${kind}-after.pcap`) };
   const packets = Array.from({ length: PACKETS }, (_, n) => ({
@@ -21,7 +21,7 @@ function captures(kind: string, packet: (n: number) => Partial<LinkPacket>) {
   return writeLink(packets, files);
 }
 
-/** Microseconds of CPU, the least of three: others on the machine only add to it. */
+/** Microseconds of CPU, minimum of three runs, because other load only adds to it. */
 async function costOf(files: { before: string; after: string }): Promise<number> {
   let least = Number.POSITIVE_INFINITY;
   for (let run = 0; run < 3; run++) {
@@ -57,15 +57,15 @@ test.each([
   expect(segment.sent).toBe(PACKETS);
   expect(segment.matched).toBeGreaterThan(0.98 * PACKETS);
   const [one, other] = [distinctCost, await costOf(equal)];
-  // Quadratic time was 15.7 s of CPU for 80,000 packets, of which distinct ones take 0.1 s: a quarter and half of it here.
+  // Quadratic time was 15.7 s of CPU for 80,000 packets, compared with 0.1 s for distinct ones; here 1/4 and 1/2 of that number.
   expect(other, `${kind}: ${other} µs where distinct ones take ${one}`).toBeLessThan(8 * one + 200_000);
 });
 
 interface Wrapped {
-  /** Packets to a wrap. */
+  /** Packets until the identification repeats. */
   wrap: number;
   gapNs: number;
-  /** One of so many is distinct. */
+  /** One in this many packets is distinct. */
   distinct: number;
   leastNs: number;
   mostNs: number;
@@ -73,7 +73,7 @@ interface Wrapped {
   reverse?: boolean;
 }
 
-/** 4,000 packets whose identification wraps, and distinct ones among them; the point that they come from misses some, and the other one. */
+/** 4,000 packets whose identification wraps, and distinct ones among them. Some are lost, and the sending point misses some. */
 function wrapped(
   seed: number,
   { wrap, gapNs, distinct, leastNs, mostNs, missed, reverse }: Wrapped,

@@ -1,4 +1,4 @@
-/** compare --estimators: sketches of two captures beside the exact match, on real pairs and on pairs bent as real ones are. */
+/** compare --estimators: sketches of two captures compared with the exact match, on real pairs and on realistically modified pairs. */
 import { existsSync, mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -17,7 +17,7 @@ const scratch = mkdtempSync(join(tmpdir(), "hoptime-estimates-"));
 afterAll(() => rmSync(scratch, { recursive: true, force: true }));
 const path = (name: string) => join(scratch, name);
 
-/** Intervals of 99.9 %: with fixed captures and seeds, a right build fails none of these for good. */
+/** Intervals of 99.9 %: with fixed captures and seeds, a correct build does not fail by chance. */
 async function estimate(options: CompareOptions, text = "", name = "lda") {
   const estimator = findEstimator(name);
   const plans = [{ estimator, parameters: parseParameters(estimator, text) }];
@@ -35,7 +35,7 @@ function expectAgreement({ report, lda }: Awaited<ReturnType<typeof estimate>>):
   expect(lda.relativeError).toBeCloseTo(lda.meanNs! / exact.meanNs - 1, 9);
 }
 
-/** The packets that both of the demo's captures cover: what a segment's two ends would see. */
+/** The packets that both demo captures cover: what the two ends of a segment would see. */
 function demoPair(): { before: Frame[]; after: Frame[] } {
   const before = readFrames(DEMO.before);
   const after = readFrames(DEMO.after);
@@ -50,7 +50,7 @@ describe("lda beside the exact match", () => {
     expect(lda.received).toBe(report.segment.received);
     expect(lda.packetsUsed).toBeGreaterThan(300);
     expect(lda.coverage).toBeCloseTo(lda.packetsUsed / lda.received!, 12);
-    // The captures do not begin together: 167 packets are behind only. They are not loss.
+    // The captures do not begin together: 167 packets are only in the second one. They are not loss.
     expect(lda.notes.join()).toMatch(
       /about [234] % of the packets received were counted at the receiver only/,
     );
@@ -95,7 +95,7 @@ describe("lda beside the exact match", () => {
 
   test("answers for each direction by itself, and as with a filter for one", async () => {
     const { before, after } = demoPair();
-    // TCP goes the other way.
+    // TCP goes in the other direction.
     const back = (f: Frame) => f.data.readUInt16BE(12) === 0x0800 && f.data[23] === 6;
     const cross = (near: Frame[], far: Frame[]) =>
       [...near.filter((f) => !back(f)), ...far.filter(back)].sort((x, y) => (x.ns < y.ns ? -1 : 1));
@@ -110,7 +110,7 @@ describe("lda beside the exact match", () => {
     expect(reverse!.exactMeanNs).toBe(mixed.report.reverse!.latency!.meanNs);
     expect(reverse!.exactMeanNs).toBeGreaterThan(reverse!.lowNs!);
     expect(reverse!.exactMeanNs).toBeLessThan(reverse!.highNs!);
-    // Relative delays are above the smallest of each direction.
+    // Relative delays are above the minimum of each direction.
     const relative = (await estimate({ ...pair, clock: "relative" })).lda.reverse!;
     expect(relative.exactMeanNs).toBeLessThan(reverse!.exactMeanNs! / 2);
     expect(relative.exactMeanNs).toBeGreaterThan(relative.lowNs!);
@@ -164,7 +164,7 @@ describe.skipIf(missing)("on a router with 5.4 % real loss, lda", () => {
     const { report, lda } = await estimate(router, text);
     expectAgreement({ report, lda });
     expect(report.segment.lost).toBe(2579);
-    // Seven packets were born at the router: in all, that many fewer are missing.
+    // Seven packets originate at the router, so the sum has that many fewer missing packets.
     expect(lda.lost).toBe(2578);
     expect(lda.packetsUsed).toBeGreaterThan(500);
   });
@@ -223,7 +223,7 @@ describe("what clocks leave uncertain is in the intervals", () => {
     ["a clock that drifts", (s) => 30e3 * s - 5e6],
   ];
 
-  /** Two-way captures of a minute; the packets that arrive took 1.5 ms and more. */
+  /** Two-way captures of a minute; the packets that arrive have a delay of at least 1.5 ms. */
   function scene(name: string, clock: (s: number) => number) {
     const dice = new Random(13);
     const sides: Frame[][] = [[], []];
@@ -323,7 +323,7 @@ describe("bounds on the number of flows", () => {
     const [lowered, whole] = [await without(`${bound}=5${rest}`, []), await without(rest.slice(1), [])];
     expect(lowered.report).toEqual(whole.report);
     expect(lowered.parameters).not.toBe(whole.parameters);
-    // Set on purpose, a bound holds.
+    // A limit that the user sets is kept.
     const bounded = await without(`${bound}=5${rest}`, [bound]);
     expect(bounded.report).not.toEqual(whole.report);
   });

@@ -1,8 +1,9 @@
 /**
- * Networks of every day (tests/support/everyday-scene.ts) held against what is true of them: downloads and their thinned acknowledgements, calls, names asked for, multicast, one flow that
- * dominates, minutes of silence; 10 to 3,000 packets, up to an hour; clocks that are off by up to 54 years, drift, are slewed, set, stand still or wander; timestamps of ns to ms.
- * What is said with confidence must be true, with every correction. What cannot be known must be called doubtful: few packets often do not show which way they go.
- * Seeds 1 to 850, 10000 to 10129 and 30000 to 30160 led to corrections of what is tested: EVERYDAY_FROM runs others.
+ * Everyday networks (tests/support/everyday-scene.ts) compared with their true values: downloads and their reduced acknowledgements, calls, DNS queries,
+ * multicast, one flow that dominates, minutes of silence; 10 to 3,000 packets, up to an hour; clocks with offsets of up to 54 years that drift, are slewed,
+ * stepped, stand still or wander; timestamps of ns to ms. Statements made with confidence must be true, with every correction. What cannot be known must be
+ * called doubtful: few packets often do not show their direction. Seeds 1 to 850, 10000 to 10129 and 30000 to 30160 were used for corrections of the tested
+ * code; EVERYDAY_FROM runs others.
  */
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -17,10 +18,10 @@ afterAll(() => rmSync(scratch, { recursive: true, force: true }));
 const FIRST = Number(process.env.EVERYDAY_FROM ?? 200);
 const SCENES = Number(process.env.EVERYDAY ?? rounds(40, 400));
 const GROUP = 20;
-/** Directions that are called doubtful, of captures of 100 packets and more. */
+/** Directions called doubtful, in captures of at least 100 packets. */
 const DOUBTFUL = 0.05;
 
-/** Scenes that were wrong once, or whose directions were not found. */
+/** Scenes with wrong results, or directions that were not found, in the past. */
 const MENDED = [30, 59, 68, 211, 216, 253, 10_079, 30_057];
 const MENDED_DIRECTIONS = [44, 54];
 
@@ -29,7 +30,7 @@ const large = { scenes: 0, doubtful: 0 };
 async function wrongOf(seed: number): Promise<string[]> {
   const wrong: string[] = [];
   for (const mode of CORRECTION_MODES) {
-    // Of one direction a trend is removed that may be the path's: for whoever knows better.
+    // With one direction only, a trend is removed that may belong to the path; users who know better can request this.
     if (mode === "detrend") continue;
     const answer = await answerOf(scratch, seed, mode);
     const judged = judgeAnswer(answer);

@@ -1,4 +1,4 @@
-/** What the way does to packets: merged, cut, fragmented, rewritten. The truth is how the captures were written. */
+/** Changes of packets on the path: merged, cut, fragmented, rewritten. The expected result follows from how the captures were written. */
 import { describe, expect, test } from "vitest";
 import { Kernels } from "../../src/base/kernels.ts";
 import { Random } from "../../src/base/random.ts";
@@ -16,7 +16,7 @@ const same = (text: string) => text;
 const PLAIN = { bold: same, dim: same, red: same, yellow: same, green: same };
 
 const MSS = 1448;
-/** `length` bytes of a stream from `at` on: each place has its own. */
+/** `length` bytes of a stream, starting at `at`; the bytes differ by position. */
 const data = (at: number, length: number) =>
   Uint8Array.from({ length }, (_, i) => ((at + i) * 2_654_435_761) >>> 24);
 const tcpData = (flow: number, at: number, length: number, id: number) =>
@@ -30,7 +30,7 @@ const udpData = (flow: number, at: number, length: number, id: number) =>
     data(at, length),
   );
 
-/** Ordinary packets beside, by which delays are known. */
+/** Additional ordinary packets, which show the delays. */
 function ordinary(before: Frame[], after: Frame[], n = 500): void {
   for (let i = 0; i < n; i++) {
     const frame = udpData(500 + (i % 5), i * 7, 100 + (i % 50), i);
@@ -40,7 +40,7 @@ function ordinary(before: Frame[], after: Frame[], n = 500): void {
 }
 
 describe("segments that were merged at one point", () => {
-  /** `bursts` of ten full segments each; the chosen ones are lost on the way. */
+  /** `bursts` of ten full segments each; the given ones are lost on the path. */
   function stream(
     bursts: number,
     mergedAt: "before" | "after",
@@ -61,7 +61,7 @@ describe("segments that were merged at one point", () => {
       } else {
         for (const { i, at: from } of pieces)
           before.push({ us: us + 10 * i, frame: tcpData(1, from, MSS, b * 10 + i) });
-        // What arrives between two lost ones is merged.
+        // Segments between two lost ones are merged.
         let run: number[] = [];
         const flush = () => {
           const [first] = run;
@@ -86,7 +86,7 @@ describe("segments that were merged at one point", () => {
     const flow = flows.find((f) => f.key.proto === 6);
     expect(flow).toMatchObject({ sent: 200, received: 200, matched: 200, lost: 0, appeared: 0 });
     expect(segment).toMatchObject({ matched: 700, lost: 0, appeared: 0 });
-    // The last byte of a burst: sent at once at the sending host, and 90 µs after the first where it was cut there.
+    // The last byte of a burst: sent at once at the sending host, and 90 µs after the first if it was cut there.
     const last = mergedAt === "before" ? 490_000 : 400_000;
     expect(flow?.latency).toMatchObject({ minNs: last, maxNs: last });
     expect(notes.join("\n")).toMatch(/segments were merged.*200 packets of 1 flow \(289,600 bytes\)/);
@@ -111,7 +111,7 @@ describe("segments that were merged at one point", () => {
   test.each(["before", "after"] as const)(
     "also the first and the last ones of the captures: merged at %s",
     async (mergedAt) => {
-      // The captures begin and end with merged segments: pieces of them lie outside of the other capture by their times.
+      // The captures begin and end with merged segments; by their times, pieces of them are outside the other capture.
       const { before, after } = stream(20, mergedAt, new Set(), () => {});
       const { segment } = await compare(before, after);
       expect(segment).toMatchObject({ sent: 200, received: 200, matched: 200, lost: 0, appeared: 0 });
@@ -143,7 +143,7 @@ describe("segments that were merged at one point", () => {
     let lost = 0;
     for (let b = 0; b < 60; b++) {
       const us = 1000 + b * 5000;
-      // One after the other has the next identification, and its pieces count on from it.
+      // Consecutive ones have consecutive identifications, and their pieces continue from there.
       before.push({ us, frame: udpData(1, b * 6000, 5 * 1200 - 100, b) });
       for (let i = 0; i < 5; i++) {
         const gone = b % 10 === 3 || (b % 7 === 2 && i === b % 5);
@@ -187,7 +187,7 @@ describe("segments that were merged at one point", () => {
         const port = { sport: 1001 + (b % 3), dport: 9 };
         const frame = (from: number, to: number, number: number) =>
           p.stack([...network(number & 0xffff), p.udp(port)], data(b * 20_000 + from, to - from));
-        // Also such as are no longer than an ordinary frame.
+        // Including pieces that are not longer than an ordinary frame.
         const end = count * 1200 - (b % 3) * 500;
         const pieces = Array.from({ length: count }, (_, i) => ({ i, there: !random.bernoulli(loss) }));
         const there = pieces.filter((piece) => piece.there);
@@ -311,7 +311,7 @@ describe("packets that are cut or rewritten on the way", () => {
       const part = (from: number, to: number, fragment: number) =>
         p.stack([p.ethernet(0x0800), p.ipv4({ proto: 17, id: i, fragment })], whole.subarray(from, to));
       before.push({ us, frame: p.stack([p.ethernet(0x0800), p.ipv4({ proto: 17, id: i })], whole) });
-      // 20 bytes behind the IP header make 54 of a frame, which is sent as 60.
+      // 20 bytes after the IP header make a frame of 54, which is sent as 60.
       after.push({ us: us + 300, frame: part(0, 1256, 0x2000) });
       after.push({ us: us + 310, frame: p.bytes(part(1256, whole.length, 157), new Uint8Array(6)) });
     }
@@ -379,7 +379,7 @@ describe("packets that are cut or rewritten on the way", () => {
       const us = i * 2000;
       const { whole, parts } = fragments(i, i % 8);
       before.push({ us, frame: whole });
-      // Some are lost altogether, and some lose the first fragment or the second.
+      // Some are lost completely, and some lose the first fragment or the second.
       const missing = i % 25 === 3 ? [0, 1] : i % 25 === 13 ? [0] : i % 25 === 20 ? [1] : [];
       if (missing.length > 0) lost++;
       for (const [k, frame] of parts.entries())
@@ -451,7 +451,7 @@ describe("packets that are cut or rewritten on the way", () => {
           continue;
         }
         before.push({ us, frame: whole });
-        // One fragment or another of every tenth is missing.
+        // One of the fragments of every tenth is missing.
         const missing = i % 10 === 4 ? Math.floor(i / 10) % 3 : -1;
         if (missing >= 0) lost++;
         for (const [k, frame] of parts.entries())
@@ -481,7 +481,7 @@ describe("packets that are cut or rewritten on the way", () => {
         p.ipv4({ proto: 6, id: i }),
         p.tcp({ sport: 2000 + i, seq: i * 99, flags: 2, options: p.bytes(2, 4, p.be16(mss)) }),
       ]);
-    // The first packet of both captures is one.
+    // The first packet of both captures is one of them.
     for (let i = 0; i < 40; i++) {
       before.push({ us: i * 5000 - 100, frame: syn(i, 1460) });
       if (i % 10 !== 5) after.push({ us: i * 5000 + 300, frame: syn(i, 1360) });
@@ -489,7 +489,7 @@ describe("packets that are cut or rewritten on the way", () => {
     const { segment, notes } = await compare(before, after);
     expect(segment).toMatchObject({ matched: 536, lost: 4, appeared: 0, undecided: 0 });
     expect(notes.join("\n")).toMatch(/MSS clamping, 1460 to 1360 bytes\): 36 SYN/);
-    // One that the path doubles.
+    // One that the path duplicates.
     after.push({ us: 100_900, frame: syn(20, 1360) });
     const doubled = await compare(before, after);
     expect(doubled.segment).toMatchObject({
@@ -683,7 +683,7 @@ describe("what loss does not explain is named", () => {
         [p.ethernet(0x0800), p.ipv4({ proto: 17, id: i, src, dst }), p.udp({ sport, dport })],
         data(i * 11, 80),
       );
-      // Ten of 40 take another path there, ten others back, and two both ways.
+      // Ten of 40 take another path in the forward direction, ten others in the reverse direction, and two in both.
       const elsewhere = back ? flow >= 8 && flow < 20 : flow < 10;
       (back ? after : before).push({ us: i * 1000, frame });
       if (!elsewhere) (back ? before : after).push({ us: i * 1000 + 500, frame });
@@ -692,7 +692,7 @@ describe("what loss does not explain is named", () => {
     expect(notes.join("\n")).toMatch(/22 flows \(2,\d\d\d packets\) are missing at the other point/);
     expect(segment).toMatchObject({ sent: 4000, received: 3000, matched: 3000, appeared: 0 });
     expect(reverse).toMatchObject({ sent: 4000, received: 2800, matched: 2800, appeared: 0 });
-    // The first of those that take another path may as well have passed before the other capture began.
+    // The first of those on another path may also have passed before the other capture began.
     expect(segment.lost + segment.head + segment.tail).toBe(1000);
     expect(segment.lost).toBeGreaterThan(980);
     expect((reverse?.lost ?? 0) + (reverse?.head ?? 0) + (reverse?.tail ?? 0)).toBe(1200);
@@ -805,7 +805,7 @@ describe("what loss does not explain is named", () => {
 });
 
 describe("captures of several points", () => {
-  /** What a router forwards, as `tcpdump -i any` shows it: once per interface. */
+  /** Packets forwarded by a router in `tcpdump -i any`: once per interface. */
   function anyCapture() {
     const frames: Frame[] = [];
     const cooked = (index: number, i: number) => {

@@ -1,4 +1,7 @@
-/** Two captures dropped on the page that compares them in the browser, opened from disk and as `hoptime page` serves it: the report is the command line's. */
+/**
+ * Two captures dropped on the page that compares them in the browser, opened from disk and served by `hoptime page`: the report equals that of the command
+ * line.
+ */
 import { execFileSync, spawn } from "node:child_process";
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -32,14 +35,14 @@ function commandLine(...args: string[]): CompareReport {
   ) as CompareReport;
 }
 
-/** The command line names files by their paths, the page by their names. */
+/** The command line uses paths of files, the page uses their names. */
 function withoutPaths(report: CompareReport): unknown {
   return JSON.parse(JSON.stringify(report).replaceAll(/"[^"]*\/([^"/]+\.pcap(?:ng)?(?:\.gz)?)/g, '"$1'));
 }
 
 /**
- * Every number is the same, but for the edges of the heat map's rows: they are powers, which engines may round otherwise in the last digit (Math.pow is not held to one
- * result). What is counted between them is the same again.
+ * Every number is the same, except for the edges of the heat map's rows: they are powers, whose last digit may differ between engines (Math.pow is not exactly
+ * specified). The counts between them are the same again.
  */
 function expectSame(found: CompareReport, expected: CompareReport): void {
   const plain = withoutPaths(expected) as CompareReport;

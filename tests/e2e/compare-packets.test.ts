@@ -1,4 +1,4 @@
-/** What `compare` says of single packets: the same counts and delays as its report, and frame numbers that tshark agrees with. */
+/** Results of `compare` for single packets: the same counts and delays as its report, and frame numbers that tshark confirms. */
 import { execFileSync } from "node:child_process";
 import { copyFileSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -124,7 +124,7 @@ test("CSV, JSON Lines and Parquet hold the same packets", async () => {
     const times = { sentNs: text(sentNs), receivedNs: text(receivedNs) };
     expect({ ...rest, ...times, delayNs: delayNs === null ? null : Number(delayNs) }).toEqual(objects[i]);
   });
-  // Differences of times are the delays to the nanosecond where others read the file, too.
+  // Differences of the times are the delays to the nanosecond when other programs read the file, too.
   const database = await (await DuckDBInstance.create(":memory:")).connect();
   const read = await database.runAndReadAll(
     `SELECT count(*) AS n FROM '${parquet}' WHERE outcome = 'delivered' AND receivedNs - sentNs = delayNs`,
@@ -158,7 +158,7 @@ test("an annotated capture holds every frame, and Wireshark filters by what beca
   for (const [n, , comment = ""] of after) expect(comment).toBe(expected.get(Number(n)) ?? "");
   const lost = read("-r", annotated, "-Y", 'frame.comment == "lost"');
   expect(lost.length).toBe(all.filter((p) => p.outcome === "lost").length);
-  // Annotated once more, comments that are there stay.
+  // When annotated again, existing comments are kept.
   const again = join(scratch, "b.pcapng");
   expect(hoptime("compare", annotated, DEMO.after, "--annotate", again).status).toBe(0);
   expect(read("-r", again).map(([n, t]) => [n, t])).toEqual(before.map(([n, t]) => [n, t]));

@@ -1,4 +1,6 @@
-/** The HTML report of captures of which each packet is known: its filter means what conditions of the command line mean, its CSV is the command line's. */
+/**
+ * The HTML report of captures of which each packet is known: its filter works like conditions of the command line, and its CSV equals that of the command line.
+ */
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -18,7 +20,7 @@ const FILES = { before: join(scratch, "before.pcap"), after: join(scratch, "afte
 const HTML = join(scratch, "report.html");
 const MS = 1e6;
 
-/** Flow n: 20 n packets of 1 + n/2 ms, of which n - 1 are lost; flow 4 has more received than sent. */
+/** Flow n: 20 n packets with a delay of 1 + n/2 ms, n - 1 of them lost; flow 4 has more received than sent. */
 function traffic(rewritten = false): LinkPacket[] {
   return [1, 2, 3, 4, 5].flatMap((flow) =>
     Array.from({ length: 20 * flow }, (_, n) => ({
@@ -54,7 +56,7 @@ describe.skipIf(!hasBrowser)("the HTML report", () => {
 
   async function passing(page: Page, filter: string): Promise<string> {
     await page.fill("#flow-filter", filter);
-    // The page filters 60 ms after the last key; its timers are in order, however busy it is.
+    // The page filters 60 ms after the last key; its timers run in order, however busy it is.
     await page.evaluate(() => new Promise((done) => setTimeout(done, 70)));
     return (await page.textContent(".flow-state")) ?? "";
   }
@@ -66,7 +68,7 @@ describe.skipIf(!hasBrowser)("the HTML report", () => {
       ["p99 > 2 ms", [3, 4, 5]],
       ["p99>2000us", [3, 4, 5]],
       ["max<=0.002s", [1, 2]],
-      // A minute: what is above none of them.
+      // A minute: all delays are below it.
       ["mean<1m", [1, 2, 3, 4, 5]],
       ["loss>3.5%", [4, 5]],
       ["loss>0.035", [4, 5]],
@@ -79,7 +81,7 @@ describe.skipIf(!hasBrowser)("the HTML report", () => {
       ["appeared>9", [4]],
       ["p50=2ms", [2]],
     ];
-    // One run judges all of them.
+    // All conditions are checked in one run.
     const failIf = conditions.flatMap(([condition]) => ["--fail-if", `flow.${condition}`]);
     const { err } = runCli(["compare", FILES.before, FILES.after, ...failIf]);
     const lines = err.split("\n");
@@ -149,7 +151,7 @@ describe.skipIf(!hasBrowser)("the HTML report", () => {
       .trimEnd()
       .split("\n");
     expect(head).toBe(cliHead);
-    // Delays on the page have whole nanoseconds.
+    // Delays on the page are in whole nanoseconds.
     const whole = (row: string) => row.replace(/\d+\.\d+(?=,|$)/g, (n) => String(Math.round(Number(n))));
     expect(rows.map(whole).sort()).toEqual(cliRows.map(whole).sort());
     await page.close();
@@ -205,7 +207,7 @@ describe.skipIf(!hasBrowser)("the HTML report", () => {
       .evaluateAll((all) => all.map((h) => [h.textContent, h.getBoundingClientRect().right] as const));
     for (const name of ["p99", "Loss"])
       expect(heads.find(([text]) => text === name)?.[1], name).toBeLessThanOrEqual(390);
-    // A shade at the side of everything that can be scrolled.
+    // Shadows at the sides of everything that can be scrolled.
     const cut = await phone
       .locator("main *")
       .evaluateAll((all) =>
@@ -253,7 +255,7 @@ describe.skipIf(!hasBrowser)("the HTML report", () => {
         return Math.max(...ys) - Math.min(...ys);
       }),
     );
-    // A → B, B → C, and the whole path: by one scale the second rises four times as high as the first, and the path as high as the second.
+    // A → B, B → C, and the whole path: on a common scale, the second rises four times as high as the first, and the path as high as the second.
     expect(heights).toHaveLength(3);
     const [one = 0, two = 0, path = 0] = heights;
     expect(one).toBeGreaterThan(5);

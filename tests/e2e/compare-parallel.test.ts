@@ -1,4 +1,4 @@
-/** Compare in two threads, as built: the same report to the byte, whatever the captures are; and trouble in the other thread is heard of. */
+/** Compare in two threads, as built: the report is the same byte for byte for all kinds of captures, and errors of the other thread are reported. */
 import { mkdtempSync, readFileSync, rmSync, truncateSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -48,7 +48,7 @@ async function bothWays(options: CompareOptions): Promise<string> {
   return parallel;
 }
 
-/** The demo's packets as pcapng, two interfaces of different resolution in turn. */
+/** The demo's packets as pcapng, alternating between two interfaces of different resolution. */
 function asPcapng(file: string, to: string): string {
   const writer = new PcapngWriter().section().interface({ resolution: 9 }).interface({ resolution: 6 });
   for (const [i, { ns, data, wire }] of readFrames(file).entries()) {
@@ -76,7 +76,7 @@ describe("compare in two threads", () => {
     generateCaptures({ packets: 90_000, beforeFile: short.before, afterFile: short.after, snapLength: 80 });
     const report = JSON.parse(await bothWays(short));
     expect(report.options.digestCoverBytes).toBe(66);
-    // Every packet arrives before it is sent, or so the stamps say.
+    // By their timestamps, all packets arrive before they are sent.
     const turned = JSON.parse(await bothWays({ before: short.after, after: short.before }));
     expect(turned.segment.latency.maxNs).toBeLessThan(0);
   });

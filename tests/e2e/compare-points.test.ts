@@ -27,7 +27,7 @@ function save(name: string, bytes: Uint8Array): string {
   return path;
 }
 
-/** pcapng with these interfaces; packets pass all of them, 250 µs from one to the next. `quiet` ones see nothing. */
+/** pcapng with these interfaces; packets pass all of them, 250 µs from one to the next. `quiet` ones have no packets. */
 function pcapng(names: (string | undefined)[], quiet: readonly number[] = []): Buffer {
   const w = new PcapngWriter().section();
   for (const name of names) w.interface({ resolution: 9, ...(name === undefined ? {} : { name }) });
@@ -43,7 +43,7 @@ function pcapng(names: (string | undefined)[], quiet: readonly number[] = []): B
   return w.done();
 }
 
-/** `tcpdump -i any`: what a router forwards, once per interface; some packets have a VLAN tag behind the cooked header. */
+/** `tcpdump -i any`: packets forwarded by a router, once per interface; some packets have a VLAN tag after the cooked header. */
 function cooked(indexes: readonly number[], link = 276, options: PcapOptions = {}): Buffer {
   return pcapFile(cookedPackets(indexes, link), { link, ...options });
 }
@@ -183,7 +183,7 @@ describe("captures of all interfaces (Linux cooked)", () => {
       [2, PACKETS],
       [300, PACKETS - 4],
     ]);
-    // The whole under its own name.
+    // The whole file under its own name.
     const whole = JSON.parse(hoptime("compare", `${file}#any`, `${file}#300`, "--json").out);
     expect(whole.before.packets).toBe(2 * PACKETS - 4);
     const { status, err } = hoptime("compare", `${file}#eth77`, `${file}#2`);

@@ -1,9 +1,9 @@
 /**
- * Random scenes (tests/support/random-scene.ts) held against what is true of them (tests/support/oracle.ts): loss, bursts, reordering, duplicates and packets that look alike, file formats, snap
- * lengths, both directions, offsets up to days, skew up to 200 ppm, steps anywhere, captures that begin late or end early, VLAN or MPLS at one side.
- * No count may be wrong, no delay outside what is stated of it, no verdict against the truth.
- * Seeds 6000 to 6499, 71000 to 71499, 73000 to 73499, 75000 to 75299, 77000 to 77199, 78000 to 78299, 97000 to 97499, 101000 to 101499, 131000 to 131399 and 300000 to 301519 led to corrections of what is tested: they are not
- * fresh any more; SCENES_FROM runs others.
+ * Random scenes (tests/support/random-scene.ts) compared with the expected results (tests/support/oracle.ts): loss, bursts, reordering, duplicates and
+ * identical packets, file formats, snap lengths, both directions, offsets up to days, skew up to 200 ppm, steps anywhere, captures that begin late or end
+ * early, VLAN or MPLS at one side. No count may be wrong, no delay outside its stated uncertainty, and no verdict may be false. Seeds 6000 to 6499, 71000 to
+ * 71499, 73000 to 73499, 75000 to 75299, 77000 to 77199, 78000 to 78299, 97000 to 97499, 101000 to 101499, 131000 to 131399 and 300000 to 301519 were used for
+ * corrections of the tested code; SCENES_FROM runs others.
  */
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -19,18 +19,18 @@ const FIRST = Number(process.env.SCENES_FROM ?? 71_000);
 const SCENES = Number(process.env.SCENES ?? rounds(100, 500));
 const GROUP = 50;
 
-/** Scenes of other ranges that were wrong once. */
+/** Scenes of other ranges with wrong results in the past. */
 const MENDED = [
   75_161, 75_299, 77_019, 77_034, 77_058, 78_001, 94_178, 94_225, 75_239, 82_377, 97_043, 101_139, 101_365,
   131_340, 140_313, 140_359, 140_370, 152_096, 500_073,
 ];
-/** And such as were wrong with the clocks corrected. */
+/** Scenes with wrong results when the clocks were corrected. */
 const MENDED_DESKEWED = [
   81_128, 82_372, 83_022, 91_096, 97_042, 97_230, 99_157, 97_300, 97_425, 97_434, 131_026, 201_218, 300_810,
   400_460, 401_200,
 ];
 
-/** Bounds at 95 % may miss: of all claimed skews. */
+/** Bounds at 95 % may be missed: share of all reported skews. */
 const missed = { claimed: 0, outside: 0 };
 
 describe("random scenes", () => {
@@ -67,7 +67,7 @@ describe("random scenes", () => {
 
   test("intervals of skew hold the truth", () => {
     expect(missed.claimed).toBeGreaterThan(SCENES / 10);
-    // So many misses of intervals at 95 % have a probability of at most 2e-3 (12 of 100).
+    // This many misses of 95 % intervals have a probability of at most 2e-3 (12 of 100).
     const { claimed, outside } = missed;
     expect(binomialCdf(claimed - outside, claimed, 0.95), `${outside} of ${claimed}`).toBeGreaterThan(2e-3);
   });

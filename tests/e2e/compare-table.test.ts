@@ -1,4 +1,4 @@
-/** What `compare` prints of flows and of loss, on captures of which each packet is known. */
+/** The tables that `compare` prints of flows and of loss, on captures of which each packet is known. */
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -15,7 +15,7 @@ const path = (name: string) => join(scratch, name);
 const FILES = { before: path("before.pcap"), after: path("after.pcap") };
 const MS = 1e6;
 
-/** Six flows that differ in everything that is counted, each in another order; the odd ones are answered. */
+/** Six flows whose order differs by every quantity; the odd ones have answers. */
 function traffic(): LinkPacket[] {
   const packets: LinkPacket[] = [];
   for (let flow = 1; flow <= 6; flow++) {
@@ -87,7 +87,7 @@ describe("the table of flows", () => {
   });
 
   const share = (f: FlowReport) => (f.matched + f.lost > 0 ? f.lost / (f.matched + f.lost) : null);
-  /** From the JSON, not from the list that the program sorts by. */
+  /** From the JSON, independently of the list that the program sorts by. */
   const VALUES: Record<string, (flow: FlowReport) => number | null> = {
     packets: (f) => Math.max(f.sent, f.received),
     loss: share,
@@ -108,7 +108,7 @@ describe("the table of flows", () => {
   test("can be sorted by each of its columns", () => {
     const titles = Object.keys(table(compare(), "flows")[0] ?? {});
     expect(titles).toContain("appeared");
-    // The name of a flow is no measure.
+    // The name of a flow is not a quantity.
     for (const title of titles.filter((t) => t !== "flow")) expect(MEASURE_NAMES).toContain(title);
     expect(Object.keys(VALUES).sort()).toEqual([...MEASURE_NAMES].sort());
   });
@@ -146,7 +146,7 @@ describe("the table of flows", () => {
       expect(flowColumns).toContain(column);
       expect(packetColumns).toContain(column);
     }
-    // Names are those of the JSON report, units in them.
+    // Column names are those of the JSON report, with units.
     const [flow] = report.flows;
     const names = new Set([...Object.keys(flow ?? {}), ...Object.keys(flow?.latency ?? {}), ...key]);
     expect(flowColumns.filter((column) => !names.has(column))).toEqual([]);
@@ -155,7 +155,7 @@ describe("the table of flows", () => {
       "receivedNs",
       "delayNs",
     ]);
-    // And the same flow has the same values in them.
+    // The same flow has the same values in both.
     const cells = (line: string, columns: string[]) =>
       key.map((name) => line.split(",")[columns.indexOf(name)]);
     const own = cells(firstFlow, flowColumns).join();
@@ -188,7 +188,7 @@ describe("loss that is unlikely to be real is flagged below the headline, with i
     expect(flag(text)).toMatch(
       /^loss is probably not real: addresses or ports are translated on the way \(NAT\): 100 % .*; use --nat$/,
     );
-    // Before anything that is about single flows.
+    // Before anything about single flows.
     expect(text.indexOf(flag(text) ?? "none")).toBeLessThan(text.indexOf("flows by packets"));
   });
 

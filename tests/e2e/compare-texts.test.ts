@@ -1,4 +1,7 @@
-/** Answers whose flows the kernels write say what the report says, to the byte: other addresses, protocols and directions, flows of few and of many packets. */
+/**
+ * Reports whose flows are written by the kernels equal those written one by one, byte for byte: various addresses, protocols and directions, flows of few and
+ * of many packets.
+ */
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -23,7 +26,7 @@ beforeAll(() => {
   generateCaptures({ ...mixed, interleavedFlows: 900, beforeFile: turns.before, afterFile: turns.after });
 });
 
-/** The report with its flows as lists, which are written one by one, and how many flows it has. */
+/** Returns the report with its flows as lists, which are written one by one, and the number of flows. */
 async function check(options: CompareOptions): Promise<number> {
   const comparison = await openComparison(options);
   try {

@@ -1,4 +1,4 @@
-/** Compare where stamps are wrong: a few that stray cost their own packets and nothing else, wherever they lie, read in one thread or in two. */
+/** Compare with wrong timestamps: a few outliers affect only their own packets, wherever they are, read in one thread or in two. */
 import { execFileSync } from "node:child_process";
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -58,7 +58,7 @@ function makePair(packets: number, gapNs: bigint): Pair {
 
 const common = makePair(PACKETS, 1_000_000n);
 
-/** Some packets of one capture are stamped otherwise, or are left out. */
+/** Changes the timestamps of some packets of one capture, or leaves the packets out. */
 function bend(list: PlainPacket[], from: number, count: number, byNs: bigint | "left out"): PlainPacket[] {
   if (byNs === "left out") return list.filter((_, i) => i < from || i >= from + count);
   return list.map((p, i) =>
@@ -98,14 +98,14 @@ async function compare(
   return await compareCaptures({ ...pair, windowNs: WINDOW_NS, parallel: false, ...options });
 }
 
-/** What must be the same with packets that stray and without them. */
+/** Values that must be the same with and without packets with outlier timestamps. */
 function others({ segment, flows }: CompareReport) {
   const { matched, latency, reordered, duplicates } = segment;
   const byFlow = Object.fromEntries(flows.map((f) => [JSON.stringify(f.key), f.latency]));
   return { matched, latency, reordered, duplicates, byFlow };
 }
 
-/** What a comparison is without some packets, whatever their times are in others: made once. */
+/** The comparison without some packets, whose times do not matter; computed once. */
 const bare = new Map<string, Promise<CompareReport>>();
 function compareWithout(pair: Pair, side: keyof Pair, at: number, count: number, format: Format) {
   const key = JSON.stringify([pair.before.length, side, at, count, format]);
@@ -128,7 +128,7 @@ async function expectAsWithout(
   const without = await compareWithout(pair, side, at, count, format);
   expect(others(outlier)).toEqual(others(without));
   expect(outlier.segment[side === "before" ? "sent" : "received"]).toBe(pair[side].length);
-  // The packet itself is lost at one end and new at the other; without it at an end, its partner is outside the capture, and so are those lost there.
+  // At one end the packet is lost and at the other it is new. Without it at an end, its partner is outside the capture, and so are packets lost there.
   const maximum = count + Math.ceil(count / 97);
   expect(outlier.segment.lost - without.segment.lost).toBeGreaterThanOrEqual(0);
   expect(outlier.segment.lost - without.segment.lost).toBeLessThanOrEqual(maximum);
@@ -181,7 +181,7 @@ describe("one outlier timestamp", () => {
   test("in pcapng and ERF too", async () => {
     for (const at of [0, 3000, -1])
       for (const byNs of [YEAR, -YEAR]) await expectAsWithout(common, "before", at, 1, byNs, "pcapng");
-    // ERF is known by the times of its first records alone.
+    // ERF is recognised by the times of its first records.
     for (const at of [5, 3000, -1])
       for (const byNs of [YEAR, -YEAR]) await expectAsWithout(common, "before", at, 1, byNs, "erf");
   });
@@ -198,7 +198,7 @@ describe("one outlier timestamp", () => {
 describe("bursts of stamps that stray", () => {
   test.each([2, 25, 300])("%i in a row, anywhere", async (count) => {
     const sizes = [60n * SECOND, YEAR, -YEAR];
-    // Every place with a size of its own at either side; HOPTIME_FULL=1: with every size.
+    // Every place with another size at either side; HOPTIME_FULL=1: with every size.
     for (const [s, side] of (["before", "after"] as const).entries())
       for (const [a, at] of [0, 3950, 6000, -count].entries())
         for (const byNs of FULL ? sizes : [sizes[(s + a) % sizes.length] ?? YEAR])
@@ -267,7 +267,7 @@ describe("a clock that is set", () => {
 
 describe("intervals", () => {
   test("that are too short are refused with a length that does, before they take the memory", async () => {
-    // 250,001 packets, each in a microsecond of its own.
+    // 250,001 packets, each in another microsecond.
     const pair = makePair(260_000, 2_000n);
     const error = await compare(pair, "pcap", { epochNs: 1000 }).catch((e) => e);
     expect(error).toMatchObject({
@@ -324,7 +324,7 @@ describe("what else is reported of a capture with an outlier timestamp", () => {
       expect(Math.abs(Number(BigInt(lastNs!) - BigInt(firstNs!)) - (PACKETS - 1) * 1e6)).toBeLessThanOrEqual(
         1e6,
       );
-      // One direction alone shows no offset: "usable" is the best that can be said of it.
+      // One direction alone shows no offset, so "usable" is the best possible verdict.
       expect(report.clock["trust"]).toBe("usable");
       expect((report.clock["lines"] as string[]).join("\n")).not.toMatch(/go backward/);
       expect(report.intervals.length).toBeLessThanOrEqual(122);

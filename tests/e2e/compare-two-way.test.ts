@@ -1,4 +1,4 @@
-/** Packets that go both ways between clocks that are apart, by less and by more than the window: directions, counts and delays against the truth. */
+/** Packets in both directions with a clock offset below and above the window: directions, counts and delays compared with the true ones. */
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -21,12 +21,12 @@ const WAYS = {
 interface Scene {
   /** AFTER's clock minus BEFORE's. */
   offsetNs: bigint;
-  /** Flows of the two directions are each other's answers; else they have nothing in common. */
+  /** Flows of the two directions are each other's answers; otherwise they have nothing in common. */
   answering: boolean;
-  /** All packets go from BEFORE to AFTER, whoever sends them. */
+  /** All packets go from BEFORE to AFTER, whichever host sends them. */
   oneWay?: boolean;
   hops?: number;
-  /** Servers of the two directions differ, too: no host has anything to do with both. */
+  /** The servers of the two directions differ too: no host belongs to both. */
   apart?: boolean;
 }
 
@@ -124,7 +124,7 @@ describe.each([true, false])("packets that go both ways, answering flows: %s", (
     }
 
     const deskewed = await compareCaptures({ before, after, clock: "deskew" });
-    // The offset is only known within the bounds of the two directions: their sum is not in doubt.
+    // The offset is known only within the bounds of the two directions, but the sum of the delays is certain.
     const both = deskewed.segment.latency!.meanNs + deskewed.reverse!.latency!.meanNs;
     expect(both).toBeCloseTo(mean(delaysNs.forward) + mean(delaysNs.reverse), -3);
     expect(deskewed.segment.latency!.minNs).toBeGreaterThan(0);
@@ -166,7 +166,7 @@ describe("captures that began or ended at different times, of packets that go bo
   const SECOND = 1_000_000_000;
   const DELAYS_NS = [2_000_000, 30_000_000] as const;
   const COUNT = 3000;
-  /** Seconds in which the two captures ran. */
+  /** Duration of the two captures in seconds. */
   const runs: [string, [number, number], [number, number], bigint][] = [
     ["BEFORE began later", [1, 9], [0, 9], 0n],
     ["AFTER began later", [0, 9], [1, 9], 0n],

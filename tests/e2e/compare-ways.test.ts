@@ -1,4 +1,7 @@
-/** Which way packets go when clocks drift, step, are off, or answers come late: every packet's way is known from the scene (tests/support/scenario.ts). */
+/**
+ * Directions of packets when clocks drift, step or have offsets, or when answers come late: every packet's direction is known from the scene
+ * (tests/support/scenario.ts).
+ */
 
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -29,7 +32,7 @@ async function compareScene(choices: SceneChoices, options: Partial<CompareOptio
   return { truth, report: await compareCaptures({ before, after, ...options }) };
 }
 
-/** Counts and delays as captured are those of the scene, way by way. */
+/** Counts and captured delays are those of the scene, for each direction. */
 function expectWays({ truth, report }: Awaited<ReturnType<typeof compareScene>>): void {
   const both: [WayTruth, typeof report.reverse][] = [
     [truth.forward, report.segment],
@@ -341,7 +344,7 @@ describe("estimators beside the exact match", () => {
       [found, truth.forward],
       [found.reverse, truth.reverse],
     ] as const) {
-      // The mean delay is 4 ms; a step that is not followed would add tens of ms to it.
+      // The mean delay is 4 ms; an unnoticed step would add tens of ms.
       expect(Math.abs((answer?.exactMeanNs ?? Number.NaN) - mean(way.delaysNs))).toBeLessThan(2 * MS);
       if (answer?.meanNs != null)
         expect(Math.abs(answer.meanNs - (answer.exactMeanNs ?? 0))).toBeLessThan(MS);

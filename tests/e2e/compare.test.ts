@@ -1,4 +1,4 @@
-/** Compare as a user meets it: on the demo's real captures, bent in every way that real pairs are, and on published pairs where they are at hand. */
+/** Compare as a user runs it: on the demo's real captures with all realistic modifications, and on published pairs if they are available. */
 import { execFileSync, spawnSync } from "node:child_process";
 import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -37,7 +37,7 @@ function hasTshark(): boolean {
   return spawnSync("tshark", ["--version"]).status === 0;
 }
 
-/** The truth by other means: tshark's fields, first in, first out among equals. */
+/** The expected result by other means: tshark's fields, with equal packets first in, first out. */
 function tsharkTruth(beforeFile: string, afterFile: string) {
   const fields = [
     "frame.time_epoch",
@@ -195,7 +195,7 @@ describe("compare on the demo's captures", () => {
     expect(flows.reduce((s, f) => s + f.matched, 0)).toBe(segment.matched);
     expect(flows.reduce((s, f) => s + f.lost, 0)).toBe(segment.lost);
     expect(plain.intervals.reduce((s, i) => s + i.matched, 0)).toBe(segment.matched);
-    // The captures were cut at the same instants: what was in flight then is neither lost nor new.
+    // The captures were cut at the same times: packets in flight at that time are neither lost nor new.
     expect(segment.head).toBeGreaterThan(100);
     expect(segment.tail).toBeGreaterThan(100);
     expect(segment.appeared).toBe(0);
@@ -217,7 +217,7 @@ describe("compare on the demo's captures", () => {
       expect(segment.latency).toEqual(plain.segment.latency);
     }
     const cut = await compareCaptures({ before: DEMO.before, after: variants["snap-80.pcap"] });
-    // 80 bytes of frame are 66 from the IP header on: said.
+    // 80 bytes of the frame are 66 from the IP header on; the report says so.
     expect(cut.notes.join("\n")).toMatch(/bytes from the IP header/);
   });
 
@@ -338,7 +338,7 @@ describe("compare on the demo's captures", () => {
   });
 
   test("packets that go both ways are two segments", async () => {
-    // The same traffic backwards: addresses and ports exchanged, seen at AFTER first.
+    // The same traffic in reverse: addresses and ports exchanged, seen at AFTER first.
     const mirror = (f: Frame, ns: bigint): Frame | null => {
       const data = Buffer.from(f.data);
       if (data.readUInt16BE(12) !== 0x0800 || data[14] !== 0x45) return null;
@@ -373,14 +373,14 @@ describe("compare on the demo's captures", () => {
       after: writeFrames(path("doubled.pcap"), doubled),
     });
     expect(segment.matched).toBe(plain.segment.matched);
-    // Copies of packets that were in flight when BEFORE began are outside its time like their originals.
+    // Copies of packets in flight when BEFORE began are outside its time, like their originals.
     const copies = doubled.length - after.length;
     expect(segment.duplicates).toBeGreaterThan(copies - 6);
     expect(segment.duplicates).toBeLessThanOrEqual(copies);
   });
 
   test("copies made on the way back are duplicates too, and what is not counted there is null, not 0", async () => {
-    // Everything turned round: AFTER is the earlier point of all packets but those of one more flow.
+    // Everything reversed: AFTER is the earlier point of all packets except those of one more flow.
     const lone = (n: number, ns: bigint): Frame => {
       const data = Buffer.from(before.find((f) => f.data[23] === 17)!.data);
       data.writeUInt32BE(0x0a000001, 26);
@@ -441,7 +441,7 @@ describe("compare on the demo's captures", () => {
   test("captures without a packet in common say what to look at", async () => {
     const other = after.map((f) => {
       const data = Buffer.from(f.data);
-      // As NAT does.
+      // As with NAT.
       if (data.readUInt16BE(12) === 0x0800) data.writeUInt32BE(0xcb007105, 26);
       return { ...f, data };
     });
@@ -482,12 +482,12 @@ describe("compare on the demo's captures", () => {
     const report = await compareCaptures({ before: DEMO.before, after: path("cut.pcap") });
     expect(report.after.partial).toMatch(/cut\.pcap: at byte \d+: the file ends within a record/);
     expect(report.segment.matched).toBeGreaterThan(2000);
-    // What BEFORE saw after the cut is not loss.
+    // Packets that BEFORE saw after the cut are not lost.
     expect(report.segment.lossRate!).toBeLessThan(0.08);
   });
 
   test("flows sorted by p99 are those with the highest p99, not with one late packet", async () => {
-    // One hundred flows of 300 packets: in all but the last three, two come very late; those three are late by half of that every tenth time.
+    // One hundred flows of 300 packets. In all except the last three, two packets come very late; in these three, every tenth is late by half of that.
     const make = (flow: number, n: number, ns: bigint): Frame => {
       const data = Buffer.from(before.find((f) => f.data[23] === 17)!.data);
       data.writeUInt32BE(0x0a000000 + flow, 26);
@@ -605,9 +605,9 @@ describe.skipIf(!existsSync(twopoint))("compare on published pairs", () => {
       ]),
     );
     for (const [key, flow] of Object.entries<Record<string, number>>(truth.flows)) {
-      // The truth names an IPv6 packet by its first next header (0: hop-by-hop options), we by its protocol.
+      // The expected result contains the first next header of an IPv6 packet (0: hop-by-hop options), ours the protocol.
       const mine = named.get(key) ?? named.get(key.replace("|0||", "|58||"));
-      // What never leaves its link is no loss.
+      // Packets that never leave their link are not lost.
       const scoped = key.includes("|ff02:");
       expect(mine, key).toMatchObject({
         sent: flow["sent"],

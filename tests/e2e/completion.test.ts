@@ -1,4 +1,4 @@
-/** The completion scripts, as shells take them: bash really sources its own and is asked for words. */
+/** The completion scripts in real shells: bash sources its script and returns words. */
 import { execFileSync, spawnSync } from "node:child_process";
 import { describe, expect, test } from "vitest";
 import { ESTIMATORS } from "../../src/estimators/table.ts";
@@ -6,7 +6,7 @@ import { ESTIMATORS } from "../../src/estimators/table.ts";
 const script = (shell: string) =>
   execFileSync("node", ["dist/cli/main.js", "completion", shell], { encoding: "utf8" });
 
-/** What bash offers for the last of these words. */
+/** Returns bash's completions for the last of these words. */
 function offered(...words: string[]): string[] {
   const asked = `
 source <(node dist/cli/main.js completion bash)

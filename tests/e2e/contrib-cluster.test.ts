@@ -1,6 +1,6 @@
 /**
- * contrib/cluster/: docker-compose and Kubernetes. There is no registry and no cluster here, so the files are checked for themselves, and their own command lines are run: three NATS servers, a
- * worker and ClickHouse, where they are installed, become ready by the probes that the files have.
+ * contrib/cluster/: docker-compose and Kubernetes. There is no registry and no cluster here, so the files are checked, and their command lines are run: three
+ * NATS servers, a worker and ClickHouse, if installed, become ready according to the files' probes.
  */
 import { type ChildProcess, spawn } from "node:child_process";
 import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
@@ -90,7 +90,7 @@ it("the image is made of the package and all that it asks for, and has the user 
   const worker = compose().services["worker-1"];
   expect(worker).toMatchObject({ image: "hoptime", volumes: ["worker-1:/var/lib/hoptime"] });
   expect(worker?.build).toEqual({ context: "../..", dockerfile: "contrib/cluster/Dockerfile" });
-  // What a tap may do counts for root alone.
+  // The permissions of a tap have an effect only for root.
   const tap = manifests().find((m) => m.kind === "DaemonSet")?.spec.template?.spec.containers[0];
   expect(tap?.securityContext).toMatchObject({
     runAsUser: 0,
@@ -205,7 +205,7 @@ it("the manifests' pods have resources and probes, of ports that they have; budg
       const { resources, ports = [] } = container;
       expect(resources.requests.cpu, metadata.name).toMatch(/^\d+m?$/);
       expect(mebibytes(resources.requests.memory)).toBeLessThanOrEqual(mebibytes(resources.limits.memory));
-      // A tap serves nothing that could be asked; it ends where it cannot go on.
+      // A tap has no port for a probe; it exits if it cannot continue.
       if (kind === "DaemonSet") continue;
       for (const probe of [container.startupProbe, container.readinessProbe, container.livenessProbe])
         expect(
@@ -222,7 +222,7 @@ it("the manifests' pods have resources and probes, of ports that they have; budg
     }
     if (kind === "NetworkPolicy") expect(pods, metadata.name).toContainEqual(spec.podSelector?.matchLabels);
   }
-  // They have to find each other before they are ready, or they never are.
+  // They have to find each other to become ready.
   const nats = all.find((m) => m.kind === "Service" && m.metadata.name === "nats");
   expect(nats?.spec).toMatchObject({ clusterIP: "None", publishNotReadyAddresses: true });
 });
@@ -232,9 +232,9 @@ function mebibytes(text: string): number {
   return Number(count) * (unit === "Gi" ? 1024 : 1);
 }
 
-/** What a file starts, on this machine. */
+/** The programs that a file starts, on this machine. */
 interface Started {
-  /** Arguments of each server, as on its own host; its name; what asks whether it is ready. */
+  /** Arguments of each server, as on its own host; its name; its readiness probe. */
   servers: { name: string; args: string[]; ready: string }[];
   worker: { args: string[]; ready: string };
 }
@@ -291,7 +291,7 @@ it.skipIf(NO_NATS).each([
     };
     try {
       const { servers, worker } = of();
-      // Hosts and ports of the files become ports of this machine.
+      // Hosts and ports of the files are replaced by ports of this machine.
       const ports = await freePorts(3 * servers.length + 1);
       const portOf = new Map(
         servers.flatMap(({ name }, i) =>
@@ -341,7 +341,7 @@ it.skipIf(NO_NATS).each([
   120_000,
 );
 
-/** As a probe asks. */
+/** The request of a probe. */
 async function answers(url: string, said: readonly string[]): Promise<void> {
   for (let i = 0; i < 600; i++) {
     const status = await fetch(url).then(

@@ -1,4 +1,4 @@
-/** What lies in contrib/: well formed, and about metrics and options that there are. */
+/** The files in contrib/ are well formed, and use existing metrics and options. */
 import { execFileSync } from "node:child_process";
 import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";

@@ -1,6 +1,7 @@
 /**
- * Epochs cut by Start and End messages that the sender's tap sends: a host, a router with a queue that delays by dozens of milliseconds, another host, each end observed on its own interface. Epochs
- * hold the same packets at both ends, however many are on their way when one ends: nothing looks lost, and the mean is that of the two captures.
+ * Epochs cut by Start and End messages that the sender's tap sends: a host, a router with a queue that delays by dozens of milliseconds, another host; each end
+ * is observed on its own interface. Epochs contain the same packets at both ends, however many are in transit at their end: no packet looks lost, and the mean
+ * equals that of the two captures.
  */
 import { execFileSync, spawnSync } from "node:child_process";
 import { existsSync, mkdtempSync, rmSync } from "node:fs";
@@ -28,7 +29,7 @@ beforeEach(() => {
 });
 afterEach(() => lab.close());
 
-/** Returns what ends it and gives its answer. */
+/** Returns a function that ends it and returns its answer. */
 async function observe(host: string, ...args: string[]): Promise<() => Promise<string>> {
   const observer = await startObserver(lab, host, cli, "e0", ...args);
   return async () => {
@@ -39,7 +40,10 @@ async function observe(host: string, ...args: string[]): Promise<() => Promise<s
 }
 
 const FILTER = "udp dst port 9000";
-/** On two processors the kernel may give a packet and the message beside it to the tap and to the link in different order: one at either end of an epoch. Cuts by the clock would differ by dozens. */
+/**
+ * With two processors, the kernel may pass a packet and the message next to it to the tap and to the link in different order: one packet at either end of an
+ * epoch. Cuts by the clock would differ by dozens.
+ */
 const CHANGED_PLACES = 2;
 
 interface Epoch {
@@ -57,7 +61,7 @@ test.skipIf(missing !== null)(
     lab.join(["r", "out", "10.96.2.254/24"], ["b", "e0", "10.96.2.1/24"]);
     lab.route("a", "10.96.0.0/16", "10.96.1.254");
     lab.route("b", "10.96.0.0/16", "10.96.2.254");
-    // Enough room for everything: packets wait, and none is dropped.
+    // Enough space for everything: packets wait, and none is dropped.
     lab.queue("r", "out", 3, 4000);
     const [before, after, records] = ["a.pcap", "b.pcap", "records"].map((name) => join(scratch, name)) as [
       string,
@@ -82,10 +86,10 @@ test.skipIf(missing !== null)(
         "500ms",
       ],
     );
-    // 3.5 Mbit/s into 3: the queue grows by 20 ms each 100 ms.
+    // 3.5 Mbit/s into 3: the queue grows by 20 ms every 100 ms.
     const sender = lab.start("a", process.execPath, "-e", udpSender("10.96.2.1", 9000, 600, 700, 3));
     await new Promise((resolve) => sender.on("exit", resolve));
-    // Until the queue is empty, and an End has come through it.
+    // Until the queue is empty and an End has passed it.
     await lab.drained("r", "out");
     await sleep(1500);
     await endA();
@@ -105,13 +109,13 @@ test.skipIf(missing !== null)(
     const packets = exact.reduce((n, e) => n + e.sent, 0);
     const meanNs = exact.reduce((sum, e) => sum + e.arrivedMeanNs * e.arrived, 0) / packets;
     expect([packets, exact.reduce((n, e) => n + e.lost, 0)]).toEqual([1800, 0]);
-    // A packet or two may come between an End and the next Start, and belong to no epoch; at both ends the same.
+    // A packet or two between an End and the next Start may belong to no epoch; at both ends the same.
     expect(sent).toBeGreaterThan(0.97 * packets);
     expect(lost).toBeLessThanOrEqual(CHANGED_PLACES);
     expect(series.length).toBeGreaterThanOrEqual(6);
-    // Some dozens of packets were on their way at every cut.
+    // Some dozens of packets were in transit at every cut.
     expect(meanNs).toBeGreaterThan(50e6);
-    // No packet waited for a second: what those outside can add to the mean.
+    // No packet waited for a second; this limits what packets outside of epochs can add to the mean.
     const outsideNs = ((packets - sent) / packets) * 1e9;
     expect(Math.abs(latency.meanNs - meanNs)).toBeLessThan(
       20_000 + (latency.highNs - latency.lowNs) / 2 + outsideNs,

@@ -1,6 +1,6 @@
 /**
- * Every file of the robustness corpus, and cuts of them, are survived: no crash, no hang, bounded memory; a FormatError with file, offset and
- * reason where it is no capture, else rows, and a message with an offset where it is damaged. The rows of a cut are a prefix of the whole's.
+ * All files of the robustness corpus, and truncations of them: no crash, no hang, bounded memory. The result is a FormatError with file, offset and reason if
+ * the file is no capture; otherwise rows, and a message with an offset if it is damaged. The rows of a truncated file are a prefix of those of the whole file.
  */
 import { mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -16,9 +16,9 @@ afterAll(() => rmSync(scratch, { recursive: true, force: true }));
 const traces = sharedTraces("robustness corpus");
 const files = traces ? unpackCorpus(traces, scratch) : [];
 
-/** Enough for the largest file of the corpus on a slow and busy machine; a hang is much longer. */
+/** Enough for the largest file of the corpus on a slow and busy machine; a hang takes much longer. */
 const LIMIT_MS = 10_000;
-/** What the kernels start with, and a chunk with its batch on top. */
+/** Initial memory of the kernels, plus a chunk with its batch. */
 const MEMORY_BYTES = 8 << 20;
 const kernels = new Kernels();
 
@@ -26,7 +26,7 @@ const kernels = new Kernels();
 type Row = string;
 interface Reading {
   rows: Row[];
-  /** ns since 1970 of the rows, and what they are exact to: where a capture's stamps are decades apart, not to the nanosecond. */
+  /** Times of the rows in ns since 1970, and their precision: if a capture's timestamps are decades apart, they are not exact to the nanosecond. */
   times: { ns: bigint; exactNs: number }[];
   statistics: CaptureStatistics | null;
   error: FormatError | null;
@@ -76,7 +76,7 @@ async function expectPrefix(path: string, whole: Reading, length: number): Promi
   const { rows, times } = await read(cut);
   expect(rows.length).toBeLessThanOrEqual(whole.rows.length);
   expect(rows, `${path} cut to ${length} bytes`).toEqual(whole.rows.slice(0, rows.length));
-  // Time 0 may be another packet's: what strays shows by those after it.
+  // Time 0 may belong to another packet; the following ones show the outlier.
   for (const [i, { ns, exactNs }] of times.entries()) {
     const full = whole.times[i]!;
     const maximum = 1 + exactNs + full.exactNs;
@@ -107,7 +107,7 @@ describe.skipIf(!traces)("the robustness corpus is survived", () => {
     for (const [i, path] of files.entries()) {
       const whole = await read(path);
       const { size } = statSync(path);
-      // Places that look random, and are the same in every run.
+      // Pseudo-random places that are the same in every run.
       for (const k of [1, 2, 3])
         await expectPrefix(path, whole, (Math.imul(i * 3 + k, 0x9e3779b1) >>> 0) % (size + 1));
     }

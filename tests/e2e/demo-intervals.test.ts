@@ -12,14 +12,14 @@ const EXACT_NS = 18_561_863;
 
 const hoptime = (...args: string[]) => cliOutput(args, { cwd: scratch });
 
-/** `widest`: an interval that says nothing would hold it too. */
+/** `widest`: maximum width, because a useless wide interval would contain the mean too. */
 function expectHeld(lowNs: number, highNs: number, widest = 0.1): void {
   expect(lowNs).toBeLessThanOrEqual(EXACT_NS);
   expect(highNs).toBeGreaterThanOrEqual(EXACT_NS);
   expect(highNs - lowNs).toBeLessThan(widest * EXACT_NS);
 }
 
-/** At 7 % loss few cells of LDS are whole in an epoch: 10.8 % wide over epochs of 100 ms and 8.0 of 200 ms, the others 2 to 3. */
+/** At 7 % loss few cells of LDS are complete in an epoch: intervals are 10.8 % wide over epochs of 100 ms and 8.0 % of 200 ms, the others 2 to 3 %. */
 const WIDEST: Record<string, number> = { lda: 0.05, lds: 0.11, colate: 0.05 };
 
 describe("the demo captures", () => {
@@ -44,7 +44,7 @@ describe("the demo captures", () => {
     hoptime("observe", DEMO.after, "--point", "B", ...flags);
     const { estimates } = JSON.parse(hoptime("query", "alone", "--between", "A", "B", "--json"));
     const { meanNs, lowNs, highNs } = estimates.lds.latency;
-    // 10.8 %: no list of flows shows whether those that lost packets are slower, which the interval allows for.
+    // 10.8 %: no list of flows shows whether the flows with loss are slower, and the interval allows for that.
     expectHeld(lowNs, highNs, 0.115);
     expect(Math.abs(meanNs / EXACT_NS - 1)).toBeLessThan(0.03);
   });

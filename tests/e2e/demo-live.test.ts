@@ -1,4 +1,7 @@
-/** `hoptime demo --live`: taps of a simulated network, a collector, an incident that is found, and an end by Ctrl-C. Nothing is judged by how fast it comes. */
+/**
+ * `hoptime demo --live`: taps of a simulated network, a collector, an incident that is found, and an end by Ctrl-C. There are no limits on how fast results
+ * come.
+ */
 import { spawn } from "node:child_process";
 import { existsSync, mkdtempSync, readdirSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -53,12 +56,12 @@ test.skipIf(!existsSync(cli))(
     const rows = (await shown) ?? [];
     expect(rows.every((l) => l.estimator === "lds" && l.format === "hoptime.top/1")).toBe(true);
     expect([await ended, err]).toEqual([0, ""]);
-    // The collector's directory and the spools are gone with it.
+    // The collector's directory and the spools are removed with it.
     expect(readdirSync(scratch)).toEqual([]);
     rmSync(scratch, { recursive: true });
     expect(lines[0]).toMatchObject({ event: "started", points: ["r1", "r2", "r3", "r4", "r5"] });
     expect(lines.every((l) => l.format === "hoptime.demo/1")).toBe(true);
-    // Propagation of the links, and something for their queues: known from the scenario.
+    // Propagation delay of the links plus a margin for their queues, known from the scenario.
     for (const [from, to, leastMs, mostMs] of [
       ["r1", "r2", 0.8, 1.4],
       ["r3", "r4", 2.5, 3.1],
@@ -84,7 +87,7 @@ test.skipIf(!existsSync(cli))(
   },
 );
 
-/** The same collector's rows, as `hoptime top` shows them: the first few. */
+/** The same collector's rows in `hoptime top`: the first few. */
 async function top(url: string): Promise<Line[]> {
   const child = spawn(process.execPath, [cli, "top", url, "--json", "--estimator", "lds"]);
   let err = "";

@@ -1,4 +1,4 @@
-/** Commands in the documents and in the help are ones that the program takes, and links lead somewhere. The README's outputs are checked in readme.test.ts. */
+/** Commands in the documents and in the help are valid, and links have targets. The README's outputs are checked in readme.test.ts. */
 import { existsSync, readdirSync, readFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import type { Command } from "commander";
@@ -35,7 +35,7 @@ const documents = [
 ];
 const textOf = (name: string) => readFileSync(join(ROOT, name), "utf8");
 
-/** Words as a shell makes them, up to a comment, a pipe, a redirection or the next command. */
+/** Words as parsed by a shell, up to a comment, a pipe, a redirection or the next command. */
 function shellWords(line: string): string[] {
   const words = line.matchAll(/'([^']*)'|"([^"]*)"|([|;&>]|<\(|\s#.*)|([^\s'"|;&>]+)/g);
   const out: string[] = [];
@@ -46,7 +46,7 @@ function shellWords(line: string): string[] {
   return out;
 }
 
-/** Commands that stand on lines of their own: in fences of a document, or below "Examples:" in a help text. */
+/** Commands on separate lines: in code blocks of a document, or below "Examples:" in a help text. */
 function commandLines(text: string): string[] {
   const found = [...text.matchAll(/^\s*(?:\$ )?(?:\.\/)?hoptime ([a-z].*)$/gm)].map(([, line = ""]) => line);
   return found.filter((line) => !line.includes("--help") && !line.endsWith("."));
@@ -63,7 +63,7 @@ async function check(line: string): Promise<void> {
     words.shift();
   }
   for (const c of [loaded, command]) c.exitOverride().configureOutput({ writeErr: () => {} });
-  // Options are parsed with their values; what is left are operands and what the command does not know.
+  // Options are parsed with their values; operands and unknown words remain.
   const { operands, unknown } = command.parseOptions(words.filter((w) => w !== "…"));
   expect(unknown).toEqual([]);
   const { registeredArguments: wanted } = command;

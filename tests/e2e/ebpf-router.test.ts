@@ -1,6 +1,7 @@
 /**
- * A router observed from inside its kernel: two hosts and a router with a token-bucket queue in network namespaces; UDP and TCP over IPv4, IPv6 and a VLAN between them. eBPF programs on
- * both sides of the queue, captures by the same command beside them, and tcpdump as the truth: records pair with each other and with those of the captures.
+ * A router observed from inside its kernel: two hosts and a router with a token-bucket queue in network namespaces, with UDP and TCP over IPv4, IPv6 and a
+ * VLAN. eBPF programs run on both sides of the queue, with captures by the same command in parallel, and tcpdump as the reference. The records can be paired
+ * with each other and with those of the captures.
  */
 import type { ChildProcess } from "node:child_process";
 import { execFileSync, spawn, spawnSync } from "node:child_process";
@@ -32,8 +33,8 @@ afterEach(() => lab.close());
 
 const EPOCHS = Number(process.env["HOPTIME_EBPF_EPOCHS"] ?? 12);
 /**
- * Epochs whose 95 % interval may miss: three standard deviations above 5 %. Of 12 epochs that is two; three or more are a chance of 0.02 for each of six pairs and estimators, at most 0.12 for
- * all of them, and at most 0.002 three times in a row.
+ * Number of epochs whose 95 % interval may miss: three standard deviations above 5 %. Of 12 epochs that is two. Three or more have a probability of 0.02 for
+ * each of six pairs and estimators, at most 0.12 for all of them, and at most 0.002 three times in a row.
  */
 const missesOf = (epochs: number) => Math.floor(0.05 * epochs + 3 * Math.sqrt(0.05 * 0.95 * epochs));
 const EPOCH_MS = 500;
@@ -49,7 +50,10 @@ const CLANG = [
 ];
 const CROSSING = "dst net 10.96.2.0/24 or dst net fd96:2::/64";
 
-/** UDP over IPv4, IPv6 and the VLAN, and TCP, in bursts a little beyond what the queue drains; each begins with 70 packets at once, which the queue cannot hold however slow the machine is. */
+/**
+ * UDP over IPv4, IPv6 and the VLAN, and TCP, in bursts slightly above the rate of the queue. Each burst begins with 70 packets at once, which exceed the queue
+ * however slow the machine is.
+ */
 const SENDER = `
   const net = require("node:net"), dgram = require("node:dgram");
   const [u4, u6] = [dgram.createSocket("udp4"), dgram.createSocket("udp6")];
@@ -71,7 +75,7 @@ const SENDER = `
     if (tcp.writableLength < 20000 && sent % 2 === 0) tcp.write(payload);
   }, 2);`;
 
-/** 40 MB over TCP, as fast as it goes. */
+/** 40 MB over TCP, as fast as possible. */
 const JUMBO_SENDER = `
   const tcp = require("node:net").connect(5000, "10.97.2.1"), bytes = Buffer.alloc(1e6);
   let left = 40;
@@ -81,7 +85,7 @@ const JUMBO_SENDER = `
 function build(): void {
   buildDualRouter(lab, 96);
   lab.run("b", "ip", "addr", "add", "10.96.2.7/24", "dev", "e0");
-  // A VLAN, on every kernel: programs put the tag on and take it off, in the frame itself as on a wire.
+  // A VLAN on every kernel: programs add and remove the tag in the frame itself, as on a wire.
   const tag = join(scratch, "tag.bpf.o");
   execFileSync("clang", [...CLANG, "-c", join(import.meta.dirname, "..", "support", "tag.bpf.c"), "-o", tag]);
   for (const [host, device, way, section] of [
@@ -141,7 +145,7 @@ function query(dir: string, from: string, to: string, estimator = "lda"): Epoch[
   return JSON.parse(text).estimates[estimator].series;
 }
 
-/** Each takes the time of a packet itself: tcpdump's socket some microseconds after the program at XDP. */
+/** Each takes a packet's time separately: tcpdump's socket some microseconds after the program at XDP. */
 const TIMESTAMP_NS = 20_000;
 
 interface Judged {
@@ -161,7 +165,7 @@ function judge(epochs: readonly Epoch[], exact: ReadonlyMap<string, ExactEpoch>)
     const held = low <= truth.withinMeanNs && truth.withinMeanNs <= high;
     if (held) out.held++;
     else if (process.env["HOPTIME_SHOW"]) console.log(startNs, JSON.stringify({ latency, truth }));
-    // Packets at either end are exact but for those seen right at a cut; what was lost lies within its bounds, but for those on their way at the cuts.
+    // Packets at either end are exact except for those right at a cut. The true loss is within its bounds, except for packets in transit at the cuts.
     const off = Math.abs(sent - truth.sent) + Math.abs(received - truth.received);
     const within = lostLow - truth.crossing <= truth.lost && truth.lost <= lostHigh + truth.crossing;
     if (off <= truth.atEdge && within) out.lossHeld++;
@@ -178,7 +182,7 @@ function judgeCuts(kernel: readonly Epoch[], captured: readonly Epoch[]): void {
   const pairs = new Set(whole(captured).map((e) => `${e.sent} ${e.received}`));
   const equal = whole(kernel).filter((e) => pairs.has(`${e.sent} ${e.received}`));
   expect(whole(kernel).length).toBeGreaterThan(3);
-  // Packets that two CPUs work on change places between the program and the packet socket: a cut may fall one later.
+  // Packets processed by two CPUs can be reordered between the program and the packet socket, so a cut may be one packet later.
   expect(equal.length, `${text(kernel)} | ${text(captured)}`).toBeGreaterThanOrEqual(
     whole(kernel).length / 2,
   );
@@ -215,7 +219,7 @@ test.skipIf(missing !== null)(
       "observing in: packets received, in the kernel by eBPF at xdp (native XDP)",
     );
     expect(observers[1]?.text()).toContain("observing out: packets sent, in the kernel by eBPF at socket");
-    // An XDP program on a veth switches GRO on: captures behind it would see merged packets.
+    // An XDP program on a veth enables GRO, so captures behind it would contain merged packets.
     lab.offload("r", "in", "gro", "off");
     await lab.capture("r", "in", "in", before);
     await lab.capture("r", "out", "out", after);
@@ -227,7 +231,7 @@ test.skipIf(missing !== null)(
     await sleep(300);
     await Promise.all(observers.map((observer) => observer.end()));
     if (process.env["HOPTIME_SHOW"]) for (const observer of observers) console.log(observer.text());
-    // tcpdump has the last packets when their block of the ring is full, or after a second.
+    // tcpdump gets the last packets when their block of the ring is full, or after a second.
     await sleep(1500);
     expect(await lab.stopCaptures(), "packets that tcpdump dropped: the truth has holes").toBe(0);
     const exact = await exactEpochs({ before, after, filter: CROSSING, epochNs: EPOCH_NS });
@@ -245,7 +249,7 @@ test.skipIf(missing !== null)(
         expect(counts.held, text).toBeGreaterThanOrEqual(counts.judged - missesOf(counts.judged));
         expect(counts.lossHeld, text).toBe(counts.judged);
       }
-    // Epochs from delimiter to delimiter: those that the captures are cut into by the same packets.
+    // Epochs from delimiter to delimiter; the same packets cut the captures.
     for (const [point, file] of [
       ["A", before],
       ["B", after],
@@ -280,7 +284,7 @@ test.skipIf(missing !== null)(
         expect(programsAt(bpf, name, place)).toHaveLength(1);
         child.kill("SIGKILL");
         await ended;
-        // The kernel takes links away when their last file descriptor is closed: soon, not at once.
+        // The kernel removes links soon after their last file descriptor is closed, but not at once.
         for (let i = 0; i < 100 && programsAt(bpf, name, place).length > 0; i++) await sleep(20);
         expect(programsAt(bpf, name, place), `round ${round}, ${place}`).toEqual([]);
       }
@@ -349,7 +353,7 @@ test.skipIf(missing !== null)("rights that are missing are named, and packets ca
     return `${status} ${stderr}`;
   };
   const rights = "run as root, or with CAP_BPF, CAP_NET_ADMIN and CAP_PERFMON";
-  // Capturing takes a right, too.
+  // Capturing needs a permission, too.
   expect(unprivileged()).toMatch(
     new RegExp(
       `^2 .*lo: no right to load eBPF programs; packets are captured instead \\(AF_PACKET\\); for eBPF: ${rights}\n.*CAP_NET_RAW`,
@@ -387,7 +391,7 @@ test.skipIf(missing !== null)(
     await new Promise((resolve) => receiver.stdout?.once("data", resolve));
     const sender = lab.start("a", process.execPath, "-e", JUMBO_SENDER);
     await new Promise((resolve) => sender.once("exit", resolve));
-    // What the sender left in its socket comes when it has ended.
+    // Data in the sender's socket arrives when the sender has ended.
     const count = () => Number(lab.run("r", "cat", "/sys/class/net/in/statistics/rx_packets"));
     let received = count();
     for (let before = -50; received - before > 5; received = count()) {
@@ -399,7 +403,7 @@ test.skipIf(missing !== null)(
     if (process.env["HOPTIME_SHOW"]) console.log(JSON.stringify({ wire, merged, captured, received }));
     // 40 MB in frames of up to 9000 bytes.
     expect(wire?.packets).toBeGreaterThan(4400);
-    // But for what hosts sent before and after: neighbours that look for each other.
+    // Except for other packets of the hosts before and after (neighbour discovery).
     expect(Math.abs((wire?.packets ?? 0) - received)).toBeLessThan(50);
     expect(merged?.packets).toBeLessThanOrEqual(wire?.packets ?? 0);
     expect(Math.abs((merged?.packets ?? 0) - (captured?.packets ?? 0))).toBeLessThan(50);

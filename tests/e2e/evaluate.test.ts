@@ -1,4 +1,4 @@
-/** `hoptime evaluate` as a user runs it: the demo's packets, a capture that ends within a packet, and what is not there. */
+/** `hoptime evaluate` as a user runs it: the demo's packets, a capture that ends within a packet, and a missing file. */
 import { spawnSync } from "node:child_process";
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -101,7 +101,7 @@ test("the commands that it prints run, in one epoch, and give what was promised"
   });
   expect(errors.length, name).toBeGreaterThanOrEqual(5);
   const median = errors.toSorted((a: number, b: number) => a - b)[errors.length >> 1];
-  // What is printed is for 95 runs of 100; this one has its hashes fixed.
+  // The printed range applies to 95 of 100 runs; this run has fixed hashes.
   expect(100 * median).toBeLessThan(Number(high));
 });
 
@@ -133,7 +133,7 @@ test("says which part of a damaged capture was used, and refuses what is not the
 });
 
 test("gives commands for one direction where a capture has both and nothing separates them", () => {
-  // Ten hosts of one network, each of which talks to each other.
+  // Ten hosts of one network that all communicate with each other.
   const hosts = Array.from({ length: 10 }, (_, i) => `10.0.0.${i + 1}`);
   const packets = Array.from({ length: 900 }, (_, i) => {
     const [src = "", dst = ""] = [hosts[i % 10], hosts[(i + 1 + (Math.floor(i / 10) % 9)) % 10]];
@@ -147,7 +147,7 @@ test("gives commands for one direction where a capture has both and nothing sepa
   const observed = stdout.match(/^ {2}hoptime observe .*$/gm) ?? [];
   expect(observed).toHaveLength(2);
   for (const line of observed) expect(line).toMatch(/ --filter 'src net [\d./]+'/);
-  // What `observe` says of the same capture without a filter, and with the one that is printed.
+  // The output of `observe` for the same capture without a filter, and with the printed one.
   const words = (observed[0] ?? "").trim().split(" ").slice(1).join(" ");
   const run = (command: string) =>
     spawnSync("sh", ["-c", `"${process.execPath}" "${MAIN}" ${command}`], {
@@ -160,7 +160,7 @@ test("gives commands for one direction where a capture has both and nothing sepa
 });
 
 test("of a link of both directions with delays above a second, the commands for a known delay run as printed", () => {
-  // 10.1.0.1 sends to 10.2.0.1, which answers: 1.6 s there, one in four 0.3 s; 2 ms back, over a router.
+  // 10.1.0.1 sends to 10.2.0.1, which answers: 1.6 s in the forward direction, for one in four 0.3 s; 2 ms in the reverse direction, through a router.
   const own = mkdtempSync(join(scratch, "link-"));
   const [a, b] = [join(own, "a.pcap"), join(own, "b.pcap")];
   const startNs = 1_700_000_000n * 1_000_000_000n;

@@ -1,6 +1,6 @@
 /**
- * Every file of examples/ runs against the built package as a user's program would, says nothing on standard error, and prints the lines that it
- * ends with (in a comment that begins with "Prints:").
+ * Every file of examples/ runs against the built package like a user's program, prints nothing on standard error, and prints the lines at its end (in a comment
+ * that begins with "Prints:").
  */
 import { spawnSync } from "node:child_process";
 import { readdirSync, readFileSync } from "node:fs";

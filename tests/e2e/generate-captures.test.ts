@@ -21,7 +21,7 @@ test.each([
   ["behind a queue that overflows", { utilisation: 1.5, queueLimitNs: 200_000 }],
 ])("the captures of a generated pair show what it says: %s", async (_, options) => {
   const truth = generate(options);
-  // Digests over what both show: tags before push the packet towards the end of the cut.
+  // Digests over the bytes that both contain: tags before the packet move it towards the end of the captured part.
   const before = (await readRows(beforeFile, { cover: 64 })).rows;
   const after = (await readRows(afterFile, { cover: 64 })).rows;
   expect([before.length, after.length]).toEqual([truth.sent, truth.received]);
@@ -36,14 +36,14 @@ test.each([
 });
 
 test("flows are as many as it says, and their sizes heavy-tailed", async () => {
-  // Few senders, so that a long flow has the time to send all of its packets.
+  // Few senders, so that a long flow has time to send all its packets.
   const truth = generate({ packets: 100_000, activeFlows: 256 });
   const sizes = new Map<string, number>();
   for (const r of (await readRows(beforeFile)).rows) {
     const key = [r.src, r.dst, r.proto, r.sport, r.dport].join();
     sizes.set(key, (sizes.get(key) ?? 0) + 1);
   }
-  // Flows that never got to send, and the rare two with the same key, are all that may be missing.
+  // Only flows that never sent, and the rare two with the same key, may be missing.
   expect(sizes.size).toBeGreaterThan(truth.flows - 256 - 20);
   expect(sizes.size).toBeLessThanOrEqual(truth.flows);
   // Pareto with shape 1.1: 1 - 2^-1.1 = 53 % of single packets. Flows cut by the end of the file add a little.

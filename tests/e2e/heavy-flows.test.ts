@@ -1,4 +1,4 @@
-/** Heavy flows from LDS and SDS records alone: which, their packets, bytes and delays, against exact counts of the packets. */
+/** Heavy flows from LDS and SDS records alone: which flows, with packets, bytes and delays, compared with exact counts. */
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -25,7 +25,7 @@ const truth = new Map<string, Truth>();
 /** By epoch. */
 const perEpoch: Map<string, number>[] = [];
 
-/** 20 heavy flows, one of which rests in some epochs, among thousands of small ones; delays differ by flow. */
+/** 20 heavy flows, one of which pauses in some epochs, among thousands of small ones; delays differ by flow. */
 function packets(): { a: SmallPacket[]; b: SmallPacket[] } {
   const random = new Random("heavy flows");
   const [a, b]: [SmallPacket[], SmallPacket[]] = [[], []];
@@ -36,7 +36,7 @@ function packets(): { a: SmallPacket[]; b: SmallPacket[] } {
     if (f === 7 && epoch % 2 === 1) continue;
     const src = `10.1.${f >> 8}.${f & 255}`;
     const packet = { src, dst: "10.2.0.9", sport: 5000, dport: 443, ipid: n & 0xffff };
-    // Away from the cuts: nothing is in flight there.
+    // Away from the cuts, so no packet is in flight there.
     const timeNs = START + BigInt(epoch) * 1_000_000_000n + BigInt(100_000_000 + (n % 10_000) * 80_000);
     const delayNs = 1_000_000 + 50_000 * (f % 40) + random.below(20_000);
     a.push({ ...packet, timeNs });
@@ -90,7 +90,7 @@ it.each(["lds", "sds"])(
     expect(floor).toBeLessThanOrEqual(10_000 / (KEYS + 1));
     const byPackets = [...truth].sort((x, y) => y[1].packets - x[1].packets);
     const found = answer.groups.map((g) => g.text);
-    // Of the last ones, packets are known within bounds: their order may differ.
+    // For the last ones, packets are known only within bounds, so their order may differ.
     for (const [flow] of byPackets.slice(0, 10)) expect(found).toContain(flow);
     let held = 0;
     for (const group of answer.groups) {
@@ -105,7 +105,7 @@ it.each(["lds", "sds"])(
     }
     // 95 % intervals: fewer than 11 of 15 in one of 2,000 runs.
     expect(held).toBeGreaterThanOrEqual(11);
-    // No flow above the stated number is missing, in any epoch.
+    // No flow above the stated number is missing in any epoch.
     const every = askArchive(RecordArchive.open(join(root, name)), { between: ["A", "B"], top: 500 });
     const listed = new Set(every.groups.map((g) => g.text));
     for (const epoch of perEpoch)

@@ -1,4 +1,4 @@
-/** The sender's capture begins late, so that many packets have no delay: epochs and flows weigh what has one, not what arrived. */
+/** The sender's capture begins late, so many packets have no delay: epochs and flows are weighted by the packets with a delay, not by those that arrived. */
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -19,7 +19,7 @@ test("a sender's capture that begins late moves no mean", async () => {
   const random = new Random("late sender");
   const packets = Array.from({ length: 3000 }, (_, i) => {
     const ms = i;
-    // A second of short delays, two of long ones; the first 0.7 s of the short ones have no sender.
+    // One second of short delays, two of long ones; the first 0.7 s of the short ones have no sender.
     const delayNs = (ms < 1000 ? 2e6 : 40e6) + random.exponential(1e6);
     const flow = Math.floor(FLOWS * random.float() ** 2);
     const name = { src: "10.0.0.1", dst: "10.2.0.9", sport: 1000 + flow, dport: 80, ipid: i };
@@ -52,7 +52,7 @@ test("a sender's capture that begins late moves no mean", async () => {
     const own = measured.filter((p) => p.flow === (key.sport ?? 0) - 1000);
     if (own.length === 0) continue;
     judged++;
-    // Bounds of MAPLE's groups; two flows that meet in all cells of SDS would be a guess.
+    // Bounds of MAPLE's groups; two flows that share all cells of SDS would be a guess.
     expect(latency?.lowNs, `${estimator} ${key.sport}`).toBeLessThanOrEqual(meanOf(own) + 1);
     expect(latency?.highNs, `${estimator} ${key.sport}`).toBeGreaterThanOrEqual(meanOf(own) - 1);
     expect((latency?.highNs ?? 0) - (latency?.lowNs ?? 0), `${estimator} ${key.sport}`).toBeLessThan(4e6);

@@ -1,6 +1,7 @@
 /**
- * The running system against the truth: two hosts and a router with a token-bucket queue in network namespaces, UDP over IPv4 and IPv6 and TCP between them; `hoptime observe` on both sides of the
- * queue, `hoptime reference` across it, `hoptime collect`; and for each epoch what the collector's API says of delay and loss beside the exact values of tcpdump captures of the same interfaces.
+ * The running system compared with exact values: two hosts and a router with a token-bucket queue in network namespaces, with UDP over IPv4 and IPv6 and TCP;
+ * `hoptime observe` on both sides of the queue, `hoptime reference` across it, `hoptime collect`. For each epoch, the delay and loss from the collector's API
+ * are compared with the exact values of tcpdump captures of the same interfaces.
  */
 import type { ChildProcess } from "node:child_process";
 import { cpSync, existsSync, mkdtempSync, rmSync } from "node:fs";
@@ -32,14 +33,14 @@ afterEach(() => lab.close());
 const EPOCHS = 60;
 const EPOCH_NS = 500_000_000n;
 const URL = "http://127.0.0.1:8787";
-/** What crosses the router from a to b, and nothing that only one side sees. */
+/** Packets that cross the router from a to b, without those that only one side sees. */
 const CROSSING = "dst net 10.95.2.0/24 or dst net fd95:2::/64";
 const ESTIMATORS = ["lda", "lds", "rli", "maple"] as const;
 
 function build({ drainMbit, limitKb }: EpochScene): void {
   buildDualRouter(lab, 95);
   lab.queue("r", "out", drainMbit, limitKb);
-  // Some machines use one that does not heed loss.
+  // Some machines use a congestion control that ignores loss.
   for (const host of ["a", "b"]) lab.run(host, "sysctl", "-qw", "net.ipv4.tcp_congestion_control=reno");
 }
 
@@ -47,7 +48,7 @@ interface Running {
   end(): Promise<string>;
 }
 
-/** A command of ours in a host; resolves when its standard error says that it is ready. */
+/** Runs hoptime on a host; resolves when its standard error shows that it is ready. */
 async function start(host: string, ready: RegExp, ...args: string[]): Promise<Running> {
   const child: ChildProcess = lab.start(host, process.execPath, cli, ...args);
   let text = "";
@@ -172,7 +173,7 @@ async function run(
 /** By estimator. */
 type SeriesOf = Record<string, SeriesPoint[]>;
 
-/** The collector pairs what has come: until nothing more does. */
+/** Waits until the collector has paired everything. */
 async function settledSeries(): Promise<SeriesOf> {
   for (let [tries, before] = [0, ""]; tries < 60; tries++) {
     const now = Object.fromEntries(
@@ -187,7 +188,7 @@ async function settledSeries(): Promise<SeriesOf> {
   throw new Error("the results do not settle");
 }
 
-/** Runs a scene, and holds what the collector says beside the captures. */
+/** Runs a scene, and compares the collector's answers with the captures. */
 async function judgeScene(scene: EpochScene): Promise<Record<string, Judged>> {
   build(scene);
   const dir = mkdtempSync(join(scratch, "run-"));
@@ -202,7 +203,8 @@ async function judgeScene(scene: EpochScene): Promise<Record<string, Judged>> {
   const series = await run(dir, scene);
   const captured = { after, epochNs: EPOCH_NS };
   const all = await exactEpochs({ ...captured, before, filter: CROSSING });
-  // RLI answers for the packets between its references, not for these, and from where these are sent: a busy machine takes milliseconds from one end of a virtual cable to the other.
+  // RLI answers for the packets between its references, not for these, and from the place where references are sent: on a busy machine, a virtual cable takes
+  // milliseconds.
   const regular = await exactEpochs({
     ...captured,
     before: host,
@@ -227,29 +229,32 @@ test.skipIf(missing !== null).each(EPOCH_SCENES)(
       const text = `${name}: ${JSON.stringify(counts)}, median width ${width}`;
       if (process.env["HOPTIME_SHOW"]) console.log(text);
       expect(counts.judged, text).toBeGreaterThanOrEqual(EPOCHS - 6);
-      // 95 % intervals: over several runs 97 to 98 % hold; in one run of 64 epochs chance makes it 92 % now and then, once in a hundred runs less.
+      // 95 % intervals: over several runs 97 to 98 % contain the mean; in a single run of 64 epochs it is sometimes 92 %, and less once in a hundred runs.
       expect.soft(counts.held, text).toBeGreaterThanOrEqual(0.92 * counts.judged);
-      // Loss of an epoch is exact but for the packets on their way at its cuts, and that of the run but for those at its ends and beside epochs that are not judged: LDS knows these, LDA by rate and delay.
+      // The loss of an epoch is exact except for packets in transit at its cuts, and that of the run except for those at its ends and next to excluded epochs:
+      // LDS knows these, LDA estimates them from rate and delay.
       expect.soft(counts.lossHeld, text).toBeGreaterThanOrEqual(0.95 * counts.lossJudged);
-      // A full queue holds 48 packets.
+      // A full queue contains 48 packets.
       const [packets, share] = name === "lda" ? [48, 0.05] : [4, 0.05];
       expect
         .soft(Math.abs(counts.lost - counts.trulyLost), text)
         .toBeLessThanOrEqual(packets + share * counts.trulyLost);
       if (name === "lda" || name === "lds") expect(counts.trulyLost, text).toBeGreaterThan(100);
-      // Bars that hold everything would say nothing.
+      // Intervals that contain everything would be useless.
       expect.soft(width, text).toBeLessThan(MAX_WIDTH[name]);
     }
   },
 );
 
-/** Of the mean: median of the intervals' widths. Of LDS and RLI several times what an idle machine gives (0.5). */
+/** Median width of the intervals relative to the mean. For LDS and RLI, several times the value on an idle machine (0.5). */
 const MAX_WIDTH = { lda: 1, lds: 4, rli: 4, maple: 0.01 };
 
-/** Each socket takes the time of a packet itself: that of tcpdump's differs from ours by microseconds on a busy machine. */
+/** Each socket takes a packet's time separately: on a busy machine, tcpdump's differs from ours by microseconds. */
 const TIMESTAMP_NS = 20_000;
 
-/** An epoch of these is what arrived in it; of the others, whose epochs are cut by the clock at both ends, what both ends saw in it. */
+/**
+ * For these, an epoch contains the packets that arrived in it; for the others, whose epochs are cut by the clock at both ends, those that both ends saw in it.
+ */
 const AT_RECEIVER = ["rli", "maple"];
 
 interface Judged {
@@ -266,7 +271,7 @@ function judge(name: string, points: readonly SeriesPoint[], exact: ReadonlyMap<
   const out: Judged = { judged: 0, held: 0, lossJudged: 0, lossHeld: 0, lost: 0, trulyLost: 0, widths: [] };
   for (const { startNs, latency, lost, lostLow, lostHigh, edges, missing, dropped, reason } of points) {
     const truth = exact.get(startNs);
-    // What a capture dropped is in no record and in no truth: nothing can be said of it.
+    // Packets that a capture dropped are in no record and not in the exact values, so they cannot be compared.
     if (!truth || edges + missing > 0 || (dropped ?? 0) > 0 || truth.arrived < 100) continue;
     const meanNs = AT_RECEIVER.includes(name) ? truth.arrivedMeanNs : truth.withinMeanNs;
     out.judged++;

@@ -1,4 +1,4 @@
-/** The localiser on records alone: a path of three points from simulated captures, a slow stretch in the second segment. */
+/** The localiser on records only: a path of three points from simulated captures, with a slow period in the second segment. */
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -12,7 +12,7 @@ const scratch = mkdtempSync(join(tmpdir(), "hoptime-records-"));
 afterAll(() => rmSync(scratch, { recursive: true, force: true }));
 
 test("a slow stretch is found from kilobytes, where the captures show it too", async () => {
-  // Point A is the demo's first; B and C see the same packets later: 2 ms, then 1 ms, which for 100 ms becomes 5 ms.
+  // Point A is the demo's first; B and C see the same packets later: 2 ms, then 1 ms, which becomes 5 ms for 100 ms.
   const at = (frames: Frame[], delay: (ns: bigint) => bigint): Frame[] =>
     frames.map((f) => ({ ...f, ns: f.ns + delay(f.ns) })).sort((a, b) => (a.ns < b.ns ? -1 : 1));
   const a = readFrames(DEMO.before);

@@ -10,7 +10,7 @@ import { fileHasPackets, NetworkLab, namespacesMissing, udpSender, until } from 
 const missing = namespacesMissing();
 if (missing) console.warn(`skipped: the chain of Linux routers cannot be made (${missing})`);
 const scratch = mkdtempSync(join(tmpdir(), "hoptime-chain-"));
-// Real time on a machine that others use too: an attempt that was held up is made again, on fresh hosts.
+// Real time on a shared machine: a disturbed attempt is repeated with new hosts.
 let lab: NetworkLab;
 beforeEach(() => {
   lab = new NetworkLab();
@@ -39,7 +39,7 @@ test.skipIf(missing !== null)("the slowed router is blamed, for the time it was 
   await lab.capture("r1", "out", "out", files[1]!);
   await lab.capture("r2", "in", "in", files[2]!);
   await lab.capture("r2", "out", "out", files[3]!);
-  // 4 Mbit/s through queues of 40; for a while the second router drains less than comes in.
+  // 4 Mbit/s through queues of 40; for a while, the second router drains less than it receives.
   const sender = lab.start("h1", process.execPath, "-e", udpSender("10.91.3.1", 9000, 500, 1000, 11));
   const sent = new Promise((resolve) => sender.on("exit", resolve));
   await until(() => fileHasPackets(files[3]!), "the first packet");
@@ -51,7 +51,7 @@ test.skipIf(missing !== null)("the slowed router is blamed, for the time it was 
   const restoredNs = BigInt(Date.now()) * 1_000_000n;
   await sent;
   await lab.drained("r2", "out");
-  // tcpdump writes what it has seen once a second.
+  // tcpdump writes its packets once a second.
   await sleep(1500);
   expect(await lab.stopCaptures(), "packets that tcpdump dropped").toBe(0);
 
@@ -75,14 +75,15 @@ test.skipIf(missing !== null)("the slowed router is blamed, for the time it was 
   const worst = blamed.reduce((a, b) => (b.peakNs > a.peakNs ? b : a));
   expect(worst.segment).toEqual({ from: "r2-in", to: "r2-out" });
   expect(worst.peakNs).toBeGreaterThan(20 * worst.baselineNs);
-  // Within two epochs of when packets were really held up, which every packet of the two captures tells: single ones are before the stretch begins, and after it.
+  // Within two epochs of the time when packets were really delayed, according to all packets of the two captures: single delayed packets occur before and
+  // after.
   const fine = await compareCaptures({
     before: files[2]!,
     after: files[3]!,
     epochNs: 10e6,
     filter: "udp port 9000",
   });
-  // The longest stretch: a busy machine may hold up a packet elsewhere too.
+  // The longest period: on a busy machine, packets may be delayed elsewhere too.
   const stretches: { began: bigint; ended: bigint }[] = [];
   for (const i of fine.intervals) {
     if ((i.latency?.meanNs ?? 0) <= 5e6) continue;
@@ -91,7 +92,7 @@ test.skipIf(missing !== null)("the slowed router is blamed, for the time it was 
     else stretches.push({ began: BigInt(i.startNs), ended: BigInt(i.endNs) });
   }
   const { began, ended } = stretches.reduce((a, b) => (b.ended - b.began > a.ended - a.began ? b : a));
-  // The slow stretch is ours: it lies where tc made it, give or take what a busy machine needs.
+  // The slow period is at the time set with tc, with a tolerance for a busy machine.
   expect(Number(began - slowedNs) / 1e9).toBeGreaterThan(-1);
   expect(Number(ended - restoredNs) / 1e9).toBeLessThan(2);
   const epoch = 2n * BigInt(EPOCH_NS);
@@ -99,6 +100,6 @@ test.skipIf(missing !== null)("the slowed router is blamed, for the time it was 
   expect(BigInt(worst.fromNs)).toBeLessThanOrEqual(began + epoch);
   expect(BigInt(worst.toNs)).toBeGreaterThanOrEqual(ended - epoch);
   expect(BigInt(worst.toNs)).toBeLessThanOrEqual(ended + epoch);
-  // Nobody else is blamed for anything of that size.
+  // No other segment is blamed for anything of that size.
   for (const spike of blamed) if (spike !== worst) expect(spike.peakNs).toBeLessThan(worst.peakNs / 5);
 });

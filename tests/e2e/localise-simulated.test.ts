@@ -1,4 +1,4 @@
-/** The scenario of the README: captures of a chain of points, written by the simulator, and who is blamed for what; and what a stranger gets wrong. */
+/** The scenario of the README: simulated captures of a chain of points and the blamed segments; and typical mistakes of a new user. */
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -34,7 +34,7 @@ describe("the chain of the README", () => {
       totals: { lost: number };
     };
     expect(segments.reduce((sum, s) => sum + s.lost, 0)).toBe(truth.totals.lost);
-    // Loss of 0.1 % in the last segment lies in its interval.
+    // The interval of the last segment contains its loss of 0.1 %.
     expect(segments[3]!.loss!.low).toBeLessThan(0.001);
     expect(segments[3]!.loss!.high).toBeGreaterThan(0.001);
     expect(notes).toEqual([]);
@@ -80,7 +80,7 @@ describe("the chain of the README", () => {
       });
     const { localisation } = localiseRecords({ directory, points: ["sender", "r1", "r2", "r3"] });
     const [first, second] = localisation.segments;
-    // Nothing is lost there; packets in flight come and go in equal numbers, but for those at the first and the last edge.
+    // Nothing is lost there; equal numbers of packets in flight enter and leave, except at the first and the last edge.
     expect(first!.lost).toBeLessThan(50);
     expect(second!.lost).toBeLessThan(50);
     expect(new Set(localisation.lossSpikes.flatMap((s) => (s.segment ? [s.segment.from] : [])))).toEqual(

@@ -1,4 +1,4 @@
-/** One flow under heavy loss: hardly a cell arrives whole, and a mean that rests on one cell of some packets is not known exactly. */
+/** One flow with heavy loss: hardly any cell arrives complete, and a mean based on one cell of some packets is not exact. */
 
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";

@@ -1,4 +1,4 @@
-/** Records with any content and a valid checksum: no question fails, and memory stays small. In a process of its own, so that its memory is measured. */
+/** Records with any content and a valid checksum: no question fails, and memory stays small. In a separate process, so that its memory can be measured. */
 import { spawnSync } from "node:child_process";
 import { join } from "node:path";
 import { expect, test } from "vitest";
@@ -23,7 +23,7 @@ test(`${MUTATIONS} mutations of records with repaired checksums: none fails a qu
   const report = JSON.parse(run.stdout) as MutationReport & { memoryMb: number };
   expect(report.failed).toEqual([]);
   expect(report.mutations).toBeGreaterThanOrEqual(MUTATIONS);
-  // Many mutations leave a record that can be used; but not most of those of texts, versions and lengths.
+  // Many mutated records are still usable, but not most of those with changed texts, versions and lengths.
   expect(report.refused).toBeGreaterThan(MUTATIONS / 5);
   expect(report.memoryMb).toBeLessThan(MEMORY_MB);
 });

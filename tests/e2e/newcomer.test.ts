@@ -1,4 +1,4 @@
-/** An estimator that is one more line of table.ts is listed, compared, raced and in the frontier figure, without any other change. */
+/** An estimator that is added as one line of table.ts is listed, compared, raced and in the frontier figure, without any other change. */
 import { join } from "node:path";
 import { expect, test, vi } from "vitest";
 import { Kernels } from "../../src/base/kernels.ts";
@@ -23,7 +23,7 @@ vi.mock("../../src/estimators/table.ts", async (original) => {
 
 const CAPTURES = ["router-in", "router-out"].map((name) => join(ROOT, `demo/${name}.pcap.gz`));
 
-/** What a command prints. */
+/** Returns the output of a command. */
 async function printed(run: () => Promise<unknown>): Promise<string> {
   const out = vi.spyOn(process.stdout, "write").mockReturnValue(true);
   try {
@@ -50,7 +50,7 @@ test("hoptime compare runs it beside the exact match, with parameters of its own
   const { estimates, segment } = JSON.parse(text);
   const found = estimates["paired-sums"];
   expect(found).toMatchObject({ parameters: "columns=4096", exactMeanNs: segment.latency.meanNs });
-  // A flow that lost nothing, alone in its cell, has its exact mean.
+  // A flow without loss, alone in its cell, has its exact mean.
   const answered: { meanNs: number; exactMeanNs: number }[] = found.flows.filter(
     (f: { meanNs: number | null }) => f.meanNs !== null,
   );
@@ -73,7 +73,7 @@ test("hoptime evaluate races it", async () => {
 });
 
 test("the frontier, calibration and cost have it: in the tables, and drawn in the figures", async () => {
-  // All of the table race there; two of them are enough to draw.
+  // All estimators of the table race there; two of them are enough for the figure.
   expect(racing().at(-1)?.name).toBe("paired-sums");
   const estimators = racing().filter((e) => ["global-mean", "paired-sums"].includes(e.name));
   const scenario = independentFlows({ seed: 5, traffic: { durationS: 0.02 } });

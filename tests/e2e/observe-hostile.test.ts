@@ -1,4 +1,4 @@
-/** Captures that claim what cannot be: counted, never a crash. */
+/** Captures with impossible values: counted, never a crash. */
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -21,7 +21,7 @@ function block(type: number, body: Buffer): Buffer {
   return out;
 }
 
-/** pcapng with one interface that counts in ns. */
+/** pcapng with one interface with ns resolution. */
 function pcapng(...blocks: Buffer[]): Buffer {
   const section = Buffer.alloc(16);
   section.writeUInt32LE(0x1a2b3c4d, 0);
@@ -81,12 +81,12 @@ describe("captures that claim what cannot be", () => {
     expect(alone.lda.reduce((n, r) => n + r.counters.packets, 0)).toBe(3);
     const among = await observe(pcapng(...seconds(0, 30), ...wild, ...seconds(3, 30)));
     expect(among.lda.reduce((n, r) => n + r.counters.packets, 0)).toBe(63);
-    // The stream goes on where it was; what is out of time is in an epoch of its own.
+    // The stream continues at its previous time; the packet with the wrong time is in a separate epoch.
     const starts = among.lda.map((r) => r.epoch.startNs).sort((a, b) => (a < b ? -1 : 1));
     expect(starts.slice(0, 6)).toEqual([0n, 1n, 2n, 3n, 4n, 5n].map((s) => START + s * 10n ** 9n));
     expect(starts).toHaveLength(7);
     expect(among.report.records.refused).toBe(0);
-    // And nothing is too old because of it.
+    // It does not make later packets late.
     const kept = await observe(pcapng(...seconds(0, 150), ...wild, ...seconds(15, 30)), {
       keepNs: 7n * 86_400n * 10n ** 9n,
     });

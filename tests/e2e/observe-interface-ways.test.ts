@@ -1,6 +1,6 @@
 /**
- * Two taps on a router's interfaces through which TCP goes both ways, with nothing but the interface, the point and the collector's address, as README and docs/collect.md write it: each direction
- * has its records at both points, by the same networks, and a question finds the direction that it asks about.
+ * Two taps on a router's interfaces with TCP in both directions, with only the interface, the point and the collector's address given, as in README and
+ * docs/collect.md: each direction has its records at both points, by the same networks, and a question finds its direction.
  */
 import { type ChildProcess, execFileSync } from "node:child_process";
 import { existsSync, mkdtempSync, rmSync } from "node:fs";
@@ -25,7 +25,7 @@ afterAll(() => {
 });
 const URL = "http://127.0.0.1:8787";
 
-/** What it has printed so far, on either stream. */
+/** Its output so far, on both streams. */
 function textOf(child: ChildProcess): () => string {
   let text = "";
   for (const stream of [child.stdout, child.stderr])
@@ -43,7 +43,7 @@ async function until(what: string, holds: () => boolean, seen: () => string): Pr
   throw new Error(`${what} did not come: ${seen()}`);
 }
 
-/** Answers what it reads: as many bytes go back. */
+/** Answers what it reads with the same number of bytes. */
 const ECHO = `require("node:net").createServer((s) => s.on("data", (d) => s.write(d)).on("error", () => {})).listen(5000, () => console.log("ready"));`;
 const CLIENT = `
   const s = require("node:net").connect(5000, "10.94.2.1"); s.resume();
@@ -81,7 +81,7 @@ test.skipIf(missing !== null)(
       return { child, text: textOf(child) };
     });
     for (const { text } of taps) await until("the tap", () => text().includes("observing"), text);
-    // The link is quiet for longer than directions are first looked at.
+    // The link is idle for longer than the first check of directions.
     await sleep(1500);
     const echo = textOf(lab.start("b", process.execPath, "-e", ECHO));
     await until("the server", () => echo().includes("ready"), echo);
@@ -103,11 +103,11 @@ test.skipIf(missing !== null)(
     let there: Answer | null = null;
     await until("records of four epochs", () => whole((there = ask("A", "B"))).length >= 4, taps[0]!.text);
     const back = ask("B", "A");
-    // The collector watches A:B without a label: its rows are those of the direction from A to B.
+    // The collector monitors A:B without a label: its rows are those of the direction from A to B.
     interface Segments {
       segments: { from: string; to: string; label: string; estimators: string[] }[];
     }
-    // Of the quiet time before there may be rows of all packets.
+    // The idle time before may have rows of all packets.
     let known: Segments["segments"] = [];
     const rows = () => {
       known = (JSON.parse(lab.run("r", process.execPath, "-e", FETCH)) as Segments).segments;
@@ -124,12 +124,12 @@ test.skipIf(missing !== null)(
     const answer = there as unknown as Answer;
     expect(answer.notes.join()).toContain("'from 10.94.1.0/24' goes from A to B");
     expect(back?.notes.join()).toContain("'to 10.94.1.0/24' goes from B to A");
-    // Only packets to b wait in the queue, for milliseconds; those to a pass at once, or as fast as a busy machine lets them.
+    // Only packets to b wait in the queue, for milliseconds; those to a pass at once, or as fast as a busy machine permits.
     const [thereNs = 0, backNs = 0] = [answer, back].map((a) => a?.estimates.lda.latency?.meanNs);
     expect(thereNs).toBeGreaterThan(500_000);
     expect(backNs).toBeGreaterThan(0);
     expect(backNs).toBeLessThan(thereNs / 3);
-    // The same packets are counted at both ends, but for those on their way at a cut.
+    // The same packets are counted at both ends, except for those in transit at a cut.
     for (const { sent, received } of whole(back))
       expect(Math.abs((sent ?? 0) - (received ?? 0))).toBeLessThan(20);
   },

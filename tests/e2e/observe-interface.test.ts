@@ -1,6 +1,6 @@
 /**
- * Interfaces observed live: two hosts and a router with a token-bucket queue in network namespaces, UDP over IPv4 and IPv6 and TCP between them; `hoptime observe` on both sides
- * of the queue beside tcpdump. What the records answer stands beside the exact values of the two captures.
+ * Interfaces observed live: two hosts and a router with a token-bucket queue in network namespaces, with UDP over IPv4 and IPv6 and TCP; `hoptime observe` on
+ * both sides of the queue, and tcpdump in parallel. The answers from the records are compared with the exact values of the two captures.
  */
 import { execFileSync, spawnSync } from "node:child_process";
 import { cpSync, existsSync, mkdtempSync, readdirSync, readFileSync, rmSync } from "node:fs";
@@ -31,7 +31,7 @@ afterEach(() => lab.close());
 /** Resolves when it captures. */
 const observe = (host: string, ...args: string[]) => startObserver(lab, host, cli, ...args);
 
-/** Bursts of UDP over both versions, and TCP that is read on the other side. */
+/** Bursts of UDP over IPv4 and IPv6, and TCP that is read on the other side. */
 
 const SENDER = `
   const net = require("node:net"), dgram = require("node:dgram");
@@ -74,7 +74,7 @@ function queueDrops(): number {
 
 test.skipIf(missing !== null)(
   "records of two interfaces say what simultaneous captures say",
-  // In real time: a machine that is busy with other tests starves captures and senders now and then.
+  // In real time: on a machine that is busy with other tests, captures and senders are sometimes delayed.
   { timeout: 120_000 },
   async () => {
     await build();
@@ -82,7 +82,7 @@ test.skipIf(missing !== null)(
     const [pcapIn, pcapOut] = [join(dir, "in.pcap"), join(dir, "out.pcap")];
     await lab.capture("r", "in", "in", pcapIn);
     await lab.capture("r", "out", "out", pcapOut);
-    // The queue counts from its beginning on, other tests' packets too.
+    // The queue counts from its start, including packets of other tests.
     const droppedBefore = queueDrops();
     const common = ["--estimators", "lda,flows", "--epoch", "1s", "--to", join(dir, "live"), "--json"];
     const observers = [
@@ -96,7 +96,7 @@ test.skipIf(missing !== null)(
     await traffic();
     const pair = await both.end();
     const reports = await Promise.all(observers.map((o) => o.end()));
-    // tcpdump writes what it has seen once a second.
+    // tcpdump writes its packets once a second.
     await sleep(1500);
     await lab.stopCaptures();
     for (const [i, file] of [pcapIn, pcapOut].entries()) {
@@ -121,22 +121,22 @@ test.skipIf(missing !== null)(
       (which): Answer =>
         json("query", join(dir, which), "--between", "A", "B", "--confidence", "0.999", "--json"),
     );
-    // Epochs that were observed whole hold the same packets. Each socket takes the time of a packet itself, some tens of ns apart.
+    // Completely observed epochs contain the same packets. Each socket takes a packet's time separately, some tens of ns apart.
     const whole = (answer: Answer | undefined) =>
       answer?.estimates.lda.series.filter(({ edge }) => !edge) ?? [];
     expect(whole(live).length).toBeGreaterThanOrEqual(3);
     for (const epoch of whole(live)) {
       const twin = files?.estimates.lda.series.find(({ startNs }) => startNs === epoch.startNs);
       expect([twin?.sent, twin?.received]).toEqual([epoch.sent, epoch.received]);
-      // What may be in flight at the cuts is known by the epochs around, of which one of the two has more.
+      // The packets possibly in flight at the cuts are known from the adjacent epochs, in which one end has more.
       expect(twin?.lostLow).toBeLessThanOrEqual(epoch.lostHigh);
       expect(twin?.lostHigh).toBeGreaterThanOrEqual(epoch.lostLow);
       expect(twin?.latency === null).toBe(epoch.latency === null);
       if (epoch.latency)
         expect(Math.abs((twin?.latency?.meanNs ?? 0) - epoch.latency.meanNs)).toBeLessThan(20_000);
     }
-    // The exact mean of all packets is that of both captures, packet by packet (compare leaves out those that look alike, which are 5 % here and not delayed as the others are:
-    // its mean is 1.5 to 2.5 % higher). The interval is asked for at 99.9 %: it misses once in a thousand runs.
+    // The exact mean of all packets is computed from both captures, packet by packet (compare excludes identical packets, which are 5 % here and have other
+    // delays, so its mean is 1.5 to 2.5 % higher). The interval is requested at 99.9 %: it misses once in a thousand runs.
     const exact = [cli, "observe", pcapOut, "--sender", pcapIn, "--point", "B", "--estimators", "maple"];
     execFileSync(process.execPath, [...exact, "--to", join(dir, "exact")]);
     const [live2, files2] = ["pair", "exact"].map(
@@ -149,10 +149,10 @@ test.skipIf(missing !== null)(
     // Both points are on this machine: one clock, whatever its state.
     for (const { clock } of live?.points ?? []) expect(clock?.maximumErrorNs).toBeGreaterThanOrEqual(0);
     expect(live?.estimates.lda).not.toHaveProperty("clockErrorNs");
-    // What the queue itself says that it dropped; a few link-local packets are at one side only.
+    // The drops according to the queue itself; a few link-local packets are on one side only.
     const dropped = queueDrops() - droppedBefore;
     expect(dropped).toBeGreaterThan(100);
-    // Segments that the router had merged count once in the queue, and one by one in captures.
+    // Segments merged by the router count once in the queue, but one by one in captures.
     expect(lost).toBeGreaterThanOrEqual(dropped - 5);
     const missing = files?.estimates.lda.lost ?? -1;
     expect(Math.abs(lost - missing)).toBeLessThanOrEqual(5);
@@ -181,7 +181,7 @@ test.skipIf(missing !== null)(
   async () => {
     await build();
     const dir = mkdtempSync(join(scratch, "child-"));
-    // The package as it is installed, with nothing beside it.
+    // The package as installed, without other files.
     for (const part of ["dist", "package.json"])
       cpSync(join(import.meta.dirname, "..", "..", part), join(dir, part), { recursive: true });
     const program = join(dir, "dist", "cli", "main.js");
@@ -189,7 +189,7 @@ test.skipIf(missing !== null)(
     const observer = await startObserver(lab, "r", program, "in", "--direction", "in", "--point", "A", ...to);
     const sender = lab.start("a", process.execPath, "-e", udpSender("10.94.2.1", 9000, 500, 100, 1));
     await new Promise((resolve) => sender.on("exit", resolve));
-    // tcpdump hands packets on once a second.
+    // tcpdump passes packets on once a second.
     await sleep(2500);
     const { out, err, code } = await observer.end();
     expect(err).toContain("observing in: by tcpdump, 96 bytes of each packet (koffi is not installed)");
@@ -206,7 +206,7 @@ test.skipIf(missing !== null)(
   },
 );
 
-/** Every record, by its path. */
+/** Returns every record by its path. */
 function listing(directory: string): [string, string][] {
   return readdirSync(directory, { recursive: true })
     .map(String)
@@ -215,7 +215,7 @@ function listing(directory: string): [string, string][] {
     .map((name) => [name, readFileSync(join(directory, name)).toString("base64")]);
 }
 
-/** Both interfaces in one process: every packet's own delay, as the two captures tell it. */
+/** Both interfaces in one process: every packet's own delay, as in the two captures. */
 function checkPair(
   { points }: PairReport,
   live: PairAnswer | undefined,
@@ -231,7 +231,7 @@ function checkPair(
   if (!maple || !twin) throw new Error("no answer of maple");
   expect(Math.abs(maple.packetsUsed - twin.packetsUsed)).toBeLessThanOrEqual(10);
   expect(maple.coverage).toBeGreaterThan(0.99);
-  // 1 in 400 packets more or less at the ends, of delays up to 0.2 s.
+  // 1 in 400 packets more or less at the ends, with delays up to 0.2 s.
   expect(Math.abs(maple.latency.meanNs - twin.latency.meanNs)).toBeLessThan(500_000);
   expect(Math.abs((live?.estimates.lda?.lost ?? 0) - drops)).toBeLessThanOrEqual(5);
 }
@@ -286,7 +286,7 @@ test.skipIf(missing !== null)(
     const { out, err } = await observer.end();
     expect(err).toContain("filtered in the kernel");
     const report = JSON.parse(out);
-    // What the kernel left out never came: only those to the other host are there.
+    // The packets excluded by the kernel's filter are missing: there are only those to the other host.
     expect(report.captures).toMatchObject([{ file: "in", ipPackets: 250, dropped: 0 }]);
     expect(report.lanes).toMatchObject([{ packets: 250, filtered: 0 }]);
     const fails = (...args: string[]) => {

@@ -1,4 +1,4 @@
-/** Two points observed on their own, asked together: from capture files to answers, through records on disk. */
+/** Two points observed separately and queried together: from capture files to answers, through records on disk. */
 import { existsSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
@@ -36,7 +36,7 @@ interface Sent extends SmallPacket {
   lost: boolean;
 }
 
-/** 12 s of four flows; flow i is delayed by (i + 1) ms + its packet's second in us; `lose` takes packets away. */
+/** 12 s of four flows; flow i is delayed by (i + 1) ms + its packet's second in us; `lose` removes packets. */
 function traffic(lose: (n: number) => boolean = () => false): Sent[] {
   return Array.from({ length: 1200 }, (_, n) => {
     const flow = n % 4;
@@ -101,7 +101,7 @@ describe("two points, observed and asked", () => {
     const answer = ask();
     const counting = answer.estimates["counting"]!;
     expect(counting).toMatchObject({ sent: 1200, received: 1200, lost: 0, epochs: 13 });
-    // Packets in flight at a cut fall into the next epoch at B: those epochs' flows do not add up, and are left out.
+    // Packets in flight at a cut are in the next epoch at B: those epochs' flows do not add up, and are excluded.
     expect(counting.coverage).toBeGreaterThan(0.1);
     expect(counting.series).toHaveLength(13);
     expect(answer.epochs).toMatchObject({ used: 13, edges: 2, missing: [], refused: [] });
@@ -161,7 +161,7 @@ describe("two points, observed and asked", () => {
       ["10.0.0.0/24", null, 2, 600, 0],
       ["10.0.1.0/24", null, 2, 600, 150],
     ]);
-    // Half of flow 3 was lost, and has no delay; its epoch in which that began has no answer and is not part of the mean, which the coverage of those that arrived says.
+    // Half of flow 3 was lost and has no delay. The epoch in which the loss began has no answer and is not part of the mean; the coverage reflects this.
     const answeredPackets = packets.filter(
       (p, n) => n % 4 === 1 || (n % 4 === 3 && p.timeNs < START + 6_000_000_000n),
     );
@@ -199,7 +199,7 @@ describe("two points, observed and asked", () => {
     const { epochs, estimates, points } = ask();
     expect(epochs.merged).toBeGreaterThan(3);
     expect(epochs.refused).toEqual([]);
-    // Only what lies before the first and after the last common delimiter has no pair.
+    // Only the packets before the first and after the last common delimiter have no pair.
     expect(
       epochs.missing.every(
         (m) => BigInt(m.startNs) < START + 2_000_000_000n || BigInt(m.endNs) > START + 10_000_000_000n,
@@ -207,7 +207,7 @@ describe("two points, observed and asked", () => {
     ).toBe(true);
     const [a, b] = points;
     expect(a!.packets).toBeGreaterThan(1000);
-    // Reordering by 1 to 4 ms around delimiters may move a packet over an edge, never out of the sum.
+    // Reordering by 1 to 4 ms around delimiters may move a packet to the next epoch, but the sum stays the same.
     const lost = estimates["counting"]!.lost!;
     expect(Math.abs(lost - a!.packets / 7)).toBeLessThan(4);
     expect(a!.packets - b!.packets).toBe(lost);
@@ -334,16 +334,16 @@ describe("two points, observed and asked", () => {
     const [first, second] = [join(root, "first.pcap"), join(root, "second.pcap")];
     writePcap(first, packets.slice(0, 555));
     writePcap(second, packets.slice(555));
-    // The capture as far as it had got.
+    // The first part of a growing capture.
     expect((await observe("A", first)).records).toMatchObject({ stored: 6 });
-    // Its last epoch was cut off then, and is whole now.
+    // Its last epoch was incomplete then, and is complete now.
     expect((await observe("A", before)).records).toMatchObject({ stored: 7, unchanged: 5, replaced: 1 });
     expect((await observe("A", before)).records).toMatchObject({ stored: 0, unchanged: 13, replaced: 0 });
     expect((await observe("A", first, { files: [first, second] })).records).toMatchObject({
       stored: 0,
       unchanged: 13,
     });
-    // Its first epoch was cut off at the start, and is part of what is there.
+    // Its first epoch was cut off at the start, and is part of the stored one.
     expect((await observe("A", second)).records).toMatchObject({ stored: 0, unchanged: 8 });
     await expect(observe("A", before, { key: "hosts" })).rejects.toThrow(/differ in key/);
   });
@@ -351,7 +351,7 @@ describe("two points, observed and asked", () => {
   it("put the parts of an epoch together that rotated captures share, each once, in any order", async () => {
     const packets = traffic();
     const { before } = captures("rotated", packets);
-    // Within epochs, two of them within one; their last packet is the next one's neighbour in time.
+    // Within epochs, two of them in the same epoch; the last packet before and the first after are adjacent in time.
     const cuts = [0, 155, 420, 455, 465, 900, packets.length];
     const files = cuts.slice(1).map((to, i) => {
       const file = join(root, `rotated-${i}.pcap`);
@@ -375,9 +375,9 @@ describe("two points, observed and asked", () => {
         counts.merged += records.merged;
         counts.refused += records.refused;
       }
-      // 155, 420, 455 and 465 lie within an epoch, 900 does too.
+      // 155, 420, 455 and 465 are within an epoch, and so is 900.
       expect(counts).toEqual({ merged: 5, refused: 0 });
-      // A run that is repeated adds nothing.
+      // A repeated run adds nothing.
       for (const file of order)
         expect((await observe("A", file)).records).toMatchObject({ stored: 0, merged: 0, replaced: 0 });
       expect(stored(directory)).toEqual(stored(whole));
@@ -465,7 +465,7 @@ describe("on the command line", () => {
     await expect(asking("--confidence", "2")).rejects.toThrow(/between 0 and 1/);
     await expect(run(() => queryCommand(TABLE), [directory, "--between", "A"])).rejects.toThrow(/two points/);
     await expect(observing("A", before, "--cut", "delimited")).rejects.toThrow(/packets for --cut delimited/);
-    // With what is printed after the options.
+    // Including the text printed after the options.
     let help = "";
     const command = observeCommand(TABLE).configureOutput({
       writeOut: (text) => {
@@ -483,7 +483,7 @@ describe("on the command line", () => {
       ["B", after],
     ] as const)
       await observe(point, file, { estimators: ["multiflow"], table: ESTIMATORS });
-    // NetFlow v5 with a record of one packet, one in 100 looked at.
+    // NetFlow v5 with a record of one packet, sampled at one in 100.
     const records = join(root, "sampled.nf");
     const head = new DataView(new ArrayBuffer(24 + 48));
     head.setUint16(0, 5);

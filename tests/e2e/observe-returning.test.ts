@@ -1,6 +1,6 @@
 /**
- * An interface that is removed and made again while it is observed, as tunnels and ports of virtual machines are: two veth pairs of one name, one after the other. And one that is silent from the
- * beginning on.
+ * An interface that is removed and created again while it is observed, as with tunnels and ports of virtual machines: two successive veth pairs with the same
+ * name. And an interface that is idle from the start.
  */
 import { existsSync, mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -34,7 +34,7 @@ function makePair(): void {
   ip("neigh", "add", "10.77.0.9", "lladdr", "02:00:00:00:00:09", "dev", "far");
 }
 
-/** Returns how many packets of IP the interface received, as it counts them itself. */
+/** Returns the number of IP packets that the interface received according to its own counter. */
 async function send(): Promise<number> {
   const sender = lab.start("r", process.execPath, "-e", udpSender("10.77.0.9", 9000, 500, 200, 1));
   await new Promise((resolve) => sender.on("exit", resolve));
@@ -122,7 +122,7 @@ test.skipIf(missing !== null)(
     const stored = archive.list().entries.map((entry) => archive.readRecord(entry));
     archive.close();
     expect(stored.reduce((n, { counters }) => n + counters.packets, 0)).toBe(sent);
-    // Every epoch between the two instants is there, and says that nothing came and nothing was dropped.
+    // There is a record for every epoch between the two times, without packets and drops.
     const silent = stored.filter(
       ({ epoch }) => epoch.startNs >= silentFromNs && epoch.endNs <= silentUntilNs,
     );

@@ -1,4 +1,4 @@
-/** `observe` on a pipe that does not end: for days, through silence, and until a signal ends it. */
+/** `observe` on a pipe that does not end: for days, through idle times, and until a signal ends it. */
 import { type ChildProcess, spawn } from "node:child_process";
 import { existsSync, mkdirSync, mkdtempSync, readdirSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -51,8 +51,8 @@ const NOW_MS = () => BigInt(Date.now()) * 1_000_000n;
 describe("observe, for days", () => {
   it("holds no more after two days than after the first hundred epochs, with every estimator", async () => {
     const script = bundle("../support/soak-observer.ts", "soak-observer.mjs");
-    // A nursery of V8 that does not grow, and freed memory that is given back: what is resident is then what is held. Without them it moves by 20 MB and more
-    // (the nursery doubles under load, malloc keeps what records took), which says nothing of what accumulates.
+    // V8's young generation does not grow, and freed memory is returned, so that resident memory is the memory in use. Otherwise it varies by 20 MB and more
+    // (the young generation doubles under load, malloc keeps the memory of records), which hides what accumulates.
     const child = spawn(process.execPath, ["--expose-gc", "--max-semi-space-size=1", script, "600"], {
       stdio: "pipe",
       env: {
@@ -116,7 +116,7 @@ describe("observe, live", () => {
       child.stdin?.write(pipePacket(n, lastNs));
       await sleep(20);
     }
-    // Silence. Late is more than: the lag of the pipe, the patience of the clock, a tick, the age of a group, and a slow machine.
+    // Idle. The limit is the sum of the pipe's lag, the clock's tolerance, a tick, the age of a group, and a margin for a slow machine.
     const sealed = () => {
       const records = existsSync(join(directory, "A")) ? recordsOf(directory, "A") : [];
       return records.length > 10 && (records.at(-1)?.epoch.endNs ?? 0n) > lastNs + 5n * lengthNs;
@@ -129,7 +129,7 @@ describe("observe, live", () => {
       if (next) expect(next.epoch.startNs).toBe(record.epoch.endNs);
       if (record.epoch.startNs > lastNs) expect(record.counters.packets).toBe(0);
     }
-    // Then a packet again: it is not late.
+    // Then another packet, which must not be late.
     child.stdin?.write(pipePacket(99, NOW_MS()));
     const stored = () => recordsOf(directory, "A").reduce((n, r) => n + r.counters.packets, 0);
     await expect.poll(stored, { interval: 200 }).toBe(21);
@@ -157,13 +157,13 @@ describe("observe, live", () => {
         stopped = true;
       });
       const startNs = 1_700_000_000_000_000_000n;
-      // Counted from the first records on disk, so that slow starts of the process do not eat the time; some before.
+      // Relative to the first records on disk, so that a slow start of the process does not use up the time; some before.
       const early = n % 10 === 9;
       const waitMs = Math.floor(500 * random.float());
       let killAt = early ? performance.now() + 3 * waitMs : Number.POSITIVE_INFINITY;
       let sent = 0;
       let signalled = false;
-      // An epoch of twenty packets at a time, ten times as fast as the clock.
+      // One epoch of twenty packets at a time, ten times as fast as the clock.
       while (!stopped) {
         const packets = Array.from({ length: 20 }, () =>
           pipePacket(sent, startNs + BigInt(sent++) * 5_000_000n),
@@ -178,7 +178,7 @@ describe("observe, live", () => {
         }
       }
       const { status, signal, out, err } = await ended;
-      // Before its handlers stand there is nothing to keep.
+      // Before its handlers are installed, there is nothing to store.
       if (signal !== null) {
         expect(out).toBe("");
         return;
@@ -210,12 +210,12 @@ describe("observe, live", () => {
     const child = observePipe("A", directory, "1s");
     const ended = outputOf(child);
     child.stdin?.write(Buffer.concat([pcapHeader(), pipePacket(0, NOW_MS())]));
-    // Its handlers stand when it has stored something.
+    // Its handlers are installed when it has stored something.
     while (!existsSync(join(directory, "A"))) await sleep(50);
     child.kill("SIGINT");
     child.kill("SIGTERM");
     const { status } = await ended;
-    // Either the first was done before the second was heard, or it was cut off.
+    // Either the first one finished before the second was noticed, or it was interrupted.
     expect([0, 130, 143]).toContain(status);
   });
 });

@@ -1,4 +1,6 @@
-/** Captures of a router's two interfaces hold both directions: they are separated, or refused with the filter to use, and either gives the right answer. */
+/**
+ * Captures of a router's two interfaces contain both directions: they are separated, or refused with a suggested filter, and both ways give the right answer.
+ */
 import { execFile, execFileSync } from "node:child_process";
 import { existsSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -25,7 +27,7 @@ interface Seen extends SmallPacket {
   shifted?: boolean;
 }
 
-/** Clients behind interface A ask servers behind B, who answer; at either interface every packet is seen once. */
+/** Clients behind interface A send requests to servers behind B, which answer; both interfaces see every packet once. */
 function router(): { a: Seen[]; b: Seen[] } {
   const [a, b]: [Seen[], Seen[]] = [[], []];
   for (let n = 0; n < 3000; n++) {
@@ -44,7 +46,7 @@ function router(): { a: Seen[]; b: Seen[] } {
   return { a: a.sort(byTime), b: b.sort(byTime) };
 }
 
-/** Pairs of hosts that have nothing in common with other pairs, all as many hops away. */
+/** Pairs of hosts that have nothing in common with other pairs, all with the same number of hops. */
 function alike(): Seen[] {
   const out: Seen[] = [];
   for (let n = 0; n < 1000; n++) {
@@ -60,7 +62,7 @@ function alike(): Seen[] {
 const RECORD = 16;
 const ETHERNET = 14;
 
-/** Linux cooked: what `tcpdump -i any` writes. */
+/** Linux cooked: the format of `tcpdump -i any`. */
 function cooked(packets: readonly Seen[]): Buffer {
   const head = pcapHeader();
   head.writeUInt32LE(113, 20);
@@ -78,7 +80,7 @@ function cooked(packets: readonly Seen[]): Buffer {
   return Buffer.concat([head, ...frames]);
 }
 
-/** pcapng with epb_flags: what dumpcap writes where the interface tells. */
+/** pcapng with epb_flags: written by dumpcap if the interface provides them. */
 function pcapng(packets: readonly Seen[]): Buffer {
   const block = (type: number, body: Buffer) => {
     const total = 12 + body.length;
@@ -163,7 +165,7 @@ describe("a capture of both directions", () => {
     const { observe, mean } = setUp(write);
     for (const point of ["A", "B"]) {
       const report = await observe(point);
-      // The clients' side is the near one: its packets have passed no router yet.
+      // The clients are on the near side: their packets have not passed a router yet.
       expect(report.lanes.map((l) => [l.segment, l.packets])).toEqual([
         ["from 198.18.0.0/22", 3000],
         ["to 198.18.0.0/22", 3000],

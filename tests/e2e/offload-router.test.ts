@@ -1,7 +1,7 @@
 /**
- * Segmentation offload on real Linux hosts: connections through a router whose queue is too short, with TSO or UDP GSO at the sender (captured as packets of up to
- * 64 kB, cut behind it) or GRO at the receiver (captured merged). The truth comes from elsewhere: a capture of the same link without offloads, the bytes in the
- * sender's capture, and what the receiving program counts.
+ * Segmentation offload on real Linux hosts: connections through a router with a short queue, with TSO or UDP GSO at the sender (captured as packets of up to 64
+ * kB, segmented later) or GRO at the receiver (captured merged). The expected result comes from other sources: a capture of the same link without offloads, the
+ * bytes in the sender's capture, and the count of the receiving program.
  */
 import { spawnSync } from "node:child_process";
 import { mkdtempSync, readFileSync, rmSync, statSync } from "node:fs";
@@ -48,7 +48,7 @@ async function captured(traffic: () => Promise<void>) {
   return { a: payloads(file("a")), r: payloads(file("r")), b: payloads(file("b")) };
 }
 
-/** tcpdump writes what it has captured every second: all of it is there once the files have not grown for longer. */
+/** tcpdump writes its packets every second: all of them are in the files when these have not grown for longer. */
 async function settled(): Promise<void> {
   const sizes = () => ["a", "r", "b"].map((point) => statSync(file(point)).size).join();
   for (let [last, still] = ["", 0]; still < 5; still = sizes() === last ? still + 1 : 0) {
@@ -60,12 +60,12 @@ async function settled(): Promise<void> {
 interface Sent {
   timeNs: number;
   payload: number;
-  /** Of TCP: the place of the first byte in the stream; other fields that tell packets without any apart. */
+  /** For TCP: the position of the first byte in the stream; other fields that uniquely identify packets. */
   sequence: number;
   rest: string;
 }
 
-/** The packets from 10.93.1.1: read by hand. pcap in ns, Ethernet, IPv4. Times from the start of the day: exact as numbers. */
+/** The packets from 10.93.1.1, decoded here. pcap in ns, Ethernet, IPv4. Times are relative to the start of the day, so that doubles are exact. */
 function packets(path: string): Sent[] {
   const bytes = readFileSync(path);
   const out: Sent[] = [];
@@ -90,7 +90,7 @@ function packets(path: string): Sent[] {
   return out;
 }
 
-/** Payload bytes of the packets, and how many have none. */
+/** Payload bytes of the packets, and the number of packets without payload. */
 function payloads(path: string): { data: number[]; bare: number } {
   const all = packets(path);
   return {
@@ -100,7 +100,8 @@ function payloads(path: string): { data: number[]; bare: number } {
 }
 
 /**
- * Delays of TCP's packets by their place in the stream, shortest first: each that arrived was part of what was sent with that place in it, and of what was sent twice of the later, which leaves the earlier lost.
+ * Delays of TCP's packets by their position in the stream, shortest first. Each packet that arrived was part of a sent packet that contains that position; of a
+ * retransmission, it is the later one, and the earlier one was lost.
  */
 function delaysByStream(before: string, after: string): number[] {
   const sent = packets(before);
@@ -122,7 +123,7 @@ function delaysByStream(before: string, after: string): number[] {
 
 const sum = (list: readonly number[]) => list.reduce((n, v) => n + v, 0);
 
-/** Sends that many bytes over TCP from a to b; returns what the receiving program counted. */
+/** Sends this many bytes over TCP from a to b; returns the count of the receiving program. */
 async function tcpTransfer(bytes: number): Promise<number> {
   const server = lab.start(
     "b",
@@ -170,7 +171,7 @@ describe.skipIf(missing !== null)("segmentation offload on real hosts", () => {
     });
     const mss = Math.max(...r.data);
     expect(Math.max(...a.data)).toBeGreaterThan(2 * mss);
-    // The wire is captured twice: they agree, and hold what the program got, but for what TCP sent twice.
+    // The wire is captured twice: the captures agree, and contain what the program received, except for TCP's retransmissions.
     expect(r.data).toEqual(b.data);
     expect(received).toBe(4_000_000);
     expect(sum(r.data)).toBeGreaterThanOrEqual(received);
@@ -186,7 +187,7 @@ describe.skipIf(missing !== null)("segmentation offload on real hosts", () => {
       lost: sent - arrived,
       appeared: 0,
     });
-    // A queue of 60 kB at 40 Mbit/s holds 12 ms, and a busy machine more: what the stream's own numbers say.
+    // A queue of 60 kB at 40 Mbit/s takes 12 ms, and more on a busy machine: the delays follow from the stream's own numbers.
     const delays = delaysByStream(file("a"), file("r"));
     expect(delays).toHaveLength(arrived);
     expect(flow?.latency?.maxNs).toBe(delays.at(-1));
@@ -222,7 +223,7 @@ describe.skipIf(missing !== null)("segmentation offload on real hosts", () => {
         "a",
         "python3",
         "-c",
-        // Ordinary packets beside them and at the end, as there are on every link: they tell the delay.
+        // Ordinary packets in between and at the end, as on every link, which show the delay.
         `import os, socket, time
 s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
 s.setsockopt(17, 103, 1200)

@@ -1,4 +1,7 @@
-/** A router in a namespace: `hoptime top --ebpf` and `hoptime observe --ebpf-segment` beside captures, and what `hoptime query` and `hoptime compare` answer about the same packets. */
+/**
+ * A router in a namespace: `hoptime top --ebpf` and `hoptime observe --ebpf-segment` with captures in parallel, and the results of `hoptime query` and `hoptime
+ * compare` for the same packets.
+ */
 import { execFileSync } from "node:child_process";
 import { existsSync, mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -62,7 +65,7 @@ test.skipIf(missing !== null)(
       const observe = start(
         ...["observe", "--ebpf-segment", "in:out", "--segment", "A:B", ...estimators, "--to", records],
       );
-      // The same to a collector, by a second hoptime beside the first.
+      // The same to a collector, by a second hoptime in parallel.
       lab.run("r", "ip", "link", "set", "lo", "up");
       const listen = ["--listen", "127.0.0.1:8094", "--segment", "A:B"];
       const collect = start("collect", "--data", `${records}-collected`, ...listen);
@@ -81,12 +84,12 @@ test.skipIf(missing !== null)(
       const drops = () =>
         Number(JSON.parse(lab.run("r", "tc", "-s", "-j", "qdisc", "show", "dev", "out"))[0].drops);
       const dropsBefore = drops();
-      // 2.4 Mbit/s: a sixth has no room.
+      // 2.4 Mbit/s: there is no space for a sixth.
       const sender = lab.start("a", process.execPath, "-e", udpSender("10.94.2.1", 9000, 400, 700, 3));
-      // Of the router itself, and not forwarded: neither is on the way from one to the other.
+      // Packets of the router itself, which are not forwarded: none of them is on the path from one interface to the other.
       lab.run("r", "ping", "-c", "3", "-i", "0.2", "10.94.2.1");
       lab.run("a", "ping", "-c", "3", "-i", "0.2", "10.94.1.254");
-      // Dropped in forwarding, for their TTL.
+      // Dropped in forwarding because of their TTL.
       const expired = "ping -c 3 -i 0.2 -t 1 10.94.2.1; true";
       lab.run("a", "sh", "-c", expired);
       await new Promise((resolve) => sender.on("exit", resolve));
@@ -116,7 +119,7 @@ test.skipIf(missing !== null)(
         list.reduce((n, item) => n + item[of], 0);
       expect(lost).toBeGreaterThan(30);
       expect([sum(udp, "sent"), sum(udp, "lost")]).toEqual([1200, lost]);
-      // Pings of the router are not forwarded; those that a sends through it are answered only beyond it.
+      // Pings of the router are not forwarded; those that a sends through it are answered behind it.
       const pings = there.flatMap((s) => s.flows.filter((f) => f.flow.startsWith("icmp")));
       expect(pings).toEqual([]);
       expect(sum(back, "lost")).toBe(0);
@@ -137,7 +140,7 @@ test.skipIf(missing !== null)(
       expect(maple).toMatchObject({ received: left });
       expect(collected.estimates.lda).toMatchObject({ sent: 1200, received: left, lost });
       expect(collected.estimates.maple).toMatchObject({ received: left });
-      // The captures' timestamps are taken a few hundred instructions from the programs'.
+      // The captures' timestamps are a few hundred instructions away from those of the programs.
       expect(Math.abs(maple.latency.meanNs - flow.latency.meanNs)).toBeLessThan(100_000);
       expect(lda.latency.lowNs).toBeLessThanOrEqual(mean + 100_000);
       expect(lda.latency.highNs).toBeGreaterThanOrEqual(mean - 100_000);

@@ -1,6 +1,6 @@
 /**
- * How long packets are in one box, measured in its kernel, against captures of both of its interfaces: a bridge between two hosts with a queue that is too small. Each packet's
- * delay, what is lost and why, epochs, classes, queues and flows; TCP, UDP, IPv6, VLANs, marks and large packets.
+ * The time of packets inside one host, measured in its kernel and compared with captures of both of its interfaces: a bridge between two hosts with a short
+ * queue. Each packet's delay, losses with reasons, epochs, classes, queues and flows; TCP, UDP, IPv6, VLANs, marks and large packets.
  */
 import { execFileSync, spawn, spawnSync } from "node:child_process";
 import { mkdtempSync, readdirSync, readFileSync, rmSync } from "node:fs";
@@ -32,7 +32,7 @@ const scratch = mkdtempSync(join(tmpdir(), "hoptime-box-"));
 afterAll(() => rmSync(scratch, { recursive: true, force: true }));
 
 const cli = join(import.meta.dirname, "..", "..", "dist", "cli", "main.js");
-/** Numbers of the programs and maps that a process holds. */
+/** Ids of the programs and maps of a process. */
 function heldBy(pid: number): { programs: string[]; maps: string[] } {
   const folder = `/proc/${pid}/fdinfo`;
   const texts = readdirSync(folder).map((fd) => readFileSync(join(folder, fd), "utf8"));
@@ -57,7 +57,7 @@ const offloads = (device: string, state: "on" | "off", host: string) =>
 function build(): void {
   for (const host of [A, B]) ip("netns", "add", host);
   ip("link", "add", BRIDGE, "type", "bridge", "mcast_snooping", "0");
-  // What the bridge says itself waits in the queue too, and has not come in.
+  // The bridge's own packets wait in the queue too, without having arrived.
   ip("link", "set", BRIDGE, "addrgenmode", "none");
   ip("link", "set", BRIDGE, "up");
   for (const [port, host, n] of [
@@ -86,7 +86,7 @@ const queue = (rate: string, limit: string) =>
   tc("qdisc", "replace", "dev", OUT, "root", "tbf", "rate", rate, "burst", "16kb", "limit", limit);
 const queueDrops = () => Number(JSON.parse(tc("-s", "-j", "qdisc", "show", "dev", OUT))[0].drops);
 
-/** UDP packets that count, to `address`; `count` of them, evenly at `rate` per second. */
+/** Numbered UDP packets to `address`; `count` of them, evenly at `rate` per second. */
 const UDP = `
 import socket, sys, time, struct
 address, port, count, rate, size, tos = sys.argv[1], int(sys.argv[2]), int(sys.argv[3]), float(sys.argv[4]), int(sys.argv[5]), int(sys.argv[6])
@@ -99,7 +99,7 @@ for i in range(count):
     left = start + (i + 1) / rate - time.monotonic()
     if left > 0: time.sleep(left)
 `;
-/** Tagged frames from one link to the other, as a card that takes no tags off would show them. */
+/** Tagged frames from one link to the other, as with a card that does not remove tags. */
 const TAGGED = `
 import socket, struct, sys
 a, b = bytes.fromhex(sys.argv[1].replace(":", "")), bytes.fromhex(sys.argv[2].replace(":", ""))
@@ -138,7 +138,7 @@ const file = (name: string) => join(scratch, `${name}.pcap`);
 async function capture(device: string, way: "in" | "out", path: string) {
   const child = spawn(
     "tcpdump",
-    // Without --immediate-mode the last packets are in the file only when a block of the ring is full, or after a second.
+    // Without --immediate-mode, the last packets are written only when a block of the ring is full, or after a second.
     [
       ...["-i", device, "-Q", way, "-n", "-s", "160", "-B", "8192", "--immediate-mode", "-U"],
       ...["--time-stamp-precision=nano", "-w", path],
@@ -183,12 +183,12 @@ async function rowsOf(source: Source): Promise<Seen[]> {
 const cover = { capture: { cover: 64 } };
 const readCapture = (path: string) => rowsOf(openCaptures(new Kernels(), [path], cover));
 
-/** Runs `traffic` through the box: its intervals, every packet as the kernel saw it, and the captures. */
+/** Runs `traffic` through the host; returns its intervals, every packet as the kernel saw it, and the captures. */
 async function measured(plan: Partial<SegmentPlan>, traffic: () => Promise<void>) {
   const stops = await Promise.all([capture(IN, "in", file("in")), capture(OUT, "out", file("out"))]);
   const box = await SegmentDatapath.open({
     ways: [{ input: IN, output: OUT }],
-    // A busy machine that keeps this process waiting for as long would have packets counted as late.
+    // If this process has to wait this long on a busy machine, packets are counted as late.
     epochNs: 1_000_000_000,
     ringBytes: 8 << 20,
     ...plan,
@@ -203,18 +203,18 @@ async function measured(plan: Partial<SegmentPlan>, traffic: () => Promise<void>
   })();
   const dropsBefore = queueDrops();
   await traffic();
-  // All packets were handed out when an interval has begun after the last of them.
+  // All packets have been returned when an interval has begun after the last of them.
   const endNs = BigInt(Date.now()) * 1_000_000n;
   await until(() => (intervals.at(-1)?.startNs ?? 0n) > endNs);
   const drops = queueDrops() - dropsBefore;
   const counts = box.counts(0);
   const { departure } = box;
-  // The one that is under way is handed out before it is over.
+  // The current interval is returned before it ends.
   const whole = intervals.length;
   ending.abort();
   await watching;
   intervals.length = whole;
-  // Packets of these intervals: hosts may say something after the last of them.
+  // Packets of these intervals; hosts may send other packets after the last of them.
   const last = intervals.at(-1);
   const endedNs = (last?.startNs ?? 0n) + BigInt(last?.lengthNs ?? 0);
   const [came, left] = (await rows).map((seen) =>
@@ -231,7 +231,7 @@ function between(n: number, least: number, most: number): void {
 }
 const sum = (list: readonly BoxInterval[], of: (i: BoxInterval) => number) =>
   list.reduce((n, i) => n + of(i), 0);
-/** Of TCP and UDP: hosts have other things to say before, and after. */
+/** TCP and UDP only; hosts send other packets before and after. */
 const identities = (rows: readonly Seen[]) =>
   rows.flatMap(({ protocol, digest }) => (protocol === 6 || protocol === 17 ? [digest] : [])).toSorted();
 /** TCP with timestamps in packets of up to 1500 bytes. */
@@ -241,7 +241,7 @@ const segmentsOf = (rows: readonly Seen[]) =>
     .reduce((n, { bytes }) => n + Math.max(1, Math.ceil((bytes - 66) / 1448)), 0);
 const sorted = (list: readonly number[]) => list.toSorted((a, b) => a - b);
 
-/** Delays of packets that occur once in either capture, from them and as the kernel gave them. */
+/** Delays of packets that occur once in each capture, from the captures and from the kernel. */
 function delaysOf({ before, after, left }: Awaited<ReturnType<typeof measured>>) {
   const once = (rows: readonly Seen[]) => {
     const found = new Map<string, Seen | null>();
@@ -274,12 +274,12 @@ describe.skipIf(missing !== null)("one box, measured in its kernel", () => {
       });
       const { intervals, came, left, before, after, drops, counts } = seen;
       expect(drops).toBeGreaterThan(20);
-      // What came and what left, packet by packet, is what the captures have.
+      // The arrived and the departed packets equal those of the captures, packet by packet.
       expect(identities(came)).toEqual(identities(before));
       expect(identities(left)).toEqual(identities(after));
       expect(came.length - left.length).toBe(drops);
       expect([counts.ringIn, counts.ringLeft, counts.noFlow]).toEqual([0, 0, 0]);
-      // Intervals count the same packets, but for those that were stopped on their way for longer than an interval waits: counted, and few.
+      // Intervals count the same packets, except for a few that were delayed for longer than an interval waits; those are counted separately.
       const { late } = counts;
       expect(late).toBeLessThan(came.length / 20);
       const within = (n: number, least: number) => between(n, least, least + late);
@@ -294,7 +294,7 @@ describe.skipIf(missing !== null)("one box, measured in its kernel", () => {
       const delays = delaysOf(seen);
       expect(delays.length).toBeGreaterThan(800);
       const errors = sorted(delays.map(({ captured, measured }) => Math.abs(captured - measured)));
-      // Between the two there are a few hundred instructions; a virtual machine may be stopped there.
+      // A few hundred instructions are between the two; a virtual machine may be paused there.
       expect(errors[Math.floor(errors.length / 2)]).toBeLessThan(20_000);
       expect(errors[Math.floor(0.95 * errors.length)]).toBeLessThan(500_000);
       expect(Math.max(...delays.map((d) => d.measured))).toBeGreaterThan(20e6);
@@ -355,7 +355,7 @@ describe.skipIf(missing !== null)("one box, measured in its kernel", () => {
       came.length,
     );
     expect(sum(intervals, (i) => i.lost)).toBeLessThanOrEqual(drops);
-    // Kernels that restrict tracing leave packets out now and then: they are counted.
+    // Kernels that restrict tracing sometimes miss packets; these are counted.
     expect(left.length).toBeGreaterThan(0.95 * (came.length - drops));
     const gone = sum(intervals, (i) => i.lost + i.waiting);
     between(left.length + gone, came.length - late, came.length + late);
@@ -410,7 +410,7 @@ describe.skipIf(missing !== null)("one box, measured in its kernel", () => {
     };
     const watching = [of(first), of(second)];
     await python(A, UDP, "10.96.0.2", "9000", "60", "1000", "700", "0");
-    // What waits in the queue of an interface that goes down is lost.
+    // Packets waiting in the queue of an interface that goes down are lost.
     ip("link", "set", OUT, "down");
     ip("link", "set", OUT, "up");
     await new Promise((resolve) => setTimeout(resolve, 300));
@@ -428,7 +428,7 @@ describe.skipIf(missing !== null)("one box, measured in its kernel", () => {
   });
 });
 
-/** Sums and quantiles of the intervals are those of the packets: exact, and within a bucket. */
+/** Sums and quantiles of the intervals equal those of the packets: exactly, and within a bucket. */
 function checkSums(intervals: readonly BoxInterval[], left: readonly Seen[]): void {
   const lengthNs = intervals[0]?.lengthNs ?? 1;
   const byStart = new Map<bigint, number[]>();
@@ -439,7 +439,7 @@ function checkSums(intervals: readonly BoxInterval[], left: readonly Seen[]): vo
   let compared = 0;
   for (const { startNs, latency, sent, lost, waiting } of intervals) {
     const delays = sorted(byStart.get(startNs) ?? []);
-    // An arrival within a microsecond of a cut may be on the other side of it: the offset of the clocks is read to that.
+    // An arrival within a microsecond of a cut may be on the other side of it: this is the precision of the clock offset.
     if (delays.length !== sent - lost - waiting || !latency) continue;
     compared += delays.length;
     const mean = delays.reduce((n, d) => n + d, 0) / delays.length;

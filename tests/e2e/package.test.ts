@@ -1,4 +1,4 @@
-/** The package as others get it: packed, installed elsewhere, run and imported with its types. */
+/** The package as users get it: packed, installed elsewhere, run, and imported with its types. */
 import { execFileSync, spawnSync } from "node:child_process";
 import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -6,14 +6,17 @@ import { join } from "node:path";
 import { afterAll, expect, test } from "vitest";
 import { DEMO, ROOT } from "../support/demo-captures.ts";
 
-/** Measured: 9.6 MB, of which 3.8 are the command line, 2.9 the library with its types, 0.8 the pages, 0.8 eBPF programs, 0.6 documents and 0.4 the demo captures. */
+/**
+ * Measured: 9.6 MB, including 3.8 for the command line, 2.9 for the library with its types, 0.8 for the pages, 0.8 for eBPF programs, 0.6 for documents and 0.4
+ * for the demo captures.
+ */
 const MAX_INSTALLED_BYTES = 10e6;
 
 const scratch = mkdtempSync(join(tmpdir(), "hoptime-package-"));
 afterAll(() => rmSync(scratch, { recursive: true, force: true }));
 
 test("the packed package runs and is imported elsewhere, kernels and types included", () => {
-  // --ignore-scripts: dist is built already, and other tests are using it.
+  // --ignore-scripts: dist is already built, and other tests are using it.
   execFileSync("npm", ["pack", "--ignore-scripts", "--pack-destination", scratch], {
     cwd: ROOT,
     stdio: "ignore",
@@ -29,12 +32,12 @@ test("the packed package runs and is imported elsewhere, kernels and types inclu
     join(modules, "hoptime"),
     "--strip-components=1",
   ]);
-  // Everything that it uses is inside.
+  // All packages that it uses are included.
   const { dependencies } = JSON.parse(readFileSync(join(modules, "hoptime/package.json"), "utf8"));
   expect(dependencies ?? {}).toEqual({});
   expect(bytesBelow(modules)).toBeLessThan(MAX_INSTALLED_BYTES);
   const bin = join(modules, "hoptime/dist/cli/main.js");
-  // A collector keeps its results in a database that only those install who run one.
+  // Only users who run a collector install its database.
   const collect = spawnSync(process.execPath, [bin, "collect", "--data", join(scratch, "data")], {
     encoding: "utf8",
   });

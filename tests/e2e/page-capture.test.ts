@@ -1,4 +1,4 @@
-/** A capture dropped on the collector's page: read in the browser, asked of the records of maple, and answered as the command line is. */
+/** A capture dropped on the collector's page: read in the browser, looked up in the records of maple, with the same results as on the command line. */
 import { mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -67,9 +67,9 @@ describe.skipIf(!hasBrowser)("a capture on the packets screen", () => {
       g.worst.map((w) => [w.packet, w.timeNs, w.delayNs, w.lowNs, w.highNs, w.guess ? "yes" : "no"].join()),
     );
     expect(rows.map((row) => row.split(",").slice(-6).join())).toEqual(expected);
-    // Digests, times and sizes: not half of what the packed capture is.
+    // Digests, times and sizes: less than half of the compressed capture.
     expect(Math.max(...sent)).toBeLessThan(readFileSync(DEMO.before).length / 2);
-    // The filter chooses among its packets.
+    // The filter selects packets of the capture.
     const udp = JSON.parse(await runHoptime([...words, "--filter", "udp", "--json"])) as PacketAnswer;
     expect(udp.packets).toBeLessThan(packets);
     await page.fill('label:has-text("Filter") input', "udp");

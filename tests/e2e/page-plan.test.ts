@@ -1,4 +1,4 @@
-/** The plan as a layer of the collector's map: the routers of a monitoring station's network, and which to upgrade next. */
+/** The plan as a layer of the collector's map: the routers of a monitoring station's network, and the next upgrades. */
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -13,7 +13,7 @@ const data = mkdtempSync(join(tmpdir(), "hoptime-page-plan-"));
 let server: RunningServer;
 let browser: Browser;
 
-/** A line of routers with a branch: the one in the middle is worth most. */
+/** A line of routers with a branch: the middle one is the best upgrade. */
 function lab() {
   const builder = new TopologyBuilder();
   for (const [a = "", b = ""] of ["AB", "BC", "CD", "DE", "CF", "FG"].map((l) => l.split(""))) {

@@ -1,4 +1,4 @@
-/** What the README shows is what the program prints. */
+/** The outputs in the README are those of the program. */
 import { execFileSync } from "node:child_process";
 import { mkdtempSync, readFileSync, rmSync, symlinkSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -11,10 +11,10 @@ beforeAll(() => symlinkSync(join(ROOT, "demo"), join(scratch, "demo")));
 afterAll(() => rmSync(scratch, { recursive: true, force: true }));
 
 const readme = readFileSync(join(ROOT, "README.md"), "utf8");
-/** Of ``` fences, every other part lies inside. */
+/** Of the parts between ``` fences, every other one is code. */
 const blocks = readme.split(/^```\w*$/m).flatMap((part, i) => (i % 2 === 1 ? [part.trimStart()] : []));
 
-/** With what goes to standard error, as a terminal shows it. */
+/** Including standard error, as on a terminal. */
 function hoptime(command: string): string {
   const main = join(ROOT, "dist/cli/main.js");
   const line = `"${process.execPath}" "${main}" ${command.replace(/^\S+/, "")} 2>&1`;
@@ -29,7 +29,7 @@ describe("the README", () => {
 
   it.each(shown.map((block) => [block.split("\n", 1)[0] ?? "", block]))("%s", (command, block) => {
     const expected = block.slice(command.length + 1).trimEnd();
-    // What follows, such as the time it took, differs from run to run.
+    // The rest, such as the duration, differs from run to run.
     expect(hoptime(command.replace("$ ", "")).slice(0, expected.length)).toBe(expected);
     expect(expected.split("\n").length).toBeGreaterThan(10);
   });

@@ -1,6 +1,6 @@
 /**
- * The report page in a real browser: Chromium opens pages made from synthetic reports. Skipped, with the reason
- * printed, where Chromium is missing ($CHROMIUM names another one).
+ * The report page in a real browser: Chromium opens pages made from synthetic reports. Skipped, with the reason printed, without Chromium ($CHROMIUM: path of
+ * another one).
  */
 import { execFileSync } from "node:child_process";
 import { mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
@@ -67,7 +67,7 @@ describe.skipIf(!hasBrowser)("the page in a browser", () => {
     rmSync(scratch, { recursive: true, force: true });
   });
 
-  /** Opens a page and keeps watch: a console error, an exception or a request fails the test that looks at it. */
+  /** Opens a page and monitors it: a console error, an exception or a request fails the test. */
   async function open(
     report: CompareReport,
     options: BrowserContextOptions = {},
@@ -87,7 +87,7 @@ describe.skipIf(!hasBrowser)("the page in a browser", () => {
     });
     await page.goto(pathToFileURL(file).href);
     await page.waitForSelector("html[data-ready]", { state: "attached" });
-    // Charts draw when the browser tells them their width.
+    // Charts are drawn when the browser reports their width.
     await page.evaluate(() => new Promise((done) => requestAnimationFrame(() => setTimeout(done, 50))));
     return page;
   }
@@ -101,7 +101,7 @@ describe.skipIf(!hasBrowser)("the page in a browser", () => {
       );
     }, name);
 
-  /** Colours that a chart's canvas holds, and the share of its points that are not see-through. */
+  /** Colours on a chart's canvas, and the share of pixels that are not transparent. */
   const painted = (page: Page, selector: string) =>
     page.evaluate((css) => {
       const canvas = document.querySelector(`${css} canvas`) as HTMLCanvasElement;
@@ -239,7 +239,7 @@ describe.skipIf(!hasBrowser)("the page in a browser", () => {
     expect(await page.textContent("#heat .tip")).toMatch(
       /2024-05-03 12:00:\d\d.*delay.*µs – .*µs.*packets\d+/,
     );
-    // The pointer shows in all charts over time, its read-out in one.
+    // The cursor is shown in all charts over time, its read-out in one.
     expect(await page.locator("#loss .u-cursor-x").isVisible()).toBe(true);
     expect(await page.locator("#loss .tip").isVisible()).toBe(false);
 
@@ -405,7 +405,7 @@ describe.skipIf(!hasBrowser)("the page in a browser", () => {
         const canvas = document.querySelector("#delay canvas") as HTMLCanvasElement;
         const { data } = canvas.getContext("2d")!.getImageData(0, 0, canvas.width, canvas.height);
         let coloured = 0;
-        // Of the p99's colour, which is neither grid nor text.
+        // The colour of p99, which neither grid nor text has.
         for (let i = 0; i < data.length; i += 4)
           if (wanted.every((c, k) => Math.abs(data[i + k]! - c) < 40) && data[i + 3]! > 120) coloured++;
         return coloured;
@@ -499,7 +499,7 @@ describe.skipIf(!hasBrowser)("the page in a browser", () => {
     expect(await page.textContent(".flow-state")).toBe("100,000 flows");
     const work = await page.evaluate(async () => {
       const body = document.querySelector(".flows tbody")!;
-      // From the act until the table has changed and the next frame could be shown.
+      // Time from the action until the table has changed and the next frame could be shown.
       const time = (act: () => void) =>
         new Promise<number>((done) => {
           const from = performance.now();
@@ -546,7 +546,7 @@ describe.skipIf(!hasBrowser)("the page in a browser", () => {
   });
 });
 
-/** `2.294 ms` → nanoseconds. */
+/** Converts `2.294 ms` to nanoseconds. */
 function readNs(text: string): number {
   const [, number, unit] = /^([\d.]+)\s(ns|µs|ms|s)$/.exec(text) ?? [];
   return fourDigits(Number(number) * { ns: 1, µs: 1e3, ms: 1e6, s: 1e9 }[unit as "ns"]);

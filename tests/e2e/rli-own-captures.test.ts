@@ -1,4 +1,7 @@
-/** RLI on one's own captures: every n-th regular packet is the reference for those between (section IV-A of the paper), in compare and observe; and references with a key. */
+/**
+ * RLI on the user's captures: every n-th regular packet is the reference for those in between (section IV-A of the paper), in compare and observe; and
+ * references with a key.
+ */
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -19,7 +22,7 @@ const START = 1_700_000_000_000_000_000n;
 const MS = 1_000_000;
 const CUT = { mode: "aligned", lengthNs: 1_000_000_000n } as const;
 
-/** What the way takes: up and down over 300 ms, between 0.5 and 3.5 ms. */
+/** Delay of the path: up and down over 300 ms, between 0.5 and 3.5 ms. */
 const delayAt = (ns: number) => Math.round(2 * MS + 1.5 * MS * Math.sin(ns / (48 * MS)));
 
 /** 10,000 packets of ten flows over 4 s. */
@@ -50,7 +53,7 @@ describe("every n-th packet as a reference", () => {
     expect((rli?.meanNs ?? 0) / meanNs).toBeCloseTo(1, 3);
     expect(rli?.lowNs).toBeLessThan(meanNs);
     expect(rli?.highNs).toBeGreaterThan(meanNs);
-    // All packets count, those that serve as references too.
+    // All packets count, including those used as references.
     expect(rli?.flows?.map((f) => f.packets)).toEqual(Array(10).fill(1000));
     for (const flow of rli?.flows ?? []) expect(Math.abs(flow.relativeError ?? 1)).toBeLessThan(0.01);
   });
@@ -77,7 +80,7 @@ describe("every n-th packet as a reference", () => {
 
 describe("references with a key", () => {
   const key = Buffer.alloc(32, "key");
-  /** As above at the receiver, with a signed reference each 10 ms. */
+  /** The same at the receiver, with a signed reference every 10 ms. */
   function withReferences(): string {
     const packets: SmallPacket[] = [];
     for (let i = 0; i < 4000; i++) {

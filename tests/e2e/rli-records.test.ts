@@ -13,7 +13,7 @@ const scratch = mkdtempSync(join(tmpdir(), "hoptime-rli-records-"));
 afterAll(() => rmSync(scratch, { recursive: true, force: true }));
 const START = 1_700_000_000_000_000_000n;
 
-/** 4 s: a packet each ms of two flows, a reference each 10 ms; the delay is 1 ms in the first 2 s, then 3 ms. */
+/** 4 s: a packet per ms of two flows, a reference per 10 ms; the delay is 1 ms in the first 2 s, then 3 ms. */
 function arrivals(): SmallPacket[] {
   const packets: SmallPacket[] = [];
   for (let ms = 0; ms < 4000; ms++) {
@@ -54,7 +54,7 @@ test("the records of the receiving point tell the delay of the segment and of ea
   expect(segment.epochs).toBe(4);
   expect(segment.latency!.meanNs / 2e6).toBeCloseTo(1, 2);
   expect(segment.series.map((s) => Math.round(s.latency!.meanNs / 1e5))).toEqual([10, 10, 30, 30]);
-  // References are not accounted for; each flow has half of the other packets.
+  // References are not counted; each flow has half of the other packets.
   expect(answer.groups.map((f) => f.packets)).toEqual([2000, 1600]);
   for (const flow of answer.groups) expect(flow.latency!.meanNs / 2e6).toBeCloseTo(1, 1);
 });

@@ -1,6 +1,6 @@
 /**
- * RLI on a real Linux router: a token-bucket queue between two hosts, bursts of 36 flows, references sent by the built command line, captured where they leave and where they arrive. Per-flow estimates from
- * the capture behind the router alone stand beside the exact delays of both captures.
+ * RLI on a real Linux router: a token-bucket queue between two hosts, bursts of 36 flows, references sent by the built command line, captured where they leave
+ * and where they arrive. Per-flow estimates from the capture behind the router are compared with the exact delays from both captures.
  */
 import { existsSync, mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -16,7 +16,7 @@ const cli = join(import.meta.dirname, "..", "..", "dist", "cli", "main.js");
 const missing = namespacesMissing() ?? (existsSync(cli) ? null : "dist/cli/main.js is not built");
 if (missing) console.warn(`skipped: RLI on a Linux router (${missing})`);
 const scratch = mkdtempSync(join(tmpdir(), "hoptime-rli-router-"));
-// Real time on a machine that others use too: an attempt that was held up is made again, on fresh hosts.
+// Real time on a shared machine: a disturbed attempt is repeated with new hosts.
 let lab: NetworkLab;
 beforeEach(() => {
   lab = new NetworkLab();
@@ -24,8 +24,10 @@ beforeEach(() => {
 afterEach(() => lab.close());
 afterAll(() => rmSync(scratch, { recursive: true, force: true }));
 
-/** Bursts: for 100 ms out of every 400 more than the queue drains, then little: delays rise to a tenth of a second and fall
- * again, slowly beside what a busy machine adds to the senders' pace. Flows of three sizes of packet, interleaved. */
+/**
+ * Bursts: for 100 ms out of every 400 more than the rate of the queue, then little: delays rise to 0.1 s and fall again, slowly compared with what a busy
+ * machine adds to the senders' pace. Flows with three packet sizes, interleaved.
+ */
 const FLOWS = 36;
 const BURSTS = `
   const socket = require("node:dgram").createSocket("udp4");
@@ -61,7 +63,7 @@ test.skipIf(missing !== null)(
     const drainMbit = 8;
     lab.queue("r", "out", drainMbit, 900);
     const [before, after] = [join(scratch, "before.pcap"), join(scratch, "after.pcap")];
-    // Where the references are sent: on a busy machine packets wait for milliseconds between the host and the router too.
+    // At the place where references are sent: on a busy machine, packets wait for milliseconds between the host and the router too.
     await lab.capture("a", "e0", "out", before);
     await lab.capture("b", "e0", "in", after);
     const references = lab.start(
@@ -73,7 +75,7 @@ test.skipIf(missing !== null)(
       summary += String(chunk);
     });
     const ended = new Promise((resolve) => references.on("exit", resolve));
-    // Packets before the first reference, or after the last, would only have that one to go by.
+    // Packets before the first reference, or after the last, would have only that one.
     await until(() => fileHasPackets(after), "the first reference");
     const bursts = lab.start("a", process.execPath, "-e", BURSTS);
     await new Promise((resolve) => bursts.on("exit", resolve));
@@ -81,7 +83,7 @@ test.skipIf(missing !== null)(
     references.kill("SIGINT");
     await ended;
     await lab.drained("r", "out");
-    // tcpdump writes what it has seen once a second.
+    // tcpdump writes its packets once a second.
     await new Promise((resolve) => setTimeout(resolve, 1500));
     expect(await lab.stopCaptures(), "packets that tcpdump dropped").toBe(0);
     const sent = JSON.parse(summary) as { format: string; sent: number };
@@ -95,11 +97,11 @@ test.skipIf(missing !== null)(
       },
     );
     const { flows, packetsUsed, coverage, notes } = report.estimates!["rli"] as EstimateReport;
-    // The queue has delayed, or there is nothing to measure.
+    // The queue has caused delays; otherwise there is nothing to measure.
     expect(report.segment.latency!.meanNs).toBeGreaterThan(20e6);
     expect(packetsUsed).toBeGreaterThan(2000);
     expect(coverage).toBeGreaterThan(0.99);
-    // A busy machine's kernel may let one overtake another; nothing may be unbelievable.
+    // On a busy machine, the kernel may reorder packets; no delay may be rejected as implausible.
     expect(notes.join("; ")).not.toMatch(/port not used|duplicate reference|restarted or changed/);
     const data = flows!.filter((f) => f.key.dport !== null && f.key.dport >= 9000);
     expect(data).toHaveLength(FLOWS);
@@ -111,11 +113,11 @@ test.skipIf(missing !== null)(
       if (lowNs! <= exactMeanNs! && exactMeanNs! <= highNs!) inside++;
       widths.push((highNs! - lowNs!) / exactMeanNs!);
     }
-    // 95 % intervals: 30 or fewer of 36 would be a chance of 0.003 if flows were independent.
+    // 95 % intervals: 30 or fewer of 36 would have a probability of 0.003 if flows were independent.
     expect(inside).toBeGreaterThan(30);
     widths.sort((x, y) => x - y);
     expect(widths[FLOWS / 2]).toBeLessThan(0.1);
-    // A token bucket: packets that come while it has tokens are not held for their transmission.
+    // A token bucket: packets that arrive while it has tokens are not delayed by their transmission.
     expect(notes.join("; ")).toMatch(/closer together than the drain rate allows/);
     if (process.env["HOPTIME_SHOW"])
       console.log(`${inside} of ${FLOWS} inside, median width ${widths[FLOWS / 2]}`, median(data));

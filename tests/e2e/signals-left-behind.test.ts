@@ -1,4 +1,4 @@
-/** Every command, ended by a signal at work: nothing is left in the directory for temporary files, no part of a file beside its name, no process. A second signal leaves no more. */
+/** Every command, ended by a signal at work: no temporary files, no partial files and no processes remain, and neither do they after a second signal. */
 import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
 import {
@@ -32,9 +32,9 @@ interface Case {
   running: (child: ChildProcess, out: string, temporary: string) => Promise<unknown>;
   /** Exit code after one signal; null: the signal itself ends it. */
   status: number | null;
-  /** False: `running` is a guess. */
+  /** False: `running` is only an estimate. */
   known?: boolean;
-  /** Of the files that may stay. */
+  /** Names of the files that may remain. */
   keeps?: RegExp;
 }
 
@@ -47,7 +47,7 @@ const poll = async (child: ChildProcess, test: () => boolean) => {
   while (!test() && child.exitCode === null) await sleep(10);
 };
 const some = (path: string) => existsSync(path) && readdirSync(path).length > 0;
-/** A capture that never goes on: the command waits for its standard input. */
+/** A capture without an end: the command waits for its standard input. */
 const waits = async (child: ChildProcess) => {
   child.stdin?.write(pcapHeader());
   await sleep(700);
@@ -118,7 +118,7 @@ const cases: Record<string, Case> = {
   },
   "observe -": {
     args: (out) => ["observe", "-", "--point", "A", "--to", join(out, "records"), "--epoch", "100ms"],
-    // Its handlers stand when it has stored something.
+    // Its handlers are installed when it has stored something.
     async running(child, out) {
       child.stdin?.write(pcapHeader());
       for (let n = 0; child.exitCode === null && !existsSync(join(out, "records")); n++) {
@@ -147,7 +147,7 @@ describe.each(Object.entries(cases))("%s", (name, { args, running, status, keeps
       child.kill("SIGINT");
     }
     const got = await ended;
-    // Where it is not known when its handlers stand, the signal itself may have ended it.
+    // If it is unknown when its handlers are installed, the signal itself may have ended it.
     if (signals === 1 && (got.signal !== "SIGTERM" || known))
       expect({ status: got.status, signal: got.signal }, got.err).toEqual({
         ...{ status, signal: status === null ? "SIGTERM" : null },
@@ -156,7 +156,7 @@ describe.each(Object.entries(cases))("%s", (name, { args, running, status, keeps
     const left = readdirSync(out, { recursive: true }).map(String);
     expect(left.filter((file) => file.endsWith(".partial"))).toEqual([]);
     expect(left.filter((file) => !keeps?.test(file))).toEqual([]);
-    // Processes that it started have its arguments' last directory, or its own, in their environment.
+    // Processes that it started have the last directory of its arguments, or its own, in their environment.
     const mine = () =>
       readdirSync("/proc").filter((pid) => /^\d+$/.test(pid) && environmentOf(pid).includes(temporary));
     await expect.poll(mine).toEqual([]);

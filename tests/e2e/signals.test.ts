@@ -1,4 +1,7 @@
-/** Commands that run until they are ended: the first signal ends them cleanly, a second one at once. `observe` on a pipe, with what it keeps, is in observe-soak.test.ts. */
+/**
+ * Commands that run until they are stopped: the first signal ends them cleanly, a second one at once. `observe` on a pipe, with its records, is in
+ * observe-soak.test.ts.
+ */
 import { type ChildProcess, spawn } from "node:child_process";
 import { createSocket } from "node:dgram";
 import { once } from "node:events";
@@ -36,7 +39,7 @@ const commands: Record<string, (name: string) => Promise<Running>> = {
     const running = start("collect", "--data", join(scratch, name), "--listen", `127.0.0.1:${port}`);
     // Its first line says that it listens.
     if (running.child.stderr) await once(running.child.stderr, "data");
-    // A client that never finishes its request, which a clean end waits for.
+    // A client that never finishes its request; a clean end waits for it.
     const client = connect(port, "127.0.0.1").on("error", () => {});
     await once(client, "connect");
     client.write("POST /v1/records HTTP/1.1\r\nhost: localhost\r\ncontent-length: 100\r\n");
@@ -59,7 +62,7 @@ const commands: Record<string, (name: string) => Promise<Running>> = {
   },
   top: async () => {
     const running = start("top", DEMO.before, DEMO.after, "--speed", "0.2", "--window", "20ms");
-    // It prints when the first interval is over, far from its end.
+    // It prints when the first interval is over, long before its end.
     if (running.child.stdout) await once(running.child.stdout, "data");
     return running;
   },
@@ -83,8 +86,8 @@ describe.each(Object.entries(commands))("%s", (name, run) => {
     child.kill("SIGTERM");
     const { status, signal } = await ended;
     expect(signal).toBeNull();
-    // Of the second signal, unless the first was done already.
+    // Of the second signal, unless the first one had already finished.
     expect([0, 130, 143]).toContain(status);
-    // Left alone, they would run for minutes or hours: longer than the test.
+    // Without a signal, they would run for minutes or hours: longer than the test.
   });
 });

@@ -1,4 +1,7 @@
-/** The monitoring station from end to end: simulated m-routers over UDP, a real collector with a map, taps that follow its plan, and delays of every segment against the truth. */
+/**
+ * The monitoring station from end to end: simulated m-routers over UDP, a real collector with a map, taps that follow its plan, and delays of every segment
+ * compared with the true ones.
+ */
 import { createSocket } from "node:dgram";
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -41,7 +44,7 @@ writeFileSync(
   }),
 );
 
-/** Points on the way from 10.1 to 10.3, and the mean delay from the one before, ns. */
+/** Points on the path from 10.1 to 10.3, and the mean delay from the previous one in ns. */
 const WAY = [
   ["A[eth7]", 0],
   ["A[eth1]", 40_000],
@@ -189,11 +192,11 @@ it("routers announce themselves, taps follow, segments are estimated; a crash fo
   expect(upgrades.links).toContainEqual({ from: "C", to: "D" });
   expect(upgrades.plan.steps[0]?.segments.meanHops).toBe(1);
 
-  // They go on announcing themselves, however long the rest takes.
+  // They keep announcing themselves, however long the rest takes.
   const announcing = setInterval(() => {
     for (const router of ["A", "B", "C"]) void announce(router);
   }, 1000);
-  // Taps that know nothing but their point and the collector.
+  // Taps that only know their point and the collector.
   const exact = captures();
   const url = collector.url;
   for (const [point] of WAY)
@@ -205,7 +208,7 @@ it("routers announce themselves, taps follow, segments are estimated; a crash fo
   for (const [i, [to]] of WAY.entries()) {
     const from = WAY[i - 1]?.[0];
     if (from === undefined) continue;
-    // The captures' time: what routers report is of today.
+    // The captures have old times; the routers' reports are of today.
     const query = new URLSearchParams({ from, to, step: "1h", until: "2023-11-14T23:00:00Z" });
     const { points } = await until(
       () => get<Series>(`/v1/latency?${query}`),
@@ -219,10 +222,10 @@ it("routers announce themselves, taps follow, segments are estimated; a crash fo
     if (lowNs <= truth && truth <= highNs) inside++;
     expect(Math.abs(meanNs - truth), `${from} > ${to}`).toBeLessThan(0.001 * truth);
   }
-  // 95 % each: more than one of five outside would be one run in 44; the seed is fixed.
+  // 95 % each: more than one of five outside has a probability of 1/44; the seed is fixed.
   expect(inside).toBeGreaterThanOrEqual(4);
 
-  // Heard again, and on disk: what a crash forgets is the last few seconds.
+  // Received again, and on disk: a crash loses only the last few seconds.
   for (const router of ["A", "B", "C"]) await announce(router);
   await new Promise((resolve) => setTimeout(resolve, 4000));
   clearInterval(announcing);

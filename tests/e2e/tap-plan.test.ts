@@ -29,7 +29,7 @@ describe("a plan", () => {
     expect(fromNs % 60_000_000_000n).toBe(0n);
     expect(fromNs - nowNs).toBeGreaterThanOrEqual(30_000_000_000n);
     expect(store.state.plan).toEqual({ estimators: ["lda"] });
-    // Another process reads the same, and time makes the change.
+    // Another process reads the same plan, and the change takes effect at its time.
     const again = new TapPlanStore(path, () => nowNs);
     expect(again.state).toEqual(store.state);
     nowNs = fromNs;

@@ -9,17 +9,17 @@ import * as p from "../support/packets.ts";
 import { PcapngWriter, pcapFile } from "../support/pcap-writer.ts";
 
 const scratch = mkdtempSync(join(tmpdir(), "hoptime-escapes-"));
-// An archive too, without records.
+// An archive without records, too.
 writeFileSync(join(scratch, "archive.json"), '{"format":"hoptime.archive/2"}');
 afterAll(() => rmSync(scratch, { recursive: true, force: true }));
 
-/** Clears the screen, sets the title, colours by a C1 code, turns the writing direction, goes back to the line's start. */
+/** Clears the screen, sets the title, sets colours with a C1 code, changes the writing direction, returns to the start of the line. */
 const EVIL = "\x1b[2Jx\x1b]0;owned\x07\u009b31m\u202e\u2066evil\r\b";
-/** The same without what separates lines and cells. */
+/** The same without the characters that separate lines and cells. */
 const CELL = EVIL.replace(/[\r\n]/g, "");
 // biome-ignore lint/suspicious/noControlCharactersInRegex: those are what must not be there
 const OBEYED = /[\x00-\x09\x0b-\x1f\x7f-\x9f\u200e\u200f\u061c\u2028\u2029\u202a-\u202e\u2066-\u2069]/;
-/** JSON leaves what is above U+007E as it is. */
+/** JSON keeps characters above U+007E. */
 // biome-ignore lint/suspicious/noControlCharactersInRegex: those are what must not be there
 const NOT_JSON = /[\x00-\x09\x0b-\x1f]/;
 
@@ -46,7 +46,7 @@ const named = { a: join(scratch, `${NAME}a.pcap`), b: join(scratch, `${NAME}b.pc
 copyFileSync(plain.a, named.a);
 copyFileSync(plain.b, named.b);
 
-/** Names, descriptions, comments and everything else that pcapng can say in text. */
+/** Names, descriptions, comments and all other texts of pcapng. */
 function evilPcapng(): string {
   const text = (code: number) => ({ code, value: Buffer.from(`${EVIL}${code}`) });
   const w = new PcapngWriter().section(false, [text(1), text(2), text(3), text(4)]);
@@ -83,13 +83,13 @@ async function evilRecords(): Promise<string> {
 
 const run = (...args: string[]) => runCli(args);
 
-/** Neither stream has anything in it that a terminal obeys; something was said at all. */
+/** Neither stream contains characters that a terminal interprets; some output exists. */
 function check(args: string[], says: RegExp | null = /\\x1b|\\u001b/): void {
   const { out, err } = run(...args);
   expect(out).not.toMatch(OBEYED);
   expect(err).not.toMatch(OBEYED);
   expect((out + err).length).toBeGreaterThan(0);
-  // What was made visible: the input has reached the output.
+  // The characters were made visible, so the input has reached the output.
   if (says) expect(out + err).toMatch(says);
 }
 

@@ -1,4 +1,4 @@
-/** `hoptime top`: what it says of two captures, of two interfaces, and on a screen. */
+/** `hoptime top`: its output for two captures, for two interfaces, and on a screen. */
 import { execFileSync, spawnSync } from "node:child_process";
 import { existsSync, mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -89,12 +89,12 @@ test.skipIf(noTmux || !built)("a screen that keys sort, search and end", async (
   tmux("send-keys", "-t", "top", "l");
   tmux("send-keys", "-t", "top", "/", "5202", "Enter");
   await shows(/flows.*by loss, with '5202'/);
-  // Narrow and low: the first lines stay, flows below go.
+  // A narrow and low screen: the first lines stay, flows at the bottom are cut off.
   tmux("resize-window", "-t", "top", "-x", "50", "-y", "10");
   await shows(/^\S.* > [\s\S]*^delay {2}[\s\S]*^flows {2}.*\n[\s\S]*^p packets/m);
   tmux("resize-window", "-t", "top", "-x", "120", "-y", "20");
   tmux("send-keys", "-t", "top", "q");
-  // What was seen last stays.
+  // The last state stays.
   await shows(/flows.*by loss, with '5202'[\s\S]*^ended/m);
 });
 
@@ -126,13 +126,13 @@ test.skipIf(missing !== null)(
       await lab.capture("r", "in", "in", captures[0]);
       await lab.capture("r", "out", "out", captures[1]);
       await lab.captures("r", 4);
-      // 400 packets/s of 742 bytes are 2.4 Mbit/s: a sixth has no room.
+      // 400 packets/s of 742 bytes are 2.4 Mbit/s: there is no space for a sixth.
       const queueDrops = () =>
         Number(JSON.parse(lab.run("r", "tc", "-s", "-j", "qdisc", "show", "dev", "out"))[0].drops);
       const droppedBefore = queueDrops();
       const sender = lab.start("a", process.execPath, "-e", udpSender("10.95.2.1", 9000, 400, 700, 4));
       await new Promise((resolve) => sender.on("exit", resolve));
-      // Seconds of silence are shown too: when one from now on is, all packets were.
+      // Idle seconds are shown too: when one is, all packets have been shown.
       const sentNs = BigInt(Date.now()) * 1_000_000n;
       await until(() =>
         lines(out.slice(0, out.lastIndexOf("\n") + 1)).some((l) => BigInt(l.startNs) > sentNs),
@@ -145,10 +145,10 @@ test.skipIf(missing !== null)(
       expect(sum((f) => f.sent)).toBe(1600);
       const drops = queueDrops() - droppedBefore;
       expect(drops).toBeGreaterThan(50);
-      // tcpdump writes what it has seen once a second.
+      // tcpdump writes its packets once a second.
       await sleep(1500);
       expect(await lab.stopCaptures(), "packets that tcpdump dropped").toBe(0);
-      // The same packets at the same places, by tcpdump: a queue of 20 kB at 2 Mbit/s holds 80 ms, and longer where the machine was held up.
+      // The same packets at the same places, by tcpdump: a queue of 20 kB at 2 Mbit/s takes 80 ms, and longer if the machine was busy.
       const exact = JSON.parse(
         execFileSync(process.execPath, [cli, "compare", ...captures, "--json"]).toString(),
       );
@@ -157,7 +157,7 @@ test.skipIf(missing !== null)(
       expect(lost).toBeGreaterThanOrEqual(drops);
       expect(sum((f) => f.lost)).toBe(lost);
       expect(latency.maxNs).toBeGreaterThan(50e6);
-      // Each socket takes the time of a packet itself.
+      // Each socket takes a packet's time separately.
       const maxNs = Math.max(...udp.map((f) => f.maxNs ?? 0));
       expect(Math.abs(maxNs - latency.maxNs)).toBeLessThan(1e6);
     } finally {

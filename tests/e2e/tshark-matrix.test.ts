@@ -1,6 +1,6 @@
 /**
- * Our decoder against tshark's own reading: addresses, protocol, ports, frame count, timestamps, lengths; outermost header and, with `inner`,
- * the innermost. Every disagreement is a failure unless it is listed below with its reason.
+ * Our decoder compared with tshark's: addresses, protocol, ports, frame count, timestamps, lengths; outermost header and, with `inner`, the innermost. Every
+ * disagreement is a failure unless it is listed below with a reason.
  */
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -24,7 +24,7 @@ const version = tsharkVersion();
 if (!version) console.log("tshark matrix: skipped, tshark is not installed");
 const config = version ? tsharkConfig(scratch) : "";
 const traces = version ? sharedTraces("tshark matrix on the shared captures") : null;
-/** Files of the corpus in a normal run: every n-th. HOPTIME_FULL=1 takes all (ten minutes). */
+/** Files of the corpus in a normal run: every n-th. HOPTIME_FULL=1 uses all (ten minutes). */
 const SAMPLE_STEP = 17;
 
 /** Link types that this tshark shows as plain data: SLIP, PPP of pppd, PPI. */

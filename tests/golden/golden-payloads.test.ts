@@ -1,6 +1,6 @@
 /**
- * Payloads as they were first written, kept for ever: a build that reads or writes them otherwise needs a new version of the estimator's layout, and
- * a new file beside the old. The rows are plain arithmetic, so that nothing else can change them. HOPTIME_WRITE_GOLDEN=1 writes files that are missing.
+ * Payloads as they were first written, which must stay readable: a build that reads or writes them differently needs a new version of the estimator's layout,
+ * and a new file in addition to the old one. The rows are plain arithmetic, so that nothing else can change them. HOPTIME_WRITE_GOLDEN=1 writes missing files.
  */
 import { existsSync, readFileSync, writeFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
@@ -59,9 +59,9 @@ interface Golden {
   file: string;
   name: string;
   text: string;
-  /** Every so-manyth row is a reference packet. */
+  /** Every n-th row is a reference packet. */
   references?: number;
-  /** Of the epoch: Tap.begin. */
+  /** Start of the epoch: Tap.begin. */
   salt?: bigint;
   readOnly?: boolean;
 }
@@ -110,7 +110,7 @@ const GOLDEN: Golden[] = [
     name: "rli",
     text: "estimator=rli-l,quantiles=true,max=12,buffer=4",
     references: 10,
-    // Packets of flows without a place were not in the sums; now they are (-all).
+    // Packets of flows without a place used to be missing in the sums; now they are included (-all).
     readOnly: true,
   },
   {
@@ -123,7 +123,7 @@ const GOLDEN: Golden[] = [
   { file: "multiflow-v1", name: "multiflow", text: "rate=0.5" },
   { file: "global-mean-v1", name: "global-mean", text: "" },
   { file: "probes-v1", name: "probes", text: "" },
-  // Of more packets than the capacity the first were kept; now it is a sample (-sampled).
+  // If there were more packets than the capacity, the first ones were kept; now it is a sample (-sampled).
   {
     file: "maple-v1",
     name: "maple",
@@ -180,16 +180,16 @@ describe.each(GOLDEN)("$file", ({ file, name, text, references, salt, readOnly }
 
   it("is read as before", () => {
     const answer = answerOf({ sender: read("sender"), receiver: read("receiver") });
-    // An answer that is meant to change (with `vitest -t FILE`); payloads never are.
+    // An intended change of an answer (with `vitest -t FILE`); payloads never change.
     if (process.env["HOPTIME_WRITE_GOLDEN"] === "answers")
       writeFileSync(path("json"), `${JSON.stringify(answer, null, 2)}\n`);
     const kept = JSON.parse(readFileSync(path("json"), "utf8"));
-    // The last digits may differ where the arithmetic is improved, and sentences may be worded better.
+    // The last digits may differ if the arithmetic is improved, and sentences may be reworded.
     const round = (value: unknown) =>
       JSON.parse(JSON.stringify(value), (name, v) =>
         name === "text" || name === "notes" ? null : typeof v === "number" ? Number(v.toPrecision(9)) : v,
       );
-    // Nor must an answer not say more than it did.
+    // An answer must not contain more than before either.
     expect(round(answer)).toMatchObject(round(kept));
   });
 });

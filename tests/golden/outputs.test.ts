@@ -1,8 +1,8 @@
 /**
- * What the commands answer, number by number, against files in tests/golden/outputs/: a change of any number is a line in the diff of the change that
- * made it, and belongs in the CHANGELOG. `vitest run tests/golden/outputs.test.ts -u` writes the files anew. The commands are those of dist/.
+ * The output of the commands, number by number, compared with files in tests/golden/outputs/: a change of any number is a line in the diff of the change that
+ * caused it, and belongs in the CHANGELOG. `vitest run tests/golden/outputs.test.ts -u` writes new files. The commands are those of dist/.
  *
- * Left out of the comparison: the version of the program, and the digits behind the twelfth, which depend on the processor's and V8's own functions.
+ * Not compared: the version of the program, and digits after the twelfth, which depend on the processor's and V8's functions.
  */
 import { copyFileSync, mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -18,7 +18,7 @@ const here = (name: string) => fileURLToPath(new URL(`outputs/${name}`, import.m
 
 const hoptime = (...args: string[]) => cliOutput(args, { cwd: scratch });
 
-/** Twelve digits: what is left is the same on every machine. */
+/** Twelve digits, which are the same on every machine. */
 function rounded(key: string, value: unknown): unknown {
   if (key === "hoptime") return undefined;
   return typeof value === "number" && !Number.isInteger(value) ? Number(value.toPrecision(12)) : value;

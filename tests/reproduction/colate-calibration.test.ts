@@ -1,8 +1,8 @@
 /**
- * Does the truth lie in COLATE's 95 % intervals as often as they say? At the default geometry, flows of 30 packets and more, over eight seeds (HOPTIME_FULL=1: twenty): on traffic
- * whose flows have a latency of their own, behind a queue at 88 % (delays correlated in time), and on a real router that lost 5 % in bursts.
- * Some 3,200 answers per simulated case (8,000), and of the router 700 from twenty seeds: were intervals honest, a share below 92 % or above 99 % would be found in fewer
- * than one of 1,000 runs, answers of one seed being nearly independent (of 3,200, 92 % are seven deviations of a binomial); seeds are fixed.
+ * Coverage of COLATE's 95 % intervals, with the default geometry, for flows of at least 30 packets, over eight seeds (HOPTIME_FULL=1: twenty): on traffic with
+ * a latency per flow, behind a queue at 88 % (delays correlated in time), and on a real router that lost 5 % in bursts. About 3,200 answers per simulated case
+ * (8,000), and for the router 700 from twenty seeds: with correct intervals, a share below 92 % or above 99 % would occur in fewer than one of 1,000 runs,
+ * because answers of one seed are nearly independent (of 3,200, 92 % are seven standard deviations of a binomial); seeds are fixed.
  */
 import { existsSync } from "node:fs";
 import { join } from "node:path";
@@ -25,7 +25,7 @@ describe("intervals at 95 %, the default geometry, flows of 30 packets and more"
     ["with a latency of their own", independentFlows],
     ["behind a queue at 88 %", (options: object) => referenceQueue(0.88, options)],
   ] as const)("hold for 92 to 99 of 100 flows %s", async (_, scenarioOf) => {
-    // As many packets per counter as the default has in ten seconds.
+    // The same number of packets per counter as the default has in ten seconds.
     const parameters = parseParameters(colate, "n=1638");
     let [held, answered, asked] = [0, 0, 0];
     for (let seed = 1; seed <= rounds(8, SEEDS); seed++) {
@@ -47,7 +47,7 @@ describe("intervals at 95 %, the default geometry, flows of 30 packets and more"
 });
 
 describe("intervals at 95 % where counters are many for the packets, flows of 10 packets and more", () => {
-  // Some 230 answers per seed: were intervals honest, fewer than 87 % of them would hold in one of a million.
+  // About 230 answers per seed: with correct intervals, fewer than 87 % hits have a probability of one in a million.
   it.each([65_536, 20_000, 12_000])("hold at every seed with n = %i", async (n) => {
     const parameters = parseParameters(colate, `n=${n}`);
     for (const seed of [3, 7, 10, 11, 12]) {
@@ -81,7 +81,7 @@ describe.skipIf(missing)("on a router that lost 5 %, parameters left to their de
       };
       const report = await compareWithEstimates({ ...captures, seed: BigInt(seed) }, { plans: [plan] });
       const estimate = report.estimates!["colate"] as EstimateReport;
-      // Few flows: more counters for each, and it is said.
+      // Few flows: more counters for each, which is reported.
       expect(estimate.parameters).toContain("m=64");
       expect(estimate.notes.join()).toContain("m=64 chosen for 97 flows");
       const flows = [...estimate.flows!].sort((a, b) => b.packets! - a.packets!);
@@ -98,7 +98,7 @@ describe.skipIf(missing)("on a router that lost 5 %, parameters left to their de
     expect(answered).toBe(asked);
     expect(held / answered).toBeGreaterThan(0.92);
     expect(held / answered).toBeLessThan(0.99);
-    // Of 20 honest intervals at least 15 hold but in one case of 3,000.
+    // At least 15 of 20 correct intervals contain the mean, except in one case of 3,000.
     expect(segments).toBeGreaterThanOrEqual(15);
   });
 

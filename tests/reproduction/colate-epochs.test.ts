@@ -1,4 +1,4 @@
-/** COLATE over many epochs: vectors that are sealed before they are full, and questions that put the epochs' answers together. */
+/** COLATE over many epochs: vectors that are sealed before they are full, and questions that combine the epochs' answers. */
 import { describe, expect, it } from "vitest";
 import { Kernels } from "../../src/base/kernels.ts";
 import { FlowKeySpec } from "../../src/capture/flow/flow-key.ts";
@@ -20,7 +20,7 @@ import { FlowTruthTable } from "../../src/simulate/truth.ts";
 
 const ORIGIN = 1_700_000_000_000_000_000n;
 
-/** Both points of a simulated segment, observed in epochs of a second; and the truth over all of them. */
+/** Both points of a simulated segment, observed in epochs of a second; and the true values over all of them. */
 async function observe(scenario: Scenario, text: string) {
   const kernels = new Kernels();
   const taps = [
@@ -49,7 +49,7 @@ async function observe(scenario: Scenario, text: string) {
 }
 
 describe("vectors that would overflow", () => {
-  // 2^(24-1) ns hold 838 delays of 10 us in a counter; a second has 2,500 packets of the largest flow in each of its two.
+  // 2^(24-1) ns are 838 delays of 10 us in a counter; in a second, the largest flow has 2,500 packets in each of its two.
   const text = "n=2048,m=2,vectors=1,b=24,delay=10000";
   const scenario: Scenario = {
     seed: 4,
@@ -153,7 +153,7 @@ describe("a question over many epochs", () => {
       return inside / flows;
     };
     expect(held(repeating)).toBeGreaterThan(0.94);
-    // What would be promised if all of it averaged out: answers are drawn to the common mean in every epoch.
+    // The error if all of it averaged out; but answers are shrunk to the common mean in every epoch.
     expect(held(independent)).toBeLessThan(0.93);
   });
 });

@@ -1,4 +1,4 @@
-/** COLATE as published: its equations hold where they can, and its estimates fail by orders of magnitude on traffic. */
+/** COLATE as published: its equations hold where possible, but its estimates are wrong by orders of magnitude on traffic. */
 import { describe, expect, it } from "vitest";
 import { Kernels } from "../../src/base/kernels.ts";
 import { median } from "../../src/base/math/regression.ts";
@@ -74,13 +74,13 @@ describe("the deviation", () => {
         x[random.below(m)]! += delay;
         exact += delay * delay;
       }
-      // m times the sample variance of the counters over the sum of the squared delays.
+      // m times the sample variance of the counters divided by the sum of the squared delays.
       const ratio = closedForm(x) / exact;
       sum += ratio;
       squares += ratio * ratio;
     }
     const mean = sum / runs;
-    // The mean has a deviation of 0.325 / sqrt(4000) = 0.005: 0.02 is four of them.
+    // The mean has a standard deviation of 0.325 / sqrt(4000) = 0.005: 0.02 is four of them.
     expect(Math.abs(mean - 1)).toBeLessThan(0.02);
     const deviation = Math.sqrt(squares / runs - mean * mean);
     expect(Math.abs(deviation / Math.sqrt(2 / (m - 1)) - 1)).toBeLessThan(0.1);
@@ -127,7 +127,7 @@ describe("the equations", () => {
     expect(n * (b + 1)).toBeGreaterThan(request.memoryBits);
     expect(m % 2).toBe(0);
     expect(threshold).toBeGreaterThanOrEqual(dumpAt({ n, b }));
-    // (22) with what it found, before rounding to whole counters and bits: the promise A = (1 + 0.95) / 2 at B = 0.05.
+    // (22) with the solution, before rounding to whole counters and bits: the promise A = (1 + 0.95) / 2 at B = 0.05.
     const k = Math.SQRT2 * inverseErf(0.975);
     const t = request.minTimeSum;
     const variance = (t / m) * (1 - 1 / m) + ((threshold - t) / n) * (1 - 1 / n);
@@ -144,7 +144,7 @@ describe("the equations", () => {
     // (15): the largest flow that fits has a time sum of 3.5e6 ...
     const maximum = (2 ** b - 1 - T / n) / (1 / m - 1 / n);
     expect(maximum).toBeLessThan(7e6);
-    // ... and (22) needs at least 4e7 of the smallest, even where the clock shows nothing but delays (B = 0.05).
+    // ... and (22) needs at least 4e7 for the smallest, even if the clock shows nothing but delays (B = 0.05).
     const k = Math.SQRT2 * inverseErf(0.975);
     const needed = (t: number) => {
       const variance = (t / m) * (1 - 1 / m) + ((T - t) / n) * (1 - 1 / n);

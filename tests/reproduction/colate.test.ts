@@ -1,6 +1,6 @@
 /**
- * COLATE on simulated traffic, at the levels that the reference simulations reach: accuracy, promise of the intervals, bits on disk, sizes as predicted,
- * the triangle of senders and receivers, epochs put together; and on a real router. Seeds are fixed.
+ * COLATE on simulated traffic, at the levels of the reference simulations: accuracy, coverage of the intervals, bits on disk, predicted sizes, the triangle of
+ * senders and receivers, combined epochs; and on a real router. Seeds are fixed.
  */
 import { existsSync } from "node:fs";
 import { join } from "node:path";
@@ -41,7 +41,7 @@ const pairOf = (text: string) => ({
 const lossOf = (probability: number) => ({ kind: "loss", model: "uniform", probability }) as const;
 
 describe("on the reference traffic, each flow with a latency of its own, 65,536 counters, two per flow", () => {
-  /** 26 bits of 256 ns reach 8.6 s of delays in a counter. */
+  /** 26 bits of 256 ns are enough for 8.6 s of delays in a counter. */
   const lossless = "n=65536,m=2,vectors=1,check=0,b=26,unit=256,delay=1e6";
   let run: FlowRun;
   beforeAll(async () => {
@@ -59,11 +59,11 @@ describe("on the reference traffic, each flow with a latency of its own, 65,536 
     expect(thousands.within5).toBeGreaterThanOrEqual(0.93);
     expect(hundreds.answered).toBe(hundreds.flows);
     expect(hundreds.median).toBeLessThanOrEqual(0.07);
-    // Some 3,650 flows; intervals of flows that share counters are not quite independent: six deviations of a binomial.
+    // About 3,650 flows; intervals of flows that share counters are not quite independent: six standard deviations of a binomial.
     expect(hundreds.inInterval).toBeGreaterThan(0.928);
     expect(hundreds.inInterval).toBeLessThan(0.985);
     expect(thousands.inInterval).toBeGreaterThan(0.9);
-    // Nothing is lost: the mean over all packets is exact, but for the unit.
+    // Nothing is lost: the mean over all packets is exact, except for the unit.
     const { mean, coverage, lost } = answer.segment!;
     let exact = 0;
     let packets = 0;
@@ -86,7 +86,7 @@ describe("on the reference traffic, each flow with a latency of its own, 65,536 
       counters: { ...record.counters, packets },
     });
     expect((8 * bytes.length) / packets).toBeLessThan(0.55);
-    // The sums cannot be packed further: what the record adds is its head.
+    // The sums cannot be compressed further: the record adds its head.
     expect(bytes.length).toBeLessThan(payload.length + 500);
   });
 
@@ -103,7 +103,7 @@ describe("on the reference traffic, each flow with a latency of its own, 65,536 
 
 describe("with loss", () => {
   it("four vectors answer for large flows at 0.1 % and 1 %, one vector does not", async () => {
-    // As many packets per counter as 65,536 have in ten seconds.
+    // The same number of packets per counter as 65,536 have in ten seconds.
     const four = "n=26214,m=2";
     const one = "n=26214,m=2,vectors=1";
     for (const [probability, median] of [
@@ -118,7 +118,7 @@ describe("with loss", () => {
       ]);
       expect(some!.answered / some!.flows).toBeGreaterThan(0.98);
       expect(some!.median).toBeLessThan(median);
-      // Some 1,700 flows: four deviations of a binomial.
+      // About 1,700 flows: four standard deviations of a binomial.
       expect(all!.inInterval).toBeGreaterThan(0.928);
       const [few] = scoreFlows(run, ask(one, run.sealed[1]!, run.flows), [[1000, 9999]]);
       expect(few!.answered / few!.flows).toBeLessThan(0.7);
@@ -142,7 +142,7 @@ describe("sizes", () => {
       const { packets } = run.sealed[0]!.sender;
       const size = colate.sizing!.size({
         ...{ packets, flows: run.flows.count, flowPackets: run.flows.packets, loss: [loss], epochNs: 4e9 },
-        // Of the delays over all packets: lognormal flows of sigma 0.75, packets that depart by 30 %.
+        // Of the delays over all packets: lognormal flows of sigma 0.75, with a jitter of 30 %.
         ...{ variation: 0.955, error: null, flowSize: 300, interval: 0.05, memoryBytes: null, fixed },
       });
       expect(Math.abs(size.payloadBytes / run.sealed[0]!.sender.payload.length - 1)).toBeLessThan(0.1);
@@ -192,7 +192,7 @@ describe("sizes", () => {
   });
 });
 
-/** Points A, B and C with a network each, every flow at a delay of its own: what A and B know of the segment from A to B. */
+/** Points A, B and C with a network each, every flow with its own delay: what A and B can say about the segment from A to B. */
 describe("in a triangle of senders and receivers", () => {
   let answers: Record<TriangleCase, TriangleAnswer>;
   beforeAll(async () => {
@@ -219,7 +219,7 @@ describe("in a triangle of senders and receivers", () => {
   });
 });
 
-/** Flows of at least so many packets, as a list that leaves the others out. */
+/** Returns a list of only the flows with at least this many packets. */
 function largeFlows(run: FlowRun, minimum: number): { flows: KnownFlows; ids: number[] } {
   const ids = [...run.flows.packets.keys()].filter((f) => run.flows.packets[f]! >= minimum);
   return { flows: pickFlows(run, ids), ids };
@@ -253,10 +253,10 @@ describe.skipIf(missing)("on a real router that lost 5 % of its packets", () => 
       expect(lowNs!).toBeLessThanOrEqual(exactMeanNs!);
       expect(highNs!).toBeGreaterThanOrEqual(exactMeanNs!);
       expect(Math.abs(meanNs! / exactMeanNs! - 1)).toBeLessThan(0.02);
-      // An interval that says something: within a twentieth of the mean.
+      // A useful interval: within 1/20 of the mean.
       expect(highNs! - lowNs!).toBeLessThan(0.05 * exactMeanNs!);
     }
-    // A sketch counts packets that no router passes on as lost; the exact match knows them.
+    // A sketch counts packets that no router forwards as lost; the exact match knows them.
     expect(estimate.lost).toBeGreaterThanOrEqual(report.segment.lost);
     expect(estimate.lost).toBeLessThanOrEqual(report.segment.lost + report.segment.linkLocal);
     expect(estimate.coverage).toBeLessThan(0.3);

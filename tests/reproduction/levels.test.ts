@@ -1,7 +1,8 @@
 /**
- * Levels that a right implementation reaches, on seeds that nothing was chosen by: a level holds where nine of ten runs reach it, and where the median is no worse than what the reference simulation
- * gave. HOPTIME_FULL=1 runs every study that has levels with ten seeds (an hour of CPU); HOPTIME_SEED=N takes those from N on. Without it some studies run with one seed to three, and
- * reach all: in ten fresh seeds (docs/reproduction-seeds.md) they did so every time, so that a false alarm has a chance below one in ten per level; these seeds are fixed.
+ * Levels that a correct implementation reaches, with seeds that were not used for tuning: a level holds if nine of ten runs reach it and if the median is no
+ * worse than the value of the reference simulation. HOPTIME_FULL=1 runs every study with levels with ten seeds (an hour of CPU); HOPTIME_SEED=N starts with
+ * seed N. Without it, some studies run with one to three seeds and must reach all levels: with ten new seeds (docs/reproduction-seeds.md) they did so every
+ * time, so a false alarm has a probability below 0.1 per level; these seeds are fixed.
  */
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
@@ -17,7 +18,7 @@ import { ROOT } from "../support/demo-captures.ts";
 import { FULL } from "../support/rounds.ts";
 
 const FIRST_SEED = Number(process.env["HOPTIME_SEED"] ?? 901);
-/** Seeds in a normal run; 0: with HOPTIME_FULL=1 alone. */
+/** Number of seeds in a normal run; 0: only with HOPTIME_FULL=1. */
 const STUDIES_WITH_LEVELS: Readonly<Record<string, number>> = {
   "lda-tuned": 0,
   "lda-probes": 0,

@@ -1,6 +1,6 @@
 /**
- * Bytes of questions by flow and IPID ranges against questions by packet, on real captures (MAPLE, figure 8b: 17 times fewer for flows of more than 1,000
- * packets). Packets of a flow within a second; questions in the compact form, head included; a packet is asked by its 8-byte digest.
+ * Bytes of questions by flow and IPID ranges compared with questions by packet, on real captures (MAPLE, figure 8b: 17 times fewer for flows of more than 1,000
+ * packets). Packets of a flow within a second; questions in binary form, including the head; a packet is identified by its 8-byte digest.
  */
 import { readdirSync } from "node:fs";
 import { join } from "node:path";
@@ -14,7 +14,7 @@ import { mean } from "../../src/evaluate/reference-trace.ts";
 import { digestQuestionBytes, flowQuestionBytes } from "../../src/query/packet/wire.ts";
 import { shared } from "../support/shared-maps.ts";
 
-/** IPIDs of this sender jump about (13 % grow by a little): ranges cannot help there as they do elsewhere. */
+/** IPIDs of this sender are not consecutive (13 % increase by a little), so ranges do not help as much as elsewhere. */
 const DISORDERLY = /tcp-bulk/;
 
 shared("replay", (folder) => {
@@ -35,7 +35,7 @@ shared("replay", (folder) => {
         ratios[DISORDERLY.test(file) ? "disorderly" : size].push(1 / ratio);
       }
     }
-    // As the paper has it: the mean of the shares of bytes that remain.
+    // As in the paper: the mean of the shares of remaining bytes.
     const [small, medium, large] = [mean(ratios.small), mean(ratios.medium), mean(ratios.large)];
     expect(ratios.large.length).toBeGreaterThan(50);
     expect(medium).toBeLessThan(0.5 * small);

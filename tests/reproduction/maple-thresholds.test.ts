@@ -1,6 +1,6 @@
 /**
- * MAPLE held to the levels of independent reference simulations: heavy-tailed traffic at 400 kpps through a RED queue at 88 %, epochs of 1 s,
- * k = 50 and 12.8 bit per packet unless said otherwise. One trace serves all; seeds are fixed, so nothing here fails by chance.
+ * MAPLE compared with the levels of independent reference simulations: heavy-tailed traffic at 400 kpps through a RED queue at 88 %, epochs of 1 s, k = 50 and
+ * 12.8 bits per packet unless stated otherwise. One trace is used for all; seeds are fixed, so nothing here fails by chance.
  */
 import { beforeAll, describe, expect, test } from "vitest";
 import { Kernels } from "../../src/base/kernels.ts";
@@ -30,13 +30,13 @@ import {
 } from "../../src/evaluate/reference-trace.ts";
 import { BITS, COMB, K, PBF, SVBF } from "../../src/evaluate/reproduce/maple-trace.ts";
 
-/** The mixed store's bits were chosen on seed 1: it is judged on another. HOPTIME_MAPLE_SEED takes a fresh one. */
+/** The mixed store's bits were chosen with seed 1, so another seed is used here. HOPTIME_MAPLE_SEED sets a new one. */
 const SEED = Number(process.env["HOPTIME_MAPLE_SEED"] ?? 31);
 const ribbon = (codeBits: number) => ({ ...PLAIN_STORE, kind: "ribbon", codeBits }) as const;
 
 const kernels = new Kernels();
 let trace: Trace;
-/** The epochs that have centres two epochs behind, with those (hybrid). */
+/** The epochs that have centres learnt two epochs before, with these centres (hybrid). */
 let learnt: { epoch: TraceEpoch; centres: Centres }[];
 
 beforeAll(async () => {
@@ -61,7 +61,7 @@ function histogram(delays: Float64Array) {
 const flowErrors = (epoch: TraceEpoch, estimates: Float64Array) =>
   groupErrors(epoch, estimates, (i) => epoch.flowHash[i]!);
 
-/** The mean over four of the learnt epochs of what `measure` says. */
+/** The mean of `measure` over four of the learnt epochs. */
 function average(measure: (epoch: TraceEpoch, centres: Centres) => number[]): number[] {
   const rows = learnt.slice(0, 4).map(({ epoch, centres }) => measure(epoch, centres));
   return rows[0]!.map((_, j) => mean(rows.map((r) => r[j]!)));
@@ -168,7 +168,7 @@ describe("the paper's structures", () => {
       pipeline.observe(epoch.delayNs);
       pipeline.endEpoch();
     }
-    // An average over epochs expects as well or better, by more than half a point.
+    // An average over epochs is as good or better, by more than half a percentage point.
     const averaged = mean(learnt.map(({ epoch, centres }) => askPbf(epoch, centres).leftOut));
     expect(mean(left)).toBeGreaterThan(averaged - 0.005);
   });
@@ -194,7 +194,7 @@ describe("centres", () => {
     delayNs.length;
 
   test("where traffic is steady, learnt centres are better than fixed ones, and the oracle is best (figure 5a)", () => {
-    // Steady: the same delays three times, learnt from every other packet and judged on the rest.
+    // Stationary: the same delays three times, learnt from every other packet and evaluated on the rest.
     const half = (epoch: TraceEpoch, rest: 0 | 1) => epoch.delayNs.filter((_, i) => i % 2 === rest);
     const some = trace.epochs
       .slice(0, 4)
@@ -344,7 +344,7 @@ describe("the ribbon", () => {
 
 test("MAPLE with true delays is far better than interpolation; MAPLE over interpolation is hardly worse than it (figure 9)", () => {
   const { epoch } = learnt[1]!;
-  // One reference in 300 packets tells the true delay; the others are interpolated between those around them.
+  // One packet in 300 is a reference with known delay; the others are interpolated between the references around them.
   const every = 300;
   const interpolated = Float64Array.from({ length: epoch.count }, (_, i) => {
     const left = Math.floor(i / every) * every;
