@@ -283,7 +283,8 @@ async function conclude(run: Run, { plan, result, evidence, decision }: Outcome)
   }
   const back = orientUnmatched(result.matcher, directions.twoWay);
   if (directions.twoWay || back) result.matcher.correctIntervals();
-  notes.push(...(await explainUnmatched(run.kernels, options, pass.capture, result, pass.windowNs)));
+  const explained = await explainUnmatched(run.kernels, options, pass.capture, result, pass.windowNs);
+  notes.push(...explained.notes);
   const causes = await commonCauses(run, result);
   notes.push(...causes.notes);
   if (directions.matched === 0) {
@@ -311,7 +312,7 @@ async function conclude(run: Run, { plan, result, evidence, decision }: Outcome)
     key,
     flowKey: run.flowKey,
     notes,
-    lossCause: stepped ?? causes.lossCause,
+    lossCause: stepped ?? causes.lossCause ?? explained.lossCause,
     options: describeOptions(options, plan, key, result.epochNs),
     epochNs: result.epochNs,
   });

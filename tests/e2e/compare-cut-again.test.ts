@@ -276,3 +276,34 @@ test("merged segments are examined, too, if they could lie outside the other cap
   const { segment: counts } = await compare(before, after);
   expect(counts).toMatchObject({ matched: 500, lost: 0, appeared: 0, mirrored: 500 });
 });
+
+test("pieces of datagrams that cannot be assigned make the loss doubtful", async () => {
+  const [before, after]: [Frame[], Frame[]] = [[], []];
+  ordinary(before, after);
+  for (let i = 0; i < 1500; i++) {
+    const frame = p.stack(
+      [p.ethernet(0x0800), p.ipv4({ proto: 17, id: i }), p.udp({ sport: 6001, dport: 9 })],
+      data(i * 11, 60),
+    );
+    before.push({ us: i * 170, frame });
+    after.push({ us: i * 170 + 300, frame });
+  }
+  // No number, and another checksum at each point: only the bytes behind the headers could tell them apart.
+  const frame = (at: number, length: number, sum: number) =>
+    p.stack(
+      [p.ethernet(0x0800), p.ipv4({ proto: 17, id: 0 }), p.udp({ sport: 1001, dport: 9, sum })],
+      data(at, length),
+    );
+  for (let b = 0; b < 20; b++) {
+    const us = 1000 + b * 9000;
+    before.push({ us, frame: frame(b * 9000, 5 * 1200, b) });
+    for (let i = 0; i < 5; i++)
+      if (i !== b % 5)
+        after.push({ us: us + 500 + 10 * i, frame: frame(b * 9000 + i * 1200, 1200, 99 * b + i) });
+  }
+  const [a, b] = [before, after].map((frames) => capture(frames, { snapLength: 66 })) as [string, string];
+  const report = await compareCaptures({ before: a, after: b });
+  expect(report.segment.lost).toBeGreaterThan(50);
+  expect(report.segment.lost).toBeLessThan(0.05 * report.segment.matched + 50);
+  expect(lossDoubt(report)).toMatch(/UDP GSO.*larger snap length/);
+});
