@@ -7,25 +7,34 @@ import { Match, Total } from "./match-state";
 import { pieceAt } from "./pieces";
 import { addRow, Repeats, startGroup } from "./repeats";
 import { placeOf } from "./send-order";
-import { COPY, entryOf, EQUALS, filterBit, headOf, Log, logPlace, MATCHED, stateOf } from "./log";
-import { logHas, searchOthers } from "./waiting";
+import { AGAIN, COPY, entryOf, EQUALS, filterBit, headOf, Log, logPlace, MATCHED, stateOf } from "./log";
+import { logHas, logHasOther, searchOthers } from "./waiting";
 
 /** Differences further than this from all seen so far, in widths of their range, are odd. */
 const FAR: f64 = 2;
 const FAR_AT_LEAST: f64 = 1000000;
+/** The same for packets that are early, which packets are not, if some packets look alike. */
+const EARLY: f64 = 0.25;
 /** Before this many pairs nothing is odd; and after MOST_ODD odd pairs nothing is odd any more: a clock was set, or packets go the other way, too. */
 const FEW_PAIRS: u32 = 16;
 const MOST_ODD: u32 = 8;
-/** This many pairs in calls without an odd one cancel one odd pair. */
-const CALM_PAIRS: u32 = 64;
+/** This many other pairs cancel one odd pair: after a clock was set all pairs are odd, with repeated packets a few are. */
+const CALM_PAIRS: u32 = 4;
+/** One late pair is put off per this many packets that look like others. */
+const MET_PER_SLOW: u32 = 4;
 /** Rows of one point further apart than this are not a packet and its copy. */
 const TWICE: f64 = 1000000;
+
+/** Returns whether there were too many odd pairs for the number of repeated packets and of other pairs in the call so far. */
+function areOdd(m: Match): bool {
+  return m.odd >= MOST_ODD + min<u32>(m.met << 2, m.foundCount / CALM_PAIRS);
+}
 
 function isNear(m: Match, total: Total, sign: f64, send: f64, apart: f64): bool {
   if (total.matched == 0) return false;
   const d = apart - m.offset - m.slope * (send + apart - m.pivot) - pieceAt(m, send, apart, sign > 0);
   const delay = sign > 0 ? d : -d - m.back;
-  return delay >= total.minimum - widthOf(total) && delay <= total.maximum + widthOf(total);
+  return delay >= total.minimum - earlyOf(m, total) && delay <= total.maximum + widthOf(total);
 }
 
 /**
@@ -36,20 +45,46 @@ export function isCertain(m: Match, before: Log, found: u32, digest: u64, time: 
   if (searchOthers != 0 || (load<u32>(found, 20) & (COPY | EQUALS)) != 0) return false;
   if (before.tail != before.next && logHas(before, digest)) return false;
   const apart = load<f64>(found, 8) - time;
-  if (time <= m.expectUntil) return apart >= m.expectLow && apart <= m.expectHigh;
+  if (time <= m.expectUntil) return isExpected(m, apart);
   const forward = changetype<Total>(m.forward);
   const reverse = changetype<Total>(m.reverse);
-  if (forward.matched + reverse.matched < FEW_PAIRS || m.odd >= MOST_ODD) return true;
-  if (isNear(m, forward, 1, time, apart) || isNear(m, reverse, -1, time, apart)) return true;
+  if (forward.matched + reverse.matched < FEW_PAIRS) return true;
+  // Without repeated packets, reading the flow would only cost time.
+  const direction = m.met == 0 ? 0 : directionOf(flowIn(flowSegments(changetype<FlowStats>(m.stats)), load<u32>(found, 16)));
+  if (direction != 2 && isNear(m, forward, 1, time, apart)) return true;
+  if (direction != 1 && isNear(m, reverse, -1, time, apart)) return true;
+  if (m.met != 0 && isPastEnds(m, direction == 2, time, apart)) return false;
+  if (areOdd(m)) return true;
   m.odd++;
   return false;
+}
+
+/** Returns whether an earlier pass expects this difference for the first pairs. */
+function isExpected(m: Match, apart: f64): bool {
+  return apart >= m.expectLow && apart <= m.expectHigh && !(apart > m.gapLow && apart < m.gapHigh);
+}
+
+/** Difference of the timestamps of the fastest packet of a direction so far; NaN without pairs. */
+function leastApart(m: Match, back: bool, after: f64): f64 {
+  const total = changetype<Total>(back ? m.reverse : m.forward);
+  if (total.matched == 0) return NaN;
+  const line = m.offset + m.slope * (after - m.pivot);
+  return back ? line - m.back - total.minimum : line + total.minimum;
+}
+
+/** Returns whether the packet's own partner may be after the end of AFTER, or that of the packet it found before the start of BEFORE: then no clock was set. */
+function isPastEnds(m: Match, back: bool, time: f64, apart: f64): bool {
+  const least = leastApart(m, back, time + apart);
+  const most = back ? least : least + (changetype<Total>(m.forward).maximum - changetype<Total>(m.forward).minimum);
+  return ((m.ended & 2) != 0 && m.wentBack1 == 0 && time + least > m.lastSeen1) || (m.wentBack0 == 0 && time + apart - most < m.firstSeen0);
 }
 
 // Expected differences for a call's rows of AFTER; unbounded if there are few pairs or the clocks were set.
 export let nearLow: f64 = -Infinity;
 export let nearHigh: f64 = Infinity;
 let opening: bool = false;
-/** Maximum delay, by timestamps, of a call's packets from BEFORE. */
+/** Minimum and maximum delay, by timestamps, of a call's packets from BEFORE; NaN and Infinity if unknown. */
+let usualLeast: f64 = NaN;
 let usualMost: f64 = Infinity;
 
 /** Derived from all pairs so far; for the first pairs from the expectation of an earlier pass (kernels/match/opening.ts). */
@@ -60,53 +95,73 @@ export function expectNear(m: Match, from: f64, to: f64): void {
   nearHigh = Infinity;
   opening = from <= m.expectUntil;
   if (opening) {
-    nearLow = m.expectLow;
+    // No differences are expected between two levels of a clock: each one is checked.
+    nearLow = m.gapHigh > m.gapLow ? Infinity : m.expectLow;
     nearHigh = m.expectHigh;
   }
+  usualLeast = NaN;
   usualMost = Infinity;
-  if (opening || forward.matched + reverse.matched < FEW_PAIRS || m.odd >= MOST_ODD || m.pieceCount != 0) return;
+  if (opening || forward.matched + reverse.matched < FEW_PAIRS || m.pieceCount != 0) return;
   const a = m.offset + m.slope * (from - m.pivot);
   const b = m.offset + m.slope * (to - m.pivot);
-  if (forward.matched >= FEW_PAIRS) usualMost = max<f64>(a, b) + forward.maximum + widthOf(forward);
+  if (forward.matched >= FEW_PAIRS) {
+    usualLeast = min<f64>(a, b) + forward.minimum;
+    usualMost = max<f64>(a, b) + forward.maximum + widthOf(forward);
+  }
+  // A first limit: isOdd decides.
   if (reverse.matched >= FEW_PAIRS) {
-    nearLow = min<f64>(a, b) - reverse.maximum - m.back - widthOf(reverse);
-    nearHigh = max<f64>(a, b) - reverse.minimum - m.back + widthOf(reverse);
+    nearLow = min<f64>(a, b) - reverse.maximum - m.back - earlyOf(m, reverse);
+    nearHigh = max<f64>(a, b) - reverse.minimum - m.back + earlyOf(m, reverse);
     if (forward.matched == 0) return;
-    nearLow = min<f64>(nearLow, min<f64>(a, b) + forward.minimum - widthOf(forward));
-    nearHigh = max<f64>(nearHigh, max<f64>(a, b) + forward.maximum + widthOf(forward));
-  } else if (to - usualMost > m.lastSeen0) nearHigh = usualMost;
+    nearLow = min<f64>(nearLow, min<f64>(a, b) + forward.minimum - earlyOf(m, forward));
+    nearHigh = max<f64>(nearHigh, max<f64>(a, b) + forward.maximum + earlyOf(m, forward));
+  } else {
+    nearLow = usualLeast - earlyOf(m, forward);
+    nearHigh = usualMost;
+  }
 }
 
 /** A packet at least this far from the delays of the others is odd. */
 function widthOf(total: Total): f64 {
   return FAR * (total.maximum - total.minimum) + FAR_AT_LEAST;
 }
+/** The same for early packets. */
+function earlyOf(m: Match, total: Total): f64 {
+  return (m.met == 0 ? FAR : EARLY) * (total.maximum - total.minimum) + FAR_AT_LEAST;
+}
 
 /**
- * The partner of an AFTER packet is far from where all others are: it may belong to an earlier identical packet, if packets go the other way, or if its own
- * partner would be after the end of BEFORE.
+ * The partner of an AFTER packet is far from where all others are: it may belong to an earlier identical packet, if packets go the other way, if an identical one
+ * was sent since, or if its own partner would be after the end of BEFORE, or that of the packet it found before the start of AFTER.
  */
-export function isOdd(m: Match, found: u32, time: f64): bool {
+export function isOdd(m: Match, before: Log, found: u32, time: f64): bool {
   if (m.nat != 0) return false;
+  const sent = load<f64>(found, 8);
+  const back = directionOf(flowIn(flowSegments(changetype<FlowStats>(m.stats)), load<u32>(found, 16))) == 2;
+  if (!opening && isNear(m, changetype<Total>(back ? m.reverse : m.forward), back ? -1 : 1, sent, time - sent)) return false;
+  if (opening && isExpected(m, time - sent)) return false;
+  const again = logHasOther(before, found);
+  if (again) store<u32>(found, load<u32>(found, 20) | AGAIN, 20);
   if (opening) return true;
-  if (m.odd >= MOST_ODD) return false;
-  if (directionOf(flowIn(flowSegments(changetype<FlowStats>(m.stats)), load<u32>(found, 16))) != 2 && !isBehindEnd(m, time)) return false;
+  // The row's own partner may be after the end of BEFORE, or that of the packet it found before the start of AFTER.
+  const least = leastApart(m, back, time);
+  if (((m.ended & 1) != 0 && m.wentBack0 == 0 && time - least > m.lastSeen0) || (m.wentBack1 == 0 && sent + least < m.firstSeen1)) return true;
+  if (areOdd(m)) return false;
+  if (!back && !again && !(time - sent < usualLeast)) {
+    // Packets may be late; with few repeated packets, this one is.
+    if (m.slow >= m.met / MET_PER_SLOW) return false;
+    m.slow++;
+    return true;
+  }
   m.odd++;
   return true;
 }
 
-/** Returns whether a packet from BEFORE with a usual delay would have been sent after the end of that capture. */
-function isBehindEnd(m: Match, time: f64): bool {
-  return time - usualMost > m.lastSeen0;
-}
-
-/** Pairs of calls without an odd pair cancel earlier odd ones. */
-export function calmDown(m: Match, odd: u32): void {
-  if (m.odd != odd) m.calm = 0;
-  else if (m.odd > 0) {
-    m.calm += m.foundCount;
-    for (; m.odd > 0 && m.calm >= CALM_PAIRS; m.calm -= CALM_PAIRS) m.odd--;
-  }
+/** The other pairs of a call cancel odd ones. */
+export function calmDown(m: Match): void {
+  m.calm += m.foundCount;
+  for (; m.odd > 0 && m.calm >= CALM_PAIRS; m.calm -= CALM_PAIRS) m.odd--;
+  if (m.odd == 0) m.calm = 0;
 }
 
 /**

@@ -73,6 +73,17 @@ export function edgeSampleTake(p: u32, sends: usize, differences: usize, n: u32,
   s.seen += n;
 }
 
+/** Takes n pairs that were put off, of packets that are not repeated: those that belong to the last ones. */
+export function edgeSampleAdd(p: u32, sends: usize, differences: usize, n: u32): void {
+  const s = changetype<EdgeSample>(p);
+  for (let i: u32 = 0; i < n; i += s.seen < FEW ? 1 : LAST_STEP) {
+    const send = load<f64>(sends + (i << 3));
+    s.seen++;
+    if (s.lastCount >= ROOM && send < load<f64>(s.last + (s.lastCount & (ROOM - 1)) * PAIR)) continue;
+    put(s.last + (s.lastCount++ & (ROOM - 1)) * PAIR, send, load<f64>(differences + (i << 3)));
+  }
+}
+
 function takeFirst(s: EdgeSample, sends: usize, differences: usize, n: u32): void {
   let i = s.firstSkip;
   while (i < n) {

@@ -39,7 +39,7 @@ const MAX_DOUBTED: u32 = 16;
 /** More than this many copies, and more than MOST_OF of the packets: the capture is mirrored. */
 const LEAST_MIRRORED: f64 = 8;
 /** ns: timestamps of several CPUs go back by less. */
-const SET_BACK: f64 = 1000000;
+export const SET_BACK: f64 = 1000000;
 /** Times this close to a clock's last one, as a share of its backward step, are from after the step. */
 const NEAR_FINAL: f64 = 0.05;
 /** Not a fate: to be judged when all pairs are known. */

@@ -3,7 +3,7 @@
 //   entry: digest u64 | time f64 | flow u32 | state u32 | link to the previous entry in the slot u64
 //   link:  number u32 | bits of the digests in the chain from there on u16 | of those not passed when it was made u16; 0 at the end of a chain
 //   state: bit 1 matched, bit 2 copy of a matched packet, bit 3 there is or was another one with this digest, bit 4 matched,
-//          and this is where the packet arrived, bit 5 it does not leave its link, bits 8-15 TTL, bits 16-31 of a matched one: its number among the
+//          and this is where the packet arrived, bit 5 it does not leave its link, bit 6 another one with this digest was matched, bits 8-15 TTL, bits 16-31 of a matched one: its number among the
 //          partners found in that call (kernels/match/match.ts)
 
 import { FLAG_LINK_LOCAL } from "../decode/batch";
@@ -13,6 +13,7 @@ export const COPY: u32 = 4;
 export const EQUALS: u32 = 8;
 export const ARRIVED: u32 = 16;
 export const LINK_LOCAL: u32 = 32;
+export const AGAIN: u32 = 64;
 export const ENTRY: u32 = 32;
 /** After the entries of a segment: the position of each among all rows of its side, waiting or not, u32. */
 const PLACE: u32 = 4;

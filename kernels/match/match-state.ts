@@ -129,6 +129,10 @@ export class Match {
   pieces: u32; //     clock steps (kernels/match/pieces.ts), and their number
   pieceCount: u32;
   calm: u32; //       pairs since the last odd one, minus those that cancelled one
+  met: u32; //        packets identical to an earlier one
+  wentBack0: u32; //  1: the clock of BEFORE was set back
+  wentBack1: u32; //  the same for AFTER
+  slow: u32; //       late pairs that were put off
   final0: f64; //     the last row of either side: not the latest if its clock was set back
   final1: f64;
   initial0: f64; //   the first row of either side: not the earliest if its clock was set back; NaN before it
@@ -140,6 +144,8 @@ export class Match {
   expectUntil: f64; // up to this time differences are expected within these bounds
   expectLow: f64;
   expectHigh: f64;
+  gapLow: f64; //     but not within this range
+  gapHigh: f64;
   pieceGuard: f64; // uncertainty of the time at which a piece begins
   usual: f64; //      usual differences without offset, drift and pieces, per direction
   backUsual: f64;

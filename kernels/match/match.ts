@@ -12,7 +12,7 @@ import { flowOfRow, flowOfRun, likelyFlowOfRun, TOUCHED_AT_ONCE, touchRuns } fro
 import { flowIn, flowSegments, FlowStats } from "../flows/flow-records";
 import { KEY_PER_ROW, runAt } from "../flows/key-runs";
 import { calmDown, expectNear, forgetRegretted, isCertain, isOdd, nearHigh, nearLow, regret } from "./certain";
-import { judge, judgeDeferred } from "./judge";
+import { judge, judgeDeferred, SET_BACK } from "./judge";
 import { settleRecent } from "./intervals";
 import { countPairs } from "./match-count";
 import { Match, Total } from "./match-state";
@@ -100,7 +100,8 @@ function takeBefore(m: Match, batch: Batch, runs: usize, runCount: u32, from: u3
       const digest = load<u64>(digests + (i << 3));
       let state = stateOf(load<u32>(flags + (i << 2)));
       let group = repeated(repeats, digest);
-      if (group == 0 && after.tail != after.next) {
+      if (group != 0) m.met++;
+      else if (after.tail != after.next) {
         const found = logSearch(after, digest, time, window);
         if (found != 0) {
           if (isCertain(m, before, found, digest, time)) {
@@ -117,7 +118,10 @@ function takeBefore(m: Match, batch: Batch, runs: usize, runCount: u32, from: u3
         }
       }
       if (group != 0) addRow(repeats, group, 0, time, flowId, state, placeOf(before.place + i));
-      else if ((load<u32>(logAdd(before, digest, time, flowId, state, i), 20) & EQUALS) != 0) startGroup(repeats, before, after, digest);
+      else if ((load<u32>(logAdd(before, digest, time, flowId, state, i), 20) & EQUALS) != 0) {
+        m.met++;
+        startGroup(repeats, before, after, digest);
+      }
     }
   }
 }
@@ -154,14 +158,15 @@ function takeAfter(m: Match, batch: Batch, runs: usize, runCount: u32, from: u32
     let group: u32 = 0;
     if (found == 0) {
       group = repeated(repeats, digest);
-      if (group == 0) {
+      if (group != 0) m.met++;
+      else {
         found = logSearch(before, digest, time, window);
         searches++;
       }
     }
     if (found != 0) {
       const apart = time - load<f64>(found, 8);
-      if ((apart < nearLow || apart > nearHigh) && isOdd(m, found, time)) {
+      if ((apart < nearLow || apart > nearHigh) && isOdd(m, before, found, time)) {
         store<u32>(found, load<u32>(found, 20) & ~MATCHED, 20);
         group = startGroup(repeats, before, after, digest);
         found = 0;
@@ -206,6 +211,11 @@ export function matchRows(p: usize, b: usize, runs: usize, runCount: u32, side: 
   const to = from + rowsOf(runs, runCount);
   const minimum = load<f64>(runs) + shift;
   const maximum = load<f64>(runs, 8) + shift;
+  const first = max<f64>(load<f64>(batch.time + (from << 3)) + shift, side == 0 ? m.lastSeen0 : m.lastSeen1);
+  if (first - minimum > SET_BACK) {
+    if (side == 0) m.wentBack0 = 1;
+    else m.wentBack1 = 1;
+  }
   if (side == 0) {
     m.seen0 += <f64>(to - from);
     m.firstSeen0 = min<f64>(m.firstSeen0, minimum);
@@ -221,7 +231,6 @@ export function matchRows(p: usize, b: usize, runs: usize, runCount: u32, side: 
   const own = changetype<Log>(side == 0 ? m.before : m.after);
   own.place = own.taken - from;
   own.taken += to - from;
-  const odd = m.odd;
   if (side == 0) takeBefore(m, batch, runs, runCount, from, shift);
   else {
     expectNear(m, minimum, maximum);
@@ -229,7 +238,7 @@ export function matchRows(p: usize, b: usize, runs: usize, runCount: u32, side: 
   }
   forgetRegretted(m);
   countPairs(m, batch, side, shift);
-  calmDown(m, odd);
+  calmDown(m);
   const before = changetype<Log>(m.before);
   const after = changetype<Log>(m.after);
   before.rows += to - from;

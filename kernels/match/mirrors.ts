@@ -13,6 +13,8 @@ import { boundsAt, meanApart, TWICE } from "./repeat-fit";
 import { at, loadGroup, n0, n1, rows0, rows1 } from "./repeat-rows";
 import { groupOf, Repeats, rowOf } from "./repeats";
 
+/** The distance of a mirror's copy from its packet is at most this share of the distance to the next packet. */
+const CLOSER: f64 = 0.5;
 /** Minimum number of doubled packets in a mirrored capture. */
 const LEAST_TWICE: f64 = 16;
 /** A capture with this share of packets twice is mirrored. */
@@ -24,6 +26,8 @@ const TIMES_LOSS: f64 = 3;
 const SURELY_ONCE: f64 = 0.95;
 /** Minimum lateness of retransmitted packets, in standard errors. */
 const ERRORS: f64 = 4;
+/** Number of packets from which their lateness is known. */
+const FEWEST_LATE: f64 = 8;
 /** Fewer packets do not show the loss. */
 const FEW: f64 = 64;
 /** Stored as partner: a mirror's copy, which is neither paired nor judged. */
@@ -49,13 +53,20 @@ function sourceOf(m: Match): u32 {
   return at(rows1, 0).time - at(rows0, 0).time >= m.threshold ? 0 : 1;
 }
 
-/** Returns whether the digest's packets at one point come in twos, right behind each other. */
+/** Returns whether the digest's packets at one point come in twos, right behind each other and further from the next ones. */
 function isInTwos(side: u32): bool {
   const rows = side == 0 ? rows0 : rows1;
   const n = side == 0 ? n0 : n1;
   if ((n & 1) != 0) return false;
-  for (let i: u32 = 0; i < n; i += 2) if (at(rows, i + 1).time - at(rows, i).time > TWICE) return false;
-  return true;
+  let within: f64 = 0;
+  for (let i: u32 = 0; i < n; i += 2) {
+    const apart = at(rows, i + 1).time - at(rows, i).time;
+    if (apart > TWICE) return false;
+    within += apart;
+  }
+  if (n < 4) return true;
+  const between = at(rows, n - 1).time - at(rows, 0).time - within;
+  return within / <f64>(n >> 1) <= (CLOSER * between) / <f64>((n >> 1) - 1);
 }
 
 // Digests that occur twice at the source and arrived once, by source side: their number, the excess delay counted from the first copy, its square, and the
@@ -84,7 +95,7 @@ function countOnce(m: Match, source: u32): void {
 /** Returns whether the second copy is the one that arrived, as far as their number shows it. */
 function areSentAgain(source: u32): bool {
   const n = once[source];
-  if (n == 0) return false;
+  if (n < FEWEST_LATE) return false;
   const mean = late[source] / n;
   const half = gaps[source] / n / 2;
   const error = Math.sqrt(max<f64>(0, lateSquares[source] / n - mean * mean) / n);

@@ -161,6 +161,52 @@ export function pairFirstIn(m: Match): void {
   }
 }
 
+// Captures of nothing but identical packets: range of the delays if they are paired first in, first out, per direction.
+const shownLeast = new StaticArray<f64>(2);
+const shownMost = new StaticArray<f64>(2);
+
+export function forgetShown(): void {
+  shownLeast.fill(Infinity);
+  shownMost.fill(-Infinity);
+}
+
+// @ts-ignore: decorator
+@inline
+function wayOf(m: Match, apart: f64): u32 {
+  return apart >= m.threshold ? 0 : 1;
+}
+
+/** Adds the digest's packets, if as many arrived as were sent. */
+export function showFirstIn(m: Match): void {
+  if (n0 != n1) return;
+  pairFirstIn(m);
+  for (let i: u32 = 0; i < n0; i++) {
+    const b = at(rows0, i);
+    if (b.partner == 0) continue;
+    const apart = at(rows1, (b.partner >> 2) - 1).time - b.time;
+    const way = wayOf(m, apart);
+    shownLeast[way] = min<f64>(shownLeast[way], apart);
+    shownMost[way] = max<f64>(shownMost[way], apart);
+  }
+  unpair();
+}
+
+/** Returns whether, in such a capture, another row could be the partner: unless identical packets are further apart than their delays differ. */
+export function rivalsFirstIn(m: Match, i: u32, j: u32): bool {
+  if (n0 != n1) return true;
+  const apart = at(rows1, j).time - at(rows0, i).time;
+  const way = wayOf(m, apart);
+  const width = (shownMost[way] - shownLeast[way]) / 2 + RESOLUTION;
+  low = shownLeast[way] - width;
+  high = shownMost[way] + width;
+  usualLow = low;
+  usualHigh = high;
+  farLow = low;
+  farHigh = high;
+  const alike = ALIKE * min<f64>(abs<f64>(apart), high - low) + RESOLUTION / 2;
+  return rivalOf(rows1, rows0, n1, j, i, 1, alike, -1) || rivalOf(rows0, rows1, n0, i, j, -1, alike, -1);
+}
+
 /**
  * Returns whether another row could equally be the partner: with a difference that fits as well, or with one that fits less well if it has no partner itself
  * and differs from the one that was taken.

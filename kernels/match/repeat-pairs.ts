@@ -4,7 +4,7 @@
 //
 // Linear in the packets of a digest, except for sorting them.
 
-import { directionOf, faultsOf, Flow, flowIn, flowSegments, FlowStats } from "../flows/flow-records";
+import { directionOf, faultsOf, Flow, flowIn, flowSegments, FlowStats, statsCount } from "../flows/flow-records";
 import { noteAmbiguous } from "./fates";
 import { judge } from "./judge";
 import { intervalAt, settleRecent } from "./intervals";
@@ -12,11 +12,11 @@ import { Interval, INTERVAL_BYTES, Match, SETTLED, Total } from "./match-state";
 import { countMirrored, findMirrors, hideMirrored } from "./mirrors";
 import { rename } from "./names";
 import { openingMeet } from "./opening";
-import { boundsAt, farHigh, farLow, high, low, pairAll, pairFirstIn, rivals, TWICE, unpair } from "./repeat-fit";
+import { boundsAt, farHigh, farLow, forgetShown, high, low, pairAll, pairFirstIn, rivals, rivalsFirstIn, showFirstIn, TWICE, unpair } from "./repeat-fit";
 import { at, freeRows, loadGroup, n0, n1, rows0, rows1 } from "./repeat-rows";
 import { addPair, beginSettled, countSettled, endSettled } from "./repeat-settled";
 import { clearRows, groupOf, Repeats, Repeat } from "./repeats";
-import { COPY } from "./log";
+import { AGAIN, COPY } from "./log";
 
 /** Fewer pairs do not show that one is too early. */
 const FEW: u32 = 16;
@@ -33,8 +33,14 @@ function countAmbiguous(m: Match, flow: Flow, b: Repeat, a: Repeat): void {
   changetype<Interval>(m.intervals + intervalAt(m, b.time) * INTERVAL_BYTES).ambiguous++;
 }
 
+/** Returns whether other packets with the digest were matched immediately. */
+function wasMet(): bool {
+  return (n0 > 0 && (at(rows0, 0).state & AGAIN) != 0) || (n1 > 0 && (at(rows1, 0).state & AGAIN) != 0);
+}
+
 /** Returns whether there is one at each point, possibly with copies at the destination: then no other partner is possible. */
 function isAlone(m: Match): bool {
+  if (wasMet()) return false;
   if (n0 == 0 || n1 == 0 || abs<f64>(at(rows1, 0).time - at(rows0, 0).time) > m.window) return false;
   const back = comesBack(m);
   if ((back ? n1 : n0) != 1) return false;
@@ -43,12 +49,12 @@ function isAlone(m: Match): bool {
 
 /** Returns whether the digest really occurs again: not only deferred because of an odd difference, and not only copies. */
 function comesAgain(): bool {
-  return (n0 > 1 && at(rows0, n0 - 1).time - at(rows0, 0).time > TWICE) || (n1 > 1 && at(rows1, n1 - 1).time - at(rows1, 0).time > TWICE);
+  return wasMet() || (n0 > 1 && at(rows0, n0 - 1).time - at(rows0, 0).time > TWICE) || (n1 > 1 && at(rows1, n1 - 1).time - at(rows1, 0).time > TWICE);
 }
 
 /**
- * Returns whether the pair is much earlier than the others, which packets are not; or much later, if with a usual delay the packet that arrived would have been
- * sent after the end of the other capture: then it may be a different packet than the one sent.
+ * Returns whether the pair is much earlier than the others, which packets are not; or much later, if with a usual delay the packet that arrived may have been sent
+ * after the end of the other capture, or the one that was sent may have arrived before the other capture began: then it may be a different packet than the one sent.
  */
 function isUnlikely(m: Match): bool {
   const flow = flowIn(flowSegments(changetype<FlowStats>(m.stats)), at(rows0, 0).flow);
@@ -59,17 +65,24 @@ function isUnlikely(m: Match): bool {
   const arrived = at(rows1, 0).time;
   const apart = arrived - sent;
   if (direction == 2) return apart > farHigh || (apart < farLow && sent + low > m.lastSeen1);
-  return apart < farLow || (apart > farHigh && arrived - high > m.lastSeen0);
+  return apart < farLow || (apart > farHigh && (arrived - low > m.lastSeen0 || sent + low < m.firstSeen1));
 }
 
-// Unlikely pairs: {row of BEFORE, row of AFTER, maximum distance of the differences of two packets f64}. With MOST_UNLIKELY of them a clock was set.
-const MOST_UNLIKELY: u32 = 64;
+// Unlikely pairs: {row of BEFORE, row of AFTER, maximum distance of the differences of two packets f64}.
 let unlikely: u32 = 0;
 let unlikelyCount: u32 = 0;
+let unlikelyRoom: u32 = 64;
+/** Number of unlikely pairs on either side that are compared. */
+const ASKED: u32 = 1024;
 
-function addUnlikely(): void {
-  store<u32>(unlikely + (unlikelyCount << 4), <u32>changetype<usize>(at(rows0, 0)));
-  store<u32>(unlikely + (unlikelyCount << 4), <u32>changetype<usize>(at(rows1, 0)), 4);
+/** Rows i of both points. */
+function addUnlikely(i: u32): void {
+  if (unlikelyCount == unlikelyRoom) {
+    unlikelyRoom <<= 1;
+    unlikely = <u32>heap.realloc(unlikely, unlikelyRoom << 4);
+  }
+  store<u32>(unlikely + (unlikelyCount << 4), <u32>changetype<usize>(at(rows0, i)));
+  store<u32>(unlikely + (unlikelyCount << 4), <u32>changetype<usize>(at(rows1, i)), 4);
   store<f64>(unlikely + (unlikelyCount << 4), high - low, 8);
   unlikelyCount++;
 }
@@ -79,16 +92,44 @@ function unlikelyRow(i: u32, side: u32): Repeat {
   return changetype<Repeat>(<usize>load<u32>(unlikely + (i << 4) + (side << 2)));
 }
 
+/** Returns whether the pair is after all others at both points, or before them; a point whose clock was set back does not show it. */
+function isOutside(m: Match, i: u32): bool {
+  const before = unlikelyRow(i, 0).time;
+  const after = unlikelyRow(i, 1).time;
+  const total = changetype<Total>(directionOf(flowIn(flowSegments(changetype<FlowStats>(m.stats)), unlikelyRow(i, 0).flow)) == 2 ? m.reverse : m.forward);
+  const last = (m.wentBack0 != 0 || before > total.lastSend) && (m.wentBack1 != 0 || after > total.lastArrive);
+  const first = (m.wentBack0 != 0 || before < total.firstSend) && (m.wentBack1 != 0 || after < total.firstArrive);
+  return last || first;
+}
+
+// One bit per flow: it has repeated packets.
+let again: u32 = 0;
+
+// @ts-ignore: decorator
+@inline
+function comesAgainIn(flow: u32): bool {
+  return (<u32>load<u8>(again + (flow >> 3)) & (<u32>1 << (flow & 7))) != 0;
+}
+function noteAgain(flow: u32): void {
+  store<u8>(again + (flow >> 3), <u8>(<u32>load<u8>(again + (flow >> 3)) | (<u32>1 << (flow & 7))));
+}
+
+/** Returns whether pairs i and k show the same clock step. Pairs of repeated packets at a steady pace agree, too, but lie among other pairs. */
+function agree(m: Match, i: u32, k: u32): bool {
+  const apart = unlikelyRow(i, 1).time - unlikelyRow(i, 0).time;
+  if (i == k || abs<f64>(unlikelyRow(k, 1).time - unlikelyRow(k, 0).time - apart) > load<f64>(unlikely + (i << 4), 8)) return false;
+  return (!comesAgainIn(unlikelyRow(i, 0).flow) || isOutside(m, i)) && (!comesAgainIn(unlikelyRow(k, 0).flow) || isOutside(m, k));
+}
+
 /**
  * If two of them agree a clock was set, and they are pairs. A single one, if packets occur again, may be of two identical packets that were each seen at one
  * point only.
  */
 function settleUnlikely(m: Match, repeats: bool): void {
   for (let i: u32 = 0; i < unlikelyCount; i++) {
-    const apart = unlikelyRow(i, 1).time - unlikelyRow(i, 0).time;
-    let agreed = unlikelyCount == MOST_UNLIKELY || !repeats;
-    for (let k: u32 = 0; k < unlikelyCount && !agreed; k++)
-      agreed = k != i && abs<f64>(unlikelyRow(k, 1).time - unlikelyRow(k, 0).time - apart) <= load<f64>(unlikely + (i << 4), 8);
+    let agreed = !repeats;
+    const to = min<u32>(unlikelyCount, i + ASKED);
+    for (let k = i > ASKED ? i - ASKED : 0; k < to && !agreed; k++) agreed = agree(m, i, k);
     unlikelyRow(i, 0).partner = 1 << 2;
     unlikelyRow(i, 1).partner = 1 << 2;
     if (agreed) addPair(unlikelyRow(i, 0), unlikelyRow(i, 1));
@@ -113,25 +154,42 @@ function pairTwins(): void {
   }
 }
 
+/** Without distinct packets: delays of identical packets paired first in, first out. */
+function showAll(m: Match, r: Repeats): void {
+  forgetShown();
+  for (let number: u32 = 1; number <= r.count; number++) {
+    loadGroup(r, groupOf(r, number));
+    if (n0 > 0 && n1 > 0 && at(rows0, 0).partner == 0) showFirstIn(m);
+  }
+}
+
 /** First the unambiguous ones; then, without other evidence of the delay, the nearly unambiguous ones; then the others. */
 function settleGroups(m: Match, r: Repeats, phase: u32): void {
   const unknown = changetype<Total>(m.forward).matched + changetype<Total>(m.reverse).matched == 0;
   if (phase == 1 && !unknown) return;
-  unlikely = <u32>heap.alloc(MOST_UNLIKELY << 4);
+  if (phase == 2 && unknown) showAll(m, r);
+  unlikely = <u32>heap.alloc(unlikelyRoom << 4);
   unlikelyCount = 0;
+  const bytes = (statsCount(m.stats) >> 3) + 1;
+  again = <u32>heap.alloc(bytes);
+  memory.fill(again, 0, bytes);
   let repeats = false;
   for (let number: u32 = 1; number <= r.count; number++) {
     loadGroup(r, groupOf(r, number));
-    repeats = repeats || comesAgain();
+    if (n0 + n1 > 0 && comesAgain()) {
+      repeats = true;
+      noteAgain(at(n0 > 0 ? rows0 : rows1, 0).flow);
+    }
     if (n0 + n1 == 0 || at(n0 > 0 ? rows0 : rows1, 0).partner != 0) continue;
     if (phase == 2) settleGroup(m);
     else if (phase == 0 ? isAlone(m) : isTwin(m)) {
-      if (phase == 0 && unlikelyCount < MOST_UNLIKELY && isUnlikely(m)) addUnlikely();
+      if (phase == 0 && isUnlikely(m)) addUnlikely(0);
       else pairTwins();
     }
   }
   settleUnlikely(m, repeats);
   heap.free(unlikely);
+  heap.free(again);
   countSettled(m, phase == 0);
 }
 
@@ -178,16 +236,18 @@ function settleGroup(m: Match): void {
     back = directionOf(flow) == 0 ? !forward : back && reverse;
     pairAll(m, flow, back);
   }
-  // A packet and its copies that fit nowhere: a clock was set.
-  if (sure && isTwin(m) && at(rows0, 0).partner == 0 && at(rows0, n0 - 1).partner == 0) {
-    pairTwins();
+  // A packet and its copies that fit nowhere.
+  if (sure && !wasMet() && isTwin(m) && at(rows0, 0).partner == 0 && at(rows0, n0 - 1).partner == 0) {
+    boundsAt(m, flow, back, at(rows0, 0).time);
+    for (let i: u32 = 0; i < min<u32>(n0, n1); i++) addUnlikely(i);
     return;
   }
   for (let i: u32 = 0; i < n0; i++) {
     const b = at(rows0, i);
     if (b.partner == 0) continue;
-    const a = at(rows1, (b.partner >> 2) - 1);
-    if (sure ? rivals(m, flow, back, i, (b.partner >> 2) - 1) : n0 != n1) countAmbiguous(m, flow, b, a);
+    const j = (b.partner >> 2) - 1;
+    const a = at(rows1, j);
+    if (sure ? rivals(m, flow, back, i, j) : rivalsFirstIn(m, i, j)) countAmbiguous(m, flow, b, a);
     else addPair(b, a);
   }
 }

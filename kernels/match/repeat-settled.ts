@@ -5,6 +5,7 @@ import { directionOf, flowIn, flowSegments, FlowStats } from "../flows/flow-reco
 import { recordIn, Table, tableAdd } from "../flows/tables";
 import { countPairs } from "./match-count";
 import { delayBlocksAdd } from "./delay-blocks";
+import { edgeSampleAdd } from "./edge-sample";
 import { rename } from "./names";
 import { Match, PAIR_DELAY, PAIR_FLOW, PAIR_RAW, PAIR_SEND } from "./match-state";
 import { Repeat } from "./repeats";
@@ -109,6 +110,8 @@ function flushChunk(m: Match, alone: bool): void {
   if (alone) {
     delayBlocksAdd(m.blocks, m.pairs, m.pairs + m.rows * PAIR_DELAY, m.pairCount);
     delayBlocksAdd(m.backBlocks, m.backPairs, m.backPairs + m.rows * PAIR_DELAY, m.backPairCount);
+    edgeSampleAdd(m.sample, m.pairs, m.pairs + m.rows * PAIR_RAW, m.pairCount);
+    edgeSampleAdd(m.backSample, m.backPairs, m.backPairs + m.rows * PAIR_RAW, m.backPairCount);
   }
   keepLate(m, m.pairs, m.pairCount, alone ? ALONE | 1 : 1);
   keepLate(m, m.backPairs, m.backPairCount, alone ? ALONE | 2 : 2);

@@ -41,14 +41,14 @@ export function matchOnlyCount(p: usize): f64 {
 export function matchAloneCount(p: usize): u32 {
   return changetype<Table>(changetype<Match>(p).alone).count;
 }
-/** Returns whether both sides have such packets that no end of a capture explains. */
+/** Returns whether both sides have such packets that no end of a capture explains for certain. */
 export function matchAloneBoth(p: usize): u32 {
   const alone = changetype<Table>(changetype<Match>(p).alone);
   let sides: u32 = 0;
   for (let i: u32 = 0; i < alone.count && sides != 3; i++) {
-    const fate = changetype<Alone>(<usize>recordIn(alone.segments, i, ALONE_BYTES)).fate & FATE;
-    if (fate == FATE_ONLY_BEFORE) sides |= 1;
-    else if (fate == FATE_ONLY_AFTER) sides |= 2;
+    const one = changetype<Alone>(<usize>recordIn(alone.segments, i, ALONE_BYTES));
+    const fate = one.fate & FATE;
+    if (fate == FATE_ONLY_BEFORE || fate == FATE_ONLY_AFTER || (one.fate & DOUBTED) != 0) sides |= one.side == 0 ? 1 : 2;
   }
   return sides == 3 ? 1 : 0;
 }

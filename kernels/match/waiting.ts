@@ -100,6 +100,24 @@ export function logHas(log: Log, digest: u64): bool {
   return (link & bit) != 0 && <u32>link - log.tail < live;
 }
 
+/** Returns whether another entry, matched or not, has the digest of entry e. */
+export function logHasOther(log: Log, e: u32): bool {
+  const digest = load<u64>(e);
+  const live = log.next - log.tail;
+  const bit = filterBit(digest);
+  let link = load<u64>(headOf(log, digest));
+  let steps: u32 = 0;
+  let any = false;
+  while ((link & bit) != 0 && <u32>link - log.tail < live && !any) {
+    const other = entryOf(log, <u32>link);
+    steps++;
+    any = other != e && load<u64>(other) == digest;
+    link = load<u64>(other, 24);
+  }
+  log.steps += steps;
+  return any;
+}
+
 /** Loads what adding or searching `n` digests will read: independent loads overlap their cache misses. */
 export function logTouch(log: Log, digests: u32, n: u32): u32 {
   // Few slots are in the cache anyway.

@@ -551,6 +551,7 @@ export const intervalsConstants = {
 /** Constants of kernels/match/judge.ts. */
 export const judgeConstants = {
   DEFERRED_BYTES: 24,
+  SET_BACK: 1000000,
 } as const;
 
 /** Log of kernels/match/log.ts. */
@@ -583,6 +584,7 @@ export const logConstants = {
   EQUALS: 8,
   ARRIVED: 16,
   LINK_LOCAL: 32,
+  AGAIN: 64,
   ENTRY: 32,
   SEGMENT: 4096,
   SMALL_BITS: 14,
@@ -705,24 +707,30 @@ export const MatchLayout = {
   pieces: 368,
   pieceCount: 372,
   calm: 376,
-  final0: 384,
-  final1: 392,
-  initial0: 400,
-  initial1: 408,
-  opening: 416,
-  opened: 420,
-  openingLooks: 424,
-  regretted: 428,
-  expectUntil: 432,
-  expectLow: 440,
-  expectHigh: 448,
-  pieceGuard: 456,
-  usual: 464,
-  backUsual: 472,
-  base: 480,
-  late: 488,
+  met: 380,
+  wentBack0: 384,
+  wentBack1: 388,
+  slow: 392,
+  final0: 400,
+  final1: 408,
+  initial0: 416,
+  initial1: 424,
+  opening: 432,
+  opened: 436,
+  openingLooks: 440,
+  regretted: 444,
+  expectUntil: 448,
+  expectLow: 456,
+  expectHigh: 464,
+  gapLow: 472,
+  gapHigh: 480,
+  pieceGuard: 488,
+  usual: 496,
+  backUsual: 504,
+  base: 512,
+  late: 520,
 } as const;
-export const MatchBytes = 492;
+export const MatchBytes = 524;
 
 /** Constants of kernels/match/match-state.ts. */
 export const matchStateConstants = {

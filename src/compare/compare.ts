@@ -26,7 +26,7 @@ import { DEFAULT_EPOCH_NS } from "./epoch-length.ts";
 import { exhausted } from "./exhausted.ts";
 import type { FlowChoice } from "./flows.ts";
 import { explainUnmatched } from "./offload.ts";
-import { expectedOpening } from "./opening.ts";
+import { expectedOpening, shownOpening } from "./opening.ts";
 import { type PassOptions, type PassResult, runPass } from "./pass.ts";
 import {
   type Decision,
@@ -250,6 +250,7 @@ function evidenceOf({ options, wishes }: Run, result: PassResult, plan: PassPlan
     alignment: { kind: "not-sampled" },
     knownWays: () => result.matcher.knownWays(),
     opening: () => expectedOpening(result.matcher, result.originNs, plan.alignNs),
+    shown: () => shownOpening(result.matcher, result.originNs, plan.alignNs),
     verdict: () => {
       verdict ??= diagnose({ observer: result.observer, ...result.quality, mode: wishes.mode, oneClock });
       return verdict;
@@ -282,7 +283,8 @@ async function conclude(run: Run, { plan, result, evidence, decision }: Outcome)
   }
   const back = orientUnmatched(result.matcher, directions.twoWay);
   if (directions.twoWay || back) result.matcher.correctIntervals();
-  notes.push(...(await explainUnmatched(run.kernels, options, pass.capture, result, pass.windowNs)));
+  const explained = await explainUnmatched(run.kernels, options, pass.capture, result, pass.windowNs);
+  notes.push(...explained.notes);
   const causes = await commonCauses(run, result);
   notes.push(...causes.notes);
   if (directions.matched === 0) {
@@ -310,7 +312,7 @@ async function conclude(run: Run, { plan, result, evidence, decision }: Outcome)
     key,
     flowKey: run.flowKey,
     notes,
-    lossCause: stepped ?? causes.lossCause,
+    lossCause: stepped ?? causes.lossCause ?? explained.lossCause,
     options: describeOptions(options, plan, key, result.epochNs),
     epochNs: result.epochNs,
   });

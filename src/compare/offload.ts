@@ -8,24 +8,38 @@ import type { CaptureOptions } from "../capture/reader.ts";
 import { type Resolved, resolveResidue } from "../match/residue/residue.ts";
 import type { PassResult } from "./pass.ts";
 
-/** Returns notes about what was found, and corrects the matcher's counts. */
+/** Share of the matched packets above which others that cannot be assigned make the loss doubtful. */
+const FEW_UNASSIGNED = 0.005;
+
+/** What was found, as sentences; and the one that says why the loss from the first point to the second is probably not real. */
+export interface Explained {
+  notes: string[];
+  lossCause: string | null;
+}
+
+/** Explains unmatched packets, and corrects the matcher's counts. */
 export async function explainUnmatched(
   kernels: Kernels,
   files: { before: string; after: string },
   capture: CaptureOptions,
   result: PassResult,
   windowNs: number,
-): Promise<string[]> {
+): Promise<Explained> {
   const { before, after, matcher, originNs, plan, rereadable, limited } = result;
   // Loss alone is not examined further: only unmatched packets in both captures can belong together.
-  if (!rereadable || limited || !matcher.aloneAtBoth) return [];
+  if (!rereadable || limited || !matcher.aloneAtBoth) return { notes: [], lossCause: null };
   const source = (side: 0 | 1) => ({
     file: side === 0 ? files.before : files.after,
     capture: { ...capture, cover: plan.cover },
     shiftNs: (origin: bigint) => Number(origin - originNs) - (side === 1 ? plan.alignNs : 0),
   });
   const found = await resolveResidue(kernels, matcher, [source(0), source(1)], windowNs);
-  return found === null ? [] : sentences(found, before.file, after.file);
+  if (found === null) return { notes: [], lossCause: null };
+  const notes = sentences(found, before.file, after.file);
+  const [there, back] = found.merged.unassigned;
+  if (there + back <= FEW_UNASSIGNED * matcher.pairCount) return { notes, lossCause: null };
+  const cause = `about ${countOf(there + back, "packet")} of datagrams that are split beside a capture (UDP GSO) count as lost and appeared: too little of each is captured to tell to which datagram it belongs; capture with a larger snap length, or with ethtool -K IFACE tx-udp-segmentation off`;
+  return { notes: [...notes, cause], lossCause: there > back ? cause : null };
 }
 
 function sentences({ merged, fragmented, clamped }: Resolved, before: string, after: string): string[] {

@@ -11,6 +11,10 @@ export interface ExpectedOpening {
   untilNs: bigint;
   lowNs: number;
   highNs: number;
+  /** No pair lies within this range. */
+  gap: Range | null;
+  /** False pairs were found outside of these bounds. */
+  judged: boolean;
 }
 
 /** Fewer pairs do not show the usual delay. */
@@ -21,6 +25,8 @@ const FAR = 2;
 /** A pair of a packet that occurs repeatedly is considered false at a smaller distance. */
 const FAR_AGAIN = 0.25;
 const FAR_AT_LEAST_NS = 1e6;
+/** At most this many packets overtake others around a clock step. */
+const FEW_AMONG = 2;
 
 interface Range {
   lowNs: number;
@@ -37,23 +43,88 @@ export function expectedOpening(
   const again = pairs.some((pair) => pair.again);
   const { before, after } = matcher.repeated;
   if (before + after === 0 && !again) return null;
-  const single = pairs.filter((pair) => !pair.again).map(({ differenceNs }) => differenceNs);
+  const single = pairs.filter((pair) => !pair.again);
   if (single.length < Math.max(ENOUGH, pairs.length / 2)) return null;
-  const range = rangeOf(single);
-  const suspects = pairs.filter(
-    (pair) => isEarly(pair, range) || (pair.again && isFar(pair, range, FAR_AGAIN)),
-  );
-  // If several agree, a clock was set: they are as right as the others.
-  const agreed = suspects.filter((one) => agrees(one, pairs, range));
+  const ranges = rangesOf(single);
+  const suspects = pairs.filter((pair) => {
+    const range = ranges(pair);
+    return isEarly(pair, range) || (pair.again && isFar(pair, range, FAR_AGAIN));
+  });
+  // If several agree, with no usual pairs among them, a clock was set: they are as right as the others.
+  const among = suspects.filter((one) => isAmong(one, pairs, ranges(one)));
+  const agreed = suspects.filter((one) => {
+    const marginNs = marginOf(ranges(one), FAR_AGAIN);
+    const likeFalse = among.some((other) => Math.abs(other.differenceNs - one.differenceNs) <= marginNs);
+    return !likeFalse && agrees(one, pairs, ranges(one));
+  });
   if (agreed.length === suspects.length) return null;
-  const seenNs = agreed.map(({ differenceNs }) => differenceNs);
-  const marginNs = marginOf(range, FAR_AGAIN);
-  const lastNs = Math.max(...pairs.map(({ atNs, differenceNs }) => atNs + Math.max(0, differenceNs)));
+  const seen = agreed.map((pair) => {
+    const { lowNs, highNs } = ranges(pair);
+    const marginNs = marginOf({ lowNs, highNs }, FAR_AGAIN);
+    return { lowNs: pair.differenceNs - marginNs, highNs: pair.differenceNs + marginNs };
+  });
+  const levels = [...single.map(ranges).map((range) => widened(range, FAR_AGAIN)), ...seen];
+  return { ...expectation(pairs, levels, originNs, alignNs), judged: true };
+}
+
+/** Expectation for a pass that reads the captures in another order: identical packets may meet before any others do. Null without identical packets. */
+export function shownOpening(
+  matcher: ExactMatcher,
+  originNs: bigint,
+  alignNs: number,
+): ExpectedOpening | null {
+  const { before, after } = matcher.repeated;
+  if (before + after === 0) return null;
+  const pairs = [...matcher.opening()];
+  if (pairs.length < ENOUGH) return null;
+  const ranges = pairs.map(rangesOf(pairs)).map((range) => widened(range, FAR));
+  return expectation(pairs, ranges, originNs, alignNs);
+}
+
+/** Range of the pairs of each direction; of all pairs if one of the directions has few. */
+function rangesOf(pairs: readonly OpeningPair[]): (pair: OpeningPair) => Range {
+  const forward = pairs.filter((pair) => pair.forward);
+  const back = pairs.filter((pair) => !pair.forward);
+  if (forward.length < ENOUGH || back.length < ENOUGH) {
+    const all = rangeOf(pairs);
+    return () => all;
+  }
+  const [there, here] = [rangeOf(forward), rangeOf(back)];
+  return (pair) => (pair.forward ? there : here);
+}
+
+function widened(range: Range, far: number): Range {
+  const marginNs = marginOf(range, far);
+  return { lowNs: range.lowNs - marginNs, highNs: range.highNs + marginNs };
+}
+
+function expectation(
+  pairs: readonly OpeningPair[],
+  ranges: readonly Range[],
+  originNs: bigint,
+  alignNs: number,
+): ExpectedOpening {
+  const [first, ...rest] = ranges.toSorted((a, b) => a.lowNs - b.lowNs);
+  let highNs = first?.highNs ?? 0;
+  let gap: Range | null = null;
+  for (const range of rest) {
+    const widthNs = gap === null ? 0 : gap.highNs - gap.lowNs;
+    if (range.lowNs - highNs > widthNs) gap = { lowNs: highNs + alignNs, highNs: range.lowNs + alignNs };
+    highNs = Math.max(highNs, range.highNs);
+  }
   return {
-    untilNs: originNs + BigInt(Math.ceil(lastNs)),
-    lowNs: Math.min(range.lowNs, ...seenNs) - marginNs + alignNs,
-    highNs: Math.max(range.highNs, ...seenNs) + marginNs + alignNs,
+    untilNs: lastOf(pairs, originNs),
+    lowNs: (first?.lowNs ?? 0) + alignNs,
+    highNs: highNs + alignNs,
+    gap,
+    judged: false,
   };
+}
+
+/** Time at which all these pairs had been seen, ns since 1970. */
+function lastOf(pairs: readonly OpeningPair[], originNs: bigint): bigint {
+  const lastNs = Math.max(...pairs.map(({ atNs, differenceNs }) => atNs + Math.max(0, differenceNs)));
+  return originNs + BigInt(Math.ceil(lastNs));
 }
 
 const marginOf = ({ lowNs, highNs }: Range, far: number) => far * (highNs - lowNs) + FAR_AT_LEAST_NS;
@@ -76,9 +147,20 @@ function agrees(one: OpeningPair, pairs: readonly OpeningPair[], { lowNs, highNs
   return pairs.some((other) => other !== one && Math.abs(other.differenceNs - one.differenceNs) <= nearNs);
 }
 
+/** Returns whether it was found between usual pairs of its direction: no clock was set there and back, but identical packets come at a steady pace. */
+function isAmong(one: OpeningPair, pairs: readonly OpeningPair[], range: Range): boolean {
+  const place = pairs.indexOf(one);
+  const others = pairs.map(
+    (pair) => !pair.again && pair.forward === one.forward && !isFar(pair, range, FAR_AGAIN),
+  );
+  const earlier = others.slice(0, place).filter(Boolean).length;
+  const later = others.slice(place + 1).filter(Boolean).length;
+  return Math.min(earlier, later) > FEW_AMONG;
+}
+
 /** Extends the middle part up to the first gap on either side. */
-function rangeOf(differencesNs: readonly number[]): Range {
-  const sorted = [...differencesNs].sort((a, b) => a - b);
+function rangeOf(pairs: readonly OpeningPair[]): Range {
+  const sorted = pairs.map(({ differenceNs }) => differenceNs).sort((a, b) => a - b);
   let from = Math.floor(MIDDLE * sorted.length);
   let to = sorted.length - 1 - from;
   const valueAt = (i: number) => sorted[i] ?? Number.NaN;

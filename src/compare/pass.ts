@@ -171,6 +171,10 @@ function gather(
       untilNs: Number(plan.expected.untilNs - originNs),
       lowNs: plan.expected.lowNs - plan.alignNs,
       highNs: plan.expected.highNs - plan.alignNs,
+      gap: plan.expected.gap && {
+        lowNs: plan.expected.gap.lowNs - plan.alignNs,
+        highNs: plan.expected.gap.highNs - plan.alignNs,
+      },
     },
     startNs,
     slackNs: plan.leadNs,

@@ -31,6 +31,7 @@ function evidence(directions: Partial<Directions>): PassEvidence {
     alignment: { kind: "not-sampled" },
     knownWays: () => KNOWN,
     opening: () => null,
+    shown: () => null,
     verdict: () => diagnose({ observer, mode: "deskew" }),
   };
 }

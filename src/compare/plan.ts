@@ -99,6 +99,8 @@ export interface PassEvidence {
   knownWays: () => KnownWays;
   /** Expected first differences, if the first pairs contradict them; null otherwise. */
   opening: () => ExpectedOpening | null;
+  /** What the first pairs show, if there are identical packets; null otherwise. */
+  shown: () => ExpectedOpening | null;
   verdict: () => ClockVerdict;
 }
 
@@ -174,18 +176,30 @@ export function nextPlan(plan: PassPlan, evidence: PassEvidence, wishes: PlanWis
   if (plan.correction.kind === "none") {
     const cover = wishes.fixedCover ? plan.cover : commonCover(plan.cover, evidence);
     if (cover < plan.cover) return { kind: "again", plan: { ...known, cover }, why: "coverage" };
-    const expected = plan.expected ?? evidence.opening();
+    const expected = plan.expected?.judged ? plan.expected : (evidence.opening() ?? plan.expected);
     if (expected !== plan.expected) return { kind: "again", plan: { ...known, expected }, why: "repeats" };
     if (evidence.alignment.kind === "not-sampled" && needsAlignment(plan, evidence, wishes.windowNs))
       return { kind: "sample-alignment" };
     const decision =
       alignedPlan(known, evidence, wishes.windowNs) ??
       matchedPlan(known, evidence.directions, evidence.forward, wishes.windowNs);
-    if (decision) return decision;
+    if (decision) return informed(decision, evidence);
   }
   if (plan.extent.kind === "look-ahead" && evidence.limited)
     return { kind: "again", plan: { ...known, extent: { kind: "whole" } }, why: "extent" };
   return correctedPlan(known, evidence, wishes.mode) ?? { kind: "stands", plan: known };
+}
+
+/** A pass that reads the captures in another order starts with the expectation from this pass's first pairs. */
+function informed(decision: Decision, { shown }: PassEvidence): Decision {
+  if (decision.kind !== "again" || decision.why !== "lead" || decision.plan.expected !== null)
+    return decision;
+  const expected = shown();
+  const { kind } = decision.plan.ways;
+  // With one direction only, packets may be later than the first ones by any amount.
+  const late = expected && (kind === "one-way" || kind === "assumed-forward");
+  const bounds = late ? { ...expected, highNs: Number.POSITIVE_INFINITY } : expected;
+  return { ...decision, plan: { ...decision.plan, expected: bounds } };
 }
 
 export function showsNoAnswers({ peers, matched }: Directions): boolean {

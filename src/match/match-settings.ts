@@ -31,6 +31,8 @@ export function configure(kernels: Kernels, match: number, options: MatcherOptio
           expectUntil: options.expected.untilNs,
           expectLow: options.expected.lowNs,
           expectHigh: options.expected.highNs,
+          gapLow: options.expected.gap?.lowNs ?? 0,
+          gapHigh: options.expected.gap?.highNs ?? 0,
         }
       : {}),
   };

@@ -47,6 +47,8 @@ export interface ExpectedDifferences {
   untilNs: number;
   lowNs: number;
   highNs: number;
+  /** No difference lies within this range: a clock was set. */
+  gap: { lowNs: number; highNs: number } | null;
 }
 
 /** One of the first pairs. */

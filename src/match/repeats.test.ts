@@ -112,6 +112,41 @@ describe("packets that look alike", () => {
     expect(matcher.total(1).delay!.maxNs).toBeLessThan(3.31 * MS);
   });
 
+  test.each([
+    ["the second point begins later and ends earlier", 0.6, 0.6],
+    ["both run for the same time", 0, 0],
+  ])(
+    "nor does it pair a packet that the first point missed with one of another wrap: %s",
+    (_, head, tail) => {
+      for (const seed of [11, 12, 13]) {
+        const random = new Random(seed);
+        const seconds = 6;
+        const before: Packet[] = [];
+        const after: Packet[] = [];
+        let matched = 0;
+        for (let i = 0; i < seconds * 1000; i++) {
+          // Every second packet is one of 700: equal ones are 1.4 s apart.
+          const packet = i % 2 === 0 ? { digest: (i / 2) % 700, flow: 1 } : { digest: 10_000 + i, flow: 2 };
+          const timeNs = i * MS;
+          const arrivalNs = timeNs + about3ms(random);
+          const missed = random.float() < 0.05;
+          const lost = random.float() < 0.05;
+          const running = arrivalNs > head * 1e9 && arrivalNs < (seconds - tail) * 1e9;
+          if (!missed) before.push({ ...packet, timeNs });
+          if (!lost && running) after.push({ ...packet, timeNs: arrivalNs });
+          if (!missed && !lost && running) matched++;
+        }
+        const matcher = run(before, byTime(after));
+        const total = sums(matcher);
+        const { delay } = matcher.total(1);
+        expect(delay!.minNs).toBeGreaterThan(2.99 * MS);
+        expect(delay!.maxNs).toBeLessThan(3.31 * MS);
+        expect(Math.abs(total.matched - matched)).toBeLessThanOrEqual(total.ambiguous);
+        expect(total.ambiguous).toBeLessThan(0.02 * matched);
+      }
+    },
+  );
+
   test("what may be one of several is counted, and its delay is not", () => {
     // Identical packets every millisecond, delays of 1 to 20 ms: which one is lost cannot be known.
     const { before, after, truth } = traffic(5, {
@@ -136,6 +171,35 @@ describe("packets that look alike", () => {
     const after = [105, 112, 119].map((timeNs) => ({ timeNs: timeNs * MS, digest: 1, flow: 1 }));
     const matcher = run(before, after);
     expect(matcher.flow(0).delay).toMatchObject({ count: 3, minNs: 99 * MS, maxNs: 105 * MS });
+  });
+
+  test("where all packets look alike their delays are known if they are further apart than these differ by", () => {
+    const random = new Random(14);
+    const beats = (gapNs: number) => {
+      const before = Array.from({ length: 400 }, (_, i) => ({ timeNs: i * gapNs, digest: 1, flow: 1 }));
+      return {
+        before,
+        after: byTime(before.map((p) => ({ ...p, timeNs: p.timeNs + MS + MS * random.float() }))),
+      };
+    };
+    const slow = beats(10 * MS);
+    expect(sums(run(slow.before, slow.after))).toMatchObject({ matched: 400, ambiguous: 0 });
+    // These overtake each other: which is which cannot be known.
+    const fast = beats(0.1 * MS);
+    const matcher = run(fast.before, fast.after);
+    expect(sums(matcher)).toMatchObject({ matched: 400, onlyBefore: 0, onlyAfter: 0 });
+    expect(sums(matcher).ambiguous).toBeGreaterThan(390);
+  });
+
+  test("equal packets at a steady pace are no mirror's copies", () => {
+    const before = Array.from({ length: 4000 }, (_, i) => ({ timeNs: i * 0.8 * MS, digest: 1, flow: 1 }));
+    const after = before.map((p) => ({ ...p, timeNs: p.timeNs + 3 * MS }));
+    expect(sums(run(before, after))).toMatchObject({
+      matched: 4000,
+      mirrored: 0,
+      onlyBefore: 0,
+      onlyAfter: 0,
+    });
   });
 
   test("a mirror that gives each packet of the first point twice makes no loss", () => {

@@ -254,3 +254,56 @@ describe("segments merged at one point that the other has cut", () => {
     expect(lossDoubt(report)).toMatch(/offload|NAT/);
   });
 });
+
+test("merged segments are examined, too, if they could lie outside the other capture: both captures have all packets twice, and a clock is set", async () => {
+  const [before, after]: [Frame[], Frame[]] = [[], []];
+  const set = (us: number) => us + (us > 150_000 ? 2_000_000 : 0);
+  const twice = (frames: Frame[], us: number, frame: Uint8Array) =>
+    frames.push({ us, frame }, { us: us + 1, frame });
+  for (let i = 0; i < 300; i++) {
+    const frame = p.stack(
+      [p.ethernet(0x0800), p.ipv4({ proto: 17, id: i }), p.udp({ sport: 6000, dport: 9 })],
+      data(i * 7, 80),
+    );
+    twice(before, i * 900, frame);
+    twice(after, set(i * 900 + 300), frame);
+  }
+  for (let b = 0; b < 50; b++) {
+    const us = 1000 + b * 5000;
+    for (let i = 0; i < 4; i++) twice(before, us + 10 * i, segment((4 * b + i) * MSS, MSS, 4 * b + i));
+    twice(after, set(us + 400), segment(4 * b * MSS, 4 * MSS, 4 * b));
+  }
+  const { segment: counts } = await compare(before, after);
+  expect(counts).toMatchObject({ matched: 500, lost: 0, appeared: 0, mirrored: 500 });
+});
+
+test("pieces of datagrams that cannot be assigned make the loss doubtful", async () => {
+  const [before, after]: [Frame[], Frame[]] = [[], []];
+  ordinary(before, after);
+  for (let i = 0; i < 1500; i++) {
+    const frame = p.stack(
+      [p.ethernet(0x0800), p.ipv4({ proto: 17, id: i }), p.udp({ sport: 6001, dport: 9 })],
+      data(i * 11, 60),
+    );
+    before.push({ us: i * 170, frame });
+    after.push({ us: i * 170 + 300, frame });
+  }
+  // No number, and another checksum at each point: only the bytes behind the headers could tell them apart.
+  const frame = (at: number, length: number, sum: number) =>
+    p.stack(
+      [p.ethernet(0x0800), p.ipv4({ proto: 17, id: 0 }), p.udp({ sport: 1001, dport: 9, sum })],
+      data(at, length),
+    );
+  for (let b = 0; b < 20; b++) {
+    const us = 1000 + b * 9000;
+    before.push({ us, frame: frame(b * 9000, 5 * 1200, b) });
+    for (let i = 0; i < 5; i++)
+      if (i !== b % 5)
+        after.push({ us: us + 500 + 10 * i, frame: frame(b * 9000 + i * 1200, 1200, 99 * b + i) });
+  }
+  const [a, b] = [before, after].map((frames) => capture(frames, { snapLength: 66 })) as [string, string];
+  const report = await compareCaptures({ before: a, after: b });
+  expect(report.segment.lost).toBeGreaterThan(50);
+  expect(report.segment.lost).toBeLessThan(0.05 * report.segment.matched + 50);
+  expect(lossDoubt(report)).toMatch(/UDP GSO.*larger snap length/);
+});

@@ -68,6 +68,18 @@ export function matchPieces(
   return merged;
 }
 
+/** Returns how many pieces remain at both points although long datagrams were split: too little of them was captured to tell to which they belong. */
+export function countUnassigned(
+  sent: readonly LonePacket[],
+  arrived: readonly LonePacket[],
+  matched: number,
+): number {
+  const [long, short] = longest(sent) >= longest(arrived) ? [sent, arrived] : [arrived, sent];
+  const size = longest(short);
+  const pieces = long.reduce((n, p) => n + (p.payload > size ? Math.ceil(p.payload / size) : 0), 0);
+  return Math.max(0, Math.min(pieces, short.length) - matched);
+}
+
 function addCut(
   merged: MergedFlow,
   { whole, parts: places, pieces, ends }: Cut,

@@ -18,7 +18,7 @@ import {
   UDP,
 } from "./collect.ts";
 import { type Separated, setCopiesAside } from "./copies.ts";
-import { matchPieces } from "./datagram-pieces.ts";
+import { countUnassigned, matchPieces } from "./datagram-pieces.ts";
 import { type Fragmented, findCopies, findFragmented } from "./fragments.ts";
 import { findIntact } from "./intact.ts";
 import { reassemble } from "./reassembled.ts";
@@ -26,7 +26,14 @@ import { namesBefore } from "./translated.ts";
 
 /** What was found. */
 export interface Resolved {
-  merged: { flows: number; packets: number; bytes: number; longest: [number, number] };
+  /** `unassigned`: pieces of datagrams of which too little was captured, by the point where they are sent. */
+  merged: {
+    flows: number;
+    packets: number;
+    bytes: number;
+    longest: [number, number];
+    unassigned: [number, number];
+  };
   fragmented: { packets: number; incomplete: number };
   clamped: { packets: number; from: number; to: number };
 }
@@ -94,7 +101,7 @@ function byFlow(lone: Sides): Map<number, Sides> {
 class Resolution {
   readonly done = new Set<LonePacket>();
   readonly resolved: Resolved = {
-    merged: { flows: 0, packets: 0, bytes: 0, longest: [0, 0] },
+    merged: { flows: 0, packets: 0, bytes: 0, longest: [0, 0], unassigned: [0, 0] },
     fragmented: { packets: 0, incomplete: 0 },
     clamped: { packets: 0, from: 0, to: 0 },
   };
@@ -316,6 +323,8 @@ class Resolution {
   #datagrams(flow: number, sender: 0 | 1, sent: readonly LonePacket[], arrived: readonly LonePacket[]): void {
     const [from, to] = [setCopiesAside(sent), setCopiesAside(arrived)];
     const merged = matchPieces(flow, from.once, to.once, this.#windowNs);
+    if ([...from.once, ...to.once].some((p) => p.length > LONGEST_ORDINARY))
+      this.resolved.merged.unassigned[sender] += countUnassigned(from.once, to.once, merged?.matched ?? 0);
     if (!merged) return;
     const twice = (seen: Sighting, { once, copies }: Separated) => {
       const original = once[seen.number];
