@@ -495,7 +495,7 @@ describe("on the command line", () => {
     const query = [directory, "--between", "A", "B", "--json", "--flow-records", records];
     const answer = JSON.parse(await run(() => queryCommand(), query)) as Answer;
     expect(answer.notes.join()).toMatch(/sampled\.nf: the exporter sampled one in 100 packets/);
-    expect(answer.estimates["multiflow"]!.reason).toMatch(/answers for flows, not for the segment/);
+    expect(answer.estimates["multiflow"]!.reason).toMatch(/per-flow estimator, no value for the segment/);
     const compare = await compareCommand(args);
     const report = JSON.parse(await run(() => compare, [before, after, ...args])) as CompareReport;
     expect(report.notes.join()).toMatch(/sampled\.nf: the exporter sampled one in 100 packets/);
