@@ -251,7 +251,7 @@ export class RecordWriter {
     const epoch = `${record.estimator} at ${record.point}, epoch ${formatTime(record.epoch.startNs)}`;
     const reason = new UsageError(
       "mismatch",
-      `${path}: another record of ${epoch} is there; they differ in ${what}`,
+      `${path}: a different record of ${epoch} is already stored; they differ in ${what}`,
       "give captures of one point together in order, or another ‘point’, ‘segment’ or directory",
     );
     return { outcome: "refused", reason };

@@ -30,7 +30,7 @@ export function parseDuration(text: string, options: { signed?: boolean } = {}):
   const [, sign, whole, fraction = "", unit] = match as unknown as [string, string, string, string?, string?];
   if (unit === undefined || unit === "") throw bad("the unit is missing");
   const unitNs = Object.hasOwn(UNIT_NS, unit) ? UNIT_NS[unit] : undefined;
-  if (unitNs === undefined) throw bad(`there is no unit '${unit}'`);
+  if (unitNs === undefined) throw bad(`unknown unit '${unit}'`);
   if (sign === "-" && options.signed !== true)
     throw bad("it is negative", "write a duration that is not negative");
   const scale = 10n ** BigInt(fraction.length);
@@ -134,16 +134,16 @@ export function parseTime(text: string): bigint {
   const zone = iso[8];
   if (fraction.length > 9) throw bad("it is finer than a nanosecond");
   if (zone === undefined) throw bad("the zone is missing (Z or an offset such as +01:00)");
-  if (month < 1 || month > 12) throw bad(`there is no month ${month}`);
+  if (month < 1 || month > 12) throw bad(`invalid month ${month}`);
   if (day < 1 || day > daysInMonth(year, month)) throw bad(`that month has no day ${day}`);
-  if (hour > 23) throw bad(`there is no hour ${hour}`);
-  if (minute > 59) throw bad(`there is no minute ${minute}`);
-  if (second > 59) throw bad(`there is no second ${second} (POSIX time has no leap seconds)`);
+  if (hour > 23) throw bad(`invalid hour ${hour}`);
+  if (minute > 59) throw bad(`invalid minute ${minute}`);
+  if (second > 59) throw bad(`invalid second ${second} (POSIX time has no leap seconds)`);
   let offsetMinutes = 0;
   if (zone !== "Z" && zone !== "z") {
     const hours = Number(zone.slice(1, 3));
     const minutes = Number(zone.slice(3).replace(":", "") || 0);
-    if (hours > 23 || minutes > 59) throw bad(`there is no zone ${zone}`);
+    if (hours > 23 || minutes > 59) throw bad(`invalid zone ${zone}`);
     offsetMinutes = (zone[0] === "-" ? -1 : 1) * (hours * 60 + minutes);
   }
   const minutes = daysSince1970(year, month, day) * 1440 + hour * 60 + minute - offsetMinutes;

@@ -196,7 +196,7 @@ async function readThrough(kernels: Kernels, capture: string): Promise<Look> {
   const { partial, ipPackets, firstNs, lastNs } = reader.statistics();
   reader.close();
   reader.free();
-  if (ipPackets === 1) throw new UsageError("no-records", `${capture}: one IP packet, too few to race on`);
+  if (ipPackets === 1) throw new UsageError("no-records", `${capture}: one IP packet, too few for a race`);
   if (ipPackets === 0)
     throw new UsageError("no-records", `${capture}: no IP packet`, "hoptime inspect shows what it contains");
   if (partial !== null) {

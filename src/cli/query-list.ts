@@ -60,7 +60,7 @@ export async function runList(place: string, what: ListName, flags: ListFlags): 
   if (!isCollectorUrl(place))
     throw new UsageError(
       "bad-option",
-      `${place}: --list asks a collector`,
+      `${place}: --list needs a collector`,
       "give its address, http://HOST:PORT; of a directory, --between A B",
     );
   const { askCollector } = await import("../server/client.ts");

@@ -237,7 +237,7 @@ async function packetsOfUrl(url: string, question: PacketQuestion, flags: Flags)
 function askedPackets({ packet, flow, ipid, capture, filter, group, top }: Flags): AskedPackets {
   const bad = (message: string, hint: string) => new UsageError("bad-question", message, hint);
   const named = [packet && "--packet", flow && "--flow", capture && "--capture"].filter((f) => f);
-  if (named.length > 1) throw bad(`${named.join(" and ")} are two questions`, "ask one after the other");
+  if (named.length > 1) throw bad(`${named.join(" and ")} exclude each other`, "ask one after the other");
   if (ipid !== undefined && !flow)
     throw bad("--ipid needs --flow", "IPIDs select among the packets of a flow");
   if (filter !== undefined && !capture)

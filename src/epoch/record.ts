@@ -268,7 +268,7 @@ export function headLength(bytes: Uint8Array, source: { file?: string; offset?: 
   const fail = (code: "unknown-format" | "bad-version" | "bad-header", at: number, message: string) =>
     new FormatError(code, reader.file, (source.offset ?? 0) + at, message);
   if (bytes.length === 0)
-    throw new FormatError("empty", reader.file, source.offset ?? 0, "there is no record");
+    throw new FormatError("empty", reader.file, source.offset ?? 0, "empty, not a record");
   if (reader.u32() !== RECORD_MAGIC) {
     throw fail("unknown-format", 0, "not a hoptime record (it does not start with 89 'HPR')");
   }
@@ -309,7 +309,7 @@ export function decodeHead(
     const at = reader.offset;
     const value = reader.u8();
     const found = list[value];
-    if (found === undefined) throw new FormatError("bad-header", file, at, `there is no ${what} ${value}`);
+    if (found === undefined) throw new FormatError("bad-header", file, at, `unknown ${what} ${value}`);
     return found;
   };
   reader.skip(6);

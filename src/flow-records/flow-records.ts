@@ -142,8 +142,7 @@ function readCsv(bytes: Uint8Array, file: string): FlowRecord[] {
       records.push(record(cells, columns, file, at));
     }
   }
-  if (columns === null)
-    throw new FormatError("unknown-format", file, 0, "there is no header line of columns");
+  if (columns === null) throw new FormatError("unknown-format", file, 0, "the header line is missing");
   return records;
 }
 

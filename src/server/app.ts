@@ -104,7 +104,7 @@ export function checkTls({ certificate, key, clientCa }: TlsFiles): void {
   const parts: [parameter: string, what: string, look: () => unknown][] = [
     ["tls-cert", "no certificate in PEM", () => new X509Certificate(certificate)],
     ["tls-key", "no private key in PEM, or one with a passphrase", () => createSecureContext({ key })],
-    ["tls-key", "not the key of the certificate", () => createSecureContext({ cert: certificate, key })],
+    ["tls-key", "does not belong to the certificate", () => createSecureContext({ cert: certificate, key })],
   ];
   // Node silently ignores an unreadable CA certificate, so it is checked here.
   if (clientCa !== undefined)
@@ -163,7 +163,7 @@ function addRoute(
 function announcedBytes({ method, headers }: FastifyRequest, route: Route): number {
   if (method === "GET" || method === "DELETE") return 0;
   const declared = headers["content-length"];
-  if (declared === undefined) throw new HttpError(411, "no-length", "a content-length is needed");
+  if (declared === undefined) throw new HttpError(411, "no-length", "the content-length is missing");
   const bytes = Number(declared);
   const limit = takesBytes(route, headers) ? MAX_MESSAGE_BYTES : (route.maxJsonBytes ?? MAX_JSON_BYTES);
   if (!(bytes <= limit))

@@ -79,7 +79,7 @@ export async function serveComparePage(listen: string): Promise<ServedPage> {
       const reasons: Record<string, string> = {
         EADDRINUSE: "the port is in use",
         EADDRNOTAVAIL: `this host does not have the address ${host}`,
-        EACCES: "no right to listen on this port",
+        EACCES: "no permission to listen on this port",
       };
       const why = reasons[cause.code ?? ""] ?? cause.message;
       reject(

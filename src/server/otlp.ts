@@ -142,7 +142,8 @@ export class OtlpPush {
     }
     if (why === null) this.counts.pushed++;
     else this.counts.failed++;
-    if (why !== this.#trouble) this.#onLog?.(why === null ? "OTLP: metrics are taken again" : `OTLP: ${why}`);
+    if (why !== this.#trouble)
+      this.#onLog?.(why === null ? "OTLP: metrics are accepted again" : `OTLP: ${why}`);
     this.#trouble = why;
   }
 
@@ -163,7 +164,7 @@ function rejected(body: string): string | null {
       partialSuccess?: { rejectedDataPoints?: string | number };
     };
     const n = Number(partialSuccess?.rejectedDataPoints ?? 0);
-    return n > 0 ? `${n} data points were not taken` : null;
+    return n > 0 ? `${n} data points were rejected` : null;
   } catch {
     // An empty body means full success.
     return null;

@@ -55,7 +55,8 @@ export async function recover(parts: Recovered): Promise<void> {
       // With its first rows, the results no longer look empty to the next start. Until all rows are written, the journal keeps these spans.
       if (span) await journal.addSpans(pendingSpans(segment, span));
     }
-  if (spans.length > 0) onLog(`recovering: ${spans.length} messages of before may not be in the results`);
+  if (spans.length > 0)
+    onLog(`recovering: ${spans.length} messages of the previous run may not be in the results`);
 }
 
 const nameOf = ({ from, to, label }: CollectedSegment) => JSON.stringify([from, to, label]);

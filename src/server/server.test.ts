@@ -406,7 +406,7 @@ describe("access", () => {
       return (error as UsageError).message;
     };
     const file = "neither";
-    expect(await refused({ ...own, key: client.key })).toBe("tls-key: not the key of the certificate");
+    expect(await refused({ ...own, key: client.key })).toBe("tls-key: does not belong to the certificate");
     expect(await refused({ ...own, certificate: file })).toBe("tls-cert: no certificate in PEM");
     expect(await refused({ ...own, key: file })).toContain("tls-key: no private key in PEM");
     expect(await refused({ ...own, clientCa: file })).toBe("client-ca: no certificate in PEM");

@@ -127,7 +127,7 @@ export function checkListen({ listen, tls, insecure }: ServerOptions): void {
   if (isLoopback(host) || tls || insecure) return;
   throw new UsageError(
     "bad-option",
-    `${listen} can be reached from other hosts, and tokens would cross the network in clear`,
+    `${listen} can be reached from other hosts, and tokens would cross the network unencrypted`,
     "give ‘tls-cert’ and ‘tls-key’, or ‘insecure’ where the network is trusted",
     { parameter: "listen", value: listen },
   );

@@ -308,6 +308,6 @@ function readState(file: string, onLog?: (text: string) => void): StationSnapsho
   }
   const aside = `${file}.damaged-${Date.now()}`;
   renameSync(file, aside);
-  onLog?.(`${file}: not the state of a station; set aside as ${aside}, routers are heard anew`);
+  onLog?.(`${file}: not a station's state; kept as ${aside}, and built again from the routers' reports`);
   return undefined;
 }

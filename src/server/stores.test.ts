@@ -302,9 +302,7 @@ describe.skipIf(CLICKHOUSE_SERVER === null)("workers on one ClickHouse", () => {
     };
     const rows = await run("SELECT count() FROM segments FINAL");
     for (const name of ["flows", "spans", "spans_of_segments", "dirty"]) await run(`DROP TABLE ${name}`);
-    await expect(store.segments()).rejects.toThrow(
-      /spans.* a collector that is started makes what is missing$/,
-    );
+    await expect(store.segments()).rejects.toThrow(/spans.* start a collector to create what is missing$/);
     const again = await inClickhouse("dropped");
     expect(await run("SELECT count() FROM segments FINAL")).toBe(rows);
     expect(await run("SELECT count() FROM migrations")).toBe("1\n");

@@ -89,11 +89,11 @@ export class TokenStore {
     if (scope === "ingest" && points.length === 0)
       throw new UsageError(
         "bad-option",
-        "a token that sends records is for one point, or for those that are named",
-        "name it with ‘point’",
+        "a token with scope ingest needs the names of its points",
+        "name each with ‘point’",
       );
     if (scope !== "ingest" && points.length > 0)
-      throw new UsageError("bad-option", `a token with scope ${scope} is for no point in particular`);
+      throw new UsageError("bad-option", `a token with scope ${scope} takes no ‘point’`);
     for (const point of points) checkName("point", point);
     const id = randomBytes(6).toString("hex");
     const secret = randomBytes(32).toString("base64url");

@@ -81,6 +81,6 @@ export function solveRate(
       "utilisation 0.88 finds the drain rate",
     );
   if (!(bytes > 0 && durationNs > 0))
-    throw new UsageError("bad-parameter", "there is no traffic to find a drain rate from");
+    throw new UsageError("bad-parameter", "no traffic to derive the drain rate from");
   return (8e9 * bytes) / durationNs / spec.utilisation;
 }

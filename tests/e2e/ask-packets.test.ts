@@ -450,7 +450,7 @@ describe("the commands", () => {
       const values = p99s.map((q: { valueNs: number }) => q.valueNs);
       expect(values).toEqual([...values].sort((x, y) => y - x));
       expect(notes.join()).toContain("p99 of flows: from records of packets (maple)");
-      await expect(query("--packet", digests[0]!, "--flow", "x")).rejects.toThrow(/two questions/);
+      await expect(query("--packet", digests[0]!, "--flow", "x")).rejects.toThrow(/exclude each other/);
       await expect(query()).rejects.toThrow(/what to report is missing/);
     } finally {
       write.mockRestore();

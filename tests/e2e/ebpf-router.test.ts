@@ -356,10 +356,10 @@ test.skipIf(missing !== null)("rights that are missing are named, and packets ca
   // Capturing needs a permission, too.
   expect(unprivileged()).toMatch(
     new RegExp(
-      `^2 .*lo: no right to load eBPF programs; packets are captured instead \\(AF_PACKET\\); for eBPF: ${rights}\n.*CAP_NET_RAW`,
+      `^2 .*lo: no permission to load eBPF programs; packets are captured instead \\(AF_PACKET\\); for eBPF: ${rights}\n.*CAP_NET_RAW`,
     ),
   );
-  expect(unprivileged("--at", "xdp")).toBe(`2 hoptime: lo: no right to load eBPF programs; ${rights}\n`);
+  expect(unprivileged("--at", "xdp")).toBe(`2 hoptime: lo: no permission to load eBPF programs; ${rights}\n`);
 });
 
 interface Report {

@@ -177,7 +177,7 @@ function problemOf(place: Place, errno: number): [problem: string, hint: string]
   switch (errno) {
     case EPERM:
     case EACCES:
-      return [`no right to attach a program (${place})`, NEEDED_RIGHTS];
+      return [`no permission to attach a program (${place})`, NEEDED_RIGHTS];
     case EBUSY:
       return [
         "another XDP program is attached, and stays",

@@ -125,11 +125,15 @@ export class Datapath {
   #refusal(errno: number, log: string): Error {
     // EACCES is also the verifier's answer; then its log is not empty. Without CAP_PERFMON it forbids arithmetic on addresses.
     if (errno === EPERM || (errno === EACCES && (log === "" || log.includes("for !root"))))
-      return new UsageError("not-supported", `${this.#what}: no right to load eBPF programs`, NEEDED_RIGHTS);
+      return new UsageError(
+        "not-supported",
+        `${this.#what}: no permission to load eBPF programs`,
+        NEEDED_RIGHTS,
+      );
     if (errno === ENOMEM || errno === E2BIG)
       return new UsageError(
         "out-of-memory",
-        `${this.#what}: the kernel has no room for the maps of the eBPF programs`,
+        `${this.#what}: the kernel has no memory for the maps of the eBPF programs`,
         "use smaller parameters of the estimators",
       );
     const why = log.trim().split("\n").slice(-3).join("; ");

@@ -37,7 +37,7 @@ export const COLATE_PARAMETERS: readonly ParameterSpec[] = [
     default: 8,
     min: 1,
     max: 4096,
-    help: "counters of a flow in each vector: more survive loss and give the standard deviation, fewer are denoised better",
+    help: "counters of a flow in each vector: more tolerate loss and give the standard deviation, fewer are denoised better",
   },
   {
     name: "b",
@@ -69,7 +69,7 @@ export const COLATE_PARAMETERS: readonly ParameterSpec[] = [
     default: [],
     min: 0,
     max: 1,
-    help: "share of the counters in each vector (sum 1); left out: its packets to the power of 0.45",
+    help: "share of the counters in each vector (sum 1); if omitted: its packets to the power of 0.45",
   },
   {
     name: "check",

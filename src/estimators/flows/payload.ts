@@ -81,7 +81,7 @@ export function decodeFlows(payload: Uint8Array): FlowList {
   const shedBytes = reader.varint();
   const count = reader.varint();
   // A flow takes at least 26 bytes; a corrupt count must not cause a huge allocation.
-  if (count > reader.remaining / 26) throw bad(`${count} flows do not fit into what is there`);
+  if (count > reader.remaining / 26) throw bad(`${count} flows do not fit into the remaining bytes`);
   const list = emptyList(count);
   list.cut = shed === 1 ? cut : null;
   list.shedPackets = shedPackets;

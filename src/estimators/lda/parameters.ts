@@ -53,7 +53,7 @@ export const LDA_PARAMETERS: readonly ParameterSpec[] = [
     default: [],
     min: 0,
     max: 1,
-    help: "loss rates the banks are tuned to, needs packets=; left out: 0.005/0.1, or the usual ones of three or four banks",
+    help: "loss rates the banks are tuned to, needs packets=; if omitted: 0.005/0.1, or the usual ones of three or four banks",
   },
   {
     name: "alpha",

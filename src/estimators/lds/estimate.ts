@@ -41,7 +41,7 @@ export function estimateLds(input: EstimateInput<SketchParameters>): EstimatorAn
   const geometry = geometryOf(parameters);
   if (!sender || !receiver) {
     const end = sender ? "receiver" : "sender";
-    return unanswered(input, { reason: "no-packets", text: `there is no sketch of the ${end}` });
+    return unanswered(input, { reason: "no-packets", text: `the sketch of the ${end} is missing` });
   }
   const expected = expectedCells(parameters, false, seed);
   const sketch = differenceOf(
@@ -57,7 +57,7 @@ export function estimateSds(input: EstimateInput<SketchParameters>): EstimatorAn
   const { parameters, seed, receiver } = input;
   const geometry = geometryOf(parameters);
   if (!receiver) {
-    return unanswered(input, { reason: "no-packets", text: "there is no sketch of the receiver" });
+    return unanswered(input, { reason: "no-packets", text: "the sketch of the receiver is missing" });
   }
   const expected = expectedCells(parameters, true, seed);
   const cells = decodeCells(receiver.payload, expected, "receiver's payload");

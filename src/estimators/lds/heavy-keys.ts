@@ -110,7 +110,7 @@ export function readHeavyKeys(reader: ByteReader, file: string): HeavyKeys {
   const floor = reader.varint();
   const count = reader.varint();
   // A flow takes at least 27 bytes; a corrupt count must not cause a huge allocation.
-  if (count > reader.remaining / 27) throw bad(`${count} flow keys do not fit into what is there`);
+  if (count > reader.remaining / 27) throw bad(`${count} flow keys do not fit into the remaining bytes`);
   const keys = emptyKeys(count);
   keys.floor = floor;
   for (let i = 0; i < count; i++) {

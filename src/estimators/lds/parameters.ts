@@ -46,7 +46,7 @@ function shape(k: number): readonly ParameterSpec[] {
       default: k,
       min: 1,
       max: 1024,
-      help: "cells of a flow in each row: more survive more loss and give the standard deviation, fewer collide less; 1 where nothing is lost",
+      help: "cells of a flow in each row: more tolerate more loss and give the standard deviation, fewer collide less; 1 where nothing is lost",
     },
   ];
 }
@@ -107,7 +107,7 @@ export const LDS_PARAMETERS: readonly ParameterSpec[] = [
     default: [],
     min: 0,
     max: 1,
-    help: "share of packets that each row takes; left out: all where k=1, else rows from 1 down to 0.01, ready for loss",
+    help: "share of packets that each row takes; if omitted: all where k=1, else rows from 1 down to 0.01, ready for loss",
   },
   {
     name: "digest",

@@ -96,5 +96,5 @@ function takeBig(reader: ByteReader): bigint {
 export function readBase(cells: Uint8Array): number {
   const baseNs = new ByteReader(cells.subarray(0, BASE_BYTES), { file: "maple cells" }).f64();
   if (Number.isSafeInteger(baseNs / 2 ** 20) && baseNs !== 0) return baseNs;
-  throw new FormatError("bad-record", "maple cells", 0, `${baseNs} cannot be what delays count from`);
+  throw new FormatError("bad-record", "maple cells", 0, `invalid base of the delays: ${baseNs} ns`);
 }

@@ -226,7 +226,7 @@ export function decodePayloadHead(
       "truncated",
       "maple payload",
       Math.min(next, bytes),
-      `${next} bytes are promised, ${bytes} are there`,
+      `${bytes} bytes, expected ${next}`,
     );
   }
   return parts;

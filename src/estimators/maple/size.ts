@@ -157,7 +157,7 @@ function fitMemory(chosen: MapleParameters, request: SizeRequest, notes: string[
     else high = capacity;
   }
   if (low === 0) {
-    const message = `${limit} bytes hold no store of packets`;
+    const message = `${limit} bytes are too few for a store of packets`;
     throw new UsageError("bad-parameter", message, "‘set store=svbf’ needs the smallest memory");
   }
   notes.push(`the memory holds ${low} packets of an epoch: the others are shed, and counted`);

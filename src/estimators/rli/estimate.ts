@@ -69,7 +69,7 @@ function readLink({ counters, total }: RliSketch, { drain }: RliParameters): Lin
 }
 
 function noRecord(flows: KnownFlows | null): EstimatorAnswer {
-  const none: NoAnswer = { reason: "no-packets", text: "there is no record of the receiving point" };
+  const none: NoAnswer = { reason: "no-packets", text: "the record of the receiving point is missing" };
   return {
     segment: { ...blank(none), sent: null, received: null, lost: null, notes: [] },
     flows: Array.from({ length: flows?.count ?? 0 }, (_, flow) => noFlow(flow, none)),

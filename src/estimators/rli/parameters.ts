@@ -126,7 +126,7 @@ export const RLI_PARAMETERS: readonly ParameterSpec[] = [
     isNew: true,
     kind: "text",
     default: "",
-    help: "IP address that references must come from; left out: the sender with the most recent references",
+    help: "IP address that references must come from; if omitted: the sender with the most recent references",
   },
   {
     name: "authenticated",
@@ -143,7 +143,7 @@ export const RLI_PARAMETERS: readonly ParameterSpec[] = [
     default: 0,
     min: 1,
     max: 1_000_000,
-    help: "take every n-th regular packet as a reference, where delays are known by other means (the sender's capture); left out: never",
+    help: "take every n-th regular packet as a reference, where delays are known by other means (the sender's capture); if omitted: never",
   },
 ];
 

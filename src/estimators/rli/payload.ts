@@ -220,7 +220,7 @@ export function decodeRli(sealed: SealedEpoch, parameters: RliParameters, seed?:
     throw bad("packets do not add up");
   const count = reader.varint();
   // A flow takes at least 60 bytes.
-  if (count > reader.remaining / 60) throw bad(`${count} flows do not fit into what is there`);
+  if (count > reader.remaining / 60) throw bad(`${count} flows do not fit into the remaining bytes`);
   const flows = emptyFlows(count, quantiles);
   let packets = 0;
   for (let i = 0; i < count; i++) {
@@ -289,7 +289,7 @@ function decodeFlow(
   if (!flows.buckets) return;
   const buckets = entryAt(flows.buckets, i);
   const n = reader.varint();
-  if (n > reader.remaining / 2) throw bad(`${n} buckets do not fit into what is there`);
+  if (n > reader.remaining / 2) throw bad(`${n} buckets do not fit into the remaining bytes`);
   let total = 0;
   for (let k = 0; k < n; k++) {
     const before = buckets.at(-1)?.[0];

@@ -104,7 +104,7 @@ export function formatIncidents(
   return incidents
     .map((i) => {
       const text = incidentSentence(i, WORDS);
-      const sure = i.kind === "clock" ? "" : c.dim(` (${formatPercent(i.confidence, 1)} sure)`);
+      const sure = i.kind === "clock" ? "" : c.dim(` (confidence ${formatPercent(i.confidence, 1)})`);
       return `${i.state === "open" ? c.yellow(text) : text}${sure}\n`;
     })
     .join("");
@@ -169,7 +169,7 @@ export function formatAlerts({ rules, alerts }: ListedAlerts, c: Palette): strin
     { title: "to", align: "left", value: (r) => r.to.join(", ") || dash },
     { title: "active", value: (r) => formatCount(r.active) },
   ];
-  return `${table(alertColumns, alerts, "no alert, now or before", c)}\n${table(ruleColumns, rules, "no rules: they are written in the collector's settings (docs/config.md)", c)}`;
+  return `${table(alertColumns, alerts, "no alerts, active or ended", c)}\n${table(ruleColumns, rules, "no rules: add them to the collector's settings (docs/config.md)", c)}`;
 }
 
 export interface ListedPoint {

@@ -128,7 +128,7 @@ export function incidentLine(incident: IncidentEvent): string {
   const rise = `${value(baseline)} → ${value(peak)}`;
   if (change === "closed")
     return `${where} no longer ${what} since ${clock(incident.endNs)}: began ${clock(incident.startNs)}, ${rise} at its worst`;
-  return `${where} ${what} since ${clock(incident.startNs)}: ${rise} (${formatPercent(confidence, 1)} sure)`;
+  return `${where} ${what} since ${clock(incident.startNs)}: ${rise} (confidence ${formatPercent(confidence, 1)})`;
 }
 
 function clock(textNs: string): string {

@@ -206,7 +206,7 @@ function readFlow(reader: ByteReader): AskedFlow {
     const at = reader.offset;
     const first = previous + reader.varint();
     const last = first + reader.varint();
-    if (last > 0xffff) throw new FormatError("bad-record", reader.file, at, `there is no IPID ${last}`);
+    if (last > 0xffff) throw new FormatError("bad-record", reader.file, at, `IPID ${last} is above 65535`);
     ranges.push({ first, last });
     previous = last + 1;
   }

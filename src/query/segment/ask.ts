@@ -239,7 +239,7 @@ function flowNotes(
   const unlisted = Math.max(0, ...parts.map((a) => a.unlisted));
   return [
     ...(listed && unlisted > 0 && question.flows === undefined
-      ? [`in ${countOf(unlisted, "epoch")} there is no list of flows`]
+      ? [`no list of flows in ${countOf(unlisted, "epoch")}`]
       : []),
     ...new Set(parts.flatMap((a) => a.flowNotes)),
   ];

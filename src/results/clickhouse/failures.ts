@@ -23,12 +23,9 @@ export function failureOf(address: ClickhouseAddress, text: string, status: numb
     );
   const said = firstLine(text);
   if (NO_RIGHT.has(code))
-    return new UsageError("bad-option", `${where}: user '${address.user}' has not the right (${said})`);
+    return new UsageError("bad-option", `${where}: user '${address.user}' lacks a permission (${said})`);
   if (DROPPED.has(code))
-    return new UsageError(
-      "store-away",
-      `${where}: ${said}; a collector that is started makes what is missing`,
-    );
+    return new UsageError("store-away", `${where}: ${said}; start a collector to create what is missing`);
   if (FOR_NOW.has(code)) return new UsageError("store-away", `${where}: ${said}`);
   if (Number.isNaN(code)) {
     if (status >= 502 && status <= 504) return new UsageError("store-away", `${where}: status ${status}`);

@@ -268,7 +268,7 @@ function checkSchema(database: string, current: number): void {
     new UsageError("mismatch", `ClickHouse database '${database}' is of ${what}`, hint);
   if (current > NEWEST_SCHEMA)
     throw wrong(
-      `a newer hoptime (schema ${current}; this one knows ${NEWEST_SCHEMA})`,
+      `a newer hoptime (schema ${current}; this one reads up to ${NEWEST_SCHEMA})`,
       "use that hoptime, or another database",
     );
   if (current > 0 && current < FIRST_SCHEMA)

@@ -52,7 +52,7 @@ export class Doubts {
       const deaths = before + (worker === null || alive.has(worker) ? 0 : 1);
       this.#worked.set(message.seq, { deaths, revision: 0 });
       if (deaths >= MAX_DEATHS)
-        judged.aside.push({ message, reason: `${deaths} workers died while they worked it` });
+        judged.aside.push({ message, reason: `${deaths} workers died while processing it` });
       else byDeaths.set(deaths, [...(byDeaths.get(deaths) ?? []), message]);
     }
     for (const [deaths, own] of [...byDeaths].sort(([a], [b]) => a - b)) {

@@ -60,7 +60,10 @@ export class RecordAssembly {
   incomplete(beforeMs: number): { messages: JsMsg[]; reason: string }[] {
     return this.#parts
       .takeOld((m) => m.time.getTime() < beforeMs)
-      .map(({ from, have, of }) => ({ messages: from, reason: `${have} of ${of} parts of a record came` }));
+      .map(({ from, have, of }) => ({
+        messages: from,
+        reason: `only ${have} of ${of} parts of a record arrived`,
+      }));
   }
 
   /** Drops the waiting parts of a partition: its next owner gets them delivered again. */

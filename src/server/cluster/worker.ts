@@ -372,7 +372,7 @@ export class ClusterWorker implements ClusterPart {
   /** Somebody has removed the stream, and it was made again: its sequences begin anew, and nothing that came before can be acknowledged. What is here of it is estimated. */
   async #startOver(): Promise<void> {
     this.#parts?.log(
-      `${this.#link.url}: the stream was removed; what it had is lost but for what workers have on disk`,
+      `${this.#link.url}: the stream was removed: its records are lost, except those that workers have on disk`,
     );
     this.#past?.forget();
     this.#lookedBack.clear();

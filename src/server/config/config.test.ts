@@ -57,7 +57,7 @@ describe("hoptime.yaml", () => {
       ],
       [
         "alerts:\n  - {name: a, when: 'mean > 1ms', clear: 2ms}\n",
-        "hoptime.yaml:2:42: alerts[0].clear: '2ms' is beyond the limit itself",
+        "hoptime.yaml:2:42: alerts[0].clear: '2ms' is beyond the alert's own limit",
       ],
       [
         "alerts:\n  - {name: a, when: incident}\n  - {name: a, when: incident}\n",

@@ -60,7 +60,7 @@ export function parseConfig(text: string, file: string): Settings {
 
 const firstLine = (text: string) => text.split("\n")[0] ?? text;
 
-const SEVERAL = "a second document begins (---): settings are one document";
+const SEVERAL = "a second document begins (---): write the settings as one";
 
 /** Hints for values that look like numbers because their unit or host is missing. */
 const FORMS: Partial<Record<Reads, string>> = {
@@ -180,7 +180,7 @@ function checkLimit(
 ): void {
   const limit = guarded(keys, fail, () => parseLimit(condition.quantity, clear, "clear"));
   if (condition.above ? limit > condition.limit : limit < condition.limit)
-    fail(keys, `${pathOf(keys)}: '${clear}' is beyond the limit itself`);
+    fail(keys, `${pathOf(keys)}: '${clear}' is beyond the alert's own limit`);
 }
 
 /** Formats a key path, e.g. paths[2].name. */

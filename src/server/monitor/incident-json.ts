@@ -60,6 +60,6 @@ export function incidentLine({
     return `clock of ${clock.points.join(" or ")} stepped by ${formatDuration(Math.abs(clock.stepNs))} at ${formatTime(startNs)}: delays to and from it are off by that`;
   const where = segment ? `${segment.from} → ${segment.to}` : `somewhere on ${paths.join(", ")}`;
   const value = (x: number) => (kind === "delay" ? formatDuration(x) : `${(100 * x).toFixed(2)} %`);
-  const sure = segment ? `, ${(100 * confidence).toFixed(1)} % sure` : ", undecided which segment";
+  const sure = segment ? `, confidence ${(100 * confidence).toFixed(1)} %` : ", undecided which segment";
   return `${kind} of ${where} from ${value(baseline)} to ${value(peak)} since ${formatTime(startNs)}${state === "open" ? sure : ""}`;
 }

@@ -194,7 +194,8 @@ export function networkRoutes(parts: Parts): Route[] {
       method: "GET",
       path: "/v1/incidents",
       needs: "read",
-      summary: "incidents: which segment, since when, from what to what, how sure, which flows are affected",
+      summary:
+        "incidents: which segment, since when, from which value to which, with what confidence, which flows are affected",
       query: HAPPENINGS,
       answer: "the latest first; `next` is the cursor of the next page",
       response: INCIDENTS_ANSWER,

@@ -76,7 +76,7 @@ export function encodeRecords({ fingerprint, cut, records }: FlowRecords): Uint8
 export function decodeRecords(sealed: SealedEpoch, fingerprint?: number): FlowRecords {
   const head = readSampled(NAME, sealed, fingerprint, (r) => r.u64());
   const { reader, bad, cut, count } = head;
-  if (count > reader.remaining / 27) throw bad(`${count} records do not fit into what is there`);
+  if (count > reader.remaining / 27) throw bad(`${count} records do not fit into the remaining bytes`);
   const records = new Map<bigint, FlowRecord>();
   let before = -1n;
   for (let i = 0; i < count; i++) {

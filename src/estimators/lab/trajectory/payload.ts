@@ -61,7 +61,7 @@ export function encodeSamples(samples: Samples): Uint8Array {
 export function decodeSamples(sealed: SealedEpoch, fingerprint?: number): Samples {
   const head = readSampled(NAME, sealed, fingerprint, (r) => r.u32());
   const { reader, bad, cut, count } = head;
-  if (count > reader.remaining / 21) throw bad(`${count} samples do not fit into what is there`);
+  if (count > reader.remaining / 21) throw bad(`${count} samples do not fit into the remaining bytes`);
   if (count > sealed.packets) throw bad(`${count} samples of ${sealed.packets} packets`);
   const list: Sample[] = [];
   for (let i = 0; i < count; i++) {

@@ -41,7 +41,12 @@ export function ribbonLayout(head: Uint8Array, codeBits: number): RibbonLayout {
   const indexAt = RIBBON_HEAD_BYTES;
   const wordsAt = indexAt + 8 * Math.ceil((blocks + 1) / 2);
   if (blocks < 1 || slots < 64 * blocks || slots > 2 ** (32 - SEED_BITS)) {
-    throw new FormatError("bad-record", "maple ribbon", 8, `${blocks} blocks of ${slots} slots cannot be`);
+    throw new FormatError(
+      "bad-record",
+      "maple ribbon",
+      8,
+      `impossible layout: ${blocks} blocks of ${slots} slots`,
+    );
   }
   const bytes = wordsAt + 8 * codeBits * Math.ceil(slots / 64);
   return { packets, leftOut, blocks, slots, indexAt, wordsAt, bytes };
@@ -92,7 +97,7 @@ export class RibbonStore implements PacketStore {
   static open(kernels: Kernels, geometry: StoreGeometry, body: Uint8Array): RibbonStore {
     const layout = ribbonLayout(body.subarray(0, RIBBON_HEAD_BYTES), geometry.codeBits);
     if (body.length !== layout.bytes) {
-      const message = `${layout.bytes} bytes are promised, ${body.length} are there`;
+      const message = `${body.length} bytes, expected ${layout.bytes}`;
       throw new FormatError("bad-record", "maple ribbon", 0, message);
     }
     checkIndex(body, layout);
