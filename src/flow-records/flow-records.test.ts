@@ -68,7 +68,7 @@ describe("comma-separated records", () => {
       [["src,dst,packets", "10.0.0.1,10.0.0.2,many"], "packets is not a number"],
       [["src,dst,packets", "10.0.0.1,10.0.0.2,"], "no packets"],
       [["src,dst,proto,packets", "10.0.0.1,10.0.0.2,nonsense,1"], "not a protocol"],
-      [["just a text"], "no header line"],
+      [["just a text"], "header line is missing"],
     ] as const) {
       await expect(parse([...lines]), message).rejects.toThrow(message);
       await expect(parse([...lines]), message).rejects.toThrow(FormatError);

@@ -61,7 +61,9 @@ describe("sizes", () => {
       expect(kept.memoryBytes).toBeGreaterThan(0.8 * memoryBytes);
       expect(kept.notes.join()).toMatch(/the others are shed/);
     }
-    expect(() => sizeMaple({ ...request, memoryBytes: 1e5, fixed: { store: "ribbon" } })).toThrow(/no store/);
+    expect(() => sizeMaple({ ...request, memoryBytes: 1e5, fixed: { store: "ribbon" } })).toThrow(
+      /too few for a store/,
+    );
   });
 
   test("are met by a tap: bytes within 5 %, errors of packets within a tenth", () => {
