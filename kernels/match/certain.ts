@@ -143,6 +143,8 @@ export function isOdd(m: Match, before: Log, found: u32, time: f64): bool {
   const again = logHasOther(before, found);
   if (again) store<u32>(found, load<u32>(found, 20) | AGAIN, 20);
   if (opening) return true;
+  // Without identical packets so far, there is no other partner.
+  if (m.met == 0) return false;
   // The row's own partner may be after the end of BEFORE, or that of the packet it found before the start of AFTER.
   const least = leastApart(m, back, time);
   if (((m.ended & 1) != 0 && m.wentBack0 == 0 && time - least > m.lastSeen0) || (m.wentBack1 == 0 && sent + least < m.firstSeen1)) return true;
