@@ -101,7 +101,7 @@ export async function runLiveDemo(flags: LiveDemoFlags): Promise<void> {
 }
 
 async function begin(url: string, points: readonly string[], flags: LiveDemoFlags): Promise<void> {
-  const hints = `page       ${url}/#/overview?last=2m\nAPI        ${url}/docs\nask it     hoptime query ${url} --between r2 r3\n           hoptime top ${url}\nCtrl-C ends.\n\n`;
+  const hints = `page       ${url}/#/overview?last=2m\nAPI        ${url}/docs\nquery      hoptime query ${url} --between r2 r3\n           hoptime top ${url}\nCtrl-C ends.\n\n`;
   if (flags.json) await printJson({ format: "hoptime.demo/1", event: "started", url, points });
   else await printText(`${INTRODUCTION}\n${hints}`);
 }

@@ -82,7 +82,7 @@ export function evaluateCommand(): Command {
     )
     .option(
       "--references <n>",
-      `send one reference and one probe per n packets, for estimators that use them (default: ${INJECT_EVERY}; with --wire so many that they take half of it)`,
+      `send one reference and one probe per n packets, for estimators that use them (default: ${INJECT_EVERY}; with --wire: as many as fill half of it)`,
       integerOption("--references", 2),
     )
     .option("--seed <n>", "seed of delays and loss", integerOption("--seed", 1), 1)

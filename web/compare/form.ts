@@ -198,7 +198,7 @@ export class CaptureForm {
           "div",
           { class: "ticks" },
           tick("nat", "Addresses or ports are translated on the way (NAT)"),
-          tick("inner", "Use the packet inside of tunnels"),
+          tick("inner", "Use the packet inside tunnels"),
         ),
       ),
     );

@@ -162,7 +162,7 @@ export function directionAndNotes(data: PageData): HTMLElement {
   const verdict = {
     "as-given": "As given: packets pass the first file's point first.",
     swapped: "Swapped, it seems: packets pass the second file's point first.",
-    unclear: "Unclear: the packets don't say which point comes first.",
+    unclear: "Unclear: the packets do not show which point comes first.",
   }[order];
   return card(
     "direction",

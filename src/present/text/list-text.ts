@@ -100,7 +100,7 @@ export function formatIncidents(
   incidents: readonly (DescribedIncident & { confidence: number })[],
   c: Palette,
 ): string {
-  if (incidents.length === 0) return "no incident is open, or was in this time\n";
+  if (incidents.length === 0) return "no incidents in this time\n";
   return incidents
     .map((i) => {
       const text = incidentSentence(i, WORDS);
@@ -124,7 +124,7 @@ export interface ListedPath {
 }
 
 export function formatPaths(paths: readonly ListedPath[], c: Palette): string {
-  if (paths.length === 0) return "no path is watched, or none fits\n";
+  if (paths.length === 0) return "no path is watched, or none matches\n";
   const columns: Column<ListedPath["segments"][number]>[] = [
     { title: "segment", align: "left", value: (s) => `${s.from} → ${s.to}` },
     { title: "mean", value: (s) => ns(s.latency?.meanNs) },
@@ -209,7 +209,7 @@ export function formatPoints(points: readonly ListedPoint[], atMs: number, c: Pa
     { title: "version", align: "left", value: ({ tap }) => tap?.program ?? dash },
     { title: "state", align: "left", value: (p) => p.state },
   ];
-  return table(columns, points, "no tap has sent a record yet, or none fits", c);
+  return table(columns, points, "no tap has sent a record yet, or none matches", c);
 }
 
 interface PlanStep {

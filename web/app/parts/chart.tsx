@@ -39,7 +39,7 @@ export interface ChartProps {
   times: number[];
   lines: ChartLine[];
   gaps?: Gap[];
-  /** "lowest": the axis of delays begins at the lowest value, with a tick there; "zero": for counts and shares. */
+  /** "lowest": the axis of delays starts at the lowest value, with a tick there; "zero": for counts and shares. */
   base: "lowest" | "zero";
   /** Height of an axis from zero if all values are zero. */
   reach?: number;

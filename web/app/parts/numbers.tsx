@@ -69,7 +69,7 @@ export function Clocks({ clockNs }: { clockNs: number | null | undefined }) {
       </span>
     );
   return (
-    <span title="maximum error of the clocks of both ends, as their kernels say; part of the interval">
+    <span title="maximum error of the clocks of both ends, as reported by their kernels; part of the interval">
       ±{delayText(clockNs)}
     </span>
   );
