@@ -42,7 +42,7 @@ export function deviationFinding(
   return {
     setting: `${setting}; flows of 1,000 to 9,999 packets`,
     literal: `median error ${count(100 * middle(errors))} %; the repetitions converge to their closed form (off by ${percents(apart)} with ${repetitions.map(count).join(" / ")}) and add no information`,
-    ours: "the standard deviation from the residuals of counters that only this flow uses; otherwise no answer",
+    ours: "the standard deviation from the residuals of counters that the flow hardly shares; otherwise no answer",
     verdict: errors.filter((e) => e < 0.05).length / errors.length > 0.9 ? "holds" : "does not hold",
     why: `Over all permutations the virtual repetitions have a closed form with a relative deviation of √(2/(m − 1)): with m = 20 counters no number of repetitions errs less than about ${percent(floor)} in the standard deviation, even without noise: with 1,000 and 100,000 of them ${percents(shares.slice(-2))} of the flows are within 5 %.`,
     table: {
