@@ -84,6 +84,7 @@ async function turn({ path, text }) {
     supported: { "dynamic-import": false },
     // Saves a third of the size; names are kept for stack traces.
     minifyWhitespace: true,
+    minifySyntax: true,
     lineLimit: 160,
     ...(asks ? { banner: HERE, define: { "import.meta.url": "hoptimeFileUrl" } } : {}),
     legalComments: "inline",

@@ -130,7 +130,7 @@ function checked(config: StreamConfig, url: string): StreamConfig {
   if (retention !== "limits")
     throw wrong(
       `deletes records once they are read (retention ${retention})`,
-      "records must stay for queries: delete the stream and create it with --retention limits",
+      "records must stay for queries: delete the stream and create it with retention limits",
     );
   return config;
 }
