@@ -26,7 +26,9 @@ test("only the command line knows flags: no string of the library contains one",
       // Only strings count; comments may contain flags.
       .filter(({ line }) => !/^(\/\/|\*|\/\*)/.test(line))
       .filter(({ at }) => !at.startsWith(`${OTHER_PROGRAMS}:`))
-      .filter(({ line }) => (line.replaceAll(OTHER_COMMANDS, "").match(STRINGS) ?? []).some((text) => /--[a-z]/.test(text)))
+      .filter(({ line }) =>
+        (line.replaceAll(OTHER_COMMANDS, "").match(STRINGS) ?? []).some((text) => /--[a-z]/.test(text)),
+      )
       .map(({ at, line }) => `${at} ${line}`),
   );
   expect(found).toEqual([]);
