@@ -177,12 +177,11 @@ export class Alerts implements RowFollower {
     this.#stored = new Map();
     for (const { body } of [...active, ...ended]) {
       const alert = JSON.parse(body) as Alert;
-      const key = JSON.stringify([alert.name, alert.target]);
+      const key = keyOf(alert.name, alert.target);
       // Each list is newest first.
       if (!this.#stored.has(key)) this.#stored.set(key, alert);
     }
-    for (const alert of this.#unwritten.values())
-      this.#stored.set(JSON.stringify([alert.name, alert.target]), alert);
+    for (const alert of this.#unwritten.values()) this.#stored.set(keyOf(alert.name, alert.target), alert);
   }
 
   /** Removes the state of partitions that another worker has now. */
@@ -213,8 +212,7 @@ export class Alerts implements RowFollower {
         return [{ rule, target: point, owner: point, silentNs: Number(nowNs) - heardMs * 1e6 }];
       }),
     );
-    const isNew = ({ rule, target }: (typeof judged)[number]) =>
-      !this.#targets.has(JSON.stringify([rule.name, target]));
+    const isNew = ({ rule, target }: (typeof judged)[number]) => !this.#targets.has(keyOf(rule.name, target));
     if (this.#options.shared && judged.some(isNew)) await this.#readStored();
     for (const { silentNs, ...which } of judged)
       this.#push(which, { value: silentNs, low: silentNs, high: silentNs }, nowNs, nowNs);
@@ -277,7 +275,7 @@ export class Alerts implements RowFollower {
    * time.
    */
   #newTarget(rule: AlertRule, settings: RuleSettings, target: string, owner: string): Target {
-    const last = this.#stored.get(JSON.stringify([rule.name, target]));
+    const last = this.#stored.get(keyOf(rule.name, target));
     if (!last || !this.#ruleOf(last)) return { state: new RuleState(settings), alert: null, owner };
     if (last.state === "ended")
       return { state: new RuleState(settings, BigInt(last.endedNs ?? 0)), alert: null, owner };
@@ -294,7 +292,7 @@ export class Alerts implements RowFollower {
   ): void {
     const settings = thresholdOf(rule);
     if (!settings) return;
-    const key = JSON.stringify([rule.name, target]);
+    const key = keyOf(rule.name, target);
     let known = this.#targets.get(key);
     if (!known) {
       if (this.#targets.size >= MAX_TARGETS) return;
@@ -342,7 +340,7 @@ export class Alerts implements RowFollower {
     const changed = { change, ...alert };
     this.#options.events.emit("alert", () => changed);
     for (const webhook of this.#webhooks) if (to.includes(webhook.name)) webhook.send({ change, ...alert });
-    this.#stored.set(JSON.stringify([alert.name, alert.target]), alert);
+    this.#stored.set(keyOf(alert.name, alert.target), alert);
     this.#unwritten.set(alert.id, alert);
   }
 
@@ -364,6 +362,9 @@ export class Alerts implements RowFollower {
     return known;
   }
 }
+
+/** Names a rule and a target of it. */
+const keyOf = (rule: string, target: string) => JSON.stringify([rule, target]);
 
 function targetOf({ from, to, label }: CollectedSegment): string {
   return isWhole(label, from, to) ? `${from}:${to}` : `${from}:${to}=${label}`;

@@ -17,6 +17,7 @@ import type { Alert, AlertRule } from "../alerts/alert.ts";
 import { Alerts } from "../alerts/alerts.ts";
 import { parseCondition } from "../alerts/condition.ts";
 import { Events } from "../events.ts";
+import type { RowFollower } from "./follower.ts";
 import type { IncidentJson } from "./incident-json.ts";
 import { NetworkMonitor } from "./network-monitor.ts";
 
@@ -76,16 +77,20 @@ async function found(results: ResultsStore) {
   return { incidents: await bodies(results.incidents), alerts };
 }
 
+async function feed(followers: readonly RowFollower[], rows: readonly SegmentRow[]): Promise<void> {
+  for (const follower of followers) {
+    await follower.take(rows);
+    await follower.tick();
+  }
+}
+
 async function ofOneProcess() {
   const results = await DuckdbStore.open(join(root, "one.duckdb"));
   const { monitor, alerts } = await start(results);
   for (let e = 0; e < EPOCHS; e++) {
     const rows = SEGMENTS.map(([from, to]) => pathRow(from, to, e));
     await results.write(rows, []);
-    for (const follower of [monitor, alerts]) {
-      await follower.take(rows);
-      await follower.tick();
-    }
+    await feed([monitor, alerts], rows);
   }
   await monitor.close();
   await alerts.close();
@@ -154,10 +159,7 @@ describe("incidents and alerts", () => {
     const { monitor, alerts } = await start(results);
     for (const rows of disordered(new Random(7))) {
       await results.write(rows, []);
-      for (const follower of [monitor, alerts]) {
-        await follower.take(rows);
-        await follower.tick();
-      }
+      await feed([monitor, alerts], rows);
     }
     await monitor.close();
     await alerts.close();
