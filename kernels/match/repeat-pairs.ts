@@ -33,9 +33,14 @@ function countAmbiguous(m: Match, flow: Flow, b: Repeat, a: Repeat): void {
   changetype<Interval>(m.intervals + intervalAt(m, b.time) * INTERVAL_BYTES).ambiguous++;
 }
 
-/** Returns whether other packets with the digest were matched immediately. */
+/** Returns whether the first row of either point has one of these flags. */
+function isMarked(flags: u32): bool {
+  return (n0 > 0 && (at(rows0, 0).state & flags) != 0) || (n1 > 0 && (at(rows1, 0).state & flags) != 0);
+}
+
+/** Returns whether other packets with the digest were matched immediately, or one of them looked like a copy of such a packet. */
 function wasMet(): bool {
-  return (n0 > 0 && (at(rows0, 0).state & AGAIN) != 0) || (n1 > 0 && (at(rows1, 0).state & AGAIN) != 0);
+  return isMarked(AGAIN | COPY);
 }
 
 /** Returns whether there is one at each point, possibly with copies at the destination: then no other partner is possible. */
@@ -49,7 +54,7 @@ function isAlone(m: Match): bool {
 
 /** Returns whether the digest really occurs again: not only deferred because of an odd difference, and not only copies. */
 function comesAgain(): bool {
-  return wasMet() || (n0 > 1 && at(rows0, n0 - 1).time - at(rows0, 0).time > TWICE) || (n1 > 1 && at(rows1, n1 - 1).time - at(rows1, 0).time > TWICE);
+  return isMarked(AGAIN) || (n0 > 1 && at(rows0, n0 - 1).time - at(rows0, 0).time > TWICE) || (n1 > 1 && at(rows1, n1 - 1).time - at(rows1, 0).time > TWICE);
 }
 
 /**

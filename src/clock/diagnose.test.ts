@@ -185,6 +185,21 @@ test("captures given in the wrong order are suspected from the shape of the diff
   expect(judge(turned, { ...back, diffNs: back.diffNs.map((d) => -d) }).swapped).toBe(true);
 });
 
+test("a constant delay in rounded timestamps does not suggest the wrong order", () => {
+  const dice = new Random(41);
+  const sendNs = Float64Array.from({ length: N }, () => 1000 * Math.floor(dice.float() * 1e7)).sort();
+  const quality = new TimestampQuality();
+  quality.observe(sendNs, N);
+  const swapped = (diffNs: Float64Array) => {
+    const observer = new ClockObserver();
+    observer.observe(sendNs, diffNs, N);
+    return diagnose({ observer, before: quality, after: quality }).swapped;
+  };
+  // One packet a rounding step below all others is no tail.
+  expect(swapped(sendNs.map((_, i) => (i === 200 ? -4e9 - 1000 : -4e9)))).toBe(false);
+  expect(swapped(sendNs.map(() => -4e9 - 1000 * Math.floor(dice.exponential(50))))).toBe(true);
+});
+
 test("both directions bound the offset; its middle is removed only where zero is outside the bounds", () => {
   const clock = () => 3e6;
   const there = forward(6, hardware, clock);

@@ -25,8 +25,9 @@ const BLOCKS = 64;
 /** At most this share of the blocks may have a negative minimum that the clocks do not explain, if it is below the others by FAR_OFF times their spread. */
 const OUTLIER_BLOCKS = 0.1;
 const FAR_OFF = 2;
-/** With fewer packets the shape of their differences means nothing. */
+/** With fewer packets, or within a few steps of the timestamps' resolution, the shape of the differences means nothing. */
 const MIN_FOR_SHAPE = 50;
+const SHAPE_QUANTA = 2;
 
 export interface DiagnoseInput {
   observer: ClockObserver;
@@ -94,7 +95,7 @@ export function diagnose(input: DiagnoseInput): ClockVerdict {
       floorNs === null || levelNs === null
         ? null
         : { asIsNs: forward.minNs, deskewedNs: slope === 0 ? forward.minNs : floorNs, levelNs },
-    swapped: steps.length === 0 && looksSwapped(forward, reverse),
+    swapped: steps.length === 0 && looksSwapped(forward, reverse, quantumNs),
     offset,
     skew: found && skewVerdict(found),
     noSkewReason: found ? null : noSkewReason(forward, points),
@@ -216,13 +217,13 @@ function levelOf(points: EnvelopePoints, slope: number, originNs: number): numbe
 }
 
 /** Delays have a sharp lower edge and a long upper tail; negated delays have the opposite shape. */
-function looksSwapped(forward: Envelope, reverse: Envelope): boolean {
+function looksSwapped(forward: Envelope, reverse: Envelope, quantumNs: number): boolean {
   if (forward.packets === 0 || forward.maxNs >= 0) return false;
   // reverse contains negated differences: the captures are swapped if no forward difference exceeds any reverse one.
   if (reverse.packets > 0) return forward.maxNs <= -reverse.maxNs;
-  return (
-    forward.packets >= MIN_FOR_SHAPE && forward.maxNs - forward.meanNs < (forward.meanNs - forward.minNs) / 2
-  );
+  const { minNs, meanNs, maxNs } = forward;
+  if (forward.packets < MIN_FOR_SHAPE || maxNs - minNs <= SHAPE_QUANTA * quantumNs) return false;
+  return maxNs - meanNs < (meanNs - minNs) / 2;
 }
 
 /** In one direction a load that rises or falls evenly looks exactly like a skew: no skew is claimed unless the trend adds up to more than any queue holds. */

@@ -49,6 +49,7 @@ export abstract class ResultsStore extends SegmentReader {
   abstract readonly incidents: HappeningTable;
   abstract readonly alerts: HappeningTable;
   abstract readonly arrivals: ArrivalsTable;
+  #rolling: Promise<unknown> = Promise.resolve();
 
   protected constructor(questions: Questions) {
     super(questions);
@@ -88,8 +89,14 @@ export abstract class ResultsStore extends SegmentReader {
   /** Writes rolled-up rows and closes their spans, unless something in them was written meanwhile. */
   protected abstract writeRolled(rolled: RolledSpans): Promise<void>;
 
-  /** Rolls up the minutes and hours that ended at or before `untilNs` and have changed. Returns how many. */
-  async rollUp(untilNs: bigint, most = 500): Promise<number> {
+  /** Rolls up the minutes and hours that ended at or before `untilNs` and have changed. Returns how many. Calls run one at a time. */
+  rollUp(untilNs: bigint, most = 500): Promise<number> {
+    const made = this.#rolling.then(() => this.#rollUpNow(untilNs, most));
+    this.#rolling = made.catch(() => 0);
+    return made;
+  }
+
+  async #rollUpNow(untilNs: bigint, most: number): Promise<number> {
     let made = 0;
     for (const [i, step] of STEPS.entries()) {
       const below = STEPS[i - 1];

@@ -228,6 +228,25 @@ describe.skipIf(CLICKHOUSE_SERVER === null)("ClickHouse and DuckDB", () => {
     await expectSame(a, b, true);
   });
 
+  it("roll up one call at a time", async () => {
+    const store = await inDuckdb("calls");
+    let running = 0;
+    let most = 0;
+    const openSpans = store["openSpans"].bind(store);
+    store["openSpans"] = async (...asked) => {
+      most = Math.max(most, ++running);
+      const spans = await openSpans(...asked);
+      running--;
+      return spans;
+    };
+    const { segments, flows } = storeRows(0, 130);
+    await store.write(segments, flows);
+    const made = await Promise.all(Array.from({ length: 3 }, () => store.rollUp(END_NS)));
+    expect(most).toBe(1);
+    expect(made[0]).toBeGreaterThan(0);
+    expect(made.slice(1)).toEqual([0, 0]);
+  });
+
   it("remove what is too old", async () => {
     const all = storeRows(0, 30);
     const week = 7n * 86_400_000_000_000n;

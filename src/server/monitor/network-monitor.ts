@@ -7,31 +7,25 @@
  * deleted, the incident continues as it was last written.
  */
 
-import { earlier, later } from "../../base/time.ts";
+import { earlier } from "../../base/time.ts";
 import {
   INCIDENT_SETTINGS,
   type Incident,
   type IncidentChange,
   type IncidentSettings,
 } from "../../network/incidents/incident.ts";
-import { historyOf, PathWatch, type TimedEstimate } from "../../network/incidents/path-watch.ts";
-import { lossOf } from "../../network/localise/from-records.ts";
+import { historyOf, PathWatch } from "../../network/incidents/path-watch.ts";
 import type { ResultsStore } from "../../results/results-store.ts";
-import { combineRows, type SegmentRow } from "../../results/rows.ts";
-import { pointOf } from "../../results/series.ts";
+import type { SegmentRow } from "../../results/rows.ts";
 import type { Events } from "../events.ts";
 import { FlowLooks } from "./flow-looks.ts";
 import type { RowFollower } from "./follower.ts";
-import {
-  type IncidentJson,
-  incidentJson,
-  incidentLine,
-  type ReportedIncident,
-  readIncident,
-} from "./incident-json.ts";
+import { type IncidentJson, incidentJson, incidentLine, type ReportedIncident } from "./incident-json.ts";
 import { type NetworkPath, type PathState, pathState } from "./path-state.ts";
+import { estimateOf } from "./row-estimate.ts";
 import { SegmentChoice } from "./segment-choice.ts";
 import { gapMsOf, SharedRows } from "./shared-rows.ts";
+import { FAR_NS, rowsSince, storedIncidents } from "./stored-state.ts";
 import { sufferedFlows } from "./suffered.ts";
 
 export interface NetworkSettings {
@@ -66,13 +60,10 @@ export const NO_NETWORK: NetworkSettings = { paths: [], incidents: INCIDENT_SETT
 
 /** How often an open incident is written and sent again, in ms. */
 const UPDATE_MS = 5000;
-/** Number of closed incidents that are read at the start. */
-const REMEMBERED = 200;
 /** Number of the last closed incidents that a new owner reports again. */
 const REPORTED_AGAIN = 20;
 /** How often shared results are read, in ms; less often by workers that only answer. */
 const READ_MS = { owner: 1000, other: 5000 };
-const MAX_SEEDED_NS = 86_400_000_000_000n;
 /** Incidents that closed this long before the newest row may lack the flows of their last epochs. */
 const FLOWS_LATE_NS = 600_000_000_000n;
 
@@ -199,15 +190,20 @@ export class NetworkMonitor implements RowFollower {
   /** Evaluates the rows from before the oldest open incident again, as if there had been no interruption. */
   async #begin(isOwner = this.#isOwner): Promise<void> {
     const { paths } = this.#settings;
+    const { results } = this.#options;
     this.#only = new Map();
     for (const { points, estimator } of paths)
       for (const [i, to] of points.slice(1).entries()) {
         const key = `${points[i]}\n${to}`;
         if (this.#only.get(key) == null) this.#only.set(key, estimator);
       }
-    const incidents = await known(this.#options.results);
+    const incidents = await storedIncidents(results);
     const open = incidents.filter((i) => i.state === "open");
-    const rows = await this.#rowsSince(open.map((i) => i.startNs).reduce(earlier, FAR_NS));
+    const sinceNs = open.map((i) => i.startNs).reduce(earlier, FAR_NS);
+    const rows =
+      paths.length === 0
+        ? []
+        : await rowsSince(results, sinceNs, historyOf(this.#settings.incidents), this.#isWanted);
     this.#isOwner = isOwner;
     this.#newestNs = 0n;
     this.#watch = new PathWatch(
@@ -246,25 +242,6 @@ export class NetworkMonitor implements RowFollower {
     const has = (point: string) => this.#settings.paths.some((path) => path.points.includes(point));
     return (this.#only.get(`${from}\n${to}`) ?? estimator) === estimator && has(from) && has(to);
   };
-
-  /** Returns the rows since a time, and as many earlier ones as their evaluation depends on. */
-  async #rowsSince(sinceNs: bigint): Promise<SegmentRow[]> {
-    const { results } = this.#options;
-    const rows: SegmentRow[] = [];
-    if (this.#settings.paths.length === 0) return rows;
-    const before = historyOf(this.#settings.incidents);
-    for (const { from, to, label, estimators, lastNs } of await results.segments())
-      for (const estimator of estimators) {
-        if (!this.#isWanted(from, to, label, estimator)) continue;
-        const which = { from, to, label, estimator };
-        const oldestNs = lastNs - MAX_SEEDED_NS;
-        const atNs = later(oldestNs, earlier(sinceNs, lastNs));
-        rows.push(...(await results.lastRows({ ...which, fromNs: oldestNs, toNs: atNs }, before)));
-        if (atNs < lastNs)
-          rows.push(...(await results.segmentRows({ ...which, fromNs: atNs, toNs: lastNs }, 0)));
-      }
-    return rows;
-  }
 
   async #judge(rows: readonly SegmentRow[]): Promise<void> {
     const { opened, changed } = this.#changesOf(rows);
@@ -379,33 +356,4 @@ export class NetworkMonitor implements RowFollower {
       body: JSON.stringify(incidentJson(incident)),
     });
   }
-}
-
-const FAR_NS = 9_000_000_000_000_000_000n;
-
-async function known(results: ResultsStore): Promise<ReportedIncident[]> {
-  const list = await results.incidents.list({ limit: REMEMBERED });
-  const open = await results.incidents.list({ limit: REMEMBERED, open: true });
-  const bodies = new Map([...open, ...list].map((h) => [h.id, h.body]));
-  return [...bodies.values()].map((body) => readIncident(JSON.parse(body) as IncidentJson));
-}
-
-/** Converts a row for the localiser. Its clock error is the same in every epoch, so it does not affect a rise. */
-function estimateOf(row: SegmentRow): TimedEstimate {
-  const { segment, startNs, endNs, state } = row;
-  const made = combineRows([row], { step: 0, startNs, endNs });
-  const point = made ? pointOf(made) : null;
-  const latency = point?.latency ?? null;
-  const has = latency !== null && state.weight > 0;
-  const low = has ? Math.hypot(state.errorLow, state.repeatingLow) / state.weight : 0;
-  const high = has ? Math.hypot(state.errorHigh, state.repeatingHigh) / state.weight : 0;
-  const { sent, received, lost } = row;
-  return {
-    ...{ fromPoint: segment.from, toPoint: segment.to, startNs, endNs },
-    meanNs: latency?.meanNs ?? null,
-    lowNs: latency ? latency.meanNs - low : null,
-    highNs: latency ? latency.meanNs + high : null,
-    stdevNs: latency?.stdevNs ?? null,
-    ...lossOf({ sent, received, lost, startNs, endNs, latency, edge: row.edges > 0 || row.missing > 0 }),
-  };
 }
