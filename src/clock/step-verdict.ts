@@ -1,7 +1,7 @@
 /** Attributes a step to a clock or to the path: compares a shift of the forward envelope with the reverse one and with each capture's own timestamps. */
 import type { EnvelopePoints } from "./envelope.ts";
 import { stepOfFew, usualRoundTrip } from "./few-steps.ts";
-import { findShifts, type LevelShift, shiftAround, shiftNearEnd } from "./steps.ts";
+import { cut, findShifts, type LevelShift, shiftAround, shiftNearEnd } from "./steps.ts";
 import type { TimestampReport } from "./timestamp-quality.ts";
 import type { StepVerdict } from "./verdict.ts";
 
@@ -29,14 +29,13 @@ export function judgeSteps(
   if (few) steps.push({ ...few, kind: "clock", evidence: "both directions step by the same amount" });
   steps.sort((a, b) => a.atNs - b.atNs);
   // A clock that is set and set back by the same amount is rarer than a detour or a queue that comes and goes.
-  for (const [i, b] of steps.entries()) {
+  const pairs = steps.flatMap((b, i) => {
     const a = steps[i - 1];
-    if (a?.kind === "ambiguous" && b.kind === "ambiguous" && alike(a.sizeNs, -b.sizeNs)) {
-      for (const step of [a, b]) {
-        step.kind = "delay";
-        step.evidence = "the same shift comes and goes, as a detour does";
-      }
-    }
+    return a?.kind === "ambiguous" && b.kind === "ambiguous" && alike(a.sizeNs, -b.sizeNs) ? [a, b] : [];
+  });
+  for (const step of pairs) {
+    step.kind = "delay";
+    step.evidence = "the same shift comes and goes, as a detour does";
   }
   return steps;
 }
@@ -105,8 +104,20 @@ function shownByReverse(
     if (shown === "none") return [];
     if (shown === "same" || (shown === "few" && alike(there.afterNs - there.beforeNs, -sizeNs)))
       return [{ ...step, evidence: "both directions step by the same amount, in opposite senses" }];
-    return [{ ...step, kind: "ambiguous", evidence: UNCLEAR }];
+    return varyAlike(reverse, atNs) ? [{ ...step, kind: "ambiguous", evidence: UNCLEAR }] : [];
   });
+}
+
+/** Points on one side of a step may vary this much more than those on the other. */
+const ALIKE = 2;
+
+/** Hosts and queues that are not ready yet hold packets for different times; a clock, or another path, adds the same to all. */
+function varyAlike(points: EnvelopePoints, atNs: number): boolean {
+  const sides = [cut(points, Number.NEGATIVE_INFINITY, atNs), cut(points, atNs, Number.POSITIVE_INFINITY)];
+  const [few, many] = sides
+    .toSorted((a, b) => a.length - b.length)
+    .map(({ valueNs }) => Math.max(...valueNs) - Math.min(...valueNs));
+  return (few ?? 0) <= ALIKE * (many ?? 0);
 }
 
 /** Number of points on either side of a step from which its size is read. */
