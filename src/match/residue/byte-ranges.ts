@@ -92,8 +92,7 @@ export function matchRanges(
   const sentTwice = besideEqual(from);
   const once = from.filter((s) => !sentTwice.has(s));
   const overlaps = join(once, to, windowNs);
-  const met = [...from, ...to].some((s) => s.met.length > 0);
-  if (!met) return null;
+  if (overlaps.length === 0 || !wereMerged(overlaps)) return null;
   const total = (list: Segment[], pick: (s: Segment) => number) => list.reduce((n, s) => n + pick(s), 0);
   // Segments lost completely also count in packets on the wire.
   const arrivedTwice = copiesIn(to, windowNs);
@@ -119,6 +118,29 @@ export function matchRanges(
     bytes: total(from, (s) => s.met.reduce((n, [x, y]) => n + y - x, 0)),
     wirePayload,
   };
+}
+
+/**
+ * Segments longer than a frame were merged. Shorter ones that overlap may be other packets of the stream: they were merged if most overlaps begin and end where
+ * packets on the wire do.
+ */
+function wereMerged(overlaps: readonly Overlap[]): boolean {
+  const long = overlaps.some(({ from, to }) => [from, to].some((s) => s.to - s.from > ORDINARY_PAYLOAD));
+  return long || overlaps.filter(isOfWholePackets).length > overlaps.length / 2;
+}
+
+/** Returns whether the packets merged in either segment can be those of the other; a segment that arrived may also consist of packets of any length. */
+function isOfWholePackets({ from, to }: Overlap): boolean {
+  const arrived = to.met.reduce((n, [x, y]) => n + y - x, 0);
+  return isCutBetweenPackets(from, to) && (arrived === to.to - to.from || isCutBetweenPackets(to, from));
+}
+
+/** Returns whether the part of a segment that the other one has begins and ends between packets on the wire. */
+function isCutBetweenPackets({ from, to, wirePayload }: Segment, other: Segment): boolean {
+  const length = other.to - other.from;
+  const isBetween = (place: number) =>
+    place <= from || place >= to || (place - from) % wirePayload === 0 || (place - from) % length === 0;
+  return isBetween(other.from) && isBetween(other.to);
 }
 
 /** Returns segments that are repeated right behind themselves: seen twice, by a mirror or on two interfaces, and sent once. */
