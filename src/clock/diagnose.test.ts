@@ -239,6 +239,20 @@ test("a step seen in one direction is ambiguous, in both it is the clock's, in o
   expect(route.trust).toBe("usable");
 });
 
+test("a step that only the reverse direction shows is ambiguous if delays vary too much forward, else the reverse path's", () => {
+  const step: Clock = (t) => (t > 0.6 * SPAN ? -3e6 : 0);
+  const noisy = judge(forward(8, rarelyAtMinimum, step, 300), backward(7, hardware, step));
+  expect(noisy.steps).toHaveLength(1);
+  expect(noisy.steps[0]).toMatchObject({ kind: "ambiguous" });
+  expect(noisy.steps[0]!.sizeNs).toBeCloseTo(-3e6, -4);
+  expect(noisy.trust).toBe("doubtful");
+  const route = judge(
+    forward(7, hardware, () => 0),
+    backward(7, hardware, step),
+  );
+  expect(route.steps).toEqual([]);
+});
+
 test.each([0.02, 0.05, 0.96, 0.985])("so it is near the ends, at %d of the capture, with its size", (at) => {
   const step: Clock = (t) => (t > at * SPAN ? -1e5 : 0);
   const both = judge(forward(7, hardware, step), backward(7, hardware, step));

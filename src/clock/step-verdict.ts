@@ -1,7 +1,7 @@
 /** Attributes a step to a clock or to the path: compares a shift of the forward envelope with the reverse one and with each capture's own timestamps. */
 import type { EnvelopePoints } from "./envelope.ts";
 import { stepOfFew, usualRoundTrip } from "./few-steps.ts";
-import { findShifts, type LevelShift, shiftAround, shiftNearEnd } from "./steps.ts";
+import { cut, findShifts, type LevelShift, shiftAround, shiftNearEnd } from "./steps.ts";
 import type { TimestampReport } from "./timestamp-quality.ts";
 import type { StepVerdict } from "./verdict.ts";
 
@@ -23,20 +23,19 @@ export function judgeSteps(
   const steps = findShifts(forward, quantumNs).map((shift) =>
     judge(shift, reverse, lag, { spanNs, before, after }),
   );
-  for (const step of shownByReverse(forward, reverse, quantumNs))
+  for (const step of shownByReverse(forward, reverse, quantumNs, lag))
     if (!steps.some((s) => Math.abs(s.atNs - step.atNs) <= SAME_TIME * spanNs)) steps.push(step);
   const few = steps.length === 0 ? stepOfFew(forward, reverse, quantumNs) : null;
   if (few) steps.push({ ...few, kind: "clock", evidence: "both directions step by the same amount" });
   steps.sort((a, b) => a.atNs - b.atNs);
   // A clock that is set and set back by the same amount is rarer than a detour or a queue that comes and goes.
-  for (const [i, b] of steps.entries()) {
+  const pairs = steps.flatMap((b, i) => {
     const a = steps[i - 1];
-    if (a?.kind === "ambiguous" && b.kind === "ambiguous" && alike(a.sizeNs, -b.sizeNs)) {
-      for (const step of [a, b]) {
-        step.kind = "delay";
-        step.evidence = "the same shift comes and goes, as a detour does";
-      }
-    }
+    return a?.kind === "ambiguous" && b.kind === "ambiguous" && alike(a.sizeNs, -b.sizeNs) ? [a, b] : [];
+  });
+  for (const step of pairs) {
+    step.kind = "delay";
+    step.evidence = "the same shift comes and goes, as a detour does";
   }
   return steps;
 }
@@ -54,39 +53,71 @@ function judge(
 ): StepVerdict {
   const jump = jumpOf(shift, spanNs, before, after);
   if (jump) return { ...shift, kind: "clock", evidence: jump };
-  const others = [shift.atNs, shift.atNs + lagNs]
-    .map((atNs) => shiftAround(reverse, atNs) ?? shiftNearEnd(reverse, atNs))
-    .filter((other) => other !== null && other.noiseNs < Math.abs(shift.sizeNs) / 2)
-    .map((other) => other?.sizeNs ?? 0);
-  // Reverse values are negated, so a clock step shows with the opposite sign.
-  if (others.some((sizeNs) => alike(-sizeNs, shift.sizeNs)))
+  const shown = shownBeside(shift.sizeNs, reverse, [shift.atNs, shift.atNs + lagNs]);
+  if (shown === "same")
     return { ...shift, kind: "clock", evidence: "the reverse direction steps by the same amount" };
-  if (others.length === 2 && others.every((sizeNs) => Math.abs(sizeNs) < SAME_SIZE * Math.abs(shift.sizeNs)))
-    return { ...shift, kind: "delay", evidence: "the reverse direction does not step" };
+  if (shown === "none") return { ...shift, kind: "delay", evidence: "the reverse direction does not step" };
   const evidence =
-    reverse.length === 0
-      ? "from one direction a clock step and a path change look the same"
-      : "the other direction has too few packets there, or too much variation, to show which";
+    reverse.length === 0 ? "from one direction a clock step and a path change look the same" : UNCLEAR;
   return { ...shift, kind: "ambiguous", evidence };
 }
 
+const UNCLEAR = "the other direction has too few packets there, or too much variation, to show which";
+
+/** Returns what the other direction shows at one of two times: the same clock step, no step, or neither because its delays vary too much or packets are too few. */
+function shownBeside(
+  sizeNs: number,
+  other: EnvelopePoints,
+  times: readonly [number, number],
+): "same" | "none" | "unclear" | "few" {
+  const measured = times
+    .map((atNs) => shiftAround(other, atNs) ?? shiftNearEnd(other, atNs))
+    .filter((found) => found !== null);
+  const shifts = measured
+    .filter((found) => found.noiseNs < Math.abs(sizeNs) / 2)
+    .map((found) => found.sizeNs);
+  // Reverse values are negated, so a clock step shows with the opposite sign in the other direction.
+  if (shifts.some((otherNs) => alike(-otherNs, sizeNs))) return "same";
+  if (shifts.length === 2 && shifts.every((ns) => Math.abs(ns) < SAME_SIZE * Math.abs(sizeNs))) return "none";
+  return measured.length === 0 ? "few" : "unclear";
+}
+
 /**
- * Clock steps with too few forward packets before or after them to show them. The reverse delay shifts, and the path cannot be the cause: either the few
- * forward packets shift by the same amount in the opposite sense, or a round trip would take less than zero.
+ * Steps that the forward direction does not show, because it has too few packets there or varies too much, but the reverse direction does. The clock must be the
+ * cause if the forward packets shift by the same amount in the opposite sense, or if a round trip would take less than zero otherwise. If they show no step, the
+ * reverse path changed: its delays are right.
  */
-function shownByReverse(forward: EnvelopePoints, reverse: EnvelopePoints, quantumNs: number): StepVerdict[] {
+function shownByReverse(
+  forward: EnvelopePoints,
+  reverse: EnvelopePoints,
+  quantumNs: number,
+  lagNs: number,
+): StepVerdict[] {
   return findShifts(reverse, quantumNs).flatMap(({ atNs, sizeNs }): StepVerdict[] => {
     const [there, back] = [around(forward, atNs), around(reverse, atNs)];
     const step = { atNs, sizeNs: -sizeNs, kind: "clock" as const };
-    const moved = there.afterNs - there.beforeNs;
-    if (alike(moved, -sizeNs))
-      return [{ ...step, evidence: "both directions step by the same amount, in opposite senses" }];
     const known = Number.isFinite(there.beforeNs) ? there.beforeNs : there.afterNs;
     const lowestNs = Math.min(back.beforeNs, back.afterNs);
     if (known + lowestNs < -Math.abs(sizeNs) / 2)
       return [{ ...step, evidence: "otherwise the two directions together would take less than zero" }];
-    return [];
+    const shown = shownBeside(sizeNs, forward, [atNs - lagNs, atNs]);
+    if (shown === "none") return [];
+    if (shown === "same" || (shown === "few" && alike(there.afterNs - there.beforeNs, -sizeNs)))
+      return [{ ...step, evidence: "both directions step by the same amount, in opposite senses" }];
+    return varyAlike(reverse, atNs) ? [{ ...step, kind: "ambiguous", evidence: UNCLEAR }] : [];
   });
+}
+
+/** Points on one side of a step may vary this much more than those on the other. */
+const ALIKE = 2;
+
+/** Hosts and queues that are not ready yet hold packets for different times; a clock, or another path, adds the same to all. */
+function varyAlike(points: EnvelopePoints, atNs: number): boolean {
+  const sides = [cut(points, Number.NEGATIVE_INFINITY, atNs), cut(points, atNs, Number.POSITIVE_INFINITY)];
+  const [few, many] = sides
+    .toSorted((a, b) => a.length - b.length)
+    .map(({ valueNs }) => Math.max(...valueNs) - Math.min(...valueNs));
+  return (few ?? 0) <= ALIKE * (many ?? 0);
 }
 
 /** Number of points on either side of a step from which its size is read. */

@@ -67,3 +67,25 @@ test("a skew alone makes no steps, also where packets come in bursts far apart",
     expect(findShifts(envelope.points(), 2000)).toEqual([]);
   }
 });
+
+test.each(["start", "end"])(
+  "two packets beyond a step at the %s show it, unless they were held together",
+  (end) => {
+    const dice = new Random(5);
+    const n = 200;
+    const isOutside = (i: number) => (end === "start" ? i < 2 : i >= n - 2);
+    const time = Float64Array.from({ length: n }, (_, i) => i * 1e8);
+    const found = (heldNs: number) => {
+      const held = (i: number) => (isOutside(i) ? 1e9 + heldNs * (n - i) : 0);
+      const envelope = new Envelope();
+      envelope.observe(
+        time,
+        time.map((_, i) => 5000 + dice.exponential(10_000) + held(i)),
+        n,
+      );
+      return findShifts(envelope.points(), 2).map((s) => Math.round(s.sizeNs / 1e8));
+    };
+    expect(found(0)).toEqual([end === "start" ? -10 : 10]);
+    expect(found(1e8)).toEqual([]);
+  },
+);

@@ -28,6 +28,8 @@ const PLAIN = 30;
 /** Minimum number of points for the test at the ends: in total, and beyond the step. */
 const MIN_POINTS = 64;
 const MIN_OUTSIDE = 3;
+/** As few as these suffice if they agree, although they were not held together. */
+const FEW_OUTSIDE = 2;
 /** Minimum distance of an end from the rest, in spreads of the block minima. */
 const END_GAP = 3;
 
@@ -58,7 +60,7 @@ function endShift(points: EnvelopePoints, quantumNs: number, end: "start" | "end
   const floor = extremes(inside.subarray(0, Math.max(0, inside.length - zone))).low;
   const candidates: { at: number; gap: number; sizeNs: number }[] = [];
   // Try outer sides that grow by a quarter: the exact position of the step is determined afterwards.
-  for (let size = MIN_OUTSIDE; size <= zone; size = Math.ceil(1.25 * size)) {
+  for (let size = FEW_OUTSIDE; size <= zone; size = Math.ceil(1.25 * size)) {
     const at = values.length - size;
     const outside = values.subarray(at);
     const lowest = extremes(outside).low;
@@ -72,7 +74,10 @@ function endShift(points: EnvelopePoints, quantumNs: number, end: "start" | "end
     const below = low - upper;
     const above = lowest - highest;
     const gap = Math.max(below, above);
-    if (gap > END_GAP * (high - low + quantumNs))
+    const spread = high - low + quantumNs;
+    if (size < MIN_OUTSIDE && !(range(outside) <= spread && pauseAt(points, end) > END_GAP * spread))
+      continue;
+    if (gap > END_GAP * spread)
       candidates.push({ at, gap, sizeNs: lowest - (above > below ? quantile(minima, 0.5) : low) });
   }
   // High points just before the step make it look smaller.
@@ -84,9 +89,16 @@ function endShift(points: EnvelopePoints, quantumNs: number, end: "start" | "end
   let at = inside.length;
   if (best.sizeNs < 0) while (at < values.length && values[at]! >= middle) at++;
   else at = values.findLastIndex((v) => v < middle) + 1;
+  // Others are nearly as high: a queue that drains, not a step.
+  if (at === values.length) return null;
   const place = end === "end" ? at : values.length - at;
   const sizeNs = end === "end" ? best.sizeNs : -best.sizeNs;
-  return { atNs: points.timeNs[Math.min(place, points.length - 1)]!, sizeNs };
+  return { atNs: points.timeNs[place]!, sizeNs };
+}
+
+/** Time between the two points at an end: the delays of packets that were held and sent on together differ by it. */
+function pauseAt({ timeNs, length }: EnvelopePoints, end: "start" | "end"): number {
+  return end === "start" ? timeNs[1]! - timeNs[0]! : timeNs[length - 1]! - timeNs[length - 2]!;
 }
 
 /** Returns the minimum of each run of `size` values. */
