@@ -372,3 +372,25 @@ describe("packets that look alike", () => {
     );
   });
 });
+
+test("copies of packets do not leave packets behind a clock step out of the reordering", () => {
+  const before: Packet[] = [];
+  const after: Packet[] = [];
+  // AFTER's clock is set by +1.5 s, so its packets behind the step come after the end of BEFORE.
+  const shown = (ns: number) => (ns < 500 * MS ? ns : ns + 1500 * MS);
+  for (let i = 0; i < 700; i++) {
+    const sentNs = i * 2 * MS;
+    // Every second packet is overtaken by the next one.
+    before.push({ timeNs: sentNs, digest: i, flow: 1 });
+    after.push({ timeNs: shown(sentNs + (i % 2 === 0 ? 18 : 15) * MS), digest: i, flow: 1 });
+    // Packets of the other direction; some arrive twice.
+    const arrivedNs = sentNs + 16 * MS;
+    const back = { digest: 10_000 + i, flow: 2 };
+    after.push({ ...back, timeNs: shown(sentNs) });
+    before.push({ ...back, timeNs: arrivedNs });
+    if (i % 100 === 60) before.push({ ...back, timeNs: arrivedNs + 20_000 });
+  }
+  const matcher = run(byTime(before), byTime(after), 0);
+  expect(matcher.total(1)).toMatchObject({ matched: 700, reordered: 350 });
+  expect(matcher.total(2).matched).toBe(700);
+});

@@ -253,10 +253,12 @@ export function numberOf(scene: Scene, { repeated, n }: TruePacket): number {
 function frameOf(scene: Scene, packet: TruePacket, layers: CaptureShape["layers"], ttl: number): Uint8Array {
   const { from, to } = flowOf(scene, packet);
   const number = numberOf(scene, packet);
+  // The bytes of a stream: payloads are shorter than this, so that no segment contains bytes of another one.
+  const seq = (number * 64) >>> 0;
   const ports = { sport: from.port, dport: to.port };
   const fields = { ttl, id: number & 0xffff, src: from.address, dst: to.address };
   const inner = scene.tcp
-    ? [ipv4({ proto: 6, ...fields }), tcp({ ...ports, seq: number })]
+    ? [ipv4({ proto: 6, ...fields }), tcp({ ...ports, seq })]
     : [ipv4({ proto: 17, ...fields }), udp(ports)];
   const payload = bytes(be32(number), new Uint8Array(24 + (number % 5) * (packet.repeated ? 0 : 8)));
   const outer =

@@ -123,6 +123,8 @@ function byNumber(
   // Other numbers show how many would fit by chance.
   const byChance = short.filter((p) => slotsOf(p, numbered, HALF_OF_NUMBERS).length > 0).length;
   if (fitting < NUMBERED * short.length || fitting < TIMES_CHANCE * byChance) return null;
+  // Senders number all their packets consecutively: only a first piece has the number of its datagram.
+  if (!slots.some((list) => list.some(({ piece }) => piece === 0))) return null;
   const delayOf = (place: number, { whole }: Slot) =>
     (short[place]?.timeNs ?? 0) - (long[whole]?.timeNs ?? 0);
   const sure = slots.flatMap((list, place) => (list.length === 1 ? list.map((s) => delayOf(place, s)) : []));
@@ -195,7 +197,8 @@ interface Slot {
 }
 
 /**
- * Assigns each piece to the first position within the window with the same first bytes and length. Returns null if the long ones were not captured completely.
+ * Assigns each piece to the first position within the window with the same first bytes and length. Returns null if the long ones were not captured completely,
+ * or if all of these pieces begin with one repeated byte: padding looks the same in all datagrams.
  */
 function byContent(
   long: readonly LonePacket[],
@@ -218,6 +221,7 @@ function byContent(
     }
   }
   const found = new Map<number, { place: number; piece: number }[]>();
+  let padded = true;
   for (const [place, { content, payload, timeNs }] of short.entries()) {
     if (!content || content.length < Math.min(KNOWN_BY, payload)) return null;
     const list = slots.get(nameOf(content, 0, payload)) ?? [];
@@ -225,8 +229,13 @@ function byContent(
     const [slot] = at < 0 ? [] : list.splice(at, 1);
     if (!slot) continue;
     found.set(slot.whole, [...(found.get(slot.whole) ?? []), { place, piece: slot.piece }]);
+    padded &&= isPadding(content.subarray(0, Math.min(KNOWN_BY, payload)));
   }
-  return cutsOf(found, long, size);
+  return padded && found.size > 0 ? null : cutsOf(found, long, size);
+}
+
+function isPadding(content: Uint8Array): boolean {
+  return content.every((byte) => byte === content[0]);
 }
 
 /** Matches long datagrams with consecutive pieces whose lengths add up to them. */
