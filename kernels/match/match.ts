@@ -18,8 +18,9 @@ import { countPairs } from "./match-count";
 import { Match, Total } from "./match-state";
 import { mapFlow, rename } from "./names";
 import { openingMeet } from "./opening";
+import { TWICE } from "./repeat-fit";
 import { settleRepeats } from "./repeat-pairs";
-import { addRow, MOST_ROWS, repeated, Repeats, rowCount, startGroup } from "./repeats";
+import { addRow, Group, groupOf, MOST_ROWS, repeated, Repeats, rowCount, rowOf, startGroup } from "./repeats";
 import { placeOf } from "./send-order";
 import { ARRIVED, COPY, entryOf, EQUALS, Log, logAdapt, logPassed, logPlace, MATCHED, stateOf } from "./log";
 import { logAdd, logHas, logMarkCopies, logNext, logSearch, logTouch, logTouchNear, searchMatched, searchNumber, searchOthers } from "./waiting";
@@ -65,6 +66,20 @@ function take(m: Match, entry: u32, row: u32, other: Log, own: Log): void {
   store<u32>(f, own.place + row, 12);
 }
 
+/** Counts a row of a repeated digest, unless all it shows is a copy right behind a packet. */
+function meet(m: Match, repeats: Repeats, number: u32, side: u32, time: f64): void {
+  const group = groupOf(repeats, number);
+  const last = side == 0 ? group.last0 : group.last1;
+  if (last != 0 ? abs<f64>(time - rowOf(repeats, last).time) > TWICE : isApart(repeats, group, 1 - side)) m.met++;
+}
+
+/** Returns whether the rows of a side are not one packet and its copies. */
+function isApart(repeats: Repeats, group: Group, side: u32): bool {
+  const first = side == 0 ? group.first0 : group.first1;
+  const last = side == 0 ? group.last0 : group.last1;
+  return first == last || abs<f64>(rowOf(repeats, last).time - rowOf(repeats, first).time) > TWICE;
+}
+
 /**
  * The first loop, for rows [from, to) of BEFORE: `runs` are their keys (kernels/flows/key-runs.ts), `shift` is added to their times. Writes partners to
  * `found`.
@@ -100,7 +115,7 @@ function takeBefore(m: Match, batch: Batch, runs: usize, runCount: u32, from: u3
       const digest = load<u64>(digests + (i << 3));
       let state = stateOf(load<u32>(flags + (i << 2)));
       let group = repeated(repeats, digest);
-      if (group != 0) m.met++;
+      if (group != 0) meet(m, repeats, group, 0, time);
       else if (after.tail != after.next) {
         const found = logSearch(after, digest, time, window);
         if (found != 0) {
@@ -119,8 +134,8 @@ function takeBefore(m: Match, batch: Batch, runs: usize, runCount: u32, from: u3
       }
       if (group != 0) addRow(repeats, group, 0, time, flowId, state, placeOf(before.place + i));
       else if ((load<u32>(logAdd(before, digest, time, flowId, state, i), 20) & EQUALS) != 0) {
-        m.met++;
-        startGroup(repeats, before, after, digest);
+        const equal = startGroup(repeats, before, after, digest);
+        meet(m, repeats, equal, 0, time);
       }
     }
   }
@@ -158,7 +173,7 @@ function takeAfter(m: Match, batch: Batch, runs: usize, runCount: u32, from: u32
     let group: u32 = 0;
     if (found == 0) {
       group = repeated(repeats, digest);
-      if (group != 0) m.met++;
+      if (group != 0) meet(m, repeats, group, 1, time);
       else {
         found = logSearch(before, digest, time, window);
         searches++;
@@ -166,7 +181,9 @@ function takeAfter(m: Match, batch: Batch, runs: usize, runCount: u32, from: u32
     }
     if (found != 0) {
       const apart = time - load<f64>(found, 8);
-      if ((apart < nearLow || apart > nearHigh || hasLevels) && isOdd(m, before, found, time)) {
+      // A copy of an earlier packet is the partner only if no other one is.
+      const isCopy = (load<u32>(found, 20) & COPY) != 0 && m.nat == 0;
+      if (isCopy || ((apart < nearLow || apart > nearHigh || hasLevels) && isOdd(m, before, found, time))) {
         store<u32>(found, load<u32>(found, 20) & ~MATCHED, 20);
         group = startGroup(repeats, before, after, digest);
         found = 0;
