@@ -45,7 +45,7 @@ export function isCertain(m: Match, before: Log, found: u32, digest: u64, time: 
   if (searchOthers != 0 || (load<u32>(found, 20) & (COPY | EQUALS)) != 0) return false;
   if (before.tail != before.next && logHas(before, digest)) return false;
   const apart = load<f64>(found, 8) - time;
-  if (time <= m.expectUntil) return isExpected(m, apart);
+  if (time <= m.expectUntil) return isExpected(m, found, apart);
   const forward = changetype<Total>(m.forward);
   const reverse = changetype<Total>(m.reverse);
   if (forward.matched + reverse.matched < FEW_PAIRS) return true;
@@ -59,9 +59,12 @@ export function isCertain(m: Match, before: Log, found: u32, digest: u64, time: 
   return false;
 }
 
-/** Returns whether an earlier pass expects this difference for the first pairs. */
-function isExpected(m: Match, apart: f64): bool {
-  return apart >= m.expectLow && apart <= m.expectHigh && !(apart > m.gapLow && apart < m.gapHigh);
+/** Returns whether an earlier pass expects this difference for the first pairs, from an entry of this flow. */
+function isExpected(m: Match, found: u32, apart: f64): bool {
+  if (!(apart >= m.expectLow && apart <= m.expectHigh) || (apart > m.gapLow && apart < m.gapHigh)) return false;
+  const direction = directionOf(flowIn(flowSegments(changetype<FlowStats>(m.stats)), load<u32>(found, 16)));
+  if (direction == 0) return true;
+  return direction == 1 ? apart >= m.thereLow && apart <= m.thereHigh : apart >= m.backLow && apart <= m.backHigh;
 }
 
 /** Difference of the timestamps of the fastest packet of a direction so far; NaN without pairs. */
@@ -95,8 +98,8 @@ export function expectNear(m: Match, from: f64, to: f64): void {
   nearHigh = Infinity;
   opening = from <= m.expectUntil;
   if (opening) {
-    // No differences are expected between two levels of a clock: each one is checked.
-    nearLow = m.gapHigh > m.gapLow ? Infinity : m.expectLow;
+    // No differences are expected between two levels of a clock, or of the other direction: each one is checked.
+    nearLow = m.gapHigh > m.gapLow || m.thereLow > -Infinity ? Infinity : m.expectLow;
     nearHigh = m.expectHigh;
   }
   usualLeast = NaN;
@@ -139,7 +142,7 @@ export function isOdd(m: Match, before: Log, found: u32, time: f64): bool {
   const sent = load<f64>(found, 8);
   const back = directionOf(flowIn(flowSegments(changetype<FlowStats>(m.stats)), load<u32>(found, 16))) == 2;
   if (!opening && isNear(m, changetype<Total>(back ? m.reverse : m.forward), back ? -1 : 1, sent, time - sent)) return false;
-  if (opening && isExpected(m, time - sent)) return false;
+  if (opening && isExpected(m, found, time - sent)) return false;
   const again = logHasOther(before, found);
   if (again) store<u32>(found, load<u32>(found, 20) | AGAIN, 20);
   if (opening) return true;

@@ -146,6 +146,10 @@ export class Match {
   expectHigh: f64;
   gapLow: f64; //     but not within this range
   gapHigh: f64;
+  thereLow: f64; //   and within these in the direction of their flow, if it is known; infinite without expectation
+  thereHigh: f64;
+  backLow: f64;
+  backHigh: f64;
   pieceGuard: f64; // uncertainty of the time at which a piece begins
   usual: f64; //      usual differences without offset, drift and pieces, per direction
   backUsual: f64;
@@ -217,6 +221,10 @@ export function matchNew(stats: usize, intervalCells: usize, rows: u32): usize {
   m.ring = ringNew();
   m.opening = <u32>heap.alloc(OPENING_PAIRS * OPENING_PAIR);
   m.expectUntil = -Infinity;
+  m.thereLow = -Infinity;
+  m.thereHigh = Infinity;
+  m.backLow = -Infinity;
+  m.backHigh = Infinity;
   m.firstSeen0 = Infinity;
   m.firstSeen1 = Infinity;
   m.lastSeen0 = -Infinity;

@@ -181,7 +181,9 @@ function takeAfter(m: Match, batch: Batch, runs: usize, runCount: u32, from: u32
     }
     if (found != 0) {
       const apart = time - load<f64>(found, 8);
-      if ((apart < nearLow || apart > nearHigh) && isOdd(m, before, found, time)) {
+      // A copy of an earlier packet is the partner only if no other one is.
+      const isCopy = (load<u32>(found, 20) & COPY) != 0 && m.nat == 0;
+      if (isCopy || ((apart < nearLow || apart > nearHigh) && isOdd(m, before, found, time))) {
         store<u32>(found, load<u32>(found, 20) & ~MATCHED, 20);
         group = startGroup(repeats, before, after, digest);
         found = 0;

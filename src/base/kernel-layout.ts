@@ -724,13 +724,17 @@ export const MatchLayout = {
   expectHigh: 464,
   gapLow: 472,
   gapHigh: 480,
-  pieceGuard: 488,
-  usual: 496,
-  backUsual: 504,
-  base: 512,
-  late: 520,
+  thereLow: 488,
+  thereHigh: 496,
+  backLow: 504,
+  backHigh: 512,
+  pieceGuard: 520,
+  usual: 528,
+  backUsual: 536,
+  base: 544,
+  late: 552,
 } as const;
-export const MatchBytes = 524;
+export const MatchBytes = 556;
 
 /** Constants of kernels/match/match-state.ts. */
 export const matchStateConstants = {

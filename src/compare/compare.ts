@@ -249,7 +249,7 @@ function evidenceOf({ options, wishes }: Run, result: PassResult, plan: PassPlan
     limited: result.limited,
     alignment: { kind: "not-sampled" },
     knownWays: () => result.matcher.knownWays(),
-    opening: () => expectedOpening(result.matcher, result.originNs, plan.alignNs),
+    opening: () => expectedOpening(result.matcher, result.originNs, plan.alignNs, plan.ways.kind === "known"),
     shown: () => shownOpening(result.matcher, result.originNs, plan.alignNs),
     verdict: () => {
       verdict ??= diagnose({ observer: result.observer, ...result.quality, mode: wishes.mode, oneClock });

@@ -3,18 +3,16 @@
  * matched instead. Pairs of packets that occur repeatedly are compared with the others; if one is far off, another pass expects the differences that the others
  * showed, and defers the rest until all are known (kernels/match/certain.ts).
  */
-import type { OpeningPair } from "../match/match-types.ts";
+import type { ExpectedDifferences, NsRange, OpeningPair } from "../match/match-types.ts";
 import type { ExactMatcher } from "../match/matcher.ts";
 
 /** Expected differences, as captured, up to a time at BEFORE (ns since 1970). */
-export interface ExpectedOpening {
+export interface ExpectedOpening extends Omit<ExpectedDifferences, "untilNs"> {
   untilNs: bigint;
-  lowNs: number;
-  highNs: number;
-  /** No pair lies within this range. */
-  gap: Range | null;
   /** False pairs were found outside of these bounds. */
   judged: boolean;
+  /** The directions of the flows were known. */
+  known: boolean;
 }
 
 /** Fewer pairs do not show the usual delay. */
@@ -28,16 +26,14 @@ const FAR_AT_LEAST_NS = 1e6;
 /** At most this many packets overtake others around a clock step. */
 const FEW_AMONG = 2;
 
-interface Range {
-  lowNs: number;
-  highNs: number;
-}
+type Range = NsRange;
 
-/** Returns null if no pair seems false, or if the pairs do not show the usual delay. */
+/** Returns null if no pair seems false, or if the pairs do not show the usual delay. `known`: so are the directions of the flows. */
 export function expectedOpening(
   matcher: ExactMatcher,
   originNs: bigint,
   alignNs: number,
+  known: boolean,
 ): ExpectedOpening | null {
   const pairs = [...matcher.opening()];
   const again = pairs.some((pair) => pair.again);
@@ -58,13 +54,48 @@ export function expectedOpening(
     return !likeFalse && agrees(one, pairs, ranges(one));
   });
   if (agreed.length === suspects.length) return null;
-  const seen = agreed.map((pair) => {
+  const level = (pair: OpeningPair) => {
     const { lowNs, highNs } = ranges(pair);
+    if (!agreed.includes(pair)) return widened({ lowNs, highNs }, FAR_AGAIN);
     const marginNs = marginOf({ lowNs, highNs }, FAR_AGAIN);
     return { lowNs: pair.differenceNs - marginNs, highNs: pair.differenceNs + marginNs };
-  });
-  const levels = [...single.map(ranges).map((range) => widened(range, FAR_AGAIN)), ...seen];
-  return { ...expectation(pairs, levels, originNs, alignNs), judged: true };
+  };
+  const right = [...single, ...agreed];
+  const ways = known ? byDirection(right, level, alignNs) : null;
+  return { ...expectation(pairs, right.map(level), originNs, alignNs), ways, judged: true, known };
+}
+
+/** Returns the range of each direction; null if one of them has few pairs. */
+function byDirection(
+  pairs: readonly OpeningPair[],
+  level: (pair: OpeningPair) => Range,
+  alignNs: number,
+): ExpectedOpening["ways"] {
+  const [forward, reverse] = [true, false].map((way) => pairs.filter((pair) => pair.forward === way));
+  if (!forward || !reverse || Math.min(forward.length, reverse.length) < ENOUGH) return null;
+  const hull = (own: readonly OpeningPair[]) => {
+    const levels = own.map(level);
+    return {
+      lowNs: Math.min(...levels.map((l) => l.lowNs)) + alignNs,
+      highNs: Math.max(...levels.map((l) => l.highNs)) + alignNs,
+    };
+  };
+  return { forward: hull(forward), reverse: hull(reverse) };
+}
+
+/** The expectation as a pass needs it: on its time axis, and aligned. */
+export function alignedOpening(
+  { untilNs, lowNs, highNs, gap, ways }: ExpectedOpening,
+  originNs: bigint,
+  alignNs: number,
+): ExpectedDifferences {
+  const aligned = (range: Range) => ({ lowNs: range.lowNs - alignNs, highNs: range.highNs - alignNs });
+  return {
+    untilNs: Number(untilNs - originNs),
+    ...aligned({ lowNs, highNs }),
+    gap: gap && aligned(gap),
+    ways: ways && { forward: aligned(ways.forward), reverse: aligned(ways.reverse) },
+  };
 }
 
 /** Expectation for a pass that reads the captures in another order: identical packets may meet before any others do. Null without identical packets. */
@@ -117,7 +148,9 @@ function expectation(
     lowNs: (first?.lowNs ?? 0) + alignNs,
     highNs: highNs + alignNs,
     gap,
+    ways: null,
     judged: false,
+    known: false,
   };
 }
 

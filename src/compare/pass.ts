@@ -18,6 +18,7 @@ import { PacketLog } from "../match/packet-log.ts";
 import { DirectFeed, denseLeadNs, type FeedHead, type FeedPlan, type PairFeed } from "../match/pair-feed.ts";
 import type { FeedThread } from "../match/parallel-feed.ts";
 import { DEFAULT_EPOCH_NS, epochFor } from "./epoch-length.ts";
+import { alignedOpening } from "./opening.ts";
 import { correctionLine, LOOK_AHEAD, type PassPlan, splitNs } from "./plan.ts";
 import { maybeBothWays, WayEvidence } from "./ways.ts";
 
@@ -167,15 +168,7 @@ function gather(
     // Delays are reported as captured: the alignment that was subtracted for matching is added back.
     correction: { ...line, offsetNs: line.offsetNs - plan.alignNs, pivotNs: line.pivotNs - plan.alignNs },
     pieces: line.pieces,
-    expected: plan.expected && {
-      untilNs: Number(plan.expected.untilNs - originNs),
-      lowNs: plan.expected.lowNs - plan.alignNs,
-      highNs: plan.expected.highNs - plan.alignNs,
-      gap: plan.expected.gap && {
-        lowNs: plan.expected.gap.lowNs - plan.alignNs,
-        highNs: plan.expected.gap.highNs - plan.alignNs,
-      },
-    },
+    expected: plan.expected && alignedOpening(plan.expected, originNs, plan.alignNs),
     startNs,
     slackNs: plan.leadNs,
     rows,

@@ -59,3 +59,24 @@ describe("a pass with corrected clocks", () => {
     expect(decision).toMatchObject({ kind: "again", why: "correction", plan: { ways: plan.ways } });
   });
 });
+
+describe("first differences that seem false", () => {
+  const wishes = { windowNs: 10 * SECOND, mode: "asis", fixedCover: false } as const;
+  const range = { lowNs: 0, highNs: 1, gap: null, ways: null };
+  const expected = { ...range, untilNs: 1n, judged: true, known: false };
+  const opening = () => ({ ...expected, known: true });
+  const ways = { kind: "known", flows: KNOWN } as const;
+
+  test("are judged again once the directions of the flows are known", () => {
+    const plan = { ...firstPlan(128, 10 * SECOND), expected, ways };
+    const again = nextPlan(plan, { ...evidence({ ways }), opening }, wishes);
+    expect(again).toMatchObject({ kind: "again", why: "repeats", plan: { expected: { known: true } } });
+    const stands = nextPlan({ ...plan, expected: opening() }, { ...evidence({ ways }), opening }, wishes);
+    expect(stands.kind).toBe("stands");
+  });
+
+  test("are not while directions are unknown", () => {
+    const plan = { ...firstPlan(128, 10 * SECOND), expected };
+    expect(nextPlan(plan, { ...evidence({}), opening }, wishes).kind).toBe("stands");
+  });
+});

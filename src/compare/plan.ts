@@ -176,7 +176,7 @@ export function nextPlan(plan: PassPlan, evidence: PassEvidence, wishes: PlanWis
   if (plan.correction.kind === "none") {
     const cover = wishes.fixedCover ? plan.cover : commonCover(plan.cover, evidence);
     if (cover < plan.cover) return { kind: "again", plan: { ...known, cover }, why: "coverage" };
-    const expected = plan.expected?.judged ? plan.expected : (evidence.opening() ?? plan.expected);
+    const expected = isJudged(plan) ? plan.expected : (evidence.opening() ?? plan.expected);
     if (expected !== plan.expected) return { kind: "again", plan: { ...known, expected }, why: "repeats" };
     if (evidence.alignment.kind === "not-sampled" && needsAlignment(plan, evidence, wishes.windowNs))
       return { kind: "sample-alignment" };
@@ -188,6 +188,11 @@ export function nextPlan(plan: PassPlan, evidence: PassEvidence, wishes: PlanWis
   if (plan.extent.kind === "look-ahead" && evidence.limited)
     return { kind: "again", plan: { ...known, extent: { kind: "whole" } }, why: "extent" };
   return correctedPlan(known, evidence, wishes.mode) ?? { kind: "stands", plan: known };
+}
+
+/** Once the directions of flows are known, their first differences are judged by those of their direction. */
+function isJudged({ expected, ways }: PassPlan): boolean {
+  return expected?.judged === true && (expected.known || ways.kind !== "known");
 }
 
 /** A pass that reads the captures in another order starts with the expectation from this pass's first pairs. */

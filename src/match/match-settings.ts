@@ -1,7 +1,7 @@
 /** The settings of the exact matcher, in the form that its kernel reads. */
 import { MatchLayout } from "../base/kernel-layout.ts";
 import type { Kernels } from "../base/kernels.ts";
-import type { CorrectionPieces, MatcherOptions } from "./match-types.ts";
+import type { CorrectionPieces, ExpectedDifferences, MatcherOptions } from "./match-types.ts";
 
 /**
  * The common part of all delays, if the clocks differ by more than the window (more than any delay). Buckets count delays relative to it, because their width
@@ -33,12 +33,24 @@ export function configure(kernels: Kernels, match: number, options: MatcherOptio
           expectHigh: options.expected.highNs,
           gapLow: options.expected.gap?.lowNs ?? 0,
           gapHigh: options.expected.gap?.highNs ?? 0,
+          ...byWay(options.expected.ways),
         }
       : {}),
   };
   writePieces(kernels, match, options.pieces ?? null);
   for (const [name, value] of Object.entries(settings))
     kernels.writeF64(match + MatchLayout[name as keyof typeof settings], value);
+}
+
+function byWay(ways: ExpectedDifferences["ways"]) {
+  if (ways === null) return {};
+  const { forward, reverse } = ways;
+  return {
+    thereLow: forward.lowNs,
+    thereHigh: forward.highNs,
+    backLow: reverse.lowNs,
+    backHigh: reverse.highNs,
+  };
 }
 
 function writePieces(kernels: Kernels, match: number, pieces: CorrectionPieces | null): void {

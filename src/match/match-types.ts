@@ -48,7 +48,14 @@ export interface ExpectedDifferences {
   lowNs: number;
   highNs: number;
   /** No difference lies within this range: a clock was set. */
-  gap: { lowNs: number; highNs: number } | null;
+  gap: NsRange | null;
+  /** Range of each direction, for flows whose direction is known. */
+  ways: { forward: NsRange; reverse: NsRange } | null;
+}
+
+export interface NsRange {
+  lowNs: number;
+  highNs: number;
 }
 
 /** One of the first pairs. */

@@ -302,6 +302,29 @@ describe("packets that look alike", () => {
     expect(survey.reverse.appeared).toBe(survey.reverse.received - survey.reverse.matched);
   });
 
+  test("a copy made on the way back is not the arrival of the next packet, whatever delays the other direction has", () => {
+    const random = new Random(7);
+    const [before, after]: [Packet[], Packet[]] = [[], []];
+    for (let i = 0; i < 2000; i++) {
+      const timeNs = i * MS;
+      before.push({ timeNs, digest: 10_000 + i, flow: 1 });
+      after.push({ timeNs: timeNs + (25 + 55 * random.float()) * MS, digest: 10_000 + i, flow: 1 });
+      after.push({ timeNs, digest: 20_000 + i, flow: 2 });
+      before.push({ timeNs: timeNs + (28 + random.float()) * MS, digest: 20_000 + i, flow: 2 });
+    }
+    // Two identical packets each 73 ms apart: the copy of the first one arrives 45 ms before the second one is sent.
+    for (let i = 0; i < 19; i++) {
+      const [first, second] = [i * 100 * MS + 2500, i * 100 * MS + 73 * MS + 2500];
+      after.push({ timeNs: first, digest: i, flow: 3 }, { timeNs: second, digest: i, flow: 3 });
+      for (const timeNs of [first + 28.4 * MS, first + 28.4 * MS + 25_000, second + 28.5 * MS])
+        before.push({ timeNs, digest: i, flow: 3 });
+    }
+    const options = { windowNs: 100 * MS, epochNs: 1e9, thresholdNs: 0 };
+    const matcher = runMatcher(byTime(before), byTime(after), options);
+    expect(matcher.flows.survey(true).reverse).toMatchObject({ matched: 2038, duplicates: 19 });
+    expect(matcher.total(2).delay?.minNs).toBeGreaterThanOrEqual(28 * MS);
+  });
+
   test("equal packets take no more time each however many there are", () => {
     const alike = (n: number) => {
       const before = Array.from({ length: n }, (_, i) => ({ timeNs: i * 1000, digest: 1, flow: 1 }));
