@@ -323,20 +323,41 @@ function pairLeft(m: Match): void {
 
 function pairGap(m: Match, flow: Flow, i: u32, end: u32, j: u32, to: u32): void {
   let left: u32 = 0;
-  for (let k = j; k < to; k++) if (at(rows1, k).partner == 0 && (at(rows1, k).state & COPY) == 0) left++;
+  for (let k = j; k < to; k++) left += isLeft(at(rows1, k)) ? 1 : 0;
   if (left != end - i) return;
-  for (let k = j; k < to; k++) {
-    const a = at(rows1, k);
-    if (a.partner != 0 || (a.state & COPY) != 0) continue;
-    const b = at(rows0, i);
-    const apart = a.time - b.time;
-    if (abs<f64>(apart) <= m.window) {
-      b.partner = (k + 1) << 2;
-      a.partner = (i + 1) << 2;
-      countAmbiguous(m, flow, b, a);
-    }
-    i++;
+  for (let k = j; k < to; k++) if (isLeft(at(rows1, k))) pairAmbiguous(m, flow, i++, k);
+}
+
+/** A clock that was set back shows packets of the time before that after those of the time behind it: the order of the others does not hold for them. */
+function pairSetBack(m: Match): void {
+  if (n0 == 0 || n1 == 0 || (m.wentBack0 == 0 && m.wentBack1 == 0)) return;
+  let left: u32 = 0;
+  for (let i: u32 = 0; i < n0; i++) left += isLeft(at(rows0, i)) ? 1 : 0;
+  for (let k: u32 = 0; k < n1; k++) left -= isLeft(at(rows1, k)) ? 1 : 0;
+  if (left != 0) return;
+  const flow = flowIn(flowSegments(changetype<FlowStats>(m.stats)), at(rows0, 0).flow);
+  let i: u32 = 0;
+  for (let k: u32 = 0; k < n1; k++) {
+    if (!isLeft(at(rows1, k))) continue;
+    while (!isLeft(at(rows0, i))) i++;
+    pairAmbiguous(m, flow, i++, k);
   }
+}
+
+// @ts-ignore: decorator
+@inline
+function isLeft(row: Repeat): bool {
+  return row.partner == 0 && (row.state & COPY) == 0;
+}
+
+/** Pairs these rows of both points if they are within the window. */
+function pairAmbiguous(m: Match, flow: Flow, i: u32, k: u32): void {
+  const b = at(rows0, i);
+  const a = at(rows1, k);
+  if (abs<f64>(a.time - b.time) > m.window) return;
+  b.partner = (k + 1) << 2;
+  a.partner = (i + 1) << 2;
+  countAmbiguous(m, flow, b, a);
 }
 
 function judgeRows(m: Match, digest: u64, rows: u32, n: u32, side: u32): void {
@@ -363,6 +384,7 @@ export function settleRepeats(m: Match): void {
     if (n0 + n1 == 0) continue;
     markCopies(m);
     pairLeft(m);
+    pairSetBack(m);
     const digest = groupOf(r, number).digest;
     judgeRows(m, digest, rows0, n0, 0);
     judgeRows(m, digest, rows1, n1, 1);

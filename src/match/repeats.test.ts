@@ -394,3 +394,19 @@ test("copies of packets do not leave packets behind a clock step out of the reor
   expect(matcher.total(1)).toMatchObject({ matched: 700, reordered: 350 });
   expect(matcher.total(2).matched).toBe(700);
 });
+
+test("a heartbeat before a clock was set back is matched, though its arrival is shown after all others", () => {
+  const before: Packet[] = [];
+  const after: Packet[] = [];
+  const shown = (ns: number) => ns - (ns < 10 * MS ? 5500 : 6900) * MS;
+  const send = (packet: Packet) => {
+    before.push(packet);
+    after.push({ ...packet, timeNs: shown(packet.timeNs + 0.2 * MS) });
+  };
+  for (let i = 0; i < 1000; i++) {
+    if (i % 200 === 5) send({ timeNs: i * MS, digest: 1, flow: 2 });
+    else if (i > 10) send({ timeNs: i * MS, digest: 10 + i, flow: 1 });
+  }
+  const total = sums(run(before, after));
+  expect(total).toMatchObject({ matched: 990, onlyBefore: 0, onlyAfter: 0 });
+});
