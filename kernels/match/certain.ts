@@ -3,6 +3,7 @@
 
 import { Batch } from "../decode/batch";
 import { directionOf, flowIn, flowSegments, FlowStats } from "../flows/flow-records";
+import { hasTwoKinds, isOfNoKind } from "./delay-blocks";
 import { Match, Total } from "./match-state";
 import { pieceAt } from "./pieces";
 import { addRow, Repeats, startGroup } from "./repeats";
@@ -37,6 +38,13 @@ function isNear(m: Match, total: Total, sign: f64, send: f64, apart: f64): bool 
   return delay >= total.minimum - earlyOf(m, total) && delay <= total.maximum + widthOf(total);
 }
 
+/** Returns whether the difference lies between the two levels that a clock step made, where no packet's difference is. */
+function isBetweenLevels(m: Match, back: bool, send: f64, apart: f64): bool {
+  if (m.met == 0 || m.pieceCount != 0) return false;
+  const d = apart - m.offset - m.slope * (send + apart - m.pivot);
+  return isOfNoKind(back ? m.backBlocks : m.blocks, send, back ? -d - m.back : d);
+}
+
 /**
  * A packet of BEFORE has its partner among those that arrived before it by their timestamps. That partner may belong to an earlier identical packet: it is
  * certain only if there is no other one, and the difference is a usual one.
@@ -51,8 +59,8 @@ export function isCertain(m: Match, before: Log, found: u32, digest: u64, time: 
   if (forward.matched + reverse.matched < FEW_PAIRS) return true;
   // Without repeated packets, reading the flow would only cost time.
   const direction = m.met == 0 ? 0 : directionOf(flowIn(flowSegments(changetype<FlowStats>(m.stats)), load<u32>(found, 16)));
-  if (direction != 2 && isNear(m, forward, 1, time, apart)) return true;
-  if (direction != 1 && isNear(m, reverse, -1, time, apart)) return true;
+  if (direction != 2 && isNear(m, forward, 1, time, apart) && !isBetweenLevels(m, false, time, apart)) return true;
+  if (direction != 1 && isNear(m, reverse, -1, time, apart) && !isBetweenLevels(m, true, time, apart)) return true;
   if (m.met != 0 && isPastEnds(m, direction == 2, time, apart)) return false;
   if (areOdd(m)) return true;
   m.odd++;
@@ -85,6 +93,8 @@ function isPastEnds(m: Match, back: bool, time: f64, apart: f64): bool {
 // Expected differences for a call's rows of AFTER; unbounded if there are few pairs or the clocks were set.
 export let nearLow: f64 = -Infinity;
 export let nearHigh: f64 = Infinity;
+/** Identical packets and a clock step were seen: differences between its two levels are not expected, either. */
+export let hasLevels: bool = false;
 let opening: bool = false;
 /** Minimum and maximum delay, by timestamps, of a call's packets from BEFORE; NaN and Infinity if unknown. */
 let usualLeast: f64 = NaN;
@@ -96,6 +106,7 @@ export function expectNear(m: Match, from: f64, to: f64): void {
   const reverse = changetype<Total>(m.reverse);
   nearLow = -Infinity;
   nearHigh = Infinity;
+  hasLevels = m.met != 0 && m.pieceCount == 0 && (hasTwoKinds(m.blocks) || hasTwoKinds(m.backBlocks));
   opening = from <= m.expectUntil;
   if (opening) {
     // No differences are expected between two levels of a clock, or of the other direction: each one is checked.
@@ -141,8 +152,10 @@ export function isOdd(m: Match, before: Log, found: u32, time: f64): bool {
   if (m.nat != 0) return false;
   const sent = load<f64>(found, 8);
   const back = directionOf(flowIn(flowSegments(changetype<FlowStats>(m.stats)), load<u32>(found, 16))) == 2;
-  if (!opening && isNear(m, changetype<Total>(back ? m.reverse : m.forward), back ? -1 : 1, sent, time - sent)) return false;
-  if (opening && isExpected(m, found, time - sent)) return false;
+  const apart = time - sent;
+  const near = !opening && isNear(m, changetype<Total>(back ? m.reverse : m.forward), back ? -1 : 1, sent, apart);
+  if (near && !isBetweenLevels(m, back, sent, apart)) return false;
+  if (opening && isExpected(m, found, apart)) return false;
   const again = logHasOther(before, found);
   if (again) store<u32>(found, load<u32>(found, 20) | AGAIN, 20);
   if (opening) return true;
@@ -152,7 +165,7 @@ export function isOdd(m: Match, before: Log, found: u32, time: f64): bool {
   const least = leastApart(m, back, time);
   if (((m.ended & 1) != 0 && m.wentBack0 == 0 && time - least > m.lastSeen0) || (m.wentBack1 == 0 && sent + least < m.firstSeen1)) return true;
   if (areOdd(m)) return false;
-  if (!back && !again && !(time - sent < usualLeast)) {
+  if (!back && !again && !(apart < usualLeast)) {
     // Packets may be late; with few repeated packets, this one is.
     if (m.slow >= m.met / MET_PER_SLOW) return false;
     m.slow++;

@@ -119,6 +119,13 @@ function widen(block: DelayBlock, delay: f64): void {
   block.high = max<f64>(block.high, delay);
 }
 
+/** Returns whether delays of the last block or the one before it are of two kinds. */
+export function hasTwoKinds(p: u32): bool {
+  const b = changetype<DelayBlocks>(p);
+  for (let k = b.count > 1 ? b.count - 2 : 0; k < b.count; k++) if (!isNaN(blockOf(b, k).otherLow)) return true;
+  return false;
+}
+
 /** Returns whether delays around that time are of two kinds (a clock was set), and this one is of neither: then the range of both says nothing about it. */
 export function isOfNoKind(p: u32, time: f64, delay: f64): bool {
   const own = delayBlockAt(p, time);

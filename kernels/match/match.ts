@@ -11,7 +11,7 @@ import { Batch } from "../decode/batch";
 import { flowOfRow, flowOfRun, likelyFlowOfRun, TOUCHED_AT_ONCE, touchRuns } from "../flows/flow-index";
 import { flowIn, flowSegments, FlowStats } from "../flows/flow-records";
 import { KEY_PER_ROW, runAt } from "../flows/key-runs";
-import { calmDown, expectNear, forgetRegretted, isCertain, isOdd, nearHigh, nearLow, regret } from "./certain";
+import { calmDown, expectNear, forgetRegretted, hasLevels, isCertain, isOdd, nearHigh, nearLow, regret } from "./certain";
 import { judge, judgeDeferred, SET_BACK } from "./judge";
 import { settleRecent } from "./intervals";
 import { countPairs } from "./match-count";
@@ -183,7 +183,7 @@ function takeAfter(m: Match, batch: Batch, runs: usize, runCount: u32, from: u32
       const apart = time - load<f64>(found, 8);
       // A copy of an earlier packet is the partner only if no other one is.
       const isCopy = (load<u32>(found, 20) & COPY) != 0 && m.nat == 0;
-      if (isCopy || ((apart < nearLow || apart > nearHigh) && isOdd(m, before, found, time))) {
+      if (isCopy || ((apart < nearLow || apart > nearHigh || hasLevels) && isOdd(m, before, found, time))) {
         store<u32>(found, load<u32>(found, 20) & ~MATCHED, 20);
         group = startGroup(repeats, before, after, digest);
         found = 0;

@@ -84,16 +84,17 @@ export function boundsAt(m: Match, flow: Flow, reverse: bool, time: f64): void {
   }
   const width = (most - least) / 2 + RESOLUTION;
   // The line is by time at AFTER, which depends on the difference itself.
+  const scale = 1 / (1 - m.slope);
   const base = m.offset + m.slope * (time - m.pivot) - (reverse ? m.back : 0);
-  const from = (base + pieceAtLeast(m, time)) / (1 - m.slope);
-  const to = (base + pieceAtMost(m, time)) / (1 - m.slope);
-  meanApart = reverse ? from - mean : from + mean;
-  low = reverse ? from - most - width : from + least - width;
-  high = reverse ? to - least + width : to + most + width;
-  farLow = reverse ? from - furthestMost : from + furthestLeast;
-  farHigh = reverse ? to - furthestLeast : to + furthestMost;
-  usualLow = reverse ? from - usualMost : from + usualLeast;
-  usualHigh = reverse ? to - usualLeast : to + usualMost;
+  const from = base + pieceAtLeast(m, time);
+  const to = base + pieceAtMost(m, time);
+  meanApart = scale * (reverse ? from - mean : from + mean);
+  low = scale * (reverse ? from - most - width : from + least - width);
+  high = scale * (reverse ? to - least + width : to + most + width);
+  farLow = scale * (reverse ? from - furthestMost : from + furthestLeast);
+  farHigh = scale * (reverse ? to - furthestLeast : to + furthestMost);
+  usualLow = scale * (reverse ? from - usualMost : from + usualLeast);
+  usualHigh = scale * (reverse ? to - usualLeast : to + usualMost);
 }
 
 /** Pairs unpaired rows of the digest, in order; returns the number of pairs. */

@@ -273,7 +273,8 @@ export function settleRepeats(m: Match): void {
   countMirrored(m, r);
   for (let number: u32 = 1; number <= r.count; number++) {
     loadGroup(r, groupOf(r, number));
-    if (comesAgain()) openingMeet(m, groupOf(r, number).digest);
+    // Rows of one point only: a packet identical to one that was matched immediately.
+    if (comesAgain() || (n0 == 0) != (n1 == 0)) openingMeet(m, groupOf(r, number).digest);
     if (n0 + n1 == 0) continue;
     markCopies(m);
     pairLeft(m);

@@ -177,7 +177,12 @@ function isEarly(pair: OpeningPair, range: Range): boolean {
 
 function agrees(one: OpeningPair, pairs: readonly OpeningPair[], { lowNs, highNs }: Range): boolean {
   const nearNs = Math.min(highNs - lowNs, FAR_AT_LEAST_NS);
-  return pairs.some((other) => other !== one && Math.abs(other.differenceNs - one.differenceNs) <= nearNs);
+  return pairs.some(
+    (other) =>
+      other !== one &&
+      other.forward === one.forward &&
+      Math.abs(other.differenceNs - one.differenceNs) <= nearNs,
+  );
 }
 
 /** Returns whether it was found between usual pairs of its direction: no clock was set there and back, but identical packets come at a steady pace. */

@@ -325,6 +325,21 @@ describe("packets that look alike", () => {
     expect(matcher.total(2).delay?.minNs).toBeGreaterThanOrEqual(28 * MS);
   });
 
+  test("a first pair is marked if an identical packet follows its own partner and is not matched", () => {
+    // A lost packet, and 50 ms later an identical one: its arrival is read before it, and takes the lost one.
+    const [before, after]: [Packet[], Packet[]] = [[], []];
+    for (let i = 0; i < 200; i++) {
+      after.push({ timeNs: i * 10 * MS, digest: 10 + i, flow: 1 });
+      before.push({ timeNs: i * 10 * MS + (20 + (i % 4) * 10) * MS, digest: 10 + i, flow: 1 });
+    }
+    after.push({ timeNs: 951 * MS, digest: 1, flow: 2 }, { timeNs: 1001 * MS, digest: 1, flow: 2 });
+    before.push({ timeNs: 1004 * MS, digest: 1, flow: 2 });
+    const options = { windowNs: 100 * MS, epochNs: 1e9, thresholdNs: 0 };
+    const opening = [...runMatcher(byTime(before), byTime(after), options).opening()];
+    const wrong = opening.filter(({ differenceNs }) => differenceNs === -53 * MS);
+    expect(wrong).toMatchObject([{ again: true }]);
+  });
+
   test("equal packets take no more time each however many there are", () => {
     const alike = (n: number) => {
       const before = Array.from({ length: n }, (_, i) => ({ timeNs: i * 1000, digest: 1, flow: 1 }));
