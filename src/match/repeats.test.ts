@@ -425,3 +425,19 @@ test("a heartbeat before a clock was set back is matched, though its arrival is 
   const total = sums(run(before, after));
   expect(total).toMatchObject({ matched: 990, onlyBefore: 0, onlyAfter: 0 });
 });
+
+test("two identical packets are no pair if the one that arrived was sent before the other capture began, and earlier", () => {
+  const before: Packet[] = [];
+  const after: Packet[] = [];
+  const send = (ms: number, digest: number, flow: number, lost = false) => {
+    if (ms >= 300) before.push({ timeNs: ms * MS, digest, flow });
+    if (!lost) after.push({ timeNs: (ms + 3) * MS, digest, flow });
+  };
+  for (let i = 0; i < 1500; i++) {
+    if (i === 178) send(i, 1, 2);
+    else if (i === 1165) send(i, 1, 2, true);
+    else send(i, i === 400 || i === 402 ? 2 : 10 + i, 1);
+  }
+  const total = sums(run(before, after));
+  expect(total).toMatchObject({ matched: 1199, ambiguous: 0, onlyBefore: 1, onlyAfter: 300 });
+});
