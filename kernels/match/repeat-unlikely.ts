@@ -1,7 +1,7 @@
 // Pairs of identical packets far from the usual delay: a clock was set if two of them agree; a single one may be of two packets that were each seen at one point
 // only.
 
-import { directionOf, Flow, flowIn, flowSegments, FlowStats, statsCount } from "../flows/flow-records";
+import { directionOf, flowIn, flowSegments, FlowStats, statsCount } from "../flows/flow-records";
 import { Match, Total } from "./match-state";
 import { boundsAt, farHigh, farLow, high, low } from "./repeat-fit";
 import { at, rows0, rows1 } from "./repeat-rows";
@@ -11,21 +11,13 @@ import { Repeat } from "./repeats";
 /** Fewer pairs do not show that one is too early. */
 const FEW: u32 = 16;
 
-/** Returns the direction of a flow; if it has no pairs, the only one that others go; otherwise 0. */
-function wayOf(m: Match, flow: Flow): u32 {
-  const direction = directionOf(flow);
-  if (direction != 0) return direction;
-  if (changetype<Total>(m.reverse).matched == 0) return 1;
-  return changetype<Total>(m.forward).matched == 0 ? 2 : 0;
-}
-
 /**
  * Returns whether the pair is much earlier than the others, which packets are not; or much later, if with a usual delay the packet that arrived may have been sent
  * after the end of the other capture, or the one that was sent may have arrived before the other capture began: then it may be a different packet than the one sent.
  */
 export function isUnlikely(m: Match): bool {
   const flow = flowIn(flowSegments(changetype<FlowStats>(m.stats)), at(rows0, 0).flow);
-  const direction = wayOf(m, flow);
+  const direction = directionOf(flow);
   if (direction == 0 || changetype<Total>(direction == 2 ? m.reverse : m.forward).matched < FEW) return false;
   const sent = at(rows0, 0).time;
   boundsAt(m, flow, direction == 2, sent);
@@ -69,7 +61,7 @@ function unlikelyRow(i: u32, side: u32): Repeat {
 
 /** Returns whether the pair is after all others at both points, or before them; a point whose clock was set back does not show it. */
 function isOutside(m: Match, b: Repeat, a: Repeat): bool {
-  const total = changetype<Total>(wayOf(m, flowIn(flowSegments(changetype<FlowStats>(m.stats)), b.flow)) == 2 ? m.reverse : m.forward);
+  const total = changetype<Total>(directionOf(flowIn(flowSegments(changetype<FlowStats>(m.stats)), b.flow)) == 2 ? m.reverse : m.forward);
   const last = (m.wentBack0 != 0 || b.time > total.lastSend) && (m.wentBack1 != 0 || a.time > total.lastArrive);
   const first = (m.wentBack0 != 0 || b.time < total.firstSend) && (m.wentBack1 != 0 || a.time < total.firstArrive);
   return last || first;
@@ -81,7 +73,7 @@ function isOutside(m: Match, b: Repeat, a: Repeat): bool {
  */
 function areTwo(m: Match, b: Repeat, a: Repeat): bool {
   const flow = flowIn(flowSegments(changetype<FlowStats>(m.stats)), b.flow);
-  const back = wayOf(m, flow) == 2;
+  const back = directionOf(flow) == 2;
   if (changetype<Total>(back ? m.reverse : m.forward).matched < FEW || isOutside(m, b, a)) return false;
   boundsAt(m, flow, back, b.time);
   const apart = a.time - b.time;
