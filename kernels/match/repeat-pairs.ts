@@ -5,6 +5,7 @@
 // Linear in the packets of a digest, except for sorting them.
 
 import { directionOf, faultsOf, Flow, flowIn, flowSegments, FlowStats, statsCount } from "../flows/flow-records";
+import { isBetweenLevels } from "./certain";
 import { noteAmbiguous } from "./fates";
 import { judge } from "./judge";
 import { intervalAt, settleRecent } from "./intervals";
@@ -58,7 +59,7 @@ function comesAgain(): bool {
 }
 
 /**
- * Returns whether the pair is much earlier than the others, which packets are not; or much later, if with a usual delay the packet that arrived may have been sent
+ * Returns whether the pair is much earlier than the others, which packets are not; or between the levels of a clock step; or much later, if with a usual delay the packet that arrived may have been sent
  * after the end of the other capture, or the one that was sent may have arrived before the other capture began: then it may be a different packet than the one sent.
  */
 function isUnlikely(m: Match): bool {
@@ -69,6 +70,7 @@ function isUnlikely(m: Match): bool {
   boundsAt(m, flow, direction == 2, sent);
   const arrived = at(rows1, 0).time;
   const apart = arrived - sent;
+  if (isBetweenLevels(m, direction == 2, sent, apart)) return true;
   if (direction == 2) return apart > farHigh || (apart < farLow && sent + low > m.lastSeen1);
   return apart < farLow || (apart > farHigh && (arrived - low > m.lastSeen0 || sent + low < m.firstSeen1));
 }
