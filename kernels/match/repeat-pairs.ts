@@ -4,35 +4,18 @@
 //
 // Linear in the packets of a digest, except for sorting them.
 
-import { directionOf, faultsOf, Flow, flowIn, flowSegments, FlowStats, statsCount } from "../flows/flow-records";
-import { isBetweenLevels } from "./certain";
-import { noteAmbiguous } from "./fates";
+import { directionOf, Flow, flowIn, flowSegments, FlowStats } from "../flows/flow-records";
 import { judge } from "./judge";
-import { intervalAt, settleRecent } from "./intervals";
-import { Interval, INTERVAL_BYTES, Match, SETTLED, Total } from "./match-state";
+import { settleRecent } from "./intervals";
+import { Match, SETTLED, Total } from "./match-state";
 import { countMirrored, findMirrors, hideMirrored } from "./mirrors";
-import { rename } from "./names";
 import { openingMeet } from "./opening";
-import { boundsAt, farHigh, farLow, forgetShown, high, low, pairAll, pairFirstIn, rivals, rivalsFirstIn, showFirstIn, TWICE, unpair } from "./repeat-fit";
+import { boundsAt, forgetShown, high, low, pairAll, pairFirstIn, rivals, rivalsFirstIn, showFirstIn, TWICE, unpair } from "./repeat-fit";
 import { at, freeRows, loadGroup, n0, n1, rows0, rows1 } from "./repeat-rows";
-import { addPair, beginSettled, countSettled, endSettled } from "./repeat-settled";
+import { addPair, beginSettled, countAmbiguous, countSettled, endSettled } from "./repeat-settled";
+import { addUnlikely, beginUnlikely, isUnlikely, noteAgain, settleUnlikely } from "./repeat-unlikely";
 import { clearRows, groupOf, Repeats, Repeat } from "./repeats";
 import { AGAIN, COPY } from "./log";
-
-/** Fewer pairs do not show that one is too early. */
-const FEW: u32 = 16;
-
-/** Counts a pair whose delay is uncertain: as matched, but without its delay. */
-function countAmbiguous(m: Match, flow: Flow, b: Repeat, a: Repeat): void {
-  const apart = a.time - b.time;
-  if (m.nat != 0) rename(m, <u32>changetype<usize>(a), b.flow);
-  if (m.fates != 0) noteAmbiguous(m, b.time, b.time + apart, b.flow);
-  if (directionOf(flow) == 0) flow.more |= (apart >= m.threshold ? <u32>1 : <u32>2) << 30;
-  faultsOf(changetype<FlowStats>(m.stats), flow).ambiguous++;
-  m.ambiguous++;
-  if (directionOf(flow) == 2) return;
-  changetype<Interval>(m.intervals + intervalAt(m, b.time) * INTERVAL_BYTES).ambiguous++;
-}
 
 /** Returns whether the first row of either point has one of these flags. */
 function isMarked(flags: u32): bool {
@@ -56,92 +39,6 @@ function isAlone(m: Match): bool {
 /** Returns whether the digest really occurs again: not only deferred because of an odd difference, and not only copies. */
 function comesAgain(): bool {
   return isMarked(AGAIN) || (n0 > 1 && at(rows0, n0 - 1).time - at(rows0, 0).time > TWICE) || (n1 > 1 && at(rows1, n1 - 1).time - at(rows1, 0).time > TWICE);
-}
-
-/**
- * Returns whether the pair is much earlier than the others, which packets are not; or between the levels of a clock step; or much later, if with a usual delay the packet that arrived may have been sent
- * after the end of the other capture, or the one that was sent may have arrived before the other capture began: then it may be a different packet than the one sent.
- */
-function isUnlikely(m: Match): bool {
-  const flow = flowIn(flowSegments(changetype<FlowStats>(m.stats)), at(rows0, 0).flow);
-  const direction = directionOf(flow);
-  if (direction == 0 || changetype<Total>(direction == 2 ? m.reverse : m.forward).matched < FEW) return false;
-  const sent = at(rows0, 0).time;
-  boundsAt(m, flow, direction == 2, sent);
-  const arrived = at(rows1, 0).time;
-  const apart = arrived - sent;
-  if (isBetweenLevels(m, direction == 2, sent, apart)) return true;
-  if (direction == 2) return apart > farHigh || (apart < farLow && sent + low > m.lastSeen1);
-  return apart < farLow || (apart > farHigh && (arrived - low > m.lastSeen0 || sent + low < m.firstSeen1));
-}
-
-// Unlikely pairs: {row of BEFORE, row of AFTER, maximum distance of the differences of two packets f64}.
-let unlikely: u32 = 0;
-let unlikelyCount: u32 = 0;
-let unlikelyRoom: u32 = 64;
-/** Number of unlikely pairs on either side that are compared. */
-const ASKED: u32 = 1024;
-
-/** Rows i of both points. */
-function addUnlikely(i: u32): void {
-  if (unlikelyCount == unlikelyRoom) {
-    unlikelyRoom <<= 1;
-    unlikely = <u32>heap.realloc(unlikely, unlikelyRoom << 4);
-  }
-  store<u32>(unlikely + (unlikelyCount << 4), <u32>changetype<usize>(at(rows0, i)));
-  store<u32>(unlikely + (unlikelyCount << 4), <u32>changetype<usize>(at(rows1, i)), 4);
-  store<f64>(unlikely + (unlikelyCount << 4), high - low, 8);
-  unlikelyCount++;
-}
-// @ts-ignore: decorator
-@inline
-function unlikelyRow(i: u32, side: u32): Repeat {
-  return changetype<Repeat>(<usize>load<u32>(unlikely + (i << 4) + (side << 2)));
-}
-
-/** Returns whether the pair is after all others at both points, or before them; a point whose clock was set back does not show it. */
-function isOutside(m: Match, i: u32): bool {
-  const before = unlikelyRow(i, 0).time;
-  const after = unlikelyRow(i, 1).time;
-  const total = changetype<Total>(directionOf(flowIn(flowSegments(changetype<FlowStats>(m.stats)), unlikelyRow(i, 0).flow)) == 2 ? m.reverse : m.forward);
-  const last = (m.wentBack0 != 0 || before > total.lastSend) && (m.wentBack1 != 0 || after > total.lastArrive);
-  const first = (m.wentBack0 != 0 || before < total.firstSend) && (m.wentBack1 != 0 || after < total.firstArrive);
-  return last || first;
-}
-
-// One bit per flow: it has repeated packets.
-let again: u32 = 0;
-
-// @ts-ignore: decorator
-@inline
-function comesAgainIn(flow: u32): bool {
-  return (<u32>load<u8>(again + (flow >> 3)) & (<u32>1 << (flow & 7))) != 0;
-}
-function noteAgain(flow: u32): void {
-  store<u8>(again + (flow >> 3), <u8>(<u32>load<u8>(again + (flow >> 3)) | (<u32>1 << (flow & 7))));
-}
-
-/** Returns whether pairs i and k show the same clock step. Pairs of repeated packets at a steady pace agree, too, but lie among other pairs. */
-function agree(m: Match, i: u32, k: u32): bool {
-  const apart = unlikelyRow(i, 1).time - unlikelyRow(i, 0).time;
-  if (i == k || abs<f64>(unlikelyRow(k, 1).time - unlikelyRow(k, 0).time - apart) > load<f64>(unlikely + (i << 4), 8)) return false;
-  return (!comesAgainIn(unlikelyRow(i, 0).flow) || isOutside(m, i)) && (!comesAgainIn(unlikelyRow(k, 0).flow) || isOutside(m, k));
-}
-
-/**
- * If two of them agree a clock was set, and they are pairs. A single one, if packets occur again, may be of two identical packets that were each seen at one
- * point only.
- */
-function settleUnlikely(m: Match, repeats: bool): void {
-  for (let i: u32 = 0; i < unlikelyCount; i++) {
-    let agreed = !repeats;
-    const to = min<u32>(unlikelyCount, i + ASKED);
-    for (let k = i > ASKED ? i - ASKED : 0; k < to && !agreed; k++) agreed = agree(m, i, k);
-    unlikelyRow(i, 0).partner = 1 << 2;
-    unlikelyRow(i, 1).partner = 1 << 2;
-    if (agreed) addPair(unlikelyRow(i, 0), unlikelyRow(i, 1));
-    else countAmbiguous(m, flowIn(flowSegments(changetype<FlowStats>(m.stats)), unlikelyRow(i, 0).flow), unlikelyRow(i, 0), unlikelyRow(i, 1));
-  }
 }
 
 /** At most two at either point, right behind each other: which of them it is matters little. */
@@ -175,11 +72,7 @@ function settleGroups(m: Match, r: Repeats, phase: u32): void {
   const unknown = changetype<Total>(m.forward).matched + changetype<Total>(m.reverse).matched == 0;
   if (phase == 1 && !unknown) return;
   if (phase == 2 && unknown) showAll(m, r);
-  unlikely = <u32>heap.alloc(unlikelyRoom << 4);
-  unlikelyCount = 0;
-  const bytes = (statsCount(m.stats) >> 3) + 1;
-  again = <u32>heap.alloc(bytes);
-  memory.fill(again, 0, bytes);
+  beginUnlikely(m);
   let repeats = false;
   for (let number: u32 = 1; number <= r.count; number++) {
     loadGroup(r, groupOf(r, number));
@@ -195,8 +88,6 @@ function settleGroups(m: Match, r: Repeats, phase: u32): void {
     }
   }
   settleUnlikely(m, repeats);
-  heap.free(unlikely);
-  heap.free(again);
   countSettled(m, phase == 0);
 }
 
@@ -349,7 +240,7 @@ function pairSetBack(m: Match): void {
 // @ts-ignore: decorator
 @inline
 function isLeft(row: Repeat): bool {
-  return row.partner == 0 && (row.state & COPY) == 0;
+  return row.partner == 0 && row.single == 0 && (row.state & COPY) == 0;
 }
 
 /** Pairs these rows of both points if they are within the window. */
@@ -382,7 +273,8 @@ export function settleRepeats(m: Match): void {
   countMirrored(m, r);
   for (let number: u32 = 1; number <= r.count; number++) {
     loadGroup(r, groupOf(r, number));
-    if (comesAgain()) openingMeet(m, groupOf(r, number).digest);
+    // Rows of one point only: a packet identical to one that was matched immediately.
+    if (comesAgain() || (n0 == 0) != (n1 == 0)) openingMeet(m, groupOf(r, number).digest);
     if (n0 + n1 == 0) continue;
     markCopies(m);
     pairLeft(m);

@@ -1,13 +1,16 @@
-// Unambiguous pairs of repeated packets: counted in the order of sending, which jitter follows, by the same loops as other pairs.
+// Pairs of repeated packets: unambiguous ones are counted in the order of sending, which jitter follows, by the same loops as other pairs; ambiguous ones without
+// their delays.
 
 import { Batch } from "../decode/batch";
-import { directionOf, flowIn, flowSegments, FlowStats } from "../flows/flow-records";
+import { directionOf, faultsOf, Flow, flowIn, flowSegments, FlowStats } from "../flows/flow-records";
 import { recordIn, Table, tableAdd } from "../flows/tables";
 import { countPairs } from "./match-count";
 import { delayBlocksAdd } from "./delay-blocks";
 import { edgeSampleAdd } from "./edge-sample";
+import { noteAmbiguous } from "./fates";
+import { intervalAt } from "./intervals";
 import { rename } from "./names";
-import { Match, PAIR_DELAY, PAIR_FLOW, PAIR_RAW, PAIR_SEND } from "./match-state";
+import { Interval, INTERVAL_BYTES, Match, PAIR_DELAY, PAIR_FLOW, PAIR_RAW, PAIR_SEND } from "./match-state";
 import { Repeat } from "./repeats";
 
 /** Pairs of all groups: {row of BEFORE, row of AFTER}. */
@@ -22,6 +25,18 @@ export function addPair(b: Repeat, a: Repeat): void {
   store<u32>(settled + (settledCount << 3), <u32>changetype<usize>(b));
   store<u32>(settled + (settledCount << 3), <u32>changetype<usize>(a), 4);
   settledCount++;
+}
+
+/** Counts a pair whose delay is uncertain: as matched, but without its delay. */
+export function countAmbiguous(m: Match, flow: Flow, b: Repeat, a: Repeat): void {
+  const apart = a.time - b.time;
+  if (m.nat != 0) rename(m, <u32>changetype<usize>(a), b.flow);
+  if (m.fates != 0) noteAmbiguous(m, b.time, b.time + apart, b.flow);
+  if (directionOf(flow) == 0) flow.more |= (apart >= m.threshold ? <u32>1 : <u32>2) << 30;
+  faultsOf(changetype<FlowStats>(m.stats), flow).ambiguous++;
+  m.ambiguous++;
+  if (directionOf(flow) == 2) return;
+  changetype<Interval>(m.intervals + intervalAt(m, b.time) * INTERVAL_BYTES).ambiguous++;
 }
 
 /** Returns whether pair i is of a flow of the other direction. */

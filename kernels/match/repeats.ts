@@ -4,7 +4,7 @@
 // per packet.
 //
 //   row:   next u32 | partner u32 | time f64 | flow u32 | state u32   (time, flow and state as in an entry of a log: kernels/match/waiting.ts) |
-// position in the order of its side u32 (kernels/match/send-order.ts)
+// position in the order of its side u32 (kernels/match/send-order.ts) | single u32
 //   group: digest u64 | first, last and number of rows at BEFORE u32 each | the same at AFTER
 // next, partner, first, last: index of a row + 1, or 0
 
@@ -30,7 +30,7 @@ export class Repeat {
   flow: u32;
   state: u32;
   order: u32;
-  pad: u32;
+  single: u32; // 1: without a partner, for certain
 }
 
 @unmanaged
@@ -136,6 +136,7 @@ export function addRow(r: Repeats, number: u32, side: u32, time: f64, flow: u32,
   row.flow = flow;
   row.state = state;
   row.order = order;
+  row.single = 0;
   const n = rowCount(r);
   const group = groupOf(r, number);
   if (side == 0) {

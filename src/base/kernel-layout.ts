@@ -785,7 +785,7 @@ export const RepeatLayout = {
   flow: 16,
   state: 20,
   order: 24,
-  pad: 28,
+  single: 28,
 } as const;
 export const RepeatBytes = 32;
 

@@ -253,6 +253,19 @@ test("a step that only the reverse direction shows is ambiguous if delays vary t
   expect(route.steps).toEqual([]);
 });
 
+test("a clock that was set while one direction was silent is the clock's, and the offset before it is known", () => {
+  const step: Clock = (t) => (t > 0.7 * SPAN ? 1e9 : 0);
+  const there = forward(7, hardware, step);
+  const silent = (t: number) => t > 0.68 * SPAN && t < 0.72 * SPAN;
+  const kept = Array.from(there.sendNs.keys()).filter((i) => !silent(there.sendNs[i]!));
+  const column = (values: Float64Array) => Float64Array.from(kept, (i) => values[i]!);
+  const sparse = { sendNs: column(there.sendNs), diffNs: column(there.diffNs), n: kept.length };
+  const { steps, offset } = judge(sparse, backward(7, hardware, step));
+  expect(steps).toHaveLength(1);
+  expect(steps[0]).toMatchObject({ kind: "clock" });
+  expect(offset.kind).toBe("none");
+});
+
 test.each([0.02, 0.05, 0.96, 0.985])("so it is near the ends, at %d of the capture, with its size", (at) => {
   const step: Clock = (t) => (t > at * SPAN ? -1e5 : 0);
   const both = judge(forward(7, hardware, step), backward(7, hardware, step));

@@ -9,7 +9,7 @@ import { blockMinima, type Envelope, type EnvelopePoints } from "./envelope.ts";
 import { impossibleLeft } from "./impossible.ts";
 import type { ClockObserver } from "./observer.ts";
 import { judgeOffset, LONGEST_DELAY_NS, type OffsetVerdict, recogniseOffset } from "./offset.ts";
-import { cutBeside, fitPieces, sizedSteps } from "./pieces.ts";
+import { cutBeside, fitPieces, marginBeside, sizedSteps } from "./pieces.ts";
 import { quantile } from "./quantile.ts";
 import { resolutionNs } from "./resolution.ts";
 import { sentences } from "./sentences.ts";
@@ -181,7 +181,7 @@ function lowest(points: EnvelopePoints, slope: number, originNs: number): number
   return low;
 }
 
-/** Returns the longest part without a step that may be a clock's. */
+/** Returns the longest part without a step that may be a clock's, and without packets that may be on either side of one. */
 function longestPart(firstNs: number, lastNs: number, steps: readonly StepVerdict[]): [number, number] {
   const inner = steps.filter((s) => s.kind !== "delay").map((s) => s.atNs);
   const edges = [firstNs, ...inner, lastNs];
@@ -190,9 +190,10 @@ function longestPart(firstNs: number, lastNs: number, steps: readonly StepVerdic
     if (edges[i]! - edges[i - 1]! > edges[best]! - edges[best - 1]!) best = i;
   }
   const last = best === edges.length - 1;
+  const marginNs = marginBeside(edges[best - 1]!, edges[best]!, lastNs - firstNs);
   return [
-    best === 1 ? Number.NEGATIVE_INFINITY : edges[best - 1]!,
-    last ? Number.POSITIVE_INFINITY : edges[best]!,
+    best === 1 ? Number.NEGATIVE_INFINITY : edges[best - 1]! + marginNs,
+    last ? Number.POSITIVE_INFINITY : edges[best]! - marginNs,
   ];
 }
 

@@ -72,11 +72,7 @@ function allPieces({
   return starts.map((step, i) => {
     const next = cuts[i];
     const [fromNs, toNs] = [step?.atNs ?? Number.NEGATIVE_INFINITY, next?.atNs ?? Number.POSITIVE_INFINITY];
-    // Packets close to a step may belong to either piece.
-    const marginNs = Math.min(
-      MARGIN * spanNs,
-      (Math.min(toNs, originNs + spanNs) - Math.max(fromNs, originNs)) / 4,
-    );
+    const marginNs = marginBeside(Math.max(fromNs, originNs), Math.min(toNs, originNs + spanNs), spanNs);
     const [startNs, endNs] = [fromNs + marginNs, toNs - marginNs];
     const own = levelOf(cutBeside(forward, startNs, endNs, slope), slope, originNs);
     const backFromNs = Math.min(Math.max(startNs, fromNs + roundTripNs), (startNs + endNs) / 2);
@@ -101,6 +97,11 @@ function allPieces({
       besideNs: 0,
     };
   });
+}
+
+/** Packets this close to a step at an end of a piece may belong to either side. */
+export function marginBeside(fromNs: number, toNs: number, spanNs: number): number {
+  return Math.min(MARGIN * spanNs, (toNs - fromNs) / 4);
 }
 
 /** With fewer points the ends cannot be judged. */

@@ -20,13 +20,16 @@ export function judgeSteps(
   if (forward.length === 0) return [];
   const spanNs = forward.timeNs[forward.length - 1]! - forward.timeNs[0]!;
   const lag = usualRoundTrip(forward, reverse);
-  const steps = findShifts(forward, quantumNs).map((shift) =>
-    judge(shift, reverse, lag, { spanNs, before, after }),
-  );
-  for (const step of shownByReverse(forward, reverse, quantumNs, lag))
+  const back = findShifts(reverse, quantumNs);
+  const steps = findShifts(forward, quantumNs).map((shift) => {
+    const verdict = judge(shift, reverse, lag, { spanNs, before, after });
+    const both = verdict.kind === "ambiguous" && back.some((b) => isSame(forward, shift, reverse, b, lag));
+    return both ? { ...verdict, kind: "clock" as const, evidence: BOTH } : verdict;
+  });
+  for (const step of shownByReverse(forward, reverse, back, lag))
     if (!steps.some((s) => Math.abs(s.atNs - step.atNs) <= SAME_TIME * spanNs)) steps.push(step);
   const few = steps.length === 0 ? stepOfFew(forward, reverse, quantumNs) : null;
-  if (few) steps.push({ ...few, kind: "clock", evidence: "both directions step by the same amount" });
+  if (few) steps.push({ ...few, kind: "clock", evidence: BOTH });
   steps.sort((a, b) => a.atNs - b.atNs);
   // A clock that is set and set back by the same amount is rarer than a detour or a queue that comes and goes.
   const pairs = steps.flatMap((b, i) => {
@@ -38,6 +41,28 @@ export function judgeSteps(
     step.evidence = "the same shift comes and goes, as a detour does";
   }
   return steps;
+}
+
+const BOTH = "both directions step by the same amount";
+
+/** Returns whether shifts of both directions are one clock step: as large, and at the same time, as far as packets next to them show it. */
+function isSame(
+  forward: EnvelopePoints,
+  there: LevelShift,
+  reverse: EnvelopePoints,
+  back: LevelShift,
+  lagNs: number,
+): boolean {
+  const overlap =
+    back.atNs > pointBefore(forward, there.atNs) && pointBefore(reverse, back.atNs) <= there.atNs + lagNs;
+  return overlap && alike(-back.sizeNs, there.sizeNs);
+}
+
+/** Returns the time of the last point before `atNs`. */
+function pointBefore({ timeNs, length }: EnvelopePoints, atNs: number): number {
+  let at = 0;
+  while (at < length && timeNs[at]! < atNs) at++;
+  return timeNs[at - 1] ?? Number.NEGATIVE_INFINITY;
 }
 
 function judge(
@@ -90,10 +115,10 @@ function shownBeside(
 function shownByReverse(
   forward: EnvelopePoints,
   reverse: EnvelopePoints,
-  quantumNs: number,
+  shifts: readonly LevelShift[],
   lagNs: number,
 ): StepVerdict[] {
-  return findShifts(reverse, quantumNs).flatMap(({ atNs, sizeNs }): StepVerdict[] => {
+  return shifts.flatMap(({ atNs, sizeNs }): StepVerdict[] => {
     const [there, back] = [around(forward, atNs), around(reverse, atNs)];
     const step = { atNs, sizeNs: -sizeNs, kind: "clock" as const };
     const known = Number.isFinite(there.beforeNs) ? there.beforeNs : there.afterNs;

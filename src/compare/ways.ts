@@ -194,17 +194,20 @@ export class WayEvidence {
   decide(): WayVerdict {
     this.release();
     const { flows } = this.#matcher;
-    const ways = new Uint8Array(flows.count);
-    const byTtl = this.#decideByTtl(ways);
-    if (byTtl === "one-way" && !this.#onlyBack(ways)) return { kind: "one-way" };
-    const decidedBy: DecidedBy = { ttl: count(ways), answers: 0, hosts: 0, neighbours: 0, undecided: 0 };
+    const shown = new Uint8Array(flows.count);
+    const byTtl = this.#decideByTtl(shown);
+    if (byTtl === "one-way" && !this.#onlyBack(shown)) return { kind: "one-way" };
+    // With routers on the way of one direction only, the TTL does not show whether packets go both ways, but the direction of those that pass routers.
+    const ways = byTtl === "unknown" ? new Uint8Array(flows.count) : shown.slice();
     if (byTtl === "unknown" && !this.#answers.agree()) {
       const groups = this.#decideByGroups(ways);
       if (groups === "one-way") return { kind: "one-way" };
       if (groups !== "known") return { kind: "unknown", open: groups === "open" };
-      decidedBy.answers = count(ways);
     }
+    for (const [id, way] of shown.entries()) if (way !== 0) ways[id] = way;
     let known = count(ways);
+    const decidedBy: DecidedBy = { ttl: count(shown), answers: 0, hosts: 0, neighbours: 0, undecided: 0 };
+    decidedBy.answers = known - decidedBy.ttl;
     const by = (what: "answers" | "hosts" | "neighbours", decide: () => void) => {
       decide();
       const now = count(ways);
@@ -225,7 +228,7 @@ export class WayEvidence {
     return { kind: "two-way", known: this.#matcher.knownWays(ways), decidedBy };
   }
 
-  /** "unknown": most packets keep their TTL. */
+  /** "unknown": most packets keep their TTL, or those of one direction do; then directions of flows that show it are set nevertheless. */
   #decideByTtl(ways: Uint8Array): "one-way" | "two-way" | "unknown" {
     const packets = [0, 0, 0];
     for (let id = 0; id < ways.length; id++) {
@@ -240,8 +243,8 @@ export class WayEvidence {
     // Packets of one direction, and a few outliers.
     if (Math.max(forward, reverse) > (1 - ODD) * all && Math.min(forward, reverse) <= FEW * all)
       return "one-way";
-    if (forward + reverse > MOST * all && Math.min(forward, reverse) > FEW * all) return "two-way";
-    ways.fill(0);
+    if (forward + reverse <= MOST * all) ways.fill(0);
+    else if (Math.min(forward, reverse) > FEW * all) return "two-way";
     return "unknown";
   }
 

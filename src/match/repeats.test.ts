@@ -325,6 +325,21 @@ describe("packets that look alike", () => {
     expect(matcher.total(2).delay?.minNs).toBeGreaterThanOrEqual(28 * MS);
   });
 
+  test("a first pair is marked if an identical packet follows its own partner and is not matched", () => {
+    // A lost packet, and 50 ms later an identical one: its arrival is read before it, and takes the lost one.
+    const [before, after]: [Packet[], Packet[]] = [[], []];
+    for (let i = 0; i < 200; i++) {
+      after.push({ timeNs: i * 10 * MS, digest: 10 + i, flow: 1 });
+      before.push({ timeNs: i * 10 * MS + (20 + (i % 4) * 10) * MS, digest: 10 + i, flow: 1 });
+    }
+    after.push({ timeNs: 951 * MS, digest: 1, flow: 2 }, { timeNs: 1001 * MS, digest: 1, flow: 2 });
+    before.push({ timeNs: 1004 * MS, digest: 1, flow: 2 });
+    const options = { windowNs: 100 * MS, epochNs: 1e9, thresholdNs: 0 };
+    const opening = [...runMatcher(byTime(before), byTime(after), options).opening()];
+    const wrong = opening.filter(({ differenceNs }) => differenceNs === -53 * MS);
+    expect(wrong).toMatchObject([{ again: true }]);
+  });
+
   test("equal packets take no more time each however many there are", () => {
     const alike = (n: number) => {
       const before = Array.from({ length: n }, (_, i) => ({ timeNs: i * 1000, digest: 1, flow: 1 }));
@@ -409,4 +424,39 @@ test("a heartbeat before a clock was set back is matched, though its arrival is 
   }
   const total = sums(run(before, after));
   expect(total).toMatchObject({ matched: 990, onlyBefore: 0, onlyAfter: 0 });
+});
+
+test("two identical packets are no pair if the one that arrived was sent before the other capture began, and earlier", () => {
+  const before: Packet[] = [];
+  const after: Packet[] = [];
+  const send = (ms: number, digest: number, flow: number, lost = false) => {
+    if (ms >= 300) before.push({ timeNs: ms * MS, digest, flow });
+    if (!lost) after.push({ timeNs: (ms + 3) * MS, digest, flow });
+  };
+  for (let i = 0; i < 1500; i++) {
+    if (i === 178) send(i, 1, 1);
+    else if (i === 1165) send(i, 1, 1, true);
+    else send(i, i === 400 || i === 402 ? 2 : 10 + i, 1);
+  }
+  const total = sums(run(before, after));
+  expect(total).toMatchObject({ matched: 1199, ambiguous: 0, onlyBefore: 1, onlyAfter: 300 });
+});
+
+test("a flow that goes the other way shows its direction, though its packets are earlier than all others", () => {
+  const before: Packet[] = [];
+  const after: Packet[] = [];
+  for (let i = 0; i < 400; i++) {
+    const timeNs = i * 5 * MS;
+    before.push({ timeNs, digest: 10 + i, flow: 1 });
+    after.push({ timeNs: timeNs + 2666 * MS + (i % 7) * 100_000, digest: 10 + i, flow: 1 });
+    if (i < 100 || i % 25 !== 9) continue;
+    // AFTER's clock is 2.65 s ahead. Some of the flow's packets are identical.
+    const digest = i % 100 === 9 ? 1 : 1000 + i;
+    before.push({ timeNs: timeNs + 1 * MS, digest, flow: 2 });
+    after.push({ timeNs: timeNs + 2626 * MS, digest, flow: 2 });
+  }
+  const matcher = run(byTime(before), byTime(after));
+  const { forward } = matcher.flows.survey(true);
+  expect(forward.matched).toBe(412);
+  expect(sums(matcher).ambiguous).toBeLessThan(8);
 });
