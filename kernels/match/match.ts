@@ -11,7 +11,7 @@ import { Batch } from "../decode/batch";
 import { flowOfRow, flowOfRun, likelyFlowOfRun, TOUCHED_AT_ONCE, touchRuns } from "../flows/flow-index";
 import { flowIn, flowSegments, FlowStats } from "../flows/flow-records";
 import { KEY_PER_ROW, runAt } from "../flows/key-runs";
-import { calmDown, expectNear, forgetRegretted, hasLevels, isCertain, isOdd, nearHigh, nearLow, regret } from "./certain";
+import { calmDown, expectNear, forgetRegretted, hasLevels, isCertain, isOdd, nearHigh, nearLow, noteRange, regret } from "./certain";
 import { judge, judgeDeferred, SET_BACK } from "./judge";
 import { settleRecent } from "./intervals";
 import { countPairs } from "./match-count";
@@ -248,6 +248,7 @@ export function matchRows(p: usize, b: usize, runs: usize, runCount: u32, side: 
   const own = changetype<Log>(side == 0 ? m.before : m.after);
   own.place = own.taken - from;
   own.taken += to - from;
+  noteRange(m);
   if (side == 0) takeBefore(m, batch, runs, runCount, from, shift);
   else {
     expectNear(m, minimum, maximum);

@@ -449,7 +449,7 @@ export const svbfConstants = {
 /** DelayBlock of kernels/match/delay-blocks.ts. */
 export const DelayBlockLayout = {
   matched: 0,
-  pad: 4,
+  others: 4,
   from: 8,
   first: 16,
   sum: 24,
