@@ -752,7 +752,7 @@ export const matchStateConstants = {
   PAIR_FLOW: 32,
   PAIR_BYTES: 36,
   OPENING_PAIRS: 512,
-  OPENING_PAIR: 32,
+  OPENING_PAIR: 40,
   RECORDS: 65536,
 } as const;
 

@@ -67,6 +67,8 @@ export interface OpeningPair {
   again: boolean;
   /** The flow goes from BEFORE to AFTER. */
   forward: boolean;
+  /** The difference with that identical packet instead; NaN if unknown. */
+  otherNs: number;
 }
 
 export interface CorrectionPieces {

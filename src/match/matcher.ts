@@ -167,6 +167,7 @@ export class ExactMatcher {
         differenceNs: kernels.readF64(at + 16),
         again: kernels.readU32(at + 24) !== 0,
         forward: this.flows.direction(kernels.readU32(at + 28)) === 1,
+        otherNs: kernels.readF64(at + 32),
       };
   }
 
