@@ -3,7 +3,7 @@
 
 import { Batch } from "../decode/batch";
 import { directionOf, flowIn, flowSegments, FlowStats } from "../flows/flow-records";
-import { hasTwoKinds, isOfNoKind } from "./delay-blocks";
+import { aroundMaximum, aroundMinimum, hadLevels, isOfNoKind, lastRange } from "./delay-blocks";
 import { Match, Total } from "./match-state";
 import { pieceAt } from "./pieces";
 import { addRow, Repeats, startGroup } from "./repeats";
@@ -21,6 +21,8 @@ const FEW_PAIRS: u32 = 16;
 const MOST_ODD: u32 = 8;
 /** This many other pairs cancel one odd pair: after a clock was set all pairs are odd, with repeated packets a few are. */
 const CALM_PAIRS: u32 = 4;
+/** This many packets that look like others may leave one odd pair: if nearly all do, few others are found. */
+const MET_PER_ODD: u32 = 4;
 /** One late pair is put off per this many packets that look like others. */
 const MET_PER_SLOW: u32 = 4;
 /** Rows of one point further apart than this are not a packet and its copy. */
@@ -28,21 +30,39 @@ const TWICE: f64 = 1000000;
 
 /** Returns whether there were too many odd pairs for the number of repeated packets and of other pairs in the call so far. */
 function areOdd(m: Match): bool {
-  return m.odd >= MOST_ODD + min<u32>(m.met << 2, m.foundCount / CALM_PAIRS);
+  return m.odd >= MOST_ODD + max<u32>(m.met / MET_PER_ODD, min<u32>(m.met << 2, m.foundCount / CALM_PAIRS));
 }
 
-function isNear(m: Match, total: Total, sign: f64, send: f64, apart: f64): bool {
-  if (total.matched == 0) return false;
-  const d = apart - m.offset - m.slope * (send + apart - m.pivot) - pieceAt(m, send, apart, sign > 0);
-  const delay = sign > 0 ? d : -d - m.back;
-  return delay >= total.minimum - earlyOf(m, total) && delay <= total.maximum + widthOf(total);
+// Range of the delays of either direction: the last ones if some packets look like others (a clock may have been set, or a queue drained), else of all.
+let least0: f64 = 0;
+let most0: f64 = 0;
+let least1: f64 = 0;
+let most1: f64 = 0;
+
+/** Call before the rows of a call. */
+export function noteRange(m: Match): void {
+  const forward = changetype<Total>(m.forward);
+  const reverse = changetype<Total>(m.reverse);
+  const last = m.met != 0 && lastRange(m.blocks);
+  least0 = last ? aroundMinimum : forward.minimum;
+  most0 = last ? aroundMaximum : forward.maximum;
+  const lastBack = m.met != 0 && lastRange(m.backBlocks);
+  least1 = lastBack ? aroundMinimum : reverse.minimum;
+  most1 = lastBack ? aroundMaximum : reverse.maximum;
+}
+
+function isNear(m: Match, back: bool, send: f64, apart: f64): bool {
+  if (changetype<Total>(back ? m.reverse : m.forward).matched == 0) return false;
+  const d = apart - m.offset - m.slope * (send + apart - m.pivot) - pieceAt(m, send, apart, !back);
+  const delay = back ? -d - m.back : d;
+  return delay >= (back ? least1 : least0) - earlyOf(m, back) && delay <= (back ? most1 : most0) + widthOf(back);
 }
 
 /** Returns whether the difference lies between the two levels that a clock step made, where no packet's difference is. */
-function isBetweenLevels(m: Match, back: bool, send: f64, apart: f64): bool {
+export function isBetweenLevels(m: Match, back: bool, send: f64, apart: f64): bool {
   if (m.met == 0 || m.pieceCount != 0) return false;
   const d = apart - m.offset - m.slope * (send + apart - m.pivot);
-  return isOfNoKind(back ? m.backBlocks : m.blocks, send, back ? -d - m.back : d);
+  return isOfNoKind(back ? m.backBlocks : m.blocks, send, back ? -d - m.back : d, true);
 }
 
 /**
@@ -59,8 +79,8 @@ export function isCertain(m: Match, before: Log, found: u32, digest: u64, time: 
   if (forward.matched + reverse.matched < FEW_PAIRS) return true;
   // Without repeated packets, reading the flow would only cost time.
   const direction = m.met == 0 ? 0 : directionOf(flowIn(flowSegments(changetype<FlowStats>(m.stats)), load<u32>(found, 16)));
-  if (direction != 2 && isNear(m, forward, 1, time, apart) && !isBetweenLevels(m, false, time, apart)) return true;
-  if (direction != 1 && isNear(m, reverse, -1, time, apart) && !isBetweenLevels(m, true, time, apart)) return true;
+  if (direction != 2 && isNear(m, false, time, apart) && !isBetweenLevels(m, false, time, apart)) return true;
+  if (direction != 1 && isNear(m, true, time, apart) && !isBetweenLevels(m, true, time, apart)) return true;
   if (m.met != 0 && isPastEnds(m, direction == 2, time, apart)) return false;
   if (areOdd(m)) return true;
   m.odd++;
@@ -106,7 +126,7 @@ export function expectNear(m: Match, from: f64, to: f64): void {
   const reverse = changetype<Total>(m.reverse);
   nearLow = -Infinity;
   nearHigh = Infinity;
-  hasLevels = m.met != 0 && m.pieceCount == 0 && (hasTwoKinds(m.blocks) || hasTwoKinds(m.backBlocks));
+  hasLevels = m.met != 0 && m.pieceCount == 0 && (hadLevels(m.blocks) || hadLevels(m.backBlocks));
   opening = from <= m.expectUntil;
   if (opening) {
     // No differences are expected between two levels of a clock, or of the other direction: each one is checked.
@@ -119,29 +139,32 @@ export function expectNear(m: Match, from: f64, to: f64): void {
   const a = m.offset + m.slope * (from - m.pivot);
   const b = m.offset + m.slope * (to - m.pivot);
   if (forward.matched >= FEW_PAIRS) {
-    usualLeast = min<f64>(a, b) + forward.minimum;
-    usualMost = max<f64>(a, b) + forward.maximum + widthOf(forward);
+    usualLeast = min<f64>(a, b) + least0;
+    usualMost = max<f64>(a, b) + most0 + widthOf(false);
   }
   // A first limit: isOdd decides.
   if (reverse.matched >= FEW_PAIRS) {
-    nearLow = min<f64>(a, b) - reverse.maximum - m.back - earlyOf(m, reverse);
-    nearHigh = max<f64>(a, b) - reverse.minimum - m.back + earlyOf(m, reverse);
+    nearLow = min<f64>(a, b) - most1 - m.back - earlyOf(m, true);
+    nearHigh = max<f64>(a, b) - least1 - m.back + earlyOf(m, true);
     if (forward.matched == 0) return;
-    nearLow = min<f64>(nearLow, min<f64>(a, b) + forward.minimum - earlyOf(m, forward));
-    nearHigh = max<f64>(nearHigh, max<f64>(a, b) + forward.maximum + earlyOf(m, forward));
+    nearLow = min<f64>(nearLow, min<f64>(a, b) + least0 - earlyOf(m, false));
+    nearHigh = max<f64>(nearHigh, max<f64>(a, b) + most0 + earlyOf(m, false));
   } else {
-    nearLow = usualLeast - earlyOf(m, forward);
+    nearLow = usualLeast - earlyOf(m, false);
     nearHigh = usualMost;
   }
 }
 
+function rangeOf(back: bool): f64 {
+  return back ? most1 - least1 : most0 - least0;
+}
 /** A packet at least this far from the delays of the others is odd. */
-function widthOf(total: Total): f64 {
-  return FAR * (total.maximum - total.minimum) + FAR_AT_LEAST;
+function widthOf(back: bool): f64 {
+  return FAR * rangeOf(back) + FAR_AT_LEAST;
 }
 /** The same for early packets. */
-function earlyOf(m: Match, total: Total): f64 {
-  return (m.met == 0 ? FAR : EARLY) * (total.maximum - total.minimum) + FAR_AT_LEAST;
+function earlyOf(m: Match, back: bool): f64 {
+  return (m.met == 0 ? FAR : EARLY) * rangeOf(back) + FAR_AT_LEAST;
 }
 
 /**
@@ -153,7 +176,7 @@ export function isOdd(m: Match, before: Log, found: u32, time: f64): bool {
   const sent = load<f64>(found, 8);
   const back = directionOf(flowIn(flowSegments(changetype<FlowStats>(m.stats)), load<u32>(found, 16))) == 2;
   const apart = time - sent;
-  const near = !opening && isNear(m, changetype<Total>(back ? m.reverse : m.forward), back ? -1 : 1, sent, apart);
+  const near = !opening && isNear(m, back, sent, apart);
   if (near && !isBetweenLevels(m, back, sent, apart)) return false;
   if (opening && isExpected(m, found, apart)) return false;
   const again = logHasOther(before, found);

@@ -8,7 +8,7 @@ const MOST_BLOCKS: u32 = 4096;
 @unmanaged
 export class DelayBlock {
   matched: u32;
-  pad: u32;
+  others: u32; //   delays of the other kind
   from: f64; //     time at BEFORE of its first pair, never before that of the previous block
   first: f64; //    sums are relative to the first delay
   sum: f64;
@@ -25,6 +25,9 @@ const APART: f64 = 2;
 const APART_AT_LEAST: f64 = 1000000;
 /** Fewer pairs do not show the usual delay. */
 const ENOUGH: u32 = 8;
+/** A level has at least this many of a block's delays, and one in PER_LEVEL. */
+const FEWEST_AT_LEVEL: u32 = 3;
+const PER_LEVEL: u32 = 32;
 const BLOCK_BYTES: u32 = offsetof<DelayBlock>();
 
 @unmanaged
@@ -69,8 +72,7 @@ function halve(b: DelayBlocks): void {
     // Merged blocks no longer distinguish kinds.
     one.low = one.minimum;
     one.high = one.maximum;
-    one.otherLow = NaN;
-    one.otherHigh = NaN;
+    noOther(one);
     one.matched += two.matched;
     memory.copy(changetype<usize>(blockOf(b, i)), changetype<usize>(one), BLOCK_BYTES);
   }
@@ -94,40 +96,73 @@ function begin(b: DelayBlocks, send: f64, delay: f64): void {
   block.maximum = delay;
   block.low = delay;
   block.high = delay;
-  block.otherLow = NaN;
-  block.otherHigh = NaN;
+  noOther(block);
   b.count++;
 }
 
-/** Adds a delay outside the range of the first kind. */
+/** Adds a delay outside the range of the first kind. One that is far from both kinds belongs to neither. */
 function widen(block: DelayBlock, delay: f64): void {
-  if (delay >= block.otherLow && delay <= block.otherHigh) return;
+  if (delay >= block.otherLow && delay <= block.otherHigh) {
+    block.others++;
+    return;
+  }
   const toFirst = delay < block.low ? block.low - delay : delay - block.high;
   const toOther = delay < block.otherLow ? block.otherLow - delay : delay - block.otherHigh;
   if (isNaN(toOther)) {
-    if (toFirst > APART * (block.high - block.low) + APART_AT_LEAST) {
-      block.otherLow = delay;
-      block.otherHigh = delay;
-      return;
-    }
+    if (isApart(block.low, block.high, toFirst)) beginOther(block, delay);
+    else widenFirst(block, delay, delay);
+    return;
+  }
+  // Further away than the two kinds are from each other: they are one.
+  if (min<f64>(toFirst, toOther) > max<f64>(block.otherLow - block.high, block.low - block.otherHigh)) {
+    widenFirst(block, block.otherLow, block.otherHigh);
+    noOther(block);
+    widen(block, delay);
+  } else if (isApart(block.low, block.high, toFirst) && isApart(block.otherLow, block.otherHigh, toOther)) {
+    return;
   } else if (toOther < toFirst) {
     block.otherLow = min<f64>(block.otherLow, delay);
     block.otherHigh = max<f64>(block.otherHigh, delay);
-    return;
-  }
-  block.low = min<f64>(block.low, delay);
-  block.high = max<f64>(block.high, delay);
+    block.others++;
+  } else widenFirst(block, delay, delay);
 }
 
-/** Returns whether delays of the last block or the one before it are of two kinds. */
-export function hasTwoKinds(p: u32): bool {
+function isApart(low: f64, high: f64, distance: f64): bool {
+  return distance > APART * (high - low) + APART_AT_LEAST;
+}
+function beginOther(block: DelayBlock, delay: f64): void {
+  block.otherLow = delay;
+  block.otherHigh = delay;
+  block.others = 1;
+}
+function noOther(block: DelayBlock): void {
+  block.otherLow = NaN;
+  block.otherHigh = NaN;
+  block.others = 0;
+}
+function widenFirst(block: DelayBlock, low: f64, high: f64): void {
+  block.low = min<f64>(block.low, low);
+  block.high = max<f64>(block.high, high);
+}
+
+/** Returns whether a block has two levels: a few late packets are no level. */
+function hasLevels(block: DelayBlock): bool {
+  const least = max<u32>(FEWEST_AT_LEVEL, block.matched / PER_LEVEL);
+  return block.others >= least && block.matched - block.others >= least;
+}
+
+/** Returns whether the last block or the one before it has two levels. */
+export function hadLevels(p: u32): bool {
   const b = changetype<DelayBlocks>(p);
-  for (let k = b.count > 1 ? b.count - 2 : 0; k < b.count; k++) if (!isNaN(blockOf(b, k).otherLow)) return true;
+  for (let k = b.count > 1 ? b.count - 2 : 0; k < b.count; k++) if (hasLevels(blockOf(b, k))) return true;
   return false;
 }
 
-/** Returns whether delays around that time are of two kinds (a clock was set), and this one is of neither: then the range of both says nothing about it. */
-export function isOfNoKind(p: u32, time: f64, delay: f64): bool {
+/**
+ * Returns whether delays around that time are of two kinds (a clock was set), and this one is of neither: then the range of both says nothing about it. `levels`:
+ * only if there are several of either kind, and this one is between them.
+ */
+export function isOfNoKind(p: u32, time: f64, delay: f64, levels: bool): bool {
   const own = delayBlockAt(p, time);
   if (own == 0 || changetype<DelayBlock>(own).matched < ENOUGH) return false;
   const b = changetype<DelayBlocks>(p);
@@ -136,7 +171,7 @@ export function isOfNoKind(p: u32, time: f64, delay: f64): bool {
   for (let k = number > 0 ? number - 1 : 0; k < b.count && k <= number + 1; k++) {
     const block = blockOf(b, k);
     if (isAmong(block.low, block.high, delay) || isAmong(block.otherLow, block.otherHigh, delay)) return false;
-    two = two || !isNaN(block.otherLow);
+    two = two || (levels ? hasLevels(block) && delay > min<f64>(block.low, block.otherLow) && delay < max<f64>(block.high, block.otherHigh) : !isNaN(block.otherLow));
   }
   return two;
 }
@@ -198,6 +233,18 @@ export function delayBlocksAdd(p: u32, sends: usize, delays: usize, n: u32): voi
 /** Minimum and maximum delay of the block requested last and its neighbours: a packet near their border may be in either. */
 export let aroundMinimum: f64 = 0;
 export let aroundMaximum: f64 = 0;
+
+/** Sets that range for the last two blocks; returns false if they have too few pairs. */
+export function lastRange(p: u32): bool {
+  const b = changetype<DelayBlocks>(p);
+  if (b.count == 0) return false;
+  const last = blockOf(b, b.count - 1);
+  const previous = blockOf(b, b.count > 1 ? b.count - 2 : 0);
+  if (b.count == 1 && last.matched < ENOUGH) return false;
+  aroundMinimum = min<f64>(last.minimum, previous.minimum);
+  aroundMaximum = max<f64>(last.maximum, previous.maximum);
+  return true;
+}
 
 /** Returns the block of packets that passed BEFORE at `time`; 0 without pairs. */
 export function delayBlockAt(p: u32, time: f64): usize {

@@ -171,7 +171,7 @@ export const PAIR_FLOW: u32 = 32; //   u32, the flow's id | change of its TTL <<
 export const PAIR_BYTES: u32 = 36;
 
 export const OPENING_PAIRS: u32 = 512;
-export const OPENING_PAIR: u32 = 32;
+export const OPENING_PAIR: u32 = 40;
 export const RECORDS: u32 = 65536;
 
 function totalNew(): u32 {

@@ -11,7 +11,7 @@ import { Batch } from "../decode/batch";
 import { flowOfRow, flowOfRun, likelyFlowOfRun, TOUCHED_AT_ONCE, touchRuns } from "../flows/flow-index";
 import { flowIn, flowSegments, FlowStats } from "../flows/flow-records";
 import { KEY_PER_ROW, runAt } from "../flows/key-runs";
-import { calmDown, expectNear, forgetRegretted, hasLevels, isCertain, isOdd, nearHigh, nearLow, regret } from "./certain";
+import { calmDown, expectNear, forgetRegretted, hasLevels, isCertain, isOdd, nearHigh, nearLow, noteRange, regret } from "./certain";
 import { judge, judgeDeferred, SET_BACK } from "./judge";
 import { settleRecent } from "./intervals";
 import { countPairs } from "./match-count";
@@ -46,9 +46,9 @@ function retire(m: Match, log: Log, side: u32, until: f64, back: bool): void {
     if (time >= until && !(time > ahead && (back || next - n > OUTLIER_ROWS))) break;
     const state = load<u32>(e, 20);
     if ((state & MATCHED) == 0) {
-      openingMeet(m, load<u64>(e));
+      openingMeet(m, load<u64>(e), side, time);
       judge(m, side, time, load<u32>(e, 16), state, load<u64>(e));
-    } else if ((state & ARRIVED) != 0 && logMarkCopies(log, e, n)) openingMeet(m, load<u64>(e));
+    } else if ((state & ARRIVED) != 0 && logMarkCopies(log, e, n)) openingMeet(m, load<u64>(e), side, NaN);
   }
   log.tail = n;
   logPassed(log);
@@ -129,7 +129,7 @@ function takeBefore(m: Match, batch: Batch, runs: usize, runCount: u32, from: u3
           store<u32>(found, load<u32>(found, 20) & ~MATCHED, 20);
           group = startGroup(repeats, before, after, digest);
         } else if (searchMatched) {
-          openingMeet(m, digest);
+          openingMeet(m, digest, 0, time);
           group = regret(m, batch, 0, digest, time, shift);
           if (group == 0) state |= COPY;
         }
@@ -204,7 +204,7 @@ function takeAfter(m: Match, batch: Batch, runs: usize, runCount: u32, from: u32
     const state = stateOf(load<u32>(flags + (i << 2)));
     const again = group == 0 && searchMatched;
     if (again) {
-      openingMeet(m, digest);
+      openingMeet(m, digest, 1, time);
       group = regret(m, batch, 1, digest, time, shift);
     }
     if (group != 0) addRow(repeats, group, 1, time, flowId, state, placeOf(after.place + i));
@@ -261,6 +261,7 @@ export function matchRows(p: usize, b: usize, runs: usize, runCount: u32, side: 
   const own = changetype<Log>(side == 0 ? m.before : m.after);
   own.place = own.taken - from;
   own.taken += to - from;
+  noteRange(m);
   if (side == 0) takeBefore(m, batch, runs, runCount, from, shift);
   else {
     expectNear(m, minimum, maximum);

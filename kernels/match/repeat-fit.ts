@@ -221,7 +221,7 @@ export function rivals(m: Match, flow: Flow, reverse: bool, i: u32, j: u32): boo
   const apart = a.time - b.time;
   if (m.pieceCount == 0) {
     const d = apart - m.offset - m.slope * (b.time + apart - m.pivot);
-    if (isOfNoKind(reverse ? m.backBlocks : m.blocks, b.time, reverse ? -d - m.back : d)) return true;
+    if (isOfNoKind(reverse ? m.backBlocks : m.blocks, b.time, reverse ? -d - m.back : d, false)) return true;
   }
   boundsAt(m, flow, reverse, b.time);
   // Differences include the clock offset: delays vary by no more than their range.

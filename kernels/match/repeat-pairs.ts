@@ -266,6 +266,13 @@ function judgeRows(m: Match, digest: u64, rows: u32, n: u32, side: u32): void {
   }
 }
 
+/** Marks the first pairs of the digest. Rows of one point only are packets identical to one that was matched immediately. */
+function meetAgain(m: Match, digest: u64): void {
+  if (n0 == 0 && n1 != 0) openingMeet(m, digest, 1, at(rows1, 0).time);
+  else if (n1 == 0 && n0 != 0) openingMeet(m, digest, 0, at(rows0, 0).time);
+  else if (comesAgain()) openingMeet(m, digest, 0, NaN);
+}
+
 /** Pairs what can be paired, and judges the rest. */
 export function settleRepeats(m: Match): void {
   const r = changetype<Repeats>(m.repeats);
@@ -279,8 +286,7 @@ export function settleRepeats(m: Match): void {
   countMirrored(m, r);
   for (let number: u32 = 1; number <= r.count; number++) {
     loadGroup(r, groupOf(r, number));
-    // Rows of one point only: a packet identical to one that was matched immediately.
-    if (comesAgain() || (n0 == 0) != (n1 == 0)) openingMeet(m, groupOf(r, number).digest);
+    meetAgain(m, groupOf(r, number).digest);
     if (n0 + n1 == 0) continue;
     markCopies(m);
     pairLeft(m);

@@ -2,6 +2,7 @@
 // only.
 
 import { directionOf, flowIn, flowSegments, FlowStats, statsCount } from "../flows/flow-records";
+import { isBetweenLevels } from "./certain";
 import { Match, Total } from "./match-state";
 import { boundsAt, farHigh, farLow, high, low } from "./repeat-fit";
 import { at, rows0, rows1 } from "./repeat-rows";
@@ -13,8 +14,9 @@ import { Repeat } from "./repeats";
 const FEW: u32 = 16;
 
 /**
- * Returns whether the pair is much earlier than the others, which packets are not; or much later, if with a usual delay the packet that arrived may have been sent
- * after the end of the other capture, or the one that was sent may have arrived before the other capture began: then it may be a different packet than the one sent.
+ * Returns whether the pair is much earlier than the others, which packets are not, or between the levels of a clock step; or much later, if with a usual delay the
+ * packet that arrived may have been sent after the end of the other capture, or the one that was sent may have arrived before the other capture began: then it may
+ * be a different packet than the one sent.
  */
 export function isUnlikely(m: Match): bool {
   const flow = flowIn(flowSegments(changetype<FlowStats>(m.stats)), at(rows0, 0).flow);
@@ -24,6 +26,7 @@ export function isUnlikely(m: Match): bool {
   boundsAt(m, flow, direction == 2, sent);
   const arrived = at(rows1, 0).time;
   const apart = arrived - sent;
+  if (isBetweenLevels(m, direction == 2, sent, apart)) return true;
   if (direction == 2) return apart > farHigh || (apart < farLow && sent + low > m.lastSeen1);
   return apart < farLow || (apart > farHigh && (arrived - low > m.lastSeen0 || sent + low < m.firstSeen1));
 }

@@ -449,7 +449,7 @@ export const svbfConstants = {
 /** DelayBlock of kernels/match/delay-blocks.ts. */
 export const DelayBlockLayout = {
   matched: 0,
-  pad: 4,
+  others: 4,
   from: 8,
   first: 16,
   sum: 24,
@@ -752,7 +752,7 @@ export const matchStateConstants = {
   PAIR_FLOW: 32,
   PAIR_BYTES: 36,
   OPENING_PAIRS: 512,
-  OPENING_PAIR: 32,
+  OPENING_PAIR: 40,
   RECORDS: 65536,
 } as const;
 

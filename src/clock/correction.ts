@@ -139,7 +139,10 @@ export interface ClockUncertainty {
   offsetNs: number | null;
   /** Steps that may be a clock's and are not removed, and the uncertainty of those that are removed. */
   stepsNs: number;
-  /** How far the clocks wander against each other, or the part that is not corrected; 0 if both directions show no wander. */
+  /**
+   * How far the clocks wander against each other, or the part that is not corrected. Without a sign of it: how far they may have moved, in addition to the skew,
+   * because the minimum delays of both directions vary as much.
+   */
   wanderNs: number;
 }
 
@@ -177,7 +180,8 @@ export function clockUncertainty(verdict: ClockVerdict, mode: CorrectionMode): C
     left.reduce((sum, s) => sum + Math.abs(s.sizeNs), 0) +
     pieces.reduce((sum, p) => sum + p.stepUncertaintyNs, 0);
   const leftNs = path && path.roughNs + (mode === "relative" ? path.boundNs : 0);
-  const wanderNs = leftNs ?? verdict.drift.wanderNs ?? 0;
+  // A drift that cannot be excluded is a movement, too.
+  const wanderNs = leftNs ?? verdict.drift.wanderNs ?? Math.max(0, verdict.drift.unseenNs - (skewNs ?? 0));
   const knownNs = resolutionNs + (skewNs ?? 0) + (offsetNs ?? 0) + stepsNs + wanderNs;
   const { impossible } = verdict;
   const totalNs = knownNs + (impossible.mode === mode ? besideImpossible(verdict, mode) : 0);

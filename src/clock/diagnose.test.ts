@@ -295,6 +295,20 @@ test.each([2.3, 9, 40])("a clock that wanders %d times to and fro is recognised"
   expect(verdict.lines.join()).not.toMatch(/right packets were matched/);
 });
 
+test("a wander that delays hide is in the uncertainty, as far as they can hide it", () => {
+  const moving: Clock = (t) => 2e6 * Math.sin((2 * Math.PI * t) / (0.7 * SPAN));
+  const verdict = judge(forward(9, rarelyAtMinimum, moving, 100), backward(9, rarelyAtMinimum, moving));
+  expect(verdict.drift.wanderNs).toBeNull();
+  const { skewNs, wanderNs } = clockUncertainty(verdict, "deskew");
+  expect(skewNs! + wanderNs).toBeGreaterThan(4e6);
+  expect(skewNs! + wanderNs).toBeLessThan(2e7);
+  const steady = judge(
+    forward(9, hardware, () => 0),
+    backward(9, hardware, () => 0),
+  );
+  expect(clockUncertainty(steady, "deskew").wanderNs).toBeLessThan(200);
+});
+
 test("a backward jump in a capture's own timestamps names the clock that was set", () => {
   const there = forward(8, hardware, (t) => (t > 0.5 * SPAN ? -1e8 : 0));
   const observer = new ClockObserver();

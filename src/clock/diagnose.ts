@@ -19,7 +19,7 @@ import { cut } from "./steps.ts";
 import type { TimestampReport } from "./timestamp-quality.ts";
 import { judgeTrust } from "./trust.ts";
 import type { ClockVerdict, SkewVerdict, StepVerdict } from "./verdict.ts";
-import { wanderOf } from "./wander.ts";
+import { unseenMove, wanderOf } from "./wander.ts";
 
 const BLOCKS = 64;
 /** At most this share of the blocks may have a negative minimum that the clocks do not explain, if it is below the others by FAR_OFF times their spread. */
@@ -67,15 +67,8 @@ export function diagnose(input: DiagnoseInput): ClockVerdict {
   const floorNs = lowest(points, slope, originNs);
   const levelNs = levelOf(points, slope, originNs);
   const spanNs = lastNs - originNs;
-  const clockPieces = fitPieces({
-    forward: points,
-    reverse: back,
-    steps: shifts,
-    slope,
-    originNs,
-    spanNs,
-    quantumNs,
-  });
+  const line = { slope, originNs, spanNs, quantumNs };
+  const clockPieces = fitPieces({ forward: points, reverse: back, steps: shifts, ...line });
   const steps = sizedSteps(shifts, clockPieces);
   // Across a step the bounds of the offset would contradict each other: the offset is judged between steps.
   const [fromNs, toNs] = longestPart(originNs, lastNs, steps);
@@ -105,7 +98,8 @@ export function diagnose(input: DiagnoseInput): ClockVerdict {
       residualNs: found?.residualNs ?? null,
       constant: found && first && second ? sameSlope(found, first, second) : null,
       halves: halves.map((h) => ({ lowPpm: h.low * 1e6, highPpm: h.high * 1e6 })),
-      ...wanderBeside(steps, points, back, { slope, originNs, spanNs, quantumNs }),
+      ...wanderBeside(steps, points, back, line),
+      ...(input.oneClock ? { unseenNs: 0 } : {}),
     },
     impossible: { mode: "asis", byNs: 0, share: 0 },
     resolutionNs: resolution,
@@ -127,13 +121,12 @@ function wanderBeside(
   forward: EnvelopePoints,
   reverse: EnvelopePoints,
   line: { slope: number; originNs: number; spanNs: number; quantumNs: number },
-): Pick<ClockVerdict["drift"], "wanderNs" | "path"> {
+): Pick<ClockVerdict["drift"], "wanderNs" | "unseenNs" | "path"> {
   const { slope, spanNs, quantumNs } = line;
-  const wanderNs = steps.some((s) => s.kind !== "delay")
-    ? null
-    : wanderOf(forward, reverse, slope, quantumNs);
-  if (wanderNs === null) return { wanderNs, path: null };
-  return { wanderNs, path: followClocks(forward, reverse, line, spanNs, quantumNs) };
+  if (steps.some((s) => s.kind !== "delay")) return { wanderNs: null, unseenNs: 0, path: null };
+  const wanderNs = wanderOf(forward, reverse, slope, quantumNs);
+  if (wanderNs === null) return { wanderNs, unseenNs: unseenMove(forward, reverse, slope), path: null };
+  return { wanderNs, unseenNs: 0, path: followClocks(forward, reverse, line, spanNs, quantumNs) };
 }
 
 function negativeOf({ packets, negative, minNs }: Envelope, quantumNs: number): ClockVerdict["negative"] {

@@ -83,6 +83,8 @@ export interface ClockVerdict {
     halves: { lowPpm: number; highPpm: number }[];
     /** How far the clocks wander against each other around the line, as both directions show it; null if they do not. */
     wanderNs: number | null;
+    /** If they do not: how far the clocks may have moved nevertheless, because delays vary as much. 0 with steps, and from one direction. */
+    unseenNs: number;
     /** The path of the clock difference, if both directions bound it over the whole capture; null otherwise, or without wander. */
     path: ClockPath | null;
   };

@@ -8,7 +8,8 @@
 import type { EnvelopePoints } from "./envelope.ts";
 
 /** Numbers of slices of the time covered by both directions: fine slices follow fast clock changes, coarse ones have packets in each. */
-const SLICES = [16, 64, 256, 1024];
+const COARSE = 16;
+const SLICES = [COARSE, 64, 256, 1024];
 /** Minimum number of slices with packets of both directions. */
 const MIN_SLICES = 8;
 /** The ratio of variances that 8 or more independent slices exceed with a probability below 0.001 (F with 7 and 7 degrees of freedom: 15). */
@@ -30,6 +31,28 @@ export function wanderOf(
     if (found && found.ratio > (best?.ratio ?? RATIO)) best = found;
   }
   return best?.wanderNs ?? null;
+}
+
+/**
+ * Returns how far the clocks may have moved around the line without a sign: a movement shows in the minimum delays of both directions, so it is not larger than
+ * these vary in the steadier one. 0 if too few slices have packets of both directions.
+ */
+export function unseenMove(
+  forward: EnvelopePoints,
+  /** Negated differences. */
+  reverse: EnvelopePoints,
+  slope: number,
+): number {
+  const both = bothSeen(forward, reverse);
+  if (!both) return 0;
+  const when = { ...both, slices: COARSE };
+  const ranges = [minima(forward, when, (at) => slope * at), minima(reverse, when, (at) => -slope * at)].map(
+    (lows) => {
+      const seen = lows.filter(Number.isFinite);
+      return seen.length < MIN_SLICES ? Number.NaN : Math.max(...seen) - Math.min(...seen);
+    },
+  );
+  return ranges.some(Number.isNaN) ? 0 : Math.min(...ranges);
 }
 
 /** Returns the time covered by packets of both directions; null if there is none. */

@@ -6,15 +6,17 @@ import { alignedOpening, expectedOpening } from "./opening.ts";
 const MS = 1e6;
 const ALIGN = 100 * MS;
 
-/** Both directions, 55 and 0 ms, and a forward packet with about the difference of the other direction. */
-function opening(differenceNs = -1 * MS): ExactMatcher {
+/** Both directions, 55 and 0 ms, and a forward packet with about the difference of the other direction; and others. */
+function opening(differenceNs = -1 * MS, others: OpeningPair[] = []): ExactMatcher {
   const pairs: OpeningPair[] = Array.from({ length: 100 }, (_, i) => ({
     atNs: i * MS,
     differenceNs: i % 2 === 0 ? 55 * MS + i : i,
     again: false,
     forward: i % 2 === 0,
+    otherNs: Number.NaN,
   }));
-  pairs[6] = { atNs: 6 * MS, differenceNs, again: true, forward: true };
+  pairs[6] = { atNs: 6 * MS, differenceNs, again: true, forward: true, otherNs: Number.NaN };
+  pairs.unshift(...others);
   return { opening: () => pairs.values(), repeated: { before: 2, after: 2 } } as unknown as ExactMatcher;
 }
 
@@ -36,4 +38,17 @@ test("without known directions they may have the delays of either", () => {
     known: false,
     ways: null,
   });
+});
+
+test("pairs that agree are no evidence of a clock that was set if the identical packets seen later fit", () => {
+  const pair = { atNs: 0, differenceNs: -500 * MS, again: true, forward: true };
+  const expectedLow = (otherNs: number) => {
+    const others = [
+      { ...pair, otherNs },
+      { ...pair, atNs: 1, otherNs },
+    ];
+    return expectedOpening(opening(-1 * MS, others), 0n, ALIGN, true)?.lowNs;
+  };
+  expect(expectedLow(Number.NaN)).toBeLessThan(-300 * MS);
+  expect(expectedLow(55 * MS)).toBeGreaterThan(50 * MS);
 });

@@ -51,7 +51,7 @@ export function expectedOpening(
   const agreed = suspects.filter((one) => {
     const marginNs = marginOf(ranges(one), FAR_AGAIN);
     const likeFalse = among.some((other) => Math.abs(other.differenceNs - one.differenceNs) <= marginNs);
-    return !likeFalse && agrees(one, pairs, ranges(one));
+    return !likeFalse && !isOther(one, ranges(one)) && agrees(one, pairs, ranges(one));
   });
   if (agreed.length === suspects.length) return null;
   const level = (pair: OpeningPair) => {
@@ -165,6 +165,11 @@ const marginOf = ({ lowNs, highNs }: Range, far: number) => far * (highNs - lowN
 function isFar({ differenceNs }: OpeningPair, range: Range, far: number): boolean {
   const marginNs = marginOf(range, far);
   return differenceNs < range.lowNs - marginNs || differenceNs > range.highNs + marginNs;
+}
+
+/** The difference with the identical packet that was seen later is a usual one: that is the partner. */
+function isOther({ otherNs, ...pair }: OpeningPair, range: Range): boolean {
+  return !Number.isNaN(otherNs) && !isFar({ ...pair, otherNs, differenceNs: otherNs }, range, FAR_AGAIN);
 }
 
 /** Packets may be late, but never early. */

@@ -1,6 +1,6 @@
 /** Input and output types of the exact matcher (matcher.ts). */
 import type { LogHistogram } from "../base/math/log-histogram.ts";
-import type { DelaySums } from "./flow-results.ts";
+import type { DelaySums } from "./flow-result.ts";
 import type { PacketLog } from "./packet-log.ts";
 
 /** A packet seen at one point only. */
@@ -67,6 +67,8 @@ export interface OpeningPair {
   again: boolean;
   /** The flow goes from BEFORE to AFTER. */
   forward: boolean;
+  /** The difference with that identical packet instead; NaN if unknown. */
+  otherNs: number;
 }
 
 export interface CorrectionPieces {

@@ -6,19 +6,16 @@
  */
 import {
   AloneLayout,
-  IntervalBytes,
-  IntervalLayout,
   MatchLayout,
   matchStateConstants,
   residueConstants,
-  TotalBytes,
   TotalLayout,
 } from "../base/kernel-layout.ts";
 import type { Kernels } from "../base/kernels.ts";
-import { LogHistogram } from "../base/math/log-histogram.ts";
 import type { PacketBatch } from "../capture/batch.ts";
 import type { KeyRuns } from "../capture/flow/key-runs.ts";
-import { type BucketRun, type FlowResult, FlowResults } from "./flow-results.ts";
+import type { BucketRun, FlowResult } from "./flow-result.ts";
+import { FlowResults } from "./flow-results.ts";
 import { bucketBase, configure } from "./match-settings.ts";
 import type {
   AlonePacket,
@@ -29,14 +26,12 @@ import type {
   OpeningPair,
   TotalResult,
 } from "./match-types.ts";
+import { readIntervalBuckets, readIntervals, readTotal } from "./matcher-records.ts";
 import type { PacketLog } from "./packet-log.ts";
 
-const HISTOGRAM_BIAS = matchStateConstants.HISTOGRAM_MIDDLE;
 /** A key, and two more words. */
 const SCRATCH_BYTES = 48;
 const KEY_WORDS = 10;
-/** Above every count of a cell. */
-const CELL_COUNTS = 2 ** 32;
 /** More pairs show nothing new about the clocks. */
 const MAX_ADDED = 1 << 16;
 
@@ -172,6 +167,7 @@ export class ExactMatcher {
         differenceNs: kernels.readF64(at + 16),
         again: kernels.readU32(at + 24) !== 0,
         forward: this.flows.direction(kernels.readU32(at + 28)) === 1,
+        otherNs: kernels.readF64(at + 32),
       };
   }
 
@@ -234,25 +230,6 @@ export class ExactMatcher {
   /** Number of matched packets with unknown delay, because others are identical. */
   get ambiguous(): number {
     return this.#kernels.call.matchAmbiguous(this.#match) >>> 0;
-  }
-
-  /** Reads the sums of a Total or an Interval. */
-  #sums(
-    record: number,
-    layout: Record<"first" | "sum" | "squares" | "minimum" | "maximum", number>,
-    count: number,
-  ) {
-    if (count === 0) return null;
-    const field = (name: keyof typeof layout) => this.#kernels.readF64(record + layout[name]);
-    const mean = field("sum") / count;
-    const variance = Math.max(0, field("squares") / count - mean * mean);
-    return {
-      count,
-      meanNs: field("first") + mean,
-      stdevNs: Math.sqrt(variance),
-      minNs: field("minimum"),
-      maxNs: field("maximum"),
-    };
   }
 
   /** Returns a flow's key as words for FlowKeySpec.describe: ten u32 from `at`, valid until the next call. */
@@ -342,33 +319,7 @@ export class ExactMatcher {
 
   total(direction: 1 | 2): TotalResult {
     const at = this.#kernels.call.matchTotal(this.#match, direction) >>> 0;
-    const w = (name: keyof typeof TotalLayout) => this.#kernels.readU32(at + TotalLayout[name]);
-    const real = (name: keyof typeof TotalLayout) => this.#kernels.readF64(at + TotalLayout[name]);
-    const matched = w("matched");
-    const delay = this.#sums(at, TotalLayout, matched);
-    const baseNs = this.flows.baseNs(direction);
-    const histogram = new LogHistogram(baseNs);
-    if (delay) {
-      const { u32 } = this.#kernels;
-      const start = ((at + TotalBytes) >>> 2) + HISTOGRAM_BIAS;
-      const last: number = this.#kernels.call.bucketOfNs(delay.maxNs - baseNs);
-      for (let b: number = this.#kernels.call.bucketOfNs(delay.minNs - baseNs); b <= last; b++) {
-        const n = u32[start + b]!;
-        if (n > 0) histogram.addBucket(b, n);
-      }
-    }
-    const jitterCount = real("jitterCount");
-    return {
-      matched,
-      reordered: w("reordered"),
-      extentMax: w("extentMax"),
-      extentSum: real("extentSum"),
-      delay,
-      jitterNs: jitterCount > 0 ? real("jitter") / jitterCount : null,
-      ttl: { lower: w("ttlLower"), equal: w("ttlEqual"), higher: w("ttlHigher") },
-      negative: w("negative"),
-      histogram,
-    };
+    return readTotal(this.#kernels, at, this.flows.baseNs(direction));
   }
 
   /** Number of intervals with packets so far. */
@@ -379,49 +330,12 @@ export class ExactMatcher {
   /** Returns the intervals with packets, in time order. */
   intervals(): IntervalResult[] {
     const { call } = this.#kernels;
-    const at = call.matchIntervals(this.#match) >>> 0;
-    const n = call.matchIntervalCount(this.#match) >>> 0;
-    const kernels = this.#kernels;
-    const out: IntervalResult[] = [];
-    for (let slot = 0; slot < n; slot++) {
-      const record = at + slot * IntervalBytes;
-      const matched = kernels.readU32(record + IntervalLayout.matched);
-      const lost = kernels.readU32(record + IntervalLayout.lost);
-      const index = kernels.readF64(record + IntervalLayout.index);
-      const ambiguous = kernels.readU32(record + IntervalLayout.ambiguous);
-      const delay = this.#sums(record, IntervalLayout, matched);
-      out.push({ index, slot, matched: matched + ambiguous, lost, delay });
-    }
-    return out.sort((a, b) => a.index - b.index);
+    return readIntervals(this.#kernels, call.matchIntervals(this.#match) >>> 0, this.intervalCount);
   }
 
   /** Returns the log buckets of an interval by its slot. */
   intervalBuckets(): (slot: number) => BucketRun {
-    const kernels = this.#kernels;
-    const owners = kernels.call.matchIntervalCount(this.#match) >>> 0;
-    const used = kernels.call.cellsUsed(this.#intervalCells) >>> 0;
-    const offsets = kernels.alloc((owners + 2) * 4);
-    kernels.u32.fill(0, offsets >>> 2, (offsets >>> 2) + owners + 2);
-    const out = kernels.alloc(Math.max(8, used * 8));
-    kernels.call.cellsGroup(this.#intervalCells, owners, offsets, out);
-    const starts = kernels.u32.slice(offsets >>> 2, (offsets >>> 2) + owners + 1);
-    const pairs = kernels.u32.slice(out >>> 2, (out >>> 2) + 2 * used);
-    kernels.free(offsets);
-    kernels.free(out);
-    return (owner) => {
-      const [from = 0, to = 0] = [starts[owner], starts[owner + 1]];
-      // Bucket and count in one number, as in a cell: typed arrays sort these without a comparator.
-      const cells = new Float64Array(to - from);
-      for (let i = from; i < to; i++) cells[i - from] = (pairs[2 * i]! | 0) * CELL_COUNTS + pairs[2 * i + 1]!;
-      cells.sort();
-      const buckets = new Int32Array(cells.length);
-      const counts = new Uint32Array(cells.length);
-      for (let i = 0; i < cells.length; i++) {
-        buckets[i] = Math.floor(cells[i]! / CELL_COUNTS);
-        counts[i] = cells[i]! - buckets[i]! * CELL_COUNTS;
-      }
-      return { baseNs: this.#baseNs, buckets, counts };
-    };
+    return readIntervalBuckets(this.#kernels, this.#intervalCells, this.intervalCount, this.#baseNs);
   }
 
   /** Frees the memory; the matcher must not be used afterwards. */

@@ -38,6 +38,11 @@ export interface WayTruth {
   sentAt: Map<bigint, number[]>;
   /** Matched packets sent before one that arrived earlier. */
   reordered: number;
+  /**
+   * Size of a step with a single matched packet before or behind it, which goes this way and seems late; 0 without one. Steady clocks and a packet that took
+   * longer by as much give the same captures: nothing can tell them apart.
+   */
+  loneNs: number;
   /** Mean |difference| between the captured delays of consecutive packets of a flow that arrived; null without any. */
   jitterNs: number | null;
 }
@@ -109,7 +114,30 @@ export function truthOf({ scene, packets }: MadeScene): Truth {
     ways[way].reordered = reorderedOf(arrivals[way]);
     ways[way].jitterNs = jitterOf(sends[way]);
   }
+  noteLone(ways, scene, packets);
   return { ...ways, clock, open: openOf(scene, packets) };
+}
+
+function noteLone(ways: Record<Way, WayTruth>, scene: Scene, packets: readonly TruePacket[]): void {
+  const ran = (side: "before" | "after", ns: number) => ns >= scene[side].fromNs && ns < scene[side].toNs;
+  // When AFTER saw each matched packet.
+  const times = packets.flatMap(({ way, sentNs, arrivedNs }) => {
+    if (arrivedNs === null) return [];
+    const [beforeNs, afterNs] = way === "forward" ? [sentNs, arrivedNs] : [arrivedNs, sentNs];
+    return ran("before", beforeNs) && ran("after", afterNs) ? [{ way, afterNs }] : [];
+  });
+  for (const { atNs, sizeNs } of scene.clock.steps) {
+    const behind = times.filter(({ afterNs }) => afterNs >= atNs);
+    const ahead = times.filter(({ afterNs }) => afterNs < atNs);
+    for (const [[lone, another], shiftNs] of [
+      [behind, sizeNs],
+      [ahead, -sizeNs],
+    ] as const) {
+      if (!lone || another) continue;
+      // A packet that is too early proves that a clock was set.
+      ways[lone.way].loneNs = Math.max(0, lone.way === "forward" ? shiftNs : -shiftNs);
+    }
+  }
 }
 
 function openOf(scene: Scene, packets: readonly TruePacket[]): number {
@@ -179,6 +207,7 @@ function wayTruth(): WayTruth {
     stampedNs: [],
     delaysNs: [],
     reordered: 0,
+    loneNs: 0,
     jitterNs: null,
   };
 }

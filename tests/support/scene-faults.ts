@@ -130,7 +130,7 @@ function wrongDelays({ scene, report, clock }: Judged, way: WayTruth, found: Seg
   const digitsNs = 2 + 4e-12 * Math.abs(stampedNs);
   if (report.clock.mode === "asis" && Math.abs((jitterNs ?? 0) - (way.jitterNs ?? 0)) > digitsNs)
     wrong.push(`jitter ${jitterNs} for ${way.jitterNs}`);
-  const errorNs = Math.abs(meanNs - mean(way.delaysNs));
+  const errorNs = Math.abs(meanNs - mean(way.delaysNs)) - way.loneNs / way.matched;
   const { trust, uncertainty } = clock;
   const stated = uncertainty.totalNs;
   const trusted = trust === "good" || trust === "usable";
