@@ -27,6 +27,8 @@ import { logAdd, logHas, logMarkCopies, logNext, logSearch, logTouch, logTouchNe
 
 /** Rows after which the logs check whether they have enough slots. */
 const ADAPT_ROWS: u32 = 8192;
+/** A clock that was set back may show the time before that again within a call of rows over more than this. */
+const LONG_CALL: f64 = 100000000;
 /** Rows after which a timestamp that is ahead is known to be an outlier: twice as many as are read before that is decided (src/capture/timestamp-trust.ts). */
 const OUTLIER_ROWS: u32 = 2048;
 
@@ -214,6 +216,17 @@ function takeAfter(m: Match, batch: Batch, runs: usize, runCount: u32, from: u32
   m.searches = searches;
 }
 
+/** Returns whether a row is earlier than others before it. */
+function isSetBack(batch: Batch, from: u32, to: u32): bool {
+  let latest: f64 = -Infinity;
+  for (let i = from; i < to; i++) {
+    const time = load<f64>(batch.time + (i << 3));
+    if (latest - time > SET_BACK) return true;
+    latest = max<f64>(latest, time);
+  }
+  return false;
+}
+
 /**
  * Processes the rows of a batch of one side from `from` on, with their keys in `runs`; `shift` is added to their times. AFTER's rows may have a key each,
  * unless keys differ at the two points.
@@ -229,7 +242,7 @@ export function matchRows(p: usize, b: usize, runs: usize, runCount: u32, side: 
   const minimum = load<f64>(runs) + shift;
   const maximum = load<f64>(runs, 8) + shift;
   const first = max<f64>(load<f64>(batch.time + (from << 3)) + shift, side == 0 ? m.lastSeen0 : m.lastSeen1);
-  if (first - minimum > SET_BACK) {
+  if (first - minimum > SET_BACK || (maximum - minimum > LONG_CALL && isSetBack(batch, from, to))) {
     if (side == 0) m.wentBack0 = 1;
     else m.wentBack1 = 1;
   }

@@ -13,7 +13,7 @@ import { openingMeet } from "./opening";
 import { boundsAt, forgetShown, high, low, pairAll, pairFirstIn, rivals, rivalsFirstIn, showFirstIn, TWICE, unpair } from "./repeat-fit";
 import { at, freeRows, loadGroup, n0, n1, rows0, rows1 } from "./repeat-rows";
 import { addPair, beginSettled, countAmbiguous, countSettled, endSettled } from "./repeat-settled";
-import { addUnlikely, beginUnlikely, isUnlikely, noteAgain, settleUnlikely } from "./repeat-unlikely";
+import { addUnlikely, beginUnlikely, isOutside, isUnlikely, noteAgain, settleUnlikely } from "./repeat-unlikely";
 import { clearRows, groupOf, Repeats, Repeat } from "./repeats";
 import { AGAIN, COPY } from "./log";
 
@@ -111,6 +111,12 @@ function wayByTtl(m: Match): u32 {
   return after < before ? 1 : after > before ? 2 : 0;
 }
 
+/** Returns whether a row only looks like a copy of an earlier packet because its clock was set back, and is of the time behind that. */
+function isBehindSetBack(m: Match): bool {
+  if ((m.wentBack0 == 0 && m.wentBack1 == 0) || isMarked(AGAIN) || n0 == 0 || n1 == 0) return false;
+  return isOutside(m, at(rows0, 0), at(rows1, 0));
+}
+
 function settleGroup(m: Match): void {
   const known = at(n0 > 0 ? rows0 : rows1, 0);
   const flow = flowIn(flowSegments(changetype<FlowStats>(m.stats)), known.flow);
@@ -135,7 +141,7 @@ function settleGroup(m: Match): void {
     pairAll(m, flow, back);
   }
   // A packet and its copies that fit nowhere.
-  if (sure && !wasMet() && isTwin(m) && at(rows0, 0).partner == 0 && at(rows0, n0 - 1).partner == 0) {
+  if (sure && (!wasMet() || isBehindSetBack(m)) && isTwin(m) && at(rows0, 0).partner == 0 && at(rows0, n0 - 1).partner == 0) {
     boundsAt(m, flow, back, at(rows0, 0).time);
     for (let i: u32 = 0; i < min<u32>(n0, n1); i++) addUnlikely(i);
     return;

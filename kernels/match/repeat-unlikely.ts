@@ -7,6 +7,7 @@ import { Match, Total } from "./match-state";
 import { boundsAt, farHigh, farLow, high, low } from "./repeat-fit";
 import { at, rows0, rows1 } from "./repeat-rows";
 import { addPair, countAmbiguous } from "./repeat-settled";
+import { COPY } from "./log";
 import { Repeat } from "./repeats";
 
 /** Fewer pairs do not show that one is too early. */
@@ -63,7 +64,7 @@ function unlikelyRow(i: u32, side: u32): Repeat {
 }
 
 /** Returns whether the pair is after all others at both points, or before them; a point whose clock was set back does not show it. */
-function isOutside(m: Match, b: Repeat, a: Repeat): bool {
+export function isOutside(m: Match, b: Repeat, a: Repeat): bool {
   const total = changetype<Total>(directionOf(flowIn(flowSegments(changetype<FlowStats>(m.stats)), b.flow)) == 2 ? m.reverse : m.forward);
   const last = (m.wentBack0 != 0 || b.time > total.lastSend) && (m.wentBack1 != 0 || a.time > total.lastArrive);
   const first = (m.wentBack0 != 0 || b.time < total.firstSend) && (m.wentBack1 != 0 || a.time < total.firstArrive);
@@ -112,7 +113,10 @@ function isLike(i: u32, k: u32): bool {
  * packets occur again, may be of two identical packets that were each seen at one point only.
  */
 function settleOne(m: Match, i: u32, repeats: bool): void {
-  let agreed = !repeats;
+  const b = unlikelyRow(i, 0);
+  const a = unlikelyRow(i, 1);
+  const copy = ((b.state | a.state) & COPY) != 0;
+  let agreed = !repeats && !copy;
   let single = true;
   const to = min<u32>(unlikelyCount, i + ASKED);
   for (let k = i > ASKED ? i - ASKED : 0; k < to && !agreed; k++) {
@@ -120,8 +124,7 @@ function settleOne(m: Match, i: u32, repeats: bool): void {
     single = false;
     agreed = isNotAmong(m, i) && isNotAmong(m, k);
   }
-  const b = unlikelyRow(i, 0);
-  const a = unlikelyRow(i, 1);
+  if (!agreed && copy) return;
   if (!agreed && single && areTwo(m, b, a)) {
     b.single = 1;
     a.single = 1;

@@ -5,7 +5,7 @@
  */
 import { LogHistogram } from "../base/math/log-histogram.ts";
 import type { FlowKey, FlowKeySpec } from "../capture/flow/flow-key.ts";
-import type { DelaySums, FlowResult } from "../match/flow-results.ts";
+import type { DelaySums, FlowResult } from "../match/flow-result.ts";
 import type { ExactMatcher } from "../match/matcher.ts";
 import { MEASURES, type Measure } from "./columns.ts";
 import { type FlowChoice, type FlowOrder, idsOfWay } from "./flows.ts";

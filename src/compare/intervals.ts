@@ -1,7 +1,7 @@
 /** The report over time: one row per interval, and the heat map of delays. */
 import { entryAt } from "../base/lists.ts";
 import { bucketHigh, bucketLow, bucketMid } from "../base/math/log-histogram.ts";
-import type { BucketRun } from "../match/flow-results.ts";
+import type { BucketRun } from "../match/flow-result.ts";
 import type { ExactMatcher } from "../match/matcher.ts";
 import { FATE } from "../match/packet-log.ts";
 import { runLatency } from "./latency.ts";

@@ -1,6 +1,6 @@
 /** Latency of a segment, a flow or an interval from the matcher's records: moments, quantiles from log buckets, points of the distribution. */
 import { bucketMid, type LogHistogram, nearestRank } from "../base/math/log-histogram.ts";
-import type { BucketRun, DelaySums } from "../match/flow-results.ts";
+import type { BucketRun, DelaySums } from "../match/flow-result.ts";
 import type { TotalResult } from "../match/match-types.ts";
 import type { Latency } from "./report.ts";
 

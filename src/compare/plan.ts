@@ -7,7 +7,7 @@ import type { CaptureStatistics } from "../capture/reader.ts";
 import { type Alignment, MIN_PAIRS } from "../clock/alignment.ts";
 import { type Correction, type CorrectionMode, correction } from "../clock/correction.ts";
 import type { ClockVerdict } from "../clock/verdict.ts";
-import type { DelaySums } from "../match/flow-results.ts";
+import type { DelaySums } from "../match/flow-result.ts";
 import type { CorrectionPieces, KnownWays } from "../match/match-types.ts";
 import type { SampledAlignment } from "./alignment.ts";
 import type { ExpectedOpening } from "./opening.ts";

@@ -1,6 +1,6 @@
 /** Counts of one direction of the segment: which unmatched packets are lost, which appeared, and which are before or after the other capture. */
 import type { FlowKeySpec } from "../capture/flow/flow-key.ts";
-import type { EdgeCounts, FlowResult, WaySums } from "../match/flow-results.ts";
+import type { EdgeCounts, FlowResult, WaySums } from "../match/flow-result.ts";
 import type { TotalResult } from "../match/match-types.ts";
 import type { ExactMatcher } from "../match/matcher.ts";
 import { latencyOf } from "./latency.ts";

@@ -1,6 +1,6 @@
 /** Input and output types of the exact matcher (matcher.ts). */
 import type { LogHistogram } from "../base/math/log-histogram.ts";
-import type { DelaySums } from "./flow-results.ts";
+import type { DelaySums } from "./flow-result.ts";
 import type { PacketLog } from "./packet-log.ts";
 
 /** A packet seen at one point only. */

@@ -8,7 +8,7 @@ import {
 } from "../base/kernel-layout.ts";
 import type { Kernels } from "../base/kernels.ts";
 import { LogHistogram } from "../base/math/log-histogram.ts";
-import type { BucketRun } from "./flow-results.ts";
+import type { BucketRun } from "./flow-result.ts";
 import type { IntervalResult, TotalResult } from "./match-types.ts";
 
 const HISTOGRAM_BIAS = matchStateConstants.HISTOGRAM_MIDDLE;

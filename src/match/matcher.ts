@@ -14,7 +14,8 @@ import {
 import type { Kernels } from "../base/kernels.ts";
 import type { PacketBatch } from "../capture/batch.ts";
 import type { KeyRuns } from "../capture/flow/key-runs.ts";
-import { type BucketRun, type FlowResult, FlowResults } from "./flow-results.ts";
+import type { BucketRun, FlowResult } from "./flow-result.ts";
+import { FlowResults } from "./flow-results.ts";
 import { bucketBase, configure } from "./match-settings.ts";
 import type {
   AlonePacket,

@@ -1,5 +1,5 @@
 /** The corrections that the second look makes: counts of flows and intervals, and rows of the packet log. */
-import type { CorrectedCount } from "../flow-results.ts";
+import type { CorrectedCount } from "../flow-result.ts";
 import type { ExactMatcher } from "../matcher.ts";
 import { FATE, type ResolvedRow } from "../packet-log.ts";
 import type { LonePacket } from "./collect.ts";
