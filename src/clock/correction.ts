@@ -188,7 +188,7 @@ export function clockUncertainty(verdict: ClockVerdict, mode: CorrectionMode): C
   return { totalNs, resolutionNs, skewNs, offsetNs, stepsNs, wanderNs };
 }
 
-/** Delays below 0 by less than this share of a step do not come from the moment of the step. */
+/** Delays below 0 by less than this share of a step do not come from the moment of the step, unless it is as near as a clock that stood still needs. */
 const SHARE_OF_STEP = 0.1;
 
 /**
@@ -196,10 +196,11 @@ const SHARE_OF_STEP = 0.1;
  * the moment of removal delays are too small by up to this amount, after it too large by up to the rest of the step.
  */
 function besideImpossible(verdict: ClockVerdict, mode: CorrectionMode): number {
-  const { byNs } = verdict.impossible;
+  const { byNs, atNs } = verdict.impossible;
   const sizes = verdict.steps
     .filter((s) => s.kind !== "delay" && removesStep(verdict, s.kind, mode))
-    .map((s) => Math.abs(s.sizeNs))
-    .filter((sizeNs) => byNs > SHARE_OF_STEP * sizeNs);
+    .map((s) => ({ sizeNs: Math.abs(s.sizeNs), apartNs: Math.abs(s.atNs - (atNs ?? Number.NaN)) }))
+    .filter(({ sizeNs, apartNs }) => byNs > SHARE_OF_STEP * sizeNs || (byNs > 0 && apartNs <= sizeNs))
+    .map(({ sizeNs }) => sizeNs);
   return sizes.reduce((most, sizeNs) => Math.max(most, sizeNs - byNs), byNs);
 }

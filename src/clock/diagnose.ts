@@ -101,7 +101,7 @@ export function diagnose(input: DiagnoseInput): ClockVerdict {
       ...wanderBeside(steps, points, back, line),
       ...(input.oneClock ? { unseenNs: 0 } : {}),
     },
-    impossible: { mode: "asis", byNs: 0, share: 0 },
+    impossible: { mode: "asis", byNs: 0, atNs: null, share: 0 },
     resolutionNs: resolution,
     backward: { before: backwardOf(before), after: backwardOf(after) },
     batched: { before: batchedOf(before), after: batchedOf(after) },

@@ -12,6 +12,8 @@ export interface Impossible {
   mode: CorrectionMode;
   /** How far the smallest delay of both directions is below 0; 0 if none is. */
   byNs: number;
+  /** When that packet passed BEFORE; null without one. */
+  atNs: number | null;
   /** Share of the points that are below 0 by more than the resolution of the timestamps. */
   share: number;
 }
@@ -25,7 +27,7 @@ export function impossibleLeft(
   reverse: EnvelopePoints,
   quantumNs: number,
 ): Impossible {
-  if (forward.length === 0 || reverse.length === 0) return { mode, byNs: 0, share: 0 };
+  if (forward.length === 0 || reverse.length === 0) return { mode, byNs: 0, atNs: null, share: 0 };
   const { offsetNs, slope, pivotNs, reverseNs, pieces } = correction(verdict, mode);
   const removed = (atNs: number) => (pieces.length === 0 ? [offsetNs] : piecesAt(pieces, atNs));
   // Next to a step a packet belongs to the piece in which its delay is a usual one, as in kernels/match/pieces.ts.
@@ -38,8 +40,10 @@ export function impossibleLeft(
   const nearest = (delays: readonly number[], usual: number) =>
     delays.reduce((best, d) => (Math.abs(d - usual) < Math.abs(best - usual) ? d : best));
   let byNs = 0;
+  let atNs: number | null = null;
   let below = 0;
-  const look = (delayNs: number) => {
+  const look = (timeNs: number, delayNs: number) => {
+    if (-delayNs > Math.max(byNs, quantumNs)) atNs = timeNs;
     byNs = Math.max(byNs, -delayNs);
     if (delayNs < -quantumNs) below++;
   };
@@ -47,6 +51,7 @@ export function impossibleLeft(
     const [at, difference] = [forward.timeNs[i]!, forward.valueNs[i]!];
     const d = difference - slope * (at + difference - pivotNs);
     look(
+      at,
       nearest(
         removed(at).map((ns) => d - ns),
         usualNs.forward,
@@ -57,13 +62,15 @@ export function impossibleLeft(
     const [at, difference] = [reverse.timeNs[i]!, -reverse.valueNs[i]!];
     const d = difference - slope * (at + difference - pivotNs);
     look(
+      at,
       nearest(
         removed(at).map((ns) => ns - d),
         usualNs.reverse,
       ) - reverseNs,
     );
   }
-  return { mode, byNs: byNs > quantumNs ? byNs : 0, share: below / (forward.length + reverse.length) };
+  const share = below / (forward.length + reverse.length);
+  return { mode, byNs: byNs > quantumNs ? byNs : 0, atNs, share };
 }
 
 /** Returns what may be removed from a packet that passed BEFORE at this time: near the end of a piece it may belong to the next one. */

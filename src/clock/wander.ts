@@ -5,7 +5,7 @@
  *
  * Needs both directions, and no step in between. How it fails: loads that rise and fall in opposite senses in the two directions look the same.
  */
-import type { EnvelopePoints } from "./envelope.ts";
+import { blockMinima, type EnvelopePoints } from "./envelope.ts";
 
 /** Numbers of slices of the time covered by both directions: fine slices follow fast clock changes, coarse ones have packets in each. */
 const COARSE = 16;
@@ -46,13 +46,24 @@ export function unseenMove(
   const both = bothSeen(forward, reverse);
   if (!both) return 0;
   const when = { ...both, slices: COARSE };
-  const ranges = [minima(forward, when, (at) => slope * at), minima(reverse, when, (at) => -slope * at)].map(
-    (lows) => {
-      const seen = lows.filter(Number.isFinite);
-      return seen.length < MIN_SLICES ? Number.NaN : Math.max(...seen) - Math.min(...seen);
-    },
-  );
-  return ranges.some(Number.isNaN) ? 0 : Math.min(...ranges);
+  const known = (sign: 1 | -1) => (at: number) => sign * slope * (at - both.fromNs);
+  const inSlices = [minima(forward, when, known(1)), minima(reverse, when, known(-1))];
+  // With long pauses most slices are empty.
+  const inRuns = [runMinima(forward, known(1), slope), runMinima(reverse, known(-1), -slope)];
+  return Math.max(steadier(inSlices), steadier(inRuns));
+}
+
+/** Minima of runs of as many packets each. */
+function runMinima(points: EnvelopePoints, known: (timeNs: number) => number, slope: number): number[] {
+  const { timeNs, valueNs, length } = blockMinima(points, COARSE, slope);
+  return Array.from({ length }, (_, i) => valueNs[i]! - known(timeNs[i]!));
+}
+
+/** Returns how far the minima of the steadier direction vary; 0 if there are too few of one. */
+function steadier(ways: readonly (readonly number[])[]): number {
+  const seen = ways.map((lows) => lows.filter(Number.isFinite));
+  if (seen.some((lows) => lows.length < MIN_SLICES)) return 0;
+  return Math.min(...seen.map((lows) => Math.max(...lows) - Math.min(...lows)));
 }
 
 /** Returns the time covered by packets of both directions; null if there is none. */
