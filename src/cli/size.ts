@@ -41,6 +41,7 @@ interface Flags {
 export function sizeCommand(): Command {
   const sizes = ESTIMATORS.filter((e) => e.sizing).map((e) => e.name);
   const command = new Command("size")
+    .usage("<estimator> [options]")
     .description(
       "Chooses the parameters of an estimator for the expected traffic and a target error or memory budget, and reports its memory, bandwidth and predicted error.",
     )

@@ -80,3 +80,26 @@ describe("first differences that seem false", () => {
     expect(nextPlan(plan, { ...evidence({}), opening }, wishes).kind).toBe("stands");
   });
 });
+
+describe("a clock that was set, with one of its offsets beyond the window", () => {
+  const wishes = { windowNs: 10 * SECOND, mode: "asis", fixedCover: false } as const;
+  const plan = firstPlan(128, 10 * SECOND);
+  const found = { total: 300, support: 170, spreadNs: 1e6, distinct: 300, within: 130 };
+  const aligned = (matched: number, offsetNs: number, runnerUpNs: number, runnerUp = 130) => {
+    const sampled = { ...found, offsetNs, runnerUp, runnerUpNs };
+    const shown = evidence({ matched, twoWay: false, ways: plan.ways });
+    const alignment = { kind: "sampled" as const, found: sampled };
+    const decision = nextPlan(plan, { ...shown, alignment }, wishes);
+    return decision.kind === "again" && decision.why === "alignment" ? decision.plan.alignNs : null;
+  };
+
+  test("is aligned to the middle of both, whichever has more packets", () => {
+    expect(aligned(130, 11.2 * SECOND, 8.4 * SECOND)).toBe(9.8 * SECOND);
+    expect(aligned(230, 8.4 * SECOND, 11.2 * SECOND)).toBe(9.8 * SECOND);
+  });
+
+  test("is not if both cannot be within the window, or few packets show the other one", () => {
+    expect(aligned(130, 11.2 * SECOND, 0.4 * SECOND)).toBeNull();
+    expect(aligned(130, 11.2 * SECOND, 8.4 * SECOND, 3)).toBeNull();
+  });
+});

@@ -239,8 +239,9 @@ function needsAlignment({ settled, alignNs }: PassPlan, evidence: PassEvidence, 
 function alignedPlan(plan: PassPlan, evidence: PassEvidence, windowNs: number): Decision | null {
   const { alignment } = evidence;
   const found = alignment.kind === "sampled" ? alignment.found : null;
-  if (!found || !outdoes(found, evidence)) return null;
-  const alignNs = Math.abs(found.offsetNs) > windowNs ? found.offsetNs : middleOfPieces(found, windowNs);
+  if (!found) return null;
+  const far = Math.abs(found.offsetNs) > windowNs && outdoes(found, evidence);
+  const alignNs = middleOfPieces(found, windowNs) ?? (far ? found.offsetNs : null);
   if (alignNs === null) return null;
   return { kind: "again", plan: { ...plan, alignNs, ways: { kind: "assumed-forward" } }, why: "alignment" };
 }
@@ -258,8 +259,9 @@ function middleOfPieces(
   windowNs: number,
 ): number | null {
   if (runnerUpNs === null || runnerUp < Math.max(MIN_PAIRS, BEYOND * total)) return null;
-  const within = Math.abs(runnerUpNs) <= windowNs || Math.abs(offsetNs - runnerUpNs) > windowNs;
-  return within ? null : Math.round((offsetNs + runnerUpNs) / 2);
+  const [nearNs, farNs] = [offsetNs, runnerUpNs].map(Math.abs).sort((a, b) => a - b) as [number, number];
+  if (nearNs > windowNs || farNs <= windowNs || Math.abs(offsetNs - runnerUpNs) > windowNs) return null;
+  return Math.round((offsetNs + runnerUpNs) / 2);
 }
 
 /** Returns a plan with other directions, aligned clocks or a longer lead, if the matched packets show that it is needed. */
