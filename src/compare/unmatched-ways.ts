@@ -25,8 +25,8 @@ export function orientUnmatched(matcher: ExactMatcher, twoWay: boolean): boolean
     return false;
   if (!twoWay && noneMayGoBack(matcher, open)) return false;
   const sides = groupsOf(matcher);
-  // Flows and their answers go the same way here: hosts are on no side.
-  if (!twoWay && sides.orders.some(({ ways }) => ways[0] > 0 && ways[1] > 0)) return false;
+  if (!twoWay && (answersGoAlong(matcher) || sides.orders.some(({ ways }) => ways[0] > 0 && ways[1] > 0)))
+    return false;
   const turned = new Map<number, 1 | 2>();
   const names = namesBefore(matcher);
   const left = open.filter((id) => {
@@ -47,6 +47,13 @@ export function orientUnmatched(matcher: ExactMatcher, twoWay: boolean): boolean
   }
   matcher.turnUnmatched(turned);
   return [...turned.values()].includes(2);
+}
+
+/** Returns whether flows and their answers go the same way: hosts are on no side. */
+function answersGoAlong(matcher: ExactMatcher): boolean {
+  for (const [id, other] of matcher.peers(Number.POSITIVE_INFINITY))
+    if (matcher.flows.direction(id) === matcher.flows.direction(other)) return true;
+  return false;
 }
 
 /** Returns the only point at which a flow was seen. */

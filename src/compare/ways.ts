@@ -245,7 +245,30 @@ export class WayEvidence {
       return "one-way";
     if (forward + reverse <= MOST * all) ways.fill(0);
     else if (Math.min(forward, reverse) > FEW * all) return "two-way";
+    else if (this.#answersGoAlong(ways)) return "one-way";
     return "unknown";
+  }
+
+  /** Returns whether hosts' packets to each other pass routers in the same direction, as the TTL shows: both orders go one way, however long answers take. */
+  #answersGoAlong(ways: Uint8Array): boolean {
+    const pairs = new Map<number, number>();
+    const shown = new Map<number, number>();
+    for (let id = 0; id < ways.length; id++) {
+      if (!this.#placed(id)) continue;
+      const place = this.#place[id]!;
+      pairs.set(place, (pairs.get(place) ?? 0) + this.#pairs[id]!);
+      if (ways[id] !== 0) shown.set(place, (shown.get(place) ?? 0) + this.#pairs[id]!);
+    }
+    let [along, all] = [0, 0];
+    for (const [place, n] of pairs) {
+      const answers = pairs.get(place ^ 1) ?? 0;
+      if (answers === 0) continue;
+      const least = Math.min(n, answers);
+      all += least;
+      if ((shown.get(place) ?? 0) >= AGREE * n && (shown.get(place ^ 1) ?? 0) >= AGREE * answers)
+        along += least;
+    }
+    return along > 0 && along >= AGREE * all;
   }
 
   /**

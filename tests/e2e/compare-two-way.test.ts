@@ -144,6 +144,48 @@ describe("packets that all go one way", () => {
     },
   );
 
+  test("answers that are slower than questions are no evidence against the time to live", async () => {
+    const random = new Random("slow answers");
+    const host = Uint8Array.of(10, 0, 2, 15);
+    const sides: [PlainPacket[], PlainPacket[]] = [[], []];
+    let [sent, lost] = [0, 0];
+    const send = (ns: number, from: Uint8Array, to: Uint8Array, ports: [number, number], oneHop = false) => {
+      const id = sent++ & 0xffff;
+      const frame = (ttl: number) =>
+        stack(
+          [
+            ethernet(0x0800),
+            ipv4({ proto: 17, id, ttl, src: from, dst: to }),
+            udp({ sport: ports[0], dport: ports[1] }),
+          ],
+          be32(sent),
+        );
+      sides[0].push({ timeNs: START_NS + BigInt(Math.round(ns)), frame: frame(oneHop ? 1 : 64) });
+      const arrivedNs = ns + (from === host ? 2e6 : 3e6) + random.exponential(6e5);
+      if (random.bernoulli(0.01)) lost++;
+      else sides[1].push({ timeNs: START_NS + BigInt(Math.round(arrivedNs)), frame: frame(oneHop ? 1 : 63) });
+    };
+    for (let n = 0; n < 3000; n++) {
+      // Some peers get one question only.
+      const peer = Uint8Array.of(100, n % 5 === 0 ? n >> 8 : 0, n % 5 === 0 ? n & 255 : n % 50, 1);
+      const at = n * 1e7 + random.float() * 1e6;
+      const ports: [number, number] = [28_681, 4000 + (n % 50)];
+      send(at, host, peer, ports);
+      send(at + 5e7 + random.exponential(1e8), peer, host, [ports[1], ports[0]]);
+      // Announcements that keep their TTL.
+      if (n % 25 === 0) send(at + 3e6, host, Uint8Array.of(239, 255, 255, 250), [1900, 1900], true);
+    }
+    const [before, after] = sides.map((packets, i) => {
+      const path = join(scratch, `slow-${i}.pcap`);
+      packets.sort((p, q) => (p.timeNs < q.timeNs ? -1 : 1));
+      writeFileSync(path, pcapFile(packets, { nano: true }));
+      return path;
+    }) as [string, string];
+    const report = await compareCaptures({ before, after });
+    expect(report.reverse).toBeNull();
+    expect(report.segment).toMatchObject({ sent, matched: sent - lost, lost, appeared: 0 });
+  });
+
   test("without routers between, where neither hosts nor time to live tell, all are taken to go forward", async () => {
     const scene = { offsetNs: 37_000_000_000n, answering: false, hops: 0, apart: true };
     const { before, after, delaysNs } = make(scene);
