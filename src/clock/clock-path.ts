@@ -31,7 +31,7 @@ export interface ClockPath {
   bounds: ({ lowNs: number; highNs: number } | null)[];
   /** Maximum distance of the bounds from the path. */
   boundNs: number;
-  /** Maximum clock change within a slice and a piece, estimated from how the path bends. */
+  /** Maximum clock change within a slice and a piece, estimated from how the path bends, and before and after all slices. */
   roughNs: number;
   /** Minimum differences of both directions relative to the path; those of the reverse direction negated. */
   levelNs: number;
@@ -50,8 +50,10 @@ export function followClocks(
   const both = bothSeen(forward, reverse);
   if (!both || both.toNs - both.fromNs < MOST * spanNs) return null;
   let best: ClockPath | null = null;
+  const { originNs } = line;
+  const outsideNs = Math.max(0, both.fromNs - originNs, originNs + spanNs - both.toNs);
   for (const slices of SLICES) {
-    const found = follow(forward, reverse, line, { ...both, slices }, quantumNs);
+    const found = follow(forward, reverse, line, { ...both, slices, outsideNs }, quantumNs);
     if (found && (!best || found.boundNs + found.roughNs < best.boundNs + best.roughNs)) best = found;
   }
   return best;
@@ -61,7 +63,7 @@ function follow(
   forward: EnvelopePoints,
   reverse: EnvelopePoints,
   { slope, originNs }: { slope: number; originNs: number },
-  when: Slices,
+  when: Slices & { outsideNs: number },
   quantumNs: number,
 ): ClockPath | null {
   const widthNs = (when.toNs - when.fromNs) / when.slices;
@@ -84,7 +86,7 @@ function follow(
   const all = seen.filter((low) => low !== null);
   // A negative round trip: the clocks moved by more than a round trip within a slice.
   if (all.some(({ there, back }) => there + back < -quantumNs)) return null;
-  return described(timeNs, aheadNs, seen, all);
+  return described(timeNs, aheadNs, seen, all, when.outsideNs / widthNs);
 }
 
 interface Low {
@@ -97,6 +99,8 @@ function described(
   middlesNs: readonly number[],
   seen: readonly (Low | null)[],
   all: readonly Low[],
+  /** Slices between the time that both directions cover and the end of the capture. */
+  outside: number,
 ): ClockPath {
   const [there, back] = [Math.min(...all.map((l) => l.there)), Math.min(...all.map((l) => l.back))];
   const meanNs = middlesNs.reduce((sum, v) => sum + v, 0) / middlesNs.length;
@@ -112,6 +116,8 @@ function described(
   const most = Math.max(...moves);
   // A jump: within the slice the clocks are at the old value or at the new one.
   const jumpNs = most > JUMP * quantile(moves, 0.5) ? most : 0;
+  // Outside of the slices the path stays where it is.
+  const outsideNs = Math.min(outside * most, Math.max(...aheadNs) - Math.min(...aheadNs));
   return {
     timeNs,
     aheadNs,
@@ -121,7 +127,7 @@ function described(
     }),
     boundNs: Math.max(...all.map((l) => Math.max(l.there - shiftNs, l.back + shiftNs))),
     // The packets that bound a slice may be at its edge: at the other edge the path has turned by half a bend.
-    roughNs: Math.max(Math.max(...bends) / 2 + (perPiece * most) / 2, jumpNs),
+    roughNs: Math.max(Math.max(...bends) / 2 + (perPiece * most) / 2, jumpNs, outsideNs),
     levelNs: there - shiftNs,
     reverseLevelNs: back + shiftNs,
   };

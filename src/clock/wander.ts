@@ -53,9 +53,17 @@ export function unseenMove(
   return Math.max(steadier(inSlices), steadier(inRuns));
 }
 
+/** Long runs hide fast movements, few packets do not show the minimum. */
+const RUN = 8;
+const MAX_RUNS = 64;
+
 /** Minima of runs of as many packets each. */
 function runMinima(points: EnvelopePoints, known: (timeNs: number) => number, slope: number): number[] {
-  const { timeNs, valueNs, length } = blockMinima(points, COARSE, slope);
+  const { timeNs, valueNs, length } = blockMinima(
+    points,
+    Math.min(MAX_RUNS, Math.max(COARSE, Math.floor(points.length / RUN))),
+    slope,
+  );
   return Array.from({ length }, (_, i) => valueNs[i]! - known(timeNs[i]!));
 }
 
