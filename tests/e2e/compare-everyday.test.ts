@@ -2,8 +2,8 @@
  * Everyday networks (tests/support/everyday-scene.ts) compared with their true values: downloads and their reduced acknowledgements, calls, DNS queries,
  * multicast, one flow that dominates, minutes of silence; 10 to 3,000 packets, up to an hour; clocks with offsets of up to 54 years that drift, are slewed,
  * stepped, stand still or wander; timestamps of ns to ms. Statements made with confidence must be true, with every correction. What cannot be known must be
- * called doubtful: few packets often do not show their direction. Seeds 1 to 850, 10000 to 10129 and 30000 to 30160 were used for corrections of the tested
- * code; EVERYDAY_FROM runs others.
+ * called doubtful: few packets often do not show their direction. Seeds 1 to 850, 10000 to 10129, 30000 to 30160 and 540000 to 547199 were used for
+ * corrections of the tested code; EVERYDAY_FROM runs others.
  */
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
