@@ -267,7 +267,7 @@ export function removedPieces(
       if (bounded) removedNs = offsetOf(offset);
       else {
         removedNs += stepBetween(before, piece);
-        stepUncertaintyNs = Math.max(piece.spreadNs, before.spreadNs);
+        stepUncertaintyNs = Math.max(piece.spreadNs, before.spreadNs, pathBetween(before, piece));
       }
       stepUncertaintyNs += piece.besideNs;
     }
@@ -284,6 +284,14 @@ function stepBetween(before: ClockPiece, after: ClockPiece): number {
   return (after.levelNs ?? before.levelNs ?? 0) - (before.levelNs ?? after.levelNs ?? 0);
 }
 
+/** How far the smallest round trip moved from one piece to the next: a clock does not change it. 0 if a direction is missing. */
+function pathBetween(before: ClockPiece, after: ClockPiece): number {
+  const roundTrip = ({ levelNs, reverseLevelNs }: ClockPiece) =>
+    (levelNs ?? Number.NaN) + (reverseLevelNs ?? Number.NaN);
+  const movedNs = Math.abs(roundTrip(after) - roundTrip(before));
+  return Number.isNaN(movedNs) ? 0 : movedNs;
+}
+
 /** Pieces before the first one with bounds of its own (packets in one direction only) are known through the steps in between. */
 function chainBack(
   pieces: readonly ClockPiece[],
@@ -295,7 +303,7 @@ function chainBack(
   for (let i = firstBounded - 1; i >= 0; i--) {
     const [piece, next, own, known] = [pieces[i], pieces[i + 1], out[i], out[i + 1]];
     if (!piece || !next || !own || !known || !removes(next)) break;
-    const stepUncertaintyNs = Math.max(piece.spreadNs, next.spreadNs);
+    const stepUncertaintyNs = Math.max(piece.spreadNs, next.spreadNs, pathBetween(piece, next));
     out[i] = { ...own, removedNs: known.removedNs - stepBetween(piece, next), stepUncertaintyNs };
   }
   return out;

@@ -75,6 +75,16 @@ describe("first differences that seem false", () => {
     expect(stands.kind).toBe("stands");
   });
 
+  test("are expected anew once the directions are known: the range may be the one of the other direction", () => {
+    const again = (first: object) => {
+      const plan = { ...firstPlan(128, 10 * SECOND), expected: { ...expected, ...first } };
+      const decision = nextPlan(plan, evidence({ ways }), wishes);
+      return decision.kind === "again" ? [decision.why, decision.plan.expected] : [];
+    };
+    expect(again({})).toEqual(["directions", null]);
+    expect(again({ judged: false })).toEqual(["directions", { ...expected, judged: false }]);
+  });
+
   test("are not while directions are unknown", () => {
     const plan = { ...firstPlan(128, 10 * SECOND), expected };
     expect(nextPlan(plan, { ...evidence({}), opening }, wishes).kind).toBe("stands");

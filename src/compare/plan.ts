@@ -272,7 +272,12 @@ export function matchedPlan(
   windowNs: number,
 ): Decision | null {
   if (lateAnswers) return { kind: "again", plan: { ...plan, gatherWays: "to-the-end" }, why: "directions" };
-  if (!sameWays(ways, plan.ways)) return { kind: "again", plan: { ...plan, ways }, why: "directions" };
+  if (!sameWays(ways, plan.ways)) {
+    // What was expected without the directions may be the range of the other one.
+    const unknown = plan.expected?.judged === true && !plan.expected.known;
+    const expected = ways.kind === "known" && unknown ? null : plan.expected;
+    return { kind: "again", plan: { ...plan, ways, expected }, why: "directions" };
+  }
   // Packets that arrive before they are sent, by their timestamps: BEFORE must be read further ahead to see their order.
   const { minNs = plan.alignNs, meanNs = plan.alignNs } = forward ?? {};
   const earlyNs = -Math.min(0, minNs - plan.alignNs);

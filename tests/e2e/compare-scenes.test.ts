@@ -2,8 +2,8 @@
  * Random scenes (tests/support/random-scene.ts) compared with the expected results (tests/support/oracle.ts): loss, bursts, reordering, duplicates and
  * identical packets, file formats, snap lengths, both directions, offsets up to days, skew up to 200 ppm, steps anywhere, captures that begin late or end
  * early, VLAN or MPLS at one side. No count may be wrong, no delay outside its stated uncertainty, and no verdict may be false. Seeds 6000 to 6499, 71000 to
- * 71499, 73000 to 73499, 75000 to 75299, 77000 to 77199, 78000 to 78299, 97000 to 97499, 101000 to 101499, 131000 to 131399 and 300000 to 301519 were used for
- * corrections of the tested code; SCENES_FROM runs others.
+ * 71499, 73000 to 73499, 75000 to 75299, 77000 to 77199, 78000 to 78299, 97000 to 97499, 101000 to 101499, 131000 to 131399, 300000 to 301519, 740000 to
+ * 744499 and 750000 to 752499 were used for corrections of the tested code; SCENES_FROM runs others.
  */
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -23,8 +23,8 @@ const GROUP = 50;
 const MENDED = [
   75_161, 75_299, 77_019, 77_034, 77_058, 78_001, 94_178, 94_225, 75_239, 82_377, 97_043, 101_139, 101_365,
   131_340, 140_313, 140_359, 140_370, 152_096, 500_073, 610_073, 610_176, 620_089, 620_195, 630_309, 630_448,
-  640_371, 700_482, 721_162, 731_773, 731_856, 700_153, 761_489, 700_047, 640_321, 620_129, 740_200, 760_306,
-  300_465,
+  640_371, 700_482, 721_162, 731_773, 731_856, 732_830, 700_153, 761_489, 700_047, 640_321, 620_129, 740_200,
+  760_306, 300_465,
 ];
 /** Scenes with wrong results when the clocks were corrected. */
 const MENDED_DESKEWED = [
