@@ -2,8 +2,9 @@
  * Random scenes (tests/support/random-scene.ts) compared with the expected results (tests/support/oracle.ts): loss, bursts, reordering, duplicates and
  * identical packets, file formats, snap lengths, both directions, offsets up to days, skew up to 200 ppm, steps anywhere, captures that begin late or end
  * early, VLAN or MPLS at one side. No count may be wrong, no delay outside its stated uncertainty, and no verdict may be false. Seeds 6000 to 6499, 71000 to
- * 71499, 73000 to 73499, 75000 to 75299, 77000 to 77199, 78000 to 78299, 97000 to 97499, 101000 to 101499, 131000 to 131399, 300000 to 301519, 720000 to
- * 723499, 730000 to 733499, 740000 to 744499 and 750000 to 752499 were used for corrections of the tested code; SCENES_FROM runs others.
+ * 71499, 73000 to 73499, 75000 to 75299, 77000 to 77199, 78000 to 78299, 97000 to 97499, 101000 to 101499, 131000 to 131399, 300000 to 301519, 610000 to
+ * 640499, 700000 to 700499, 720000 to 723499, 730000 to 733499, 740000 to 752499 and 760000 to 782499 were used for corrections of the tested code;
+ * SCENES_FROM runs others.
  */
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";

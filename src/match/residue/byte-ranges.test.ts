@@ -63,3 +63,34 @@ describe("short segments that overlap", () => {
 test("segments longer than a frame were merged wherever they are cut", () => {
   expect(matched([[1000, 6000]], [[2300, 3300]])).toBe(1);
 });
+
+describe("the payload of a full packet", () => {
+  const onWire = (sent: [number, number][], arrived: [number, number][]) =>
+    matchRanges(0, segments(sent, 0), segments(arrived, 300_000), 1e9)?.wirePayload;
+
+  test("is not the rest of a segment that arrived alone", () => {
+    expect(onWire([[2881, 4542]], [[4321, 4542]])).toBe(1440);
+    // Short packets only: the long segment consists of them.
+    const short = Array.from({ length: 20 }, (_, i): [number, number] => [100 * i, 100 * (i + 1)]);
+    expect(onWire([[0, 2000]], short)).toBe(100);
+  });
+
+  test("is not a divisor of packets that differ in length", () => {
+    // 1,024, 832 and 1,216 bytes, merged at both points.
+    expect(
+      onWire(
+        [
+          [0, 2048],
+          [2048, 4096],
+          [4096, 6144],
+        ],
+        [
+          [0, 1024],
+          [1024, 2880],
+          [2880, 4928],
+          [4928, 6144],
+        ],
+      ),
+    ).toBe(1216);
+  });
+});

@@ -11,7 +11,8 @@ import { TWICE_NS } from "./copies.ts";
 /** Payloads longer than any frame of 1,500 bytes carries must have been merged, unless frames are larger. */
 const ORDINARY_PAYLOAD = 1460;
 const JUMBO_PAYLOAD = 8960;
-const SHORTEST_STEP = 64;
+/** Packets that fill a segment have at least this payload. */
+const SHORTEST_STEP = 400;
 /** Share of the offsets that are a multiple of the payload on the wire: retransmissions may begin anywhere. */
 const MOST_OFFSETS = 0.9;
 /** Number of lengths or offsets examined. */
@@ -206,11 +207,14 @@ function endsIn({ from, to, wirePayload, packets }: Segment, ranges: readonly Ra
 function payloadOnWire(sent: readonly Segment[], arrived: readonly Segment[], windowNs: number): number {
   const longest = (list: readonly Segment[]) => list.reduce((n, s) => Math.max(n, s.to - s.from), 0);
   const finer = Math.min(longest(sent), longest(arrived));
-  if (finer > 0 && finer <= ORDINARY_PAYLOAD) return finer;
+  const offsets = offsetsInside(sent, arrived, windowNs);
+  const coarser = Math.max(longest(sent), longest(arrived));
+  // Only the short rest of a long segment may have arrived alone.
+  const isRest = finer < SHORTEST_STEP && coarser > ORDINARY_PAYLOAD && !isStep(finer, offsets);
+  if (finer > 0 && finer <= ORDINARY_PAYLOAD && !isRest) return finer;
   const lengths = [...sent, ...arrived].map((s) => s.to - s.from);
   const ordinary = lengths.filter((n) => n <= ORDINARY_PAYLOAD);
   const known = Math.max(0, ...ordinary.slice(0, MAX_LENGTHS));
-  const offsets = offsetsInside(sent, arrived, windowNs);
   if (offsets.length > 0) return commonStep(offsets, known);
   if (known > 0) return known;
   const jumbo = lengths.filter((n) => n <= JUMBO_PAYLOAD);
@@ -236,16 +240,19 @@ function offsetsInside(sent: readonly Segment[], arrived: readonly Segment[], wi
   return offsets;
 }
 
+/** Returns whether nearly all offsets are a multiple of it. */
+function isStep(step: number, offsets: readonly number[]): boolean {
+  return offsets.filter((n) => n % step === 0).length >= MOST_OFFSETS * offsets.length;
+}
+
 /** Returns the longest payload of an ordinary frame that nearly all offsets are a multiple of: `known` if it is one, else the part of a short offset; `known` or
  * a usual one if there is none. */
 function commonStep(offsets: readonly number[], known: number): number {
-  const isCommon = (step: number) =>
-    offsets.filter((n) => n % step === 0).length >= MOST_OFFSETS * offsets.length;
-  if (known >= SHORTEST_STEP && isCommon(known)) return known;
+  if (known >= SHORTEST_STEP && isStep(known, offsets)) return known;
   const shortest = [...offsets].sort((a, b) => a - b)[Math.floor((1 - MOST_OFFSETS) * offsets.length)] ?? 0;
   for (let parts = Math.ceil(shortest / ORDINARY_PAYLOAD); shortest / parts >= SHORTEST_STEP; parts++)
-    if (shortest % parts === 0 && isCommon(shortest / parts)) return shortest / parts;
-  return known > 0 ? known : ORDINARY_PAYLOAD - 12;
+    if (shortest % parts === 0 && isStep(shortest / parts, offsets)) return shortest / parts;
+  return known >= SHORTEST_STEP ? known : ORDINARY_PAYLOAD - 12;
 }
 
 function segmentsOf(packets: readonly LonePacket[], origin: number): Segment[] {
