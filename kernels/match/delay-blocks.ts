@@ -164,8 +164,9 @@ export function hadLevels(p: u32): bool {
  */
 export function isOfNoKind(p: u32, time: f64, delay: f64, levels: bool): bool {
   const own = delayBlockAt(p, time);
-  if (own == 0 || changetype<DelayBlock>(own).matched < ENOUGH) return false;
   const b = changetype<DelayBlocks>(p);
+  // The last block may have few pairs: those before it show the kinds, too.
+  if (own == 0 || (b.count == 1 && changetype<DelayBlock>(own).matched < ENOUGH)) return false;
   const number = (<u32>own - b.blocks) / BLOCK_BYTES;
   let two = false;
   for (let k = number > 0 ? number - 1 : 0; k < b.count && k <= number + 1; k++) {
