@@ -8,20 +8,21 @@ export interface DelaySums {
   maxNs: number;
 }
 
-export interface FlowResult {
-  id: number;
+/** Unmatched packets at the captures' ends. */
+export interface EdgeCounts {
+  headBefore: number;
+  tailBefore: number;
+  headAfter: number;
+  tailAfter: number;
+}
+
+export interface PacketCounts extends EdgeCounts {
   sent: number;
   received: number;
   matched: number;
   lost: number;
   appeared: number;
   duplicates: number;
-  headBefore: number;
-  tailBefore: number;
-  headAfter: number;
-  tailAfter: number;
-  direction: 0 | 1 | 2;
-  reordered: number;
   /** Matched, but with several identical packets as candidates: their delays are unknown, and not in `delay`. */
   ambiguous: number;
   /** Unmatched because such packets do not leave their link. */
@@ -32,6 +33,12 @@ export interface FlowResult {
   merged: number;
   /** Near an end of the other capture: lost, or outside of it. */
   undecided: number;
+}
+
+export interface FlowResult extends PacketCounts {
+  id: number;
+  direction: 0 | 1 | 2;
+  reordered: number;
   negative: number;
   bytes: number;
   delay: DelaySums | null;
@@ -52,27 +59,8 @@ export type CorrectedCount =
   | "undecided"
   | keyof EdgeCounts;
 
-/** Unmatched packets at the captures' ends. */
-export interface EdgeCounts {
-  headBefore: number;
-  tailBefore: number;
-  headAfter: number;
-  tailAfter: number;
-}
-
 /** Sums over the flows of one direction. */
-export interface WaySums extends EdgeCounts {
-  sent: number;
-  received: number;
-  matched: number;
-  lost: number;
-  appeared: number;
-  duplicates: number;
-  ambiguous: number;
-  linkLocal: number;
-  mirrored: number;
-  merged: number;
-  undecided: number;
+export interface WaySums extends PacketCounts {
   /** Edge counts of the flows with a matched packet. */
   withMatch: EdgeCounts;
 }

@@ -1,22 +1,9 @@
 /** Identical packets beside clocks that were set, and flows of the other direction. The truth is known from how the streams are made. */
 import { expect, test } from "vitest";
+import { byTime, run, sums } from "../../tests/support/identical-packets.ts";
 import { type Packet, runMatcher } from "../../tests/support/run-matcher.ts";
-import type { ExactMatcher } from "./matcher.ts";
 
 const MS = 1e6;
-const run = (before: Packet[], after: Packet[], thresholdNs = Number.NEGATIVE_INFINITY) =>
-  runMatcher(before, after, { windowNs: 10e9, epochNs: 1e9, thresholdNs });
-
-function sums(matcher: ExactMatcher) {
-  const { forward } = matcher.flows.survey(false);
-  return {
-    ...forward,
-    onlyBefore: forward.lost + forward.headBefore + forward.tailBefore,
-    onlyAfter: forward.appeared + forward.duplicates + forward.headAfter + forward.tailAfter,
-  };
-}
-
-const byTime = (packets: Packet[]) => packets.sort((a, b) => a.timeNs - b.timeNs);
 
 test("copies of packets do not leave packets behind a clock step out of the reordering", () => {
   const before: Packet[] = [];

@@ -1,24 +1,11 @@
 /** Identical packets: paired by the delay of the others, or not at all. The truth is known from how the streams are made. */
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
+import { byTime, run, sums } from "../../tests/support/identical-packets.ts";
 import { type Packet, runMatcher } from "../../tests/support/run-matcher.ts";
 import { Random } from "../base/random.ts";
-import type { ExactMatcher } from "./matcher.ts";
 
 const MS = 1e6;
-const run = (before: Packet[], after: Packet[], thresholdNs = Number.NEGATIVE_INFINITY) =>
-  runMatcher(before, after, { windowNs: 10e9, epochNs: 1e9, thresholdNs });
-
-function sums(matcher: ExactMatcher) {
-  const { forward } = matcher.flows.survey(false);
-  return {
-    ...forward,
-    onlyBefore: forward.lost + forward.headBefore + forward.tailBefore,
-    onlyAfter: forward.appeared + forward.duplicates + forward.headAfter + forward.tailAfter,
-  };
-}
-
-const byTime = (packets: Packet[]) => packets.sort((a, b) => a.timeNs - b.timeNs);
 
 interface Traffic {
   seconds: number;
